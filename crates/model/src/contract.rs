@@ -1,0 +1,354 @@
+//! The contract between a policy (who goes first) and its driver (fluid simulator, packet simulator, live runtime).
+//!
+//! A driver tells a policy what happened ([`Event`]) and when; the policy may look at what its scope lets it see
+//! ([`Observe`], or [`Foresee`] if it knows sizes) and writes down what changes in a [`Decision`]. What it decides are
+//! **priorities**: lower goes first, and what has equal priority shares by the policy's [`Discipline`]. That one form
+//! is what all carriers understand: a packet carries a priority, an agent sorts its senders by it, a fluid solver fills
+//! capacity in its order.
+//!
+//! # Invariants
+//! - A policy has no clock, no I/O and no randomness: the same events give the same decisions.
+//! - A non-clairvoyant policy cannot name a size: [`Observe`] has no method that returns one, and no event carries one.
+//! - Scope is part of the types' meaning, not of a policy's goodwill: a [`Scope::Link`] policy is built once for each
+//!   link and is told, and can see, only what crosses that link. What a [`Target`] means is relative to that scope.
+//! - A decision is incremental: only what changed is written, so its cost is that of the change.
+//!
+//! # What was rejected
+//! - A policy that returns rates: every driver but the fluid one would have to turn them back into an order, and two
+//!   policies would solve max-min twice.
+//! - A policy that returns the whole order at each event: O(coflows) per flow completion, where most completions
+//!   change nothing.
+//! - One view with optional sizes: clairvoyance would be a promise instead of a type.
+
+use crate::{BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Nanos, PortId, TaskClass, TaskId};
+
+/// What one instance of a policy sees and decides about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One instance for the whole fabric: a coordinator, or one switch that everything crosses. Targets are whole
+    /// coflows or any flow.
+    Fabric,
+    /// One instance per port's host. As a sender it sees and decides about its own outgoing flows: a coflow means its
+    /// *subcoflow* there (D-CAS §III-A). As a receiver it hears only messages.
+    Host,
+    /// One instance per link, as in a switch: it sees the flows that cross the link, and its priorities hold at that
+    /// link alone. A coflow means its flows on that link.
+    Link,
+}
+
+/// How what has equal priority shares the capacity that higher priorities left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discipline {
+    /// Max-min fair between flows: what TCP, DCTCP and RCP aim at.
+    MaxMin,
+    /// Each flow takes all that both its links have left; a coflow's flows in the order of how many bytes of the coflow
+    /// remain on their links, most first; what is being served stays served. Any order-preserving allocation of this
+    /// kind is within 4× of the order's optimum (Sincronia).
+    Greedy,
+    /// Minimum allocation for desired duration (Varys §5.3): all flows of a coflow finish together at its bottleneck's
+    /// time; what is left over goes out greedily.
+    Madd,
+    /// The flow with the fewest remaining bytes first, preemptively (ideal pFabric).
+    ShortestFlow,
+}
+
+/// How the classes of priorities relate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClassShares {
+    /// A lower class gets what higher classes leave.
+    Strict,
+    /// At each link the classes present share capacity by these weights (index = class; at least 1 each).
+    Weighted {
+        /// Weight of each class.
+        weights: Vec<u32>,
+        /// Who gets what a class cannot use.
+        excess: Excess,
+    },
+}
+
+/// Who gets the capacity that a class with a weight cannot use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excess {
+    /// The other classes by their weights (Aalo Pseudocode 1: max-min among the others).
+    Weighted,
+    /// The highest class that can use it.
+    Highest,
+}
+
+/// The terms on which decisions are to be carried out. Fixed for the life of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// How much one instance sees.
+    pub scope: Scope,
+    /// How equals share.
+    pub discipline: Discipline,
+    /// How classes relate.
+    pub shares: ClassShares,
+    /// Whether the policy wants [`Event::FlowArrived`] and [`Event::FlowFinished`]; without them a driver saves the
+    /// calls.
+    pub flow_events: bool,
+    /// Claims that no link is idle while a flow that could use all its links waits.
+    pub work_conserving: bool,
+    /// Claims that every coflow gets service in the long run, whatever else arrives.
+    pub starvation_free: bool,
+}
+
+/// What a priority, watch or cap is about, relative to the scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Target {
+    /// All flows of a coflow in scope.
+    Coflow(CoflowId),
+    /// One flow.
+    Flow(FlowId),
+}
+
+/// Who goes first: lower before higher, class before order. Equal priorities share by the [`Discipline`].
+///
+/// The class is what a network with few queues keeps (Aalo's queue, D-CAS's main priority T, a DSCP); the order ranks
+/// inside it (a CoflowId, D-CAS's secondary priority P). The default is the top: what nobody has decided about yet is
+/// served at once (Aalo §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Priority {
+    /// Class, 0 highest.
+    pub class: u16,
+    /// Rank inside the class, 0 first.
+    pub order: u64,
+}
+
+impl Priority {
+    /// A priority of `class` and `order`.
+    pub const fn new(class: u16, order: u64) -> Self {
+        Self { class, order }
+    }
+}
+
+/// What a policy is told. Only what lies in its scope; no event carries a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The first flow of a coflow appeared in scope.
+    CoflowArrived(CoflowId),
+    /// A flow appeared (only with [`Terms::flow_events`]; after its coflow's arrival).
+    FlowArrived(FlowId),
+    /// All bytes of a flow are delivered (only with [`Terms::flow_events`]).
+    FlowFinished(FlowId),
+    /// All flows of a coflow in scope have finished and no further wave is known to come.
+    CoflowFinished(CoflowId),
+    /// A target's attained service reached the bytes that [`Decision::watch`] asked about.
+    Reached(Target),
+    /// The instant that [`Decision::wake_at`] asked for has come.
+    Wake,
+    /// A message from the policy instance at another host ([`Scope::Host`] only).
+    Received {
+        /// The sender.
+        from: PortId,
+        /// What it says.
+        message: Message,
+    },
+}
+
+/// What the instances of a host-scope policy tell each other (D-CAS §III-C). Values are what the policy orders by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A sender's desired priority for its subcoflow, to a receiver of it.
+    Desired {
+        /// The coflow.
+        coflow: CoflowId,
+        /// The desired order.
+        order: u64,
+    },
+    /// A receiver's answer: what it makes of all desired priorities that it heard for the coflow.
+    Feedback {
+        /// The coflow.
+        coflow: CoflowId,
+        /// The order fed back.
+        order: u64,
+    },
+}
+
+/// What is known of a coflow when it arrives, without its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoflowFacts {
+    /// Its task.
+    pub task: TaskId,
+    /// When its task was submitted.
+    pub task_arrival: Instant,
+    /// When its first flow arrived.
+    pub arrival: Instant,
+    /// When its task should be done.
+    pub deadline: Option<Instant>,
+    /// Who waits for it.
+    pub class: TaskClass,
+    /// Its task's weight.
+    pub weight: u32,
+}
+
+/// What is known of a flow when it arrives, without its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowFacts {
+    /// Its coflow.
+    pub coflow: CoflowId,
+    /// Where it sends from.
+    pub src: PortId,
+    /// Where it sends to.
+    pub dst: PortId,
+}
+
+/// What every policy may look at: its scope, without sizes.
+pub trait Observe {
+    /// The facts of a coflow in scope.
+    fn coflow(&self, coflow: CoflowId) -> CoflowFacts;
+    /// The facts of a flow in scope.
+    fn flow(&self, flow: FlowId) -> FlowFacts;
+    /// Calls `visit` with each unfinished flow of `coflow` that has arrived in scope.
+    fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId));
+    /// Bytes that `coflow` has sent in scope.
+    fn attained(&self, coflow: CoflowId) -> Bytes;
+    /// Bytes that `flow` has sent.
+    fn flow_attained(&self, flow: FlowId) -> Bytes;
+}
+
+/// What a clairvoyant policy may look at besides: sizes, of what has arrived.
+pub trait Foresee: Observe {
+    /// Bytes that `coflow` has still to send in scope.
+    fn remaining(&self, coflow: CoflowId) -> Bytes;
+    /// Bytes that `flow` has still to send.
+    fn flow_remaining(&self, flow: FlowId) -> Bytes;
+    /// Calls `visit` with each link in scope on which `coflow` has bytes to send, how many, and the link's capacity.
+    fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec));
+
+    /// Γ: the time that the rest of `coflow` takes when it has the fabric to itself, the largest of load over capacity
+    /// (Varys §5.1). In nanoseconds, rounded up.
+    fn bottleneck(&self, coflow: CoflowId) -> Nanos {
+        let mut longest = Nanos::ZERO;
+        self.loads(coflow, &mut |_, bytes, capacity| {
+            longest = longest.max(bytes.time_at(capacity).unwrap_or(Nanos::MAX));
+        });
+        longest
+    }
+}
+
+/// What a policy decided at one event. The driver clears it, hands it over, and carries it out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// New priorities; the last one for a target counts.
+    pub priorities: Vec<(Target, Priority)>,
+    /// New rate caps for flows; `None` lifts one. A capped flow never gets more, whatever is free.
+    pub caps: Vec<(FlowId, Option<BitsPerSec>)>,
+    /// Thresholds of attained service at which to be told [`Event::Reached`]; one per target, the last counts.
+    pub watches: Vec<(Target, Bytes)>,
+    /// When to be woken next; replaces an earlier request. `None` leaves it as it is.
+    pub wake_at: Option<Instant>,
+    /// Messages to the instances at other hosts.
+    pub messages: Vec<(PortId, Message)>,
+}
+
+impl Decision {
+    /// Forgets everything, keeping the buffers.
+    pub fn clear(&mut self) {
+        self.priorities.clear();
+        self.caps.clear();
+        self.watches.clear();
+        self.wake_at = None;
+        self.messages.clear();
+    }
+
+    /// Gives `coflow` (in scope) a priority.
+    pub fn set_coflow(&mut self, coflow: CoflowId, priority: Priority) {
+        self.priorities.push((Target::Coflow(coflow), priority));
+    }
+
+    /// Gives one flow a priority.
+    pub fn set_flow(&mut self, flow: FlowId, priority: Priority) {
+        self.priorities.push((Target::Flow(flow), priority));
+    }
+
+    /// Caps a flow's rate, or lifts the cap.
+    pub fn cap(&mut self, flow: FlowId, rate: Option<BitsPerSec>) {
+        self.caps.push((flow, rate));
+    }
+
+    /// Asks for [`Event::Reached`] once `target` has sent `bytes` in scope (at once, if it has already).
+    pub fn watch(&mut self, target: Target, bytes: Bytes) {
+        self.watches.push((target, bytes));
+    }
+
+    /// Asks for [`Event::Wake`] at `when`.
+    pub fn wake_at(&mut self, when: Instant) {
+        self.wake_at = Some(when);
+    }
+
+    /// Sends a message to the instance at `to`.
+    pub fn send(&mut self, to: PortId, message: Message) {
+        self.messages.push((to, message));
+    }
+}
+
+/// A policy that is never told sizes.
+pub trait NonClairvoyant {
+    /// Handles one event at `now` and writes what changes to `decision`.
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Observe, decision: &mut Decision);
+}
+
+/// A policy that knows the sizes of what has arrived.
+pub trait Clairvoyant {
+    /// Handles one event at `now` and writes what changes to `decision`.
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision);
+}
+
+/// One instance of a policy, ready to be driven.
+pub enum Policy {
+    /// Knows no sizes.
+    NonClairvoyant(Box<dyn NonClairvoyant>),
+    /// Knows sizes.
+    Clairvoyant(Box<dyn Clairvoyant>),
+}
+
+impl Policy {
+    /// Handles one event. A driver always has the full view; what a policy gets of it is decided here.
+    pub fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        match self {
+            Policy::NonClairvoyant(policy) => policy.handle(now, event, view, decision),
+            Policy::Clairvoyant(policy) => policy.handle(now, event, view, decision),
+        }
+    }
+}
+
+/// Where an instance is placed, for its construction.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// How many ports the fabric has.
+    pub ports: u32,
+    /// The rate of the link or host that the instance stands at; for a fabric-scope policy, of the fastest link.
+    pub line_rate: BitsPerSec,
+    /// What is known of past workloads.
+    pub history: &'a History,
+}
+
+/// What an operator knows of past workloads: the sizes of coflows, for thresholds given as percentiles (Baraat §3.3).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    ascending: Vec<Bytes>,
+}
+
+impl History {
+    /// From the sizes of past coflows.
+    pub fn new(sizes: impl IntoIterator<Item = Bytes>) -> Self {
+        let mut ascending: Vec<Bytes> = sizes.into_iter().collect();
+        ascending.sort_unstable();
+        Self { ascending }
+    }
+
+    /// The `percent`-th percentile of coflow sizes by nearest rank; `None` without history.
+    pub fn percentile(&self, percent: u32) -> Option<Bytes> {
+        let rank = (self.ascending.len() as u64 * u64::from(percent)).div_ceil(100).max(1);
+        self.ascending.get(rank as usize - 1).or(self.ascending.last()).copied()
+    }
+}
+
+/// A policy with its parameters set, from which a driver builds as many instances as the scope asks for.
+pub trait PolicyFactory {
+    /// The terms that hold for every instance.
+    fn terms(&self) -> Terms;
+    /// A fresh instance for one place.
+    fn build(&self, setting: &Setting<'_>) -> Policy;
+}

@@ -1,0 +1,25 @@
+//! The nouns of the project and the contract between a policy and whatever drives it.
+//!
+//! - [`Workload`]: [`Task`]s, each a DAG of [`Stage`]s; a stage is a [`Coflow`] (flows that matter only together) or
+//!   computation. This is what a trace holds.
+//! - [`Fabric`]: links with capacities and the path between two hosts. Today's only shape is the big switch.
+//! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
+//!
+//! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
+
+pub mod contract;
+mod fabric;
+mod ids;
+mod workload;
+
+pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};
+pub use contract::{
+    Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
+    Message, NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
+};
+pub use fabric::{Fabric, FabricError, Path};
+pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
+pub use workload::{
+    Coflow, CoflowRef, Compute, Flow, Place, Stage, Task, TaskClass, Work, Workload, WorkloadBuilder,
+    WorkloadError,
+};

@@ -1,0 +1,447 @@
+//! What is to be transferred: tasks, their stages, and the flows of each coflow.
+//!
+//! A [`Workload`] is built once through [`WorkloadBuilder`], which checks everything that a reader cannot know to be true
+//! and puts tasks in order of arrival; after that every part may trust it. Ids are dense: tasks by arrival (ties in the
+//! order given), coflows by task and stage, flows by coflow. Flows of all coflows lie in one array.
+
+use core::ops::Range;
+
+use crate::{Bytes, CoflowId, FlowId, Instant, Nanos, PortId, StageIndex, TaskId};
+
+/// All tasks of a trace, checked and in order of arrival.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    ports: u32,
+    tasks: Vec<Task>,
+    /// For each coflow: its task and stage.
+    coflows: Vec<Place>,
+    /// For each coflow: where its flows begin in `flows`; one more entry at the end.
+    first_flow: Vec<u32>,
+    flows: Vec<Flow>,
+    /// For each flow: its coflow.
+    flow_coflow: Vec<CoflowId>,
+}
+
+/// The unit that a user waits for (Baraat §2.1): one coflow in the common case, else a DAG of stages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// The name that the trace gives it; unique, never used to decide anything.
+    pub name: String,
+    /// When it is submitted.
+    pub arrival: Instant,
+    /// The time after arrival by which it should be done.
+    pub deadline: Option<Nanos>,
+    /// Online tasks have users waiting; background tasks yield to them (Baraat §4.1).
+    pub class: TaskClass,
+    /// Its weight in weighted means; 1 unless the trace says otherwise.
+    pub weight: u32,
+    /// Its stages, each after those it starts after.
+    pub stages: Vec<Stage>,
+}
+
+/// Who waits for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum TaskClass {
+    /// A user waits.
+    #[default]
+    Online,
+    /// Nobody waits: index updates, re-replication.
+    Background,
+}
+
+/// One node of a task's DAG.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stage {
+    /// Stages of the same task that must be done before this one starts (Starts-After, Aalo §5.1).
+    pub starts_after: Vec<StageIndex>,
+    /// Stages that this one runs beside but must not finish before (Finishes-Before, Aalo §5.1).
+    pub finishes_after: Vec<StageIndex>,
+    /// What is done.
+    pub work: Work,
+}
+
+/// What a stage does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// A transfer; the coflow's flows are found through [`Workload::flows_of`].
+    Transfer(CoflowId),
+    /// Computation that takes no network.
+    Compute(Compute),
+}
+
+/// Computation between transfers, as a plain span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compute {
+    /// How long it takes.
+    pub duration: Nanos,
+}
+
+/// One transfer between two ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Where the bytes are.
+    pub src: PortId,
+    /// Where they go. May equal `src`: rack-level traces keep the bytes that stay in a rack.
+    pub dst: PortId,
+    /// How many; never zero.
+    pub size: Bytes,
+    /// How long after its coflow starts the flow arrives: its wave (Aalo §5.2). Zero for the first wave.
+    pub wave: Nanos,
+}
+
+/// Where a coflow sits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its task.
+    pub task: TaskId,
+    /// Its stage in that task.
+    pub stage: StageIndex,
+}
+
+/// A coflow on its way into a [`WorkloadBuilder`].
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Coflow {
+    /// Its flows, in any order.
+    pub flows: Vec<Flow>,
+}
+
+/// A coflow as stored: its task and flows.
+#[derive(Clone, Copy, Debug)]
+pub struct CoflowRef<'a> {
+    /// Its id.
+    pub id: CoflowId,
+    /// The task that it belongs to.
+    pub task: &'a Task,
+    /// Its flows.
+    pub flows: &'a [Flow],
+}
+
+/// A task that cannot be part of a workload. `task` is the name in the trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkloadError {
+    /// A workload without ports.
+    #[error("the workload has no ports: say how many ports the fabric has (at least 1)")]
+    NoPorts,
+    /// A flow between ports that do not exist.
+    #[error("task {task}: port {port} is out of range: ports count from 0 to {last}")]
+    PortOutOfRange {
+        /// The task.
+        task: String,
+        /// The port named.
+        port: u32,
+        /// The last valid port.
+        last: u32,
+    },
+    /// A flow of no bytes.
+    #[error(
+        "task {task}: a flow from port {src} to port {dst} has no bytes: give it a size of at least 1 or leave it out"
+    )]
+    EmptyFlow {
+        /// The task.
+        task: String,
+        /// The flow's source.
+        src: u32,
+        /// The flow's destination.
+        dst: u32,
+    },
+    /// A coflow without flows.
+    #[error("task {task}: stage {stage} has no flows: a coflow needs at least one")]
+    NoFlows {
+        /// The task.
+        task: String,
+        /// The stage.
+        stage: u32,
+    },
+    /// A task without stages.
+    #[error("task {task} has no stages: a task needs at least one")]
+    NoStages {
+        /// The task.
+        task: String,
+    },
+    /// Two tasks of one name.
+    #[error("task {task} is given twice: names must be unique")]
+    DuplicateTask {
+        /// The name.
+        task: String,
+    },
+    /// A dependency on a stage that is not there, or that is not earlier.
+    #[error(
+        "task {task}: stage {stage} depends on stage {on}: dependencies name an earlier stage of the same task (so that there is no cycle)"
+    )]
+    BadDependency {
+        /// The task.
+        task: String,
+        /// The dependent stage.
+        stage: u32,
+        /// The stage named.
+        on: u32,
+    },
+    /// More than 2³² flows, or bytes beyond 2⁶³.
+    #[error("the workload is too large: at most 4294967295 flows and 2^63 bytes")]
+    TooLarge,
+    /// A weight of zero.
+    #[error("task {task} has a weight of 0: weights are at least 1")]
+    ZeroWeight {
+        /// The task.
+        task: String,
+    },
+}
+
+impl Workload {
+    /// How many ports the trace speaks of.
+    pub fn ports(&self) -> u32 {
+        self.ports
+    }
+
+    /// The tasks, in order of arrival.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// One task.
+    pub fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.index()]
+    }
+
+    /// How many coflows there are.
+    pub fn coflow_count(&self) -> usize {
+        self.coflows.len()
+    }
+
+    /// All coflows in order of id.
+    pub fn coflows(&self) -> impl ExactSizeIterator<Item = CoflowRef<'_>> {
+        (0..self.coflows.len()).map(|index| self.coflow(CoflowId::from_index(index)))
+    }
+
+    /// One coflow.
+    pub fn coflow(&self, id: CoflowId) -> CoflowRef<'_> {
+        CoflowRef { id, task: self.task(self.place(id).task), flows: self.flows_of(id) }
+    }
+
+    /// Where a coflow sits.
+    pub fn place(&self, id: CoflowId) -> Place {
+        self.coflows[id.index()]
+    }
+
+    /// The name of a coflow for output: its task's, with `.stage` behind it where the task has several stages.
+    pub fn coflow_name(&self, id: CoflowId) -> String {
+        let Place { task, stage } = self.place(id);
+        let task = self.task(task);
+        if task.stages.len() == 1 { task.name.clone() } else { format!("{}.{stage}", task.name) }
+    }
+
+    /// The ids of a coflow's flows.
+    pub fn flow_ids(&self, id: CoflowId) -> Range<u32> {
+        self.first_flow[id.index()]..self.first_flow[id.index() + 1]
+    }
+
+    /// A coflow's flows.
+    pub fn flows_of(&self, id: CoflowId) -> &[Flow] {
+        let Range { start, end } = self.flow_ids(id);
+        &self.flows[start as usize..end as usize]
+    }
+
+    /// All flows, in order of coflow.
+    pub fn flows(&self) -> &[Flow] {
+        &self.flows
+    }
+
+    /// One flow.
+    pub fn flow(&self, id: FlowId) -> &Flow {
+        &self.flows[id.index()]
+    }
+
+    /// The coflow that a flow belongs to.
+    pub fn coflow_of(&self, id: FlowId) -> CoflowId {
+        self.flow_coflow[id.index()]
+    }
+
+    /// The bytes of all flows.
+    pub fn bytes(&self) -> Bytes {
+        self.flows.iter().map(|flow| flow.size).sum()
+    }
+
+    /// The size of one coflow: the bytes of its flows.
+    pub fn coflow_bytes(&self, id: CoflowId) -> Bytes {
+        self.flows_of(id).iter().map(|flow| flow.size).sum()
+    }
+
+    /// The same tasks, all submitted at time zero (the off-line problem). Ids stay the same.
+    pub fn offline(mut self) -> Self {
+        for task in &mut self.tasks {
+            task.arrival = Instant::ZERO;
+        }
+        self
+    }
+
+    /// Hands the parts back to a builder, to change and check again.
+    pub fn into_builder(self) -> WorkloadBuilder {
+        let mut builder = WorkloadBuilder::new(self.ports);
+        let (first_flow, flows) = (self.first_flow, self.flows);
+        for task in self.tasks {
+            let mut transfers = Vec::new();
+            for stage in &task.stages {
+                if let Work::Transfer(id) = stage.work {
+                    let range = first_flow[id.index()] as usize..first_flow[id.index() + 1] as usize;
+                    transfers.push(Coflow { flows: flows[range].to_vec() });
+                }
+            }
+            builder.push(task, transfers);
+        }
+        builder
+    }
+}
+
+/// Collects tasks in any order; [`WorkloadBuilder::build`] checks and sorts them.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct WorkloadBuilder {
+    ports: u32,
+    tasks: Vec<(Task, Vec<Coflow>)>,
+}
+
+impl WorkloadBuilder {
+    /// An empty workload on `ports` ports.
+    pub fn new(ports: u32) -> Self {
+        Self { ports, tasks: Vec::new() }
+    }
+
+    /// Adds a task of one coflow: the common case.
+    pub fn coflow(&mut self, name: impl Into<String>, arrival: Instant, flows: Vec<Flow>) -> &mut Self {
+        let stage = Stage {
+            starts_after: Vec::new(),
+            finishes_after: Vec::new(),
+            work: Work::Transfer(CoflowId::default()),
+        };
+        let task = Task {
+            name: name.into(),
+            arrival,
+            deadline: None,
+            class: TaskClass::Online,
+            weight: 1,
+            stages: vec![stage],
+        };
+        self.push(task, vec![Coflow { flows }])
+    }
+
+    /// Adds a task. `transfers` holds one coflow for each of its stages whose work is a transfer, in the order of the
+    /// stages; the ids inside [`Work::Transfer`] are given anew by [`WorkloadBuilder::build`].
+    pub fn push(&mut self, task: Task, transfers: Vec<Coflow>) -> &mut Self {
+        self.tasks.push((task, transfers));
+        self
+    }
+
+    /// How many tasks there are so far.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Checks everything and gives out ids.
+    ///
+    /// # Errors
+    /// The first thing found wrong, with the task's name.
+    pub fn build(mut self) -> Result<Workload, WorkloadError> {
+        if self.ports == 0 {
+            return Err(WorkloadError::NoPorts);
+        }
+        self.tasks.sort_by_key(|(task, _)| task.arrival);
+        self.check_names()?;
+        let mut out = Workload {
+            ports: self.ports,
+            tasks: Vec::with_capacity(self.tasks.len()),
+            coflows: Vec::new(),
+            first_flow: vec![0],
+            flows: Vec::new(),
+            flow_coflow: Vec::new(),
+        };
+        for (task, transfers) in self.tasks {
+            out.append(task, transfers)?;
+        }
+        let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
+        if total > 1 << 63 { Err(WorkloadError::TooLarge) } else { Ok(out) }
+    }
+
+    fn check_names(&self) -> Result<(), WorkloadError> {
+        let mut names: Vec<&str> = self.tasks.iter().map(|(task, _)| task.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(WorkloadError::DuplicateTask { task: pair[0].to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Workload {
+    fn append(&mut self, mut task: Task, transfers: Vec<Coflow>) -> Result<(), WorkloadError> {
+        if task.stages.is_empty() {
+            return Err(WorkloadError::NoStages { task: task.name });
+        }
+        if task.weight == 0 {
+            return Err(WorkloadError::ZeroWeight { task: task.name });
+        }
+        let id = TaskId::from_index(self.tasks.len());
+        let mut transfers = transfers.into_iter();
+        for index in 0..task.stages.len() {
+            let stage = &task.stages[index];
+            if let Some(on) =
+                stage.starts_after.iter().chain(&stage.finishes_after).find(|on| on.index() >= index)
+            {
+                let (stage, on) = (index as u32, on.0);
+                return Err(WorkloadError::BadDependency { task: task.name, stage, on });
+            }
+            if let Work::Transfer(_) = stage.work {
+                let coflow = transfers.next().expect("a coflow for every transfer stage");
+                let place = Place { task: id, stage: StageIndex::from_index(index) };
+                task.stages[index].work = Work::Transfer(self.append_coflow(&task.name, place, coflow)?);
+            }
+        }
+        assert!(transfers.next().is_none(), "task {}: more coflows than transfer stages", task.name);
+        self.tasks.push(task);
+        Ok(())
+    }
+
+    fn append_coflow(&mut self, task: &str, place: Place, coflow: Coflow) -> Result<CoflowId, WorkloadError> {
+        let task = || task.to_owned();
+        if coflow.flows.is_empty() {
+            return Err(WorkloadError::NoFlows { task: task(), stage: place.stage.0 });
+        }
+        for flow in &coflow.flows {
+            if let Some(port) = [flow.src, flow.dst].into_iter().find(|port| port.0 >= self.ports) {
+                let (port, last) = (port.0, self.ports - 1);
+                return Err(WorkloadError::PortOutOfRange { task: task(), port, last });
+            }
+            if flow.size == Bytes::ZERO {
+                return Err(WorkloadError::EmptyFlow { task: task(), src: flow.src.0, dst: flow.dst.0 });
+            }
+        }
+        let end =
+            u32::try_from(self.flows.len() + coflow.flows.len()).map_err(|_| WorkloadError::TooLarge)?;
+        let id = CoflowId::from_index(self.coflows.len());
+        self.coflows.push(place);
+        self.flow_coflow.resize(end as usize, id);
+        self.flows.extend(coflow.flows);
+        self.first_flow.push(end);
+        Ok(id)
+    }
+}
+
+impl CoflowRef<'_> {
+    /// Its length: the bytes of its largest flow (Varys, D-CAS §III-A).
+    pub fn length(&self) -> Bytes {
+        self.flows.iter().map(|flow| flow.size).max().unwrap_or_default()
+    }
+
+    /// Its width: how many flows it has.
+    pub fn width(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Its size: the bytes of all its flows.
+    pub fn size(&self) -> Bytes {
+        self.flows.iter().map(|flow| flow.size).sum()
+    }
+}

@@ -1,0 +1,3 @@
+//! Every development task.
+
+fn main() {}
