@@ -1,5 +1,33 @@
 //! What a run came to: completion times of flows, coflows and tasks, and the figures made of them.
+//!
+//! - [`Outcome`]: the raw result, as every driver writes it.
+//! - [`analyse`]: several runs of one workload as a [`Comparison`]: means and nearest-rank percentiles, slowdown against
+//!   the coflow alone on the fabric, the four bins, deadline misses, and the factor over a baseline with its spread.
+//! - [`Assertion`]: a claim such as `p99(cct) < 2s`, read from text and held against a comparison.
+//!
+//! Nothing here does I/O, and the same input gives the same bits on every machine.
 
+mod assertion;
+mod bins;
+mod bootstrap;
+mod comparison;
+mod improvement;
+mod isolation;
 mod outcome;
+mod percentile;
+mod summary;
 
+pub use assertion::{
+    Assertion, AssertionError, Bound, Case, Function, Measure, Measured, Quantity, Relation, UnknownRun, Verdict,
+};
+pub use bins::{Bin, BinThresholds};
+pub use bootstrap::{Interval, ratio_interval};
+pub use comparison::{
+    Analysis, BinFacts, BinFigures, Comparison, FabricFacts, RunFigures, RunResult, TraceFacts, Utilisation, analyse,
+    deadline_misses, task_completion_times,
+};
+pub use improvement::Improvement;
+pub use isolation::{isolation_time, isolation_times};
 pub use outcome::{EngineCounts, LinkUse, Outcome};
+pub use percentile::{NotAPercent, Percent, percentile};
+pub use summary::{SlowdownSummary, Summary, mean, weighted_mean};

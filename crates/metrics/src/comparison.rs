@@ -1,0 +1,460 @@
+//! Several policies over one workload: every figure that a table, a JSON document or a report needs, computed once.
+//!
+//! The structures are plain fields without a serialisation of their own: the schema of an output belongs to whoever
+//! writes it, and must not change because a field here is renamed.
+//!
+//! Cost: O(flows) for the yardsticks, then O(coflows log coflows) and a bootstrap for each run and bin.
+
+use cavalcade_model::{Bytes, CoflowId, Fabric, Instant, Nanos, TaskId, Workload};
+
+use crate::bins::{Bin, BinThresholds};
+use crate::improvement::Improvement;
+use crate::isolation::isolation_times;
+use crate::outcome::{EngineCounts, LinkUse, Outcome};
+use crate::summary::{SlowdownSummary, Summary, weighted_mean};
+
+/// One finished run of one policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunResult {
+    /// What tables call it: the policy's name, with the parameters that were set where that tells runs apart.
+    pub label: String,
+    /// The policy's name alone.
+    pub policy: String,
+    /// Its parameters, by name, in the order of the registry.
+    pub params: Vec<(String, String)>,
+    /// What came out.
+    pub outcome: Outcome,
+    /// How long the run took on this machine, in seconds. The only figure that differs between machines.
+    pub wall_s: f64,
+}
+
+/// What was run, on what, and what came out under each policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The trace in figures.
+    pub trace: TraceFacts,
+    /// The fabric in figures.
+    pub fabric: FabricFacts,
+    /// Where short ends and wide begins.
+    pub thresholds: BinThresholds,
+    /// For each coflow: its bin.
+    pub bin_of: Vec<Bin>,
+    /// For each coflow: its completion time alone on the fabric (Γ).
+    pub isolation: Vec<Nanos>,
+    /// Which of `runs` the others are compared with.
+    pub baseline: usize,
+    /// The runs, in the order given.
+    pub runs: Vec<RunFigures>,
+}
+
+/// A workload in figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceFacts {
+    /// How many tasks.
+    pub tasks: usize,
+    /// How many coflows.
+    pub coflows: usize,
+    /// How many flows.
+    pub flows: usize,
+    /// How many ports the trace speaks of.
+    pub ports: u32,
+    /// All bytes.
+    pub bytes: Bytes,
+    /// When the last task arrives.
+    pub last_arrival: Instant,
+    /// How many tasks have a deadline.
+    pub deadlines: usize,
+    /// Whether some task's weight is not 1, so that weighted means differ from plain ones.
+    pub weighted: bool,
+    /// What lies in each bin, in the order of [`Bin::ALL`].
+    pub bins: [BinFacts; 4],
+}
+
+/// How much of a workload lies in one bin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct BinFacts {
+    /// Coflows.
+    pub coflows: usize,
+    /// Their bytes.
+    pub bytes: Bytes,
+}
+
+/// A fabric in figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FabricFacts {
+    /// How many ports.
+    pub ports: u32,
+    /// The rate of its slowest link, in bits per second.
+    pub slowest_bps: u64,
+    /// The rate of its fastest link, in bits per second.
+    pub fastest_bps: u64,
+}
+
+/// One run in figures. Arrays are indexed by the workload's ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunFigures {
+    /// See [`RunResult::label`].
+    pub label: String,
+    /// See [`RunResult::policy`].
+    pub policy: String,
+    /// See [`RunResult::params`].
+    pub params: Vec<(String, String)>,
+    /// See [`RunResult::wall_s`].
+    pub wall_s: f64,
+    /// What the run cost its driver.
+    pub counts: EngineCounts,
+    /// For each coflow: when it arrived (in a DAG this depends on the policy).
+    pub arrival: Vec<Instant>,
+    /// For each coflow: its completion time.
+    pub cct: Vec<Nanos>,
+    /// For each coflow: its completion time over Γ.
+    pub slowdown: Vec<f64>,
+    /// For each task: its completion time.
+    pub tct: Vec<Nanos>,
+    /// Of all CCTs.
+    pub cct_summary: Summary,
+    /// The mean CCT in seconds, each coflow counting as often as its task's weight says.
+    pub weighted_cct_s: f64,
+    /// Of all slowdowns.
+    pub slowdown_summary: SlowdownSummary,
+    /// Of all TCTs.
+    pub tct_summary: Summary,
+    /// From time zero to the end of the last task.
+    pub makespan: Nanos,
+    /// Tasks that finished after their deadline.
+    pub misses: usize,
+    /// Against the baseline; `None` where there are no coflows.
+    pub improvement: Option<Improvement>,
+    /// For each bin, in the order of [`Bin::ALL`]; `None` where it is empty.
+    pub bins: [Option<BinFigures>; 4],
+    /// How busy links were, where the driver recorded it.
+    pub utilisation: Option<Utilisation>,
+}
+
+/// One run over the coflows of one bin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BinFigures {
+    /// Of their CCTs.
+    pub cct: Summary,
+    /// Of their slowdowns.
+    pub slowdown: SlowdownSummary,
+    /// Against the baseline, over the same coflows.
+    pub improvement: Improvement,
+}
+
+/// The share of its capacity that each link carried in equal intervals of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Utilisation {
+    /// The length of an interval.
+    pub interval: Nanos,
+    /// How many links: ingress of every port, then egress of every port.
+    pub links: usize,
+    /// `share[interval * links + link]`, from 0 to 1.
+    pub share: Vec<f32>,
+}
+
+impl Utilisation {
+    /// How many intervals there are.
+    pub fn intervals(&self) -> usize {
+        self.share.len() / self.links.max(1)
+    }
+
+    fn of(link_use: &LinkUse, fabric: &Fabric) -> Self {
+        assert_eq!(link_use.links, fabric.link_count(), "link use is recorded for every link");
+        let seconds = link_use.interval.as_secs_f64();
+        let room: Vec<f64> =
+            fabric.links().map(|link| fabric.capacity(link).as_f64() / 8.0 * seconds).collect();
+        let share = link_use.bytes.iter().enumerate().map(|(index, bytes)| {
+            let room = room[index % room.len()];
+            if room > 0.0 { (bytes / room).clamp(0.0, 1.0) as f32 } else { 0.0 }
+        });
+        Self { interval: link_use.interval, links: link_use.links, share: share.collect() }
+    }
+}
+
+impl Comparison {
+    /// The runs from best to worst: by mean CCT, equals in the order given.
+    pub fn ranking(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.runs.len()).collect();
+        order.sort_by(|&a, &b| {
+            self.runs[a].cct_summary.mean_s.total_cmp(&self.runs[b].cct_summary.mean_s)
+        });
+        order
+    }
+
+    /// The run that the others are compared with.
+    pub fn baseline_run(&self) -> &RunFigures {
+        &self.runs[self.baseline]
+    }
+}
+
+/// How a comparison is to be computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Analysis {
+    /// Where short ends and wide begins.
+    pub thresholds: BinThresholds,
+    /// The seed of the bootstrap.
+    pub seed: u64,
+}
+
+impl Default for Analysis {
+    /// The papers' bins and seed 1.
+    fn default() -> Self {
+        Self { thresholds: BinThresholds::default(), seed: 1 }
+    }
+}
+
+/// [`Analysis::compare`] with the defaults.
+///
+/// # Panics
+/// As [`Analysis::compare`].
+pub fn analyse(workload: &Workload, fabric: &Fabric, runs: &[RunResult], baseline: usize) -> Comparison {
+    Analysis::default().compare(workload, fabric, runs, baseline)
+}
+
+impl Analysis {
+    /// Computes everything about `runs`, all of `workload` on `fabric`, against `runs[baseline]`.
+    ///
+    /// # Panics
+    /// Where there is no such run, an outcome is not of this workload, or the fabric has too few ports.
+    pub fn compare(
+        &self,
+        workload: &Workload,
+        fabric: &Fabric,
+        runs: &[RunResult],
+        baseline: usize,
+    ) -> Comparison {
+        assert!(baseline < runs.len(), "the baseline is run {baseline}, but there are {}", runs.len());
+        let bin_of: Vec<Bin> = workload.coflows().map(|coflow| self.thresholds.bin_of(&coflow)).collect();
+        let isolation = isolation_times(workload, fabric);
+        let times: Vec<Vec<Nanos>> = runs.iter().map(|run| completion_times(workload, &run.outcome)).collect();
+        let setting = RunSetting {
+            workload,
+            fabric,
+            bin_of: &bin_of,
+            isolation: &isolation,
+            baseline: &times[baseline],
+            seed: self.seed,
+        };
+        let runs = runs.iter().zip(&times).map(|(run, cct)| setting.figures(run, cct)).collect();
+        Comparison {
+            trace: trace_facts(workload, &bin_of),
+            fabric: fabric_facts(fabric),
+            thresholds: self.thresholds,
+            bin_of,
+            isolation,
+            baseline,
+            runs,
+        }
+    }
+}
+
+/// For each coflow its CCT.
+fn completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nanos> {
+    let coflows = workload.coflow_count();
+    assert_eq!(outcome.coflow_finish.len(), coflows, "an outcome of another workload");
+    assert_eq!(outcome.coflow_arrival.len(), coflows, "an outcome of another workload");
+    assert_eq!(outcome.task_finish.len(), workload.tasks().len(), "an outcome of another workload");
+    (0..coflows).map(|index| outcome.cct(CoflowId::from_index(index))).collect()
+}
+
+/// For each task: from its arrival to the end of its last stage.
+pub fn task_completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nanos> {
+    let finished = outcome.task_finish.iter();
+    workload.tasks().iter().zip(finished).map(|(task, finish)| finish.since(task.arrival)).collect()
+}
+
+/// How many tasks took longer than their deadline allows, given each task's completion time.
+pub fn deadline_misses(workload: &Workload, tct: &[Nanos]) -> usize {
+    let late = |(index, time): (usize, &Nanos)| {
+        workload.task(TaskId::from_index(index)).deadline.is_some_and(|deadline| *time > deadline)
+    };
+    tct.iter().enumerate().filter(|&task| late(task)).count()
+}
+
+fn trace_facts(workload: &Workload, bin_of: &[Bin]) -> TraceFacts {
+    let mut bins = [BinFacts::default(); 4];
+    for (coflow, bin) in workload.coflows().zip(bin_of) {
+        bins[bin.index()].coflows += 1;
+        bins[bin.index()].bytes += coflow.size();
+    }
+    let tasks = workload.tasks();
+    TraceFacts {
+        tasks: tasks.len(),
+        coflows: workload.coflow_count(),
+        flows: workload.flows().len(),
+        ports: workload.ports(),
+        bytes: workload.bytes(),
+        last_arrival: tasks.last().map_or(Instant::ZERO, |task| task.arrival),
+        deadlines: tasks.iter().filter(|task| task.deadline.is_some()).count(),
+        weighted: tasks.iter().any(|task| task.weight != 1),
+        bins,
+    }
+}
+
+fn fabric_facts(fabric: &Fabric) -> FabricFacts {
+    let rates = || fabric.links().map(|link| fabric.capacity(link).get());
+    FabricFacts {
+        ports: fabric.ports(),
+        slowest_bps: rates().min().expect("a fabric has links"),
+        fastest_bps: rates().max().expect("a fabric has links"),
+    }
+}
+
+/// What all runs of a comparison have in common.
+struct RunSetting<'a> {
+    workload: &'a Workload,
+    fabric: &'a Fabric,
+    bin_of: &'a [Bin],
+    isolation: &'a [Nanos],
+    /// The CCTs under the baseline.
+    baseline: &'a [Nanos],
+    seed: u64,
+}
+
+impl RunSetting<'_> {
+    fn figures(&self, run: &RunResult, cct: &[Nanos]) -> RunFigures {
+        let slowdown: Vec<f64> = cct
+            .iter()
+            .zip(self.isolation)
+            .map(|(time, alone)| time.as_f64() / alone.get().max(1) as f64)
+            .collect();
+        let tct = task_completion_times(self.workload, &run.outcome);
+        let weights = self.workload.coflows().map(|coflow| coflow.task.weight);
+        RunFigures {
+            label: run.label.clone(),
+            policy: run.policy.clone(),
+            params: run.params.clone(),
+            wall_s: run.wall_s,
+            counts: run.outcome.counts,
+            arrival: run.outcome.coflow_arrival.clone(),
+            cct_summary: Summary::of(cct),
+            weighted_cct_s: weighted_mean(cct.iter().map(|time| time.as_secs_f64()).zip(weights)),
+            slowdown_summary: SlowdownSummary::of(&slowdown),
+            tct_summary: Summary::of(&tct),
+            makespan: run.outcome.makespan().since(Instant::ZERO),
+            misses: deadline_misses(self.workload, &tct),
+            improvement: Improvement::over(self.baseline, cct, self.seed),
+            bins: Bin::ALL.map(|bin| self.bin_figures(bin, cct, &slowdown)),
+            utilisation: run.outcome.link_use.as_ref().map(|used| Utilisation::of(used, self.fabric)),
+            cct: cct.to_vec(),
+            slowdown,
+            tct,
+        }
+    }
+
+    fn bin_figures(&self, bin: Bin, cct: &[Nanos], slowdown: &[f64]) -> Option<BinFigures> {
+        let members: Vec<usize> = (0..cct.len()).filter(|&coflow| self.bin_of[coflow] == bin).collect();
+        let of = |times: &[Nanos]| members.iter().map(|&coflow| times[coflow]).collect::<Vec<_>>();
+        let slowdowns: Vec<f64> = members.iter().map(|&coflow| slowdown[coflow]).collect();
+        let times = of(cct);
+        Some(BinFigures {
+            cct: Summary::of(&times),
+            slowdown: SlowdownSummary::of(&slowdowns),
+            improvement: Improvement::over(&of(self.baseline), &times, self.seed)?,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use cavalcade_model::{BitsPerSec, Coflow, Flow, PortId, Stage, Task, TaskClass, Work, WorkloadBuilder};
+
+    fn secs(values: &[u64]) -> Vec<Instant> {
+        values.iter().map(|&value| Instant(value * 1_000_000_000)).collect()
+    }
+
+    /// Two tasks on two ports at one byte per second: Γ of 4 s and 2 s.
+    fn workload() -> Workload {
+        let mut builder = WorkloadBuilder::new(2);
+        let arrivals = [(0, 4, 1, None), (1, 2, 3, Some(Nanos::from_secs(2)))];
+        for (index, (arrival, size, weight, deadline)) in arrivals.into_iter().enumerate() {
+            let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(size), wave: Nanos::ZERO };
+            let stage = Stage {
+                starts_after: vec![],
+                finishes_after: vec![],
+                work: Work::Transfer(CoflowId::default()),
+            };
+            let task = Task {
+                name: index.to_string(),
+                arrival: Instant(arrival * 1_000_000_000),
+                deadline,
+                class: TaskClass::Online,
+                weight,
+                stages: vec![stage],
+            };
+            builder.push(task, vec![Coflow { flows: vec![flow] }]);
+        }
+        builder.build().unwrap()
+    }
+
+    fn run(label: &str, finish: &[u64]) -> RunResult {
+        let outcome = Outcome {
+            coflow_arrival: secs(&[0, 1]),
+            coflow_finish: secs(finish),
+            flow_finish: secs(finish),
+            task_finish: secs(finish),
+            counts: EngineCounts::default(),
+            link_use: Some(LinkUse {
+                interval: Nanos::from_secs(3),
+                links: 4,
+                bytes: [3.0, 0.0, 0.0, 3.0, 1.5, 0.0, 0.0, 1.5].to_vec(),
+            }),
+        };
+        RunResult { label: label.into(), policy: label.into(), params: vec![], outcome, wall_s: 0.5 }
+    }
+
+    pub(crate) fn comparison() -> Comparison {
+        let fabric = Fabric::big_switch(2, BitsPerSec(8)).unwrap();
+        analyse(&workload(), &fabric, &[run("fifo", &[4, 6]), run("sebf", &[6, 3])], 0)
+    }
+
+    #[test]
+    fn figures_of_a_run_are_those_of_the_arithmetic() {
+        let comparison = comparison();
+        let sebf = &comparison.runs[1];
+        assert_eq!(comparison.isolation, [Nanos::from_secs(4), Nanos::from_secs(2)]);
+        assert_eq!(sebf.cct, [Nanos::from_secs(6), Nanos::from_secs(2)]);
+        assert_eq!(sebf.slowdown, [1.5, 1.0]);
+        assert_eq!(sebf.slowdown_summary, SlowdownSummary { mean: 1.25, p95: 1.5 });
+        assert_eq!((sebf.cct_summary.mean_s, sebf.weighted_cct_s), (4.0, 3.0));
+        assert_eq!(sebf.makespan, Nanos::from_secs(6));
+        assert_eq!(sebf.improvement.unwrap().factor, 4.5 / 4.0);
+        assert_eq!(comparison.ranking(), [1, 0]);
+    }
+
+    #[test]
+    fn a_deadline_is_missed_only_when_exceeded() {
+        let comparison = comparison();
+        assert_eq!((comparison.runs[0].misses, comparison.runs[1].misses), (1, 0));
+        assert_eq!(comparison.trace.deadlines, 1);
+    }
+
+    #[test]
+    fn empty_bins_have_no_figures_and_link_use_becomes_a_share() {
+        let comparison = comparison();
+        let run = &comparison.runs[0];
+        assert!(run.bins[0].is_some() && run.bins[1..].iter().all(Option::is_none));
+        assert_eq!(comparison.trace.bins[0], BinFacts { coflows: 2, bytes: Bytes(6) });
+        let used = run.utilisation.as_ref().unwrap();
+        assert_eq!((used.intervals(), &used.share[..]), (2, &[1.0, 0.0, 0.0, 1.0, 0.5, 0.0, 0.0, 0.5][..]));
+    }
+
+    #[test]
+    fn a_workload_without_tasks_has_zeros() {
+        let fabric = Fabric::big_switch(1, BitsPerSec(8)).unwrap();
+        let nothing = Outcome {
+            coflow_arrival: vec![],
+            coflow_finish: vec![],
+            flow_finish: vec![],
+            task_finish: vec![],
+            counts: EngineCounts::default(),
+            link_use: None,
+        };
+        let run = RunResult { outcome: nothing, ..run("fair", &[]) };
+        let comparison = analyse(&WorkloadBuilder::new(1).build().unwrap(), &fabric, &[run], 0);
+        assert_eq!(comparison.runs[0].cct_summary, Summary::default());
+        assert_eq!(comparison.runs[0].improvement, None);
+    }
+}

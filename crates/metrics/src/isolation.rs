@@ -1,0 +1,143 @@
+//! Γ: the time that a coflow takes when it has the fabric to itself, the yardstick of slowdown.
+//!
+//! Without waves it is the largest load over capacity of any link (Varys §5.1), and MADD attains it. With waves, what
+//! arrives at `w` or later can only cross a link after `w`, so a link needs at least `w + load(from w on) / capacity`
+//! for every wave `w`; Γ is the largest of these over links and waves. No schedule is faster, so a slowdown below one
+//! is an error of whoever measured it.
+//!
+//! Cost: O(flows) for a coflow of one wave, O(flows log flows) otherwise. The loads are kept in one array for all
+//! coflows; a map per coflow took most of the time of a whole analysis.
+
+use cavalcade_model::{Bytes, CoflowId, Fabric, Flow, LinkId, Nanos, Workload};
+
+/// Γ of every coflow of `workload` alone on `fabric`, by id. [`Nanos::MAX`] where it does not fit.
+///
+/// # Panics
+/// Where the workload speaks of ports that the fabric lacks.
+pub fn isolation_times(workload: &Workload, fabric: &Fabric) -> Vec<Nanos> {
+    assert!(
+        workload.ports() <= fabric.ports(),
+        "the workload needs {} ports, the fabric has {}",
+        workload.ports(),
+        fabric.ports()
+    );
+    let mut meter = Meter { fabric, load: vec![Bytes::ZERO; fabric.link_count()], loaded: Vec::new() };
+    workload.coflows().map(|coflow| meter.isolation(coflow.flows)).collect()
+}
+
+/// Γ of one coflow alone on `fabric`. For many, [`isolation_times`] is faster.
+pub fn isolation_time(workload: &Workload, fabric: &Fabric, coflow: CoflowId) -> Nanos {
+    let mut meter = Meter { fabric, load: vec![Bytes::ZERO; fabric.link_count()], loaded: Vec::new() };
+    meter.isolation(workload.flows_of(coflow))
+}
+
+struct Meter<'a> {
+    fabric: &'a Fabric,
+    /// Bytes of the coflow at hand that cross each link from the wave at hand on; zero between coflows.
+    load: Vec<Bytes>,
+    /// The links whose load may not be zero.
+    loaded: Vec<LinkId>,
+}
+
+impl Meter<'_> {
+    fn isolation(&mut self, flows: &[Flow]) -> Nanos {
+        let one_wave = flows.windows(2).all(|pair| pair[0].wave == pair[1].wave);
+        let longest = if one_wave {
+            self.add_wave(flows)
+        } else {
+            let mut latest_first = flows.to_vec();
+            latest_first.sort_by_key(|flow| core::cmp::Reverse(flow.wave));
+            let waves = latest_first.chunk_by(|a, b| a.wave == b.wave);
+            waves.map(|wave| self.add_wave(wave)).max().unwrap_or_default()
+        };
+        for link in self.loaded.drain(..) {
+            self.load[link.index()] = Bytes::ZERO;
+        }
+        longest
+    }
+
+    /// Adds the flows of one wave to the loads and returns the least time by which a link that they cross is done.
+    /// Other links gave a later bound when their own last wave was added.
+    fn add_wave(&mut self, flows: &[Flow]) -> Nanos {
+        let first = self.loaded.len();
+        for flow in flows {
+            for link in self.fabric.path(flow.src, flow.dst) {
+                let load = &mut self.load[link.index()];
+                // A link met in an earlier wave is listed again, so that this wave looks at it.
+                if *load == Bytes::ZERO || first > 0 {
+                    self.loaded.push(link);
+                }
+                *load += flow.size;
+            }
+        }
+        let busy = self.loaded[first..].iter().map(|&link| {
+            self.load[link.index()].time_at(self.fabric.capacity(link)).unwrap_or(Nanos::MAX)
+        });
+        let start = flows.first().map_or(Nanos::ZERO, |flow| flow.wave);
+        start.checked_add(busy.max().unwrap_or_default()).unwrap_or(Nanos::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cavalcade_model::{BitsPerSec, Instant, PortId, WorkloadBuilder};
+    use proptest::prelude::*;
+
+    fn flow(src: u32, dst: u32, size: u64, wave_s: u64) -> Flow {
+        Flow { src: PortId(src), dst: PortId(dst), size: Bytes(size), wave: Nanos::from_secs(wave_s) }
+    }
+
+    fn alone(flows: Vec<Flow>) -> Nanos {
+        let fabric = Fabric::big_switch(4, BitsPerSec(8)).unwrap();
+        let mut builder = WorkloadBuilder::new(4);
+        builder.coflow("c", Instant::ZERO, flows);
+        isolation_times(&builder.build().unwrap(), &fabric)[0]
+    }
+
+    #[test]
+    fn the_busiest_link_counts_whichever_end_it_is() {
+        assert_eq!(alone(vec![flow(0, 1, 3, 0), flow(0, 2, 4, 0), flow(3, 2, 2, 0)]), Nanos::from_secs(7));
+        assert_eq!(alone(vec![flow(0, 2, 3, 0), flow(1, 2, 4, 0), flow(3, 2, 2, 0)]), Nanos::from_secs(9));
+    }
+
+    #[test]
+    fn a_late_wave_waits_for_itself_or_for_what_is_still_in_its_way() {
+        assert_eq!(alone(vec![flow(0, 1, 2, 0), flow(0, 1, 1, 10)]), Nanos::from_secs(11));
+        assert_eq!(alone(vec![flow(0, 1, 9, 0), flow(0, 1, 5, 2)]), Nanos::from_secs(14));
+        assert_eq!(alone(vec![flow(2, 1, 9, 0), flow(0, 3, 5, 2)]), Nanos::from_secs(9));
+    }
+
+    /// The definition: every link, every wave, every flow.
+    fn slowly(flows: &[Flow], fabric: &Fabric) -> Nanos {
+        let bound = |link: LinkId, wave: Nanos| {
+            let crosses = |f: &&Flow| f.wave >= wave && fabric.path(f.src, f.dst).contains(&link);
+            let load: Bytes = flows.iter().filter(crosses).map(|f| f.size).sum();
+            if load == Bytes::ZERO { Nanos::ZERO } else { wave + load.time_at(fabric.capacity(link)).unwrap() }
+        };
+        let all = fabric.links().flat_map(|link| flows.iter().map(move |f| (link, f.wave)));
+        all.map(|(link, wave)| bound(link, wave)).max().unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn one_pass_over_the_waves_finds_the_largest_bound(
+            coflows in proptest::collection::vec(
+                proptest::collection::vec((0u32..4, 0u32..4, 1u64..20, 0u64..4), 1..12), 1..4),
+            rates in proptest::collection::vec(1u64..50, 8),
+        ) {
+            let rates: Vec<BitsPerSec> = rates.into_iter().map(BitsPerSec).collect();
+            let fabric = Fabric::uneven_big_switch(&rates[..4], &rates[4..]).unwrap();
+            let mut builder = WorkloadBuilder::new(4);
+            for (index, flows) in coflows.iter().enumerate() {
+                let flows = flows.iter().map(|&(src, dst, size, wave)| flow(src, dst, size, wave)).collect();
+                builder.coflow(index.to_string(), Instant::ZERO, flows);
+            }
+            let workload = builder.build().unwrap();
+            let fast = isolation_times(&workload, &fabric);
+            for coflow in workload.coflows() {
+                prop_assert_eq!(fast[coflow.id.index()], slowly(coflow.flows, &fabric));
+            }
+        }
+    }
+}

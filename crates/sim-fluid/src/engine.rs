@@ -1,0 +1,509 @@
+//! The event loop.
+//!
+//! Each turn goes to the next instant at which anything happens and does, in this order: flows that end, flows that are
+//! released, watches that are reached, messages that arrive, policies that wake. Each of these may make the policy decide;
+//! decisions are gathered and carried out together, then rates are computed anew. Priorities are known before flows enter
+//! the solver, so an arriving coflow goes straight to its place in the order.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
+use cavalcade_model::{
+    ClassShares, CoflowId, Decision, Event, Excess, Fabric, FlowId, History, Instant, Message, Nanos, Policy,
+    PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
+};
+use cavalcade_solver::{Due, Fill, Key, Shares};
+
+use crate::release::{Release, Releases};
+use crate::schedule::Segments;
+use crate::scopes::{Accounts, View, line_rate};
+use crate::{Observer, Options};
+
+/// Turns at one and the same instant after which a policy is taken to be stuck.
+const MAX_TURNS_AT_ONCE: u32 = 100_000;
+
+/// Everything that a run is made of.
+pub(crate) struct Run<'a> {
+    pub(crate) workload: &'a Workload,
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) factory: &'a dyn PolicyFactory,
+    pub(crate) terms: &'a Terms,
+    pub(crate) options: &'a Options,
+}
+
+/// The solver's form of class shares.
+pub(crate) fn shares(shares: &ClassShares) -> Shares {
+    match shares {
+        ClassShares::Strict => Shares::Strict,
+        ClassShares::Weighted { weights, excess } => {
+            Shares::Weighted { weights: weights.clone(), to_highest: *excess == Excess::Highest }
+        }
+    }
+}
+
+/// What the policy decided in this turn and is still to be carried out.
+#[derive(Default)]
+struct Decided {
+    accounts: Vec<(u32, Key)>,
+    flows: Vec<(u32, Key)>,
+    caps: Vec<(u32, Option<f64>)>,
+    account_watches: Vec<(u32, u64)>,
+    flow_watches: Vec<(u32, u64)>,
+}
+
+struct Letter {
+    due: f64,
+    from: u32,
+    to: u32,
+    message: Message,
+}
+
+struct Engine<'a, F> {
+    run: Run<'a>,
+    fill: F,
+    releases: Releases<'a>,
+    accounts: Accounts,
+    policies: Vec<Policy>,
+    decision: Decision,
+    decided: Decided,
+    pending: Vec<u32>,
+    letters: VecDeque<Letter>,
+    wakes: BinaryHeap<Reverse<(Instant, u32)>>,
+    wake_at: Vec<Option<Instant>>,
+    random: u64,
+    now: f64,
+    coflow_left: Vec<u32>,
+    coflow_arrival: Vec<Instant>,
+    flow_finish: Vec<Instant>,
+    done_coflows: usize,
+    counts: EngineCounts,
+    recorder: Option<Recorder>,
+    segments: Option<Segments>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn with<F: Fill>(self, fill: F, mut observer: Option<&mut dyn Observer>) -> Outcome {
+        let segments = observer
+            .as_ref()
+            .filter(|observer| observer.wants_segments())
+            .map(|_| Segments::new(self.workload.flows().len()));
+        let mut engine = Engine::new(self, fill, segments);
+        while engine.turn(&mut observer) {}
+        engine.outcome()
+    }
+}
+
+impl<'a, F: Fill> Engine<'a, F> {
+    fn new(run: Run<'a>, fill: F, segments: Option<Segments>) -> Self {
+        let (workload, fabric, scope) = (run.workload, run.fabric, run.terms.scope);
+        let history = History::new(workload.coflows().map(|coflow| coflow.size()));
+        let places = Accounts::places(scope, fabric);
+        let policies = (0..places as u32)
+            .map(|place| {
+                let setting =
+                    Setting { ports: fabric.ports(), line_rate: line_rate(scope, fabric, place), history: &history };
+                run.factory.build(&setting)
+            })
+            .collect();
+        Self {
+            releases: Releases::new(workload),
+            accounts: Accounts::new(scope, workload),
+            policies,
+            decision: Decision::default(),
+            decided: Decided::default(),
+            pending: Vec::new(),
+            letters: VecDeque::new(),
+            wakes: BinaryHeap::new(),
+            wake_at: vec![None; places],
+            random: run.options.seed,
+            now: 0.0,
+            coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
+            coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],
+            flow_finish: vec![Instant::ZERO; workload.flows().len()],
+            done_coflows: 0,
+            counts: EngineCounts::default(),
+            recorder: run.options.link_use.then(|| Recorder::new(fabric.link_count())),
+            segments,
+            fill,
+            run,
+        }
+    }
+
+    /// One instant. Returns whether anything is left to do.
+    fn turn(&mut self, observer: &mut Option<&mut dyn Observer>) -> bool {
+        let Some(next) = self.next_instant() else { return false };
+        assert!(next >= self.now, "time does not go back");
+        if let Some(recorder) = &mut self.recorder {
+            recorder.advance(self.now, next);
+        }
+        self.now = next;
+        self.counts.events += 1;
+        let now = instant(next);
+
+        let mut due = Due::default();
+        self.fill.take_due(next, &mut due);
+        self.finish(&due.finished, now, observer);
+        self.release(now, observer);
+        self.reached(&due, now);
+        self.carry_out();
+
+        let mut turns = 0;
+        while self.deliver(now) | self.wake(now) {
+            self.carry_out();
+            turns += 1;
+            assert!(turns < MAX_TURNS_AT_ONCE, "the policy keeps asking for attention at {now:?} without end");
+        }
+        self.counts.refills += 1;
+        self.fill.refill(next);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.rates.fill(0.0);
+            self.fill.add_use(&mut recorder.rates);
+        }
+        if let (Some(segments), Some(observer)) = (&mut self.segments, observer) {
+            segments.update(&self.fill, next, *observer);
+        }
+        true
+    }
+
+    fn next_instant(&self) -> Option<f64> {
+        let mut next = self.fill.next();
+        if let Some(release) = self.releases.next() {
+            next = next.min(release.as_f64());
+        }
+        if self.done_coflows < self.coflow_left.len() {
+            if let Some(letter) = self.letters.front() {
+                next = next.min(letter.due);
+            }
+            if let Some(Reverse((wake, _))) = self.wakes.peek() {
+                next = next.min(wake.as_f64());
+            }
+        }
+        (next < f64::INFINITY).then(|| next.max(self.now))
+    }
+
+    fn finish(&mut self, finished: &[u32], now: Instant, observer: &mut Option<&mut dyn Observer>) {
+        let scoped = self.run.terms.scope != Scope::Fabric;
+        for &flow in finished {
+            self.flow_finish[flow as usize] = now;
+            if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
+                segments.end(flow, self.now, *observer);
+            }
+            let coflow = self.run.workload.coflow_of(FlowId(flow));
+            let left = &mut self.coflow_left[coflow.index()];
+            *left -= 1;
+            let done = *left == 0;
+            if scoped || self.run.terms.flow_events {
+                self.finish_at_places(flow, coflow, now);
+            }
+            if done {
+                if !scoped {
+                    self.tell(0, now, Event::CoflowFinished(coflow));
+                }
+                self.accounts.close(coflow);
+                self.releases.coflow_done(coflow, now);
+                self.done_coflows += 1;
+                if let Some(observer) = observer {
+                    observer.progress(self.done_coflows);
+                }
+            }
+        }
+    }
+
+    /// Tells the instances that a flow concerns that it has finished, and perhaps their part of the coflow with it.
+    fn finish_at_places(&mut self, flow: u32, coflow: CoflowId, now: Instant) {
+        let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
+        for account in [Some(near), (far != near).then_some(far)].into_iter().flatten() {
+            let record = &mut self.accounts.list[account as usize];
+            record.flows_left -= 1;
+            let (place, over) = (record.place, record.flows_left == 0);
+            if self.run.terms.flow_events {
+                self.tell(place, now, Event::FlowFinished(FlowId(flow)));
+            }
+            if over && self.run.terms.scope != Scope::Fabric {
+                self.tell(place, now, Event::CoflowFinished(coflow));
+            }
+        }
+    }
+
+    fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) {
+        if self.releases.next().is_none_or(|next| next > now) {
+            return;
+        }
+        let mut releases = Vec::new();
+        self.releases.take(now, &mut releases);
+        for &release in &releases {
+            let Release::Flows { first, end, coflow, opens } = release else { continue };
+            if opens && self.accounts.find_any(coflow).is_none() {
+                self.coflow_arrival[coflow.index()] = now;
+                self.accounts.open(self.run.workload, self.run.fabric, coflow);
+                self.fill.reserve_accounts(self.accounts.list.len());
+            }
+            for flow in first..end {
+                let size = self.run.workload.flow(FlowId(flow)).size.0;
+                let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
+                self.accounts.list[near as usize].arrived += size;
+                if far != near {
+                    self.accounts.list[far as usize].arrived += size;
+                }
+            }
+            self.pending.extend(first..end);
+        }
+        for release in releases {
+            if let Release::Flows { first, end, .. } = release {
+                self.announce(first..end, now, observer);
+            }
+        }
+    }
+
+    fn announce(&mut self, flows: std::ops::Range<u32>, now: Instant, observer: &mut Option<&mut dyn Observer>) {
+        for flow in flows {
+            if let (Some(segments), true) = (&mut self.segments, observer.is_some()) {
+                segments.begin(flow);
+            }
+            if self.run.terms.scope == Scope::Fabric && !self.run.terms.flow_events {
+                let account = self.accounts.of_flow(self.run.workload, self.run.fabric, flow)[0];
+                if self.accounts.list[account as usize].announced {
+                    continue;
+                }
+            }
+            let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
+            for account in [Some(near), (far != near).then_some(far)].into_iter().flatten() {
+                let record = &mut self.accounts.list[account as usize];
+                let (place, coflow) = (record.place, record.coflow);
+                if !std::mem::replace(&mut record.announced, true) {
+                    self.tell(place, now, Event::CoflowArrived(coflow));
+                }
+                if self.run.terms.flow_events {
+                    self.tell(place, now, Event::FlowArrived(FlowId(flow)));
+                }
+            }
+        }
+    }
+
+    fn reached(&mut self, due: &Due, now: Instant) {
+        for &account in &due.accounts {
+            let record = self.accounts.list[account as usize];
+            self.tell(record.place, now, Event::Reached(Target::Coflow(record.coflow)));
+        }
+        for &flow in &due.flows {
+            let place = match self.run.terms.scope {
+                Scope::Fabric => 0,
+                Scope::Host => self.run.workload.flow(FlowId(flow)).src.0,
+                Scope::Link => unreachable!("flows are watched where they are sent"),
+            };
+            self.tell(place, now, Event::Reached(Target::Flow(FlowId(flow))));
+        }
+    }
+
+    /// Delivers the messages that have arrived. Returns whether there were any.
+    fn deliver(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while self.letters.front().is_some_and(|letter| letter.due <= self.now) {
+            let Some(Letter { from, to, message, .. }) = self.letters.pop_front() else { break };
+            self.tell(to, now, Event::Received { from: PortId(from), message });
+            any = true;
+        }
+        any
+    }
+
+    /// Wakes the instances whose time has come. Returns whether there were any.
+    fn wake(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(&Reverse((when, place))) = self.wakes.peek() {
+            if when > now {
+                break;
+            }
+            self.wakes.pop();
+            if self.wake_at[place as usize] == Some(when) {
+                self.wake_at[place as usize] = None;
+                self.tell(place, now, Event::Wake);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Hands one event to the instance at `place` and notes what it decides.
+    fn tell(&mut self, place: u32, now: Instant, event: Event) {
+        self.counts.policy_calls += 1;
+        self.decision.clear();
+        let view = View {
+            place,
+            now: self.now,
+            workload: self.run.workload,
+            fabric: self.run.fabric,
+            accounts: &self.accounts,
+            fill: &self.fill,
+            arrivals: &self.coflow_arrival,
+            pending: &self.pending,
+        };
+        self.policies[place as usize].handle(now, event, &view, &mut self.decision);
+        self.note(place, now);
+    }
+
+    fn note(&mut self, place: u32, now: Instant) {
+        let key = |priority: Priority| Key { class: priority.class, order: priority.order };
+        for &(target, priority) in &self.decision.priorities {
+            match target {
+                Target::Coflow(coflow) => {
+                    if let Some(account) = self.accounts.find(coflow, place) {
+                        self.decided.accounts.push((account, key(priority)));
+                    }
+                }
+                Target::Flow(flow) => self.decided.flows.push((flow.0, key(priority))),
+            }
+        }
+        for &(flow, cap) in &self.decision.caps {
+            self.decided.caps.push((flow.0, cap.map(|rate| rate.bytes_per_nano())));
+        }
+        for &(target, bytes) in &self.decision.watches {
+            match target {
+                Target::Coflow(coflow) => {
+                    if let Some(account) = self.accounts.find(coflow, place) {
+                        self.decided.account_watches.push((account, bytes.0));
+                    }
+                }
+                Target::Flow(flow) => self.decided.flow_watches.push((flow.0, bytes.0)),
+            }
+        }
+        if let Some(when) = self.decision.wake_at {
+            assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
+            self.wake_at[place as usize] = Some(when);
+            self.wakes.push(Reverse((when, place)));
+        }
+        for index in 0..self.decision.messages.len() {
+            let (to, message) = self.decision.messages[index];
+            self.counts.messages += 1;
+            if !self.is_lost() {
+                let due = self.now + self.run.options.control_delay.as_f64();
+                self.letters.push_back(Letter { due, from: place, to: to.0, message });
+            }
+        }
+    }
+
+    /// Draws whether a message is lost (SplitMix64).
+    fn is_lost(&mut self) -> bool {
+        if self.run.options.control_loss <= 0.0 {
+            return false;
+        }
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        ((mixed >> 11) as f64) < self.run.options.control_loss * (1u64 << 53) as f64
+    }
+
+    /// Carries out what was decided and lets pending flows in.
+    fn carry_out(&mut self) {
+        let now = self.now;
+        keep_last(&mut self.decided.accounts);
+        self.decided.accounts.sort_by_key(|&(account, key)| (key, account));
+        self.fill.set_account_keys(&self.decided.accounts, now);
+        self.decided.accounts.clear();
+        for flow in self.pending.drain(..) {
+            let record = self.run.workload.flow(FlowId(flow));
+            let links = self.run.fabric.path(record.src, record.dst).map(|link| link.0);
+            let accounts = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
+            self.fill.add(flow, links, accounts, record.size.as_f64(), now);
+        }
+        for (flow, key) in self.decided.flows.drain(..) {
+            self.fill.set_flow_key(flow, key, now);
+        }
+        for (flow, cap) in self.decided.caps.drain(..) {
+            self.fill.set_cap(flow, cap, now);
+        }
+        for (flow, bytes) in self.decided.flow_watches.drain(..) {
+            let size = self.run.workload.flow(FlowId(flow)).size.0;
+            if bytes < size {
+                self.fill.watch_flow(flow, (size - bytes) as f64, now);
+            }
+        }
+        for (account, bytes) in self.decided.account_watches.drain(..) {
+            self.fill.watch_account(account, bytes as f64, now);
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        assert!(
+            self.done_coflows == self.coflow_left.len(),
+            "{} of {} coflows can never finish under this policy",
+            self.coflow_left.len() - self.done_coflows,
+            self.coflow_left.len()
+        );
+        Outcome {
+            coflow_arrival: self.coflow_arrival,
+            coflow_finish: self.releases.coflow_finish,
+            flow_finish: self.flow_finish,
+            task_finish: self.releases.task_finish,
+            counts: self.counts,
+            link_use: self.recorder.map(Recorder::finish),
+        }
+    }
+}
+
+/// The instant that a time of the engine stands for: the nanosecond it ends in, where rounding in the engine does not
+/// make it spill into the next.
+fn instant(now: f64) -> Instant {
+    let slack = (now * 2e-15).max(2e-3);
+    Instant((now - slack).max(0.0).ceil() as u64)
+}
+
+/// Leaves the last entry for each account.
+fn keep_last(decided: &mut Vec<(u32, Key)>) {
+    if decided.len() > 1 {
+        decided.reverse();
+        decided.sort_by_key(|&(account, _)| account);
+        decided.dedup_by_key(|&mut (account, _)| account);
+    }
+}
+
+/// Adds up what each link carries, in intervals that double in length when there are too many.
+struct Recorder {
+    links: usize,
+    interval: f64,
+    bytes: Vec<f64>,
+    rates: Vec<f64>,
+}
+
+impl Recorder {
+    const MAX_INTERVALS: usize = 512;
+
+    fn new(links: usize) -> Self {
+        Self { links, interval: 1e6, bytes: Vec::new(), rates: vec![0.0; links] }
+    }
+
+    fn advance(&mut self, mut from: f64, to: f64) {
+        while to > self.interval * Self::MAX_INTERVALS as f64 {
+            self.double();
+        }
+        while from < to {
+            let index = ((from / self.interval) as usize).min(Self::MAX_INTERVALS - 1);
+            let end = ((index + 1) as f64 * self.interval).min(to);
+            let end = if end > from { end } else { to };
+            if self.bytes.len() < (index + 1) * self.links {
+                self.bytes.resize((index + 1) * self.links, 0.0);
+            }
+            let row = &mut self.bytes[index * self.links..(index + 1) * self.links];
+            for (sum, rate) in row.iter_mut().zip(&self.rates) {
+                *sum += rate * (end - from);
+            }
+            from = end;
+        }
+    }
+
+    fn double(&mut self) {
+        let intervals = self.bytes.len() / self.links;
+        let mut bytes = vec![0.0; intervals.div_ceil(2) * self.links];
+        for (index, value) in self.bytes.iter().enumerate() {
+            bytes[index / self.links / 2 * self.links + index % self.links] += value;
+        }
+        self.bytes = bytes;
+        self.interval *= 2.0;
+    }
+
+    fn finish(self) -> LinkUse {
+        LinkUse { interval: Nanos(self.interval as u64), links: self.links, bytes: self.bytes }
+    }
+}

@@ -1,0 +1,164 @@
+//! When a flow may start: its task must have arrived, the stages before it must be done, and its wave must have come.
+//!
+//! The idea: everything that waits for time alone sits in one heap (task arrivals in a sorted list beside it); what waits
+//! for other stages sits in counters per stage. A stage is done when its own work is and every stage that it must not
+//! finish before (Aalo's Finishes-Before) is.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use cavalcade_model::{CoflowId, Instant, StageIndex, TaskId, Work, Workload};
+
+/// Something that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Release {
+    /// The flows `first..end` of a coflow, all of one wave. `opens` where they are its first.
+    Flows { first: u32, end: u32, coflow: CoflowId, opens: bool },
+    /// A stage of computation is over.
+    Computed { task: TaskId, stage: StageIndex },
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct StageState {
+    /// Stages that it starts after and that are not done.
+    blocked_by: u32,
+    /// Its own work, and stages that it must not finish before, that are not done.
+    unfinished: u32,
+}
+
+/// Decides what starts when.
+pub(crate) struct Releases<'a> {
+    workload: &'a Workload,
+    next_task: usize,
+    timed: BinaryHeap<Reverse<(Instant, u64, Release)>>,
+    sequence: u64,
+    /// For each task: where its stages begin in `stages`.
+    first_stage: Vec<u32>,
+    stages: Vec<StageState>,
+    stages_left: Vec<u32>,
+    /// Finish times as they become known.
+    pub(crate) coflow_finish: Vec<Instant>,
+    pub(crate) task_finish: Vec<Instant>,
+}
+
+impl<'a> Releases<'a> {
+    pub(crate) fn new(workload: &'a Workload) -> Self {
+        let mut first_stage = Vec::with_capacity(workload.tasks().len());
+        let mut stages = Vec::new();
+        for task in workload.tasks() {
+            first_stage.push(stages.len() as u32);
+            stages.extend(task.stages.iter().map(|stage| StageState {
+                blocked_by: stage.starts_after.len() as u32,
+                unfinished: stage.finishes_after.len() as u32 + 1,
+            }));
+        }
+        Self {
+            workload,
+            next_task: 0,
+            timed: BinaryHeap::new(),
+            sequence: 0,
+            first_stage,
+            stages,
+            stages_left: workload.tasks().iter().map(|task| task.stages.len() as u32).collect(),
+            coflow_finish: vec![Instant::ZERO; workload.coflow_count()],
+            task_finish: vec![Instant::ZERO; workload.tasks().len()],
+        }
+    }
+
+    /// When the next thing is released.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let task = self.workload.tasks().get(self.next_task).map(|task| task.arrival);
+        let timed = self.timed.peek().map(|Reverse((when, ..))| *when);
+        [task, timed].into_iter().flatten().min()
+    }
+
+    /// Appends the flows released by `now` to `out`, in order of coflow.
+    pub(crate) fn take(&mut self, now: Instant, out: &mut Vec<Release>) {
+        while self.workload.tasks().get(self.next_task).is_some_and(|task| task.arrival <= now) {
+            let task = TaskId::from_index(self.next_task);
+            self.next_task += 1;
+            for stage in 0..self.workload.task(task).stages.len() {
+                self.start_if_unblocked(task, StageIndex::from_index(stage), now);
+            }
+        }
+        while self.timed.peek().is_some_and(|Reverse((when, ..))| *when <= now) {
+            let Some(Reverse((_, _, release))) = self.timed.pop() else { break };
+            match release {
+                Release::Flows { .. } => out.push(release),
+                Release::Computed { task, stage } => self.work_done(task, stage, now),
+            }
+        }
+        out.sort_unstable();
+    }
+
+    /// All flows of `coflow` have finished.
+    pub(crate) fn coflow_done(&mut self, coflow: CoflowId, now: Instant) {
+        let place = self.workload.place(coflow);
+        self.work_done(place.task, place.stage, now);
+    }
+
+    fn state(&mut self, task: TaskId, stage: StageIndex) -> &mut StageState {
+        &mut self.stages[self.first_stage[task.index()] as usize + stage.index()]
+    }
+
+    fn start_if_unblocked(&mut self, task: TaskId, stage: StageIndex, now: Instant) {
+        if self.state(task, stage).blocked_by > 0 {
+            return;
+        }
+        match self.workload.task(task).stages[stage.index()].work {
+            Work::Compute(compute) => {
+                self.at(now + compute.duration, Release::Computed { task, stage });
+            }
+            Work::Transfer(coflow) => self.release_flows(coflow, now),
+        }
+    }
+
+    /// Releases the flows of a coflow in runs of equal wave.
+    fn release_flows(&mut self, coflow: CoflowId, now: Instant) {
+        let ids = self.workload.flow_ids(coflow);
+        let flows = self.workload.flows_of(coflow);
+        let earliest = flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
+        let mut first = 0;
+        for run in flows.chunk_by(|a, b| a.wave == b.wave) {
+            let wave = run[0].wave;
+            let range = (ids.start + first, ids.start + first + run.len() as u32);
+            first += run.len() as u32;
+            let opens = wave == earliest;
+            self.at(now + wave, Release::Flows { first: range.0, end: range.1, coflow, opens });
+        }
+    }
+
+    fn at(&mut self, when: Instant, release: Release) {
+        self.sequence += 1;
+        self.timed.push(Reverse((when, self.sequence, release)));
+    }
+
+    /// One of the things that a stage's end waits for is done.
+    fn work_done(&mut self, task: TaskId, stage: StageIndex, now: Instant) {
+        let state = self.state(task, stage);
+        state.unfinished -= 1;
+        if state.unfinished > 0 {
+            return;
+        }
+        if let Work::Transfer(coflow) = self.workload.task(task).stages[stage.index()].work {
+            self.coflow_finish[coflow.index()] = now;
+        }
+        self.stages_left[task.index()] -= 1;
+        if self.stages_left[task.index()] == 0 {
+            self.task_finish[task.index()] = now;
+            return;
+        }
+        let workload = self.workload;
+        for (index, other) in workload.task(task).stages.iter().enumerate() {
+            let index = StageIndex::from_index(index);
+            if other.finishes_after.contains(&stage) {
+                self.work_done(task, index, now);
+            }
+            let blocks = other.starts_after.iter().filter(|&&before| before == stage).count() as u32;
+            if blocks > 0 {
+                self.state(task, index).blocked_by -= blocks;
+                self.start_if_unblocked(task, index, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The schedule as it is carried out, for an observer: segments of constant rate, one flow at a time.
+
+use cavalcade_model::FlowId;
+use cavalcade_solver::Fill;
+
+use crate::Observer;
+
+/// The segment of each flow that has begun but not ended.
+pub(crate) struct Segments {
+    /// For each flow: its rate, and since when.
+    open: Vec<(f64, f64)>,
+    active: Vec<u32>,
+}
+
+impl Segments {
+    pub(crate) fn new(flows: usize) -> Self {
+        Self { open: vec![(0.0, 0.0); flows], active: Vec::new() }
+    }
+
+    pub(crate) fn begin(&mut self, flow: u32) {
+        self.active.push(flow);
+    }
+
+    /// Ends the segments of all flows whose rate is no longer what it was.
+    pub(crate) fn update<F: Fill>(&mut self, fill: &F, now: f64, observer: &mut dyn Observer) {
+        let open = &mut self.open;
+        for &flow in &self.active {
+            let rate = fill.rate(flow);
+            let (before, since) = open[flow as usize];
+            if rate != before {
+                if before > 0.0 && now > since {
+                    observer.segment(FlowId(flow), since, now, before);
+                }
+                open[flow as usize] = (rate, now);
+            }
+        }
+    }
+
+    /// Ends the last segment of a finished flow.
+    pub(crate) fn end(&mut self, flow: u32, now: f64, observer: &mut dyn Observer) {
+        let (rate, since) = std::mem::take(&mut self.open[flow as usize]);
+        if rate > 0.0 && now > since {
+            observer.segment(FlowId(flow), since, now, rate);
+        }
+        self.active.retain(|&other| other != flow);
+    }
+}

@@ -1,0 +1,228 @@
+//! Which instances of the policy there are, and what each sees.
+//!
+//! A *place* is what an instance stands at: the fabric (0), a host (its port), or a link. An *account* is what a coflow is
+//! at one place: the whole coflow, its subcoflow at a sender, or its flows on a link. Policies speak of coflows; this
+//! file turns (coflow, place) into accounts, which is all that the solver knows.
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
+    Scope, Workload,
+};
+use cavalcade_solver::Fill;
+
+/// What a coflow is at one place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account {
+    pub(crate) coflow: CoflowId,
+    pub(crate) place: u32,
+    /// Flows that have not finished, also those that have not arrived.
+    pub(crate) flows_left: u32,
+    /// Bytes of the flows that have arrived.
+    pub(crate) arrived: u64,
+    /// Whether the instance has been told of the coflow.
+    pub(crate) announced: bool,
+}
+
+/// The accounts of all coflows that have arrived.
+pub(crate) struct Accounts {
+    scope: Scope,
+    pub(crate) list: Vec<Account>,
+    /// For each coflow: (place, account), ascending; empty before it arrives and after it finishes.
+    of_coflow: Vec<Vec<(u32, u32)>>,
+}
+
+impl Accounts {
+    pub(crate) fn new(scope: Scope, workload: &Workload) -> Self {
+        Self { scope, list: Vec::new(), of_coflow: vec![Vec::new(); workload.coflow_count()] }
+    }
+
+    /// How many instances of a policy a scope asks for.
+    pub(crate) fn places(scope: Scope, fabric: &Fabric) -> usize {
+        match scope {
+            Scope::Fabric => 1,
+            Scope::Host => fabric.ports() as usize,
+            Scope::Link => fabric.link_count(),
+        }
+    }
+
+    /// Opens the accounts of an arriving coflow.
+    pub(crate) fn open(&mut self, workload: &Workload, fabric: &Fabric, coflow: CoflowId) {
+        let flows = workload.flows_of(coflow);
+        let mut places: Vec<u32> = match self.scope {
+            Scope::Fabric => vec![0; flows.len()],
+            Scope::Host => flows.iter().map(|flow| flow.src.0).collect(),
+            Scope::Link => flows.iter().flat_map(|flow| fabric.path(flow.src, flow.dst)).map(|link| link.0).collect(),
+        };
+        places.sort_unstable();
+        for run in places.chunk_by(|a, b| a == b) {
+            self.of_coflow[coflow.index()].push((run[0], self.list.len() as u32));
+            let flows_left = run.len() as u32;
+            self.list.push(Account { coflow, place: run[0], flows_left, arrived: 0, announced: false });
+        }
+    }
+
+    /// Forgets a finished coflow's places.
+    pub(crate) fn close(&mut self, coflow: CoflowId) {
+        self.of_coflow[coflow.index()] = Vec::new();
+    }
+
+    /// The account of `coflow` at `place`; `None` where it has none or is over.
+    pub(crate) fn find(&self, coflow: CoflowId, place: u32) -> Option<u32> {
+        let places = &self.of_coflow[coflow.index()];
+        places.binary_search_by_key(&place, |(place, _)| *place).ok().map(|at| places[at].1)
+    }
+
+    /// Some account of `coflow`, if it has arrived and not finished.
+    pub(crate) fn find_any(&self, coflow: CoflowId) -> Option<u32> {
+        self.of_coflow[coflow.index()].first().map(|&(_, account)| account)
+    }
+
+    /// The accounts that a flow belongs to: the same one twice, except with one at each of its links.
+    pub(crate) fn of_flow(&self, workload: &Workload, fabric: &Fabric, flow: u32) -> [u32; 2] {
+        let coflow = workload.coflow_of(FlowId(flow));
+        let (src, dst) = (workload.flow(FlowId(flow)).src, workload.flow(FlowId(flow)).dst);
+        let at = |place| match self.of_coflow[coflow.index()].as_slice() {
+            [(_, account)] => *account,
+            _ => self.find(coflow, place).expect("an arrived flow has an account"),
+        };
+        match self.scope {
+            Scope::Fabric => [at(0); 2],
+            Scope::Host => [at(src.0); 2],
+            Scope::Link => fabric.path(src, dst).map(|link| at(link.0)),
+        }
+    }
+}
+
+/// What the instance at one place may look at.
+pub(crate) struct View<'a, F> {
+    pub(crate) place: u32,
+    pub(crate) now: f64,
+    pub(crate) workload: &'a Workload,
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) accounts: &'a Accounts,
+    pub(crate) fill: &'a F,
+    pub(crate) arrivals: &'a [Instant],
+    /// Flows that have arrived in this very instant and are not in the solver yet.
+    pub(crate) pending: &'a [u32],
+}
+
+impl<F: Fill> View<'_, F> {
+    fn account(&self, coflow: CoflowId) -> Option<u32> {
+        self.accounts.find(coflow, self.place)
+    }
+
+    /// The pending flows of `coflow` at this place.
+    fn pending(&self, coflow: CoflowId) -> impl Iterator<Item = u32> + '_ {
+        let ids = self.workload.flow_ids(coflow);
+        // Pending flows are in order of coflow, and so of flow within an instant's release.
+        let from = self.pending.partition_point(|&flow| flow < ids.start);
+        let to = self.pending.partition_point(|&flow| flow < ids.end);
+        self.pending[from..to].iter().copied().filter(|&flow| self.is_here(flow))
+    }
+
+    fn is_here(&self, flow: u32) -> bool {
+        let flow = self.workload.flow(FlowId(flow));
+        match self.accounts.scope {
+            Scope::Fabric => true,
+            Scope::Host => flow.src.0 == self.place,
+            Scope::Link => self.fabric.path(flow.src, flow.dst).contains(&LinkId(self.place)),
+        }
+    }
+
+    fn size(&self, flow: u32) -> u64 {
+        self.workload.flow(FlowId(flow)).size.0
+    }
+
+    /// Whole bytes out of an amount that should be whole but for rounding in the engine.
+    fn whole(bytes: f64) -> u64 {
+        (bytes + 1e-3).max(0.0) as u64
+    }
+}
+
+impl<F: Fill> Observe for View<'_, F> {
+    fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
+        let task = self.workload.coflow(coflow).task;
+        CoflowFacts {
+            task: self.workload.place(coflow).task,
+            task_arrival: task.arrival,
+            arrival: self.arrivals[coflow.index()],
+            deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),
+            class: task.class,
+            weight: task.weight,
+        }
+    }
+
+    fn flow(&self, flow: FlowId) -> FlowFacts {
+        let record = self.workload.flow(flow);
+        FlowFacts { coflow: self.workload.coflow_of(flow), src: record.src, dst: record.dst }
+    }
+
+    fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {
+        if let Some(account) = self.account(coflow) {
+            self.fill.visit_flows(account, &mut |flow| visit(FlowId(flow)));
+            for flow in self.pending(coflow) {
+                visit(FlowId(flow));
+            }
+        }
+    }
+
+    fn attained(&self, coflow: CoflowId) -> Bytes {
+        Bytes(self.account(coflow).map_or(0, |account| Self::whole(self.fill.attained(account, self.now))))
+    }
+
+    fn flow_attained(&self, flow: FlowId) -> Bytes {
+        Bytes(self.size(flow.0) - self.flow_remaining(flow).0.min(self.size(flow.0)))
+    }
+}
+
+impl<F: Fill> Foresee for View<'_, F> {
+    fn remaining(&self, coflow: CoflowId) -> Bytes {
+        let Some(account) = self.account(coflow) else { return Bytes::ZERO };
+        let sent = self.fill.attained(account, self.now);
+        Bytes((self.accounts.list[account as usize].arrived as f64 - sent + 1.0 - 1e-3).max(0.0) as u64)
+    }
+
+    fn flow_remaining(&self, flow: FlowId) -> Bytes {
+        if self.pending.binary_search(&flow.0).is_ok() {
+            return Bytes(self.size(flow.0));
+        }
+        Bytes((self.fill.remaining(flow.0, self.now) + 1.0 - 1e-3).max(0.0) as u64)
+    }
+
+    fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
+        let Some(account) = self.account(coflow) else { return };
+        let mut arriving = vec![0u64; 0];
+        for flow in self.pending(coflow) {
+            let record = self.workload.flow(FlowId(flow));
+            arriving.resize(self.fabric.link_count(), 0);
+            for link in self.fabric.path(record.src, record.dst) {
+                arriving[link.index()] += record.size.0;
+            }
+        }
+        let within = |link: u32| self.accounts.scope != Scope::Link || link == self.place;
+        let mut tell = |link: u32, bytes: u64| {
+            if bytes > 0 && within(link) {
+                visit(LinkId(link), Bytes(bytes), self.fabric.capacity(LinkId(link)));
+            }
+        };
+        self.fill.loads(account, self.now, &mut |link, bytes| {
+            let bytes = (bytes + 1.0 - 1e-3).max(0.0) as u64;
+            match arriving.get_mut(link as usize) {
+                Some(more) => *more += bytes,
+                None => tell(link, bytes),
+            }
+        });
+        for (link, bytes) in arriving.into_iter().enumerate() {
+            tell(link as u32, bytes);
+        }
+    }
+}
+
+/// The rate of the link or host at `place`; for the whole fabric, of its fastest link.
+pub(crate) fn line_rate(scope: Scope, fabric: &Fabric, place: u32) -> BitsPerSec {
+    match scope {
+        Scope::Fabric => fabric.links().map(|link| fabric.capacity(link)).max().unwrap_or_default(),
+        Scope::Host => fabric.capacity(fabric.ingress(PortId(place))),
+        Scope::Link => fabric.capacity(LinkId(place)),
+    }
+}

@@ -1,0 +1,152 @@
+//! The engine against the slow, obvious one: the same completion times, for every registered policy whose sharing is
+//! fully determined, and for policies that decide at random whatever the contract allows.
+//!
+//! Times may differ by 10⁻⁹ of themselves and a nanosecond: rates are `f64` in both, and a finish is rounded up.
+
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
+mod instances;
+mod local;
+mod slow;
+
+use cavalcade_metrics::Outcome;
+use cavalcade_model::{Discipline, Excess, Instant, Nanos, PolicyFactory, Scope};
+use cavalcade_sim_fluid::{Options, simulate};
+use instances::{ALL, Instance, instance};
+use local::{FixedOrder, Scripted};
+use proptest::prelude::*;
+
+fn same(what: &str, fast: &[Instant], slow: &[Instant]) -> Result<(), TestCaseError> {
+    for (index, (fast, slow)) in fast.iter().zip(slow).enumerate() {
+        let apart = fast.0.abs_diff(slow.0) as f64;
+        let allowed = 1.0 + 1e-9 * slow.as_f64();
+        prop_assert!(apart <= allowed, "{what} {index}: fast {} ns, slow {} ns", fast.0, slow.0);
+    }
+    Ok(())
+}
+
+fn agree(instance: &Instance, factory: &dyn PolicyFactory, options: &Options) -> Result<Outcome, TestCaseError> {
+    let fast = simulate(&instance.workload, &instance.fabric, factory, options, None);
+    let (slow, _) = slow::simulate(&instance.workload, &instance.fabric, factory, options);
+    same("finish of flow", &fast.flow_finish, &slow.flow_finish)?;
+    same("arrival of coflow", &fast.coflow_arrival, &slow.coflow_arrival)?;
+    same("finish of coflow", &fast.coflow_finish, &slow.coflow_finish)?;
+    same("finish of task", &fast.task_finish, &slow.task_finish)?;
+    Ok(fast)
+}
+
+fn is_determined(discipline: Discipline) -> bool {
+    matches!(discipline, Discipline::MaxMin | Discipline::ShortestFlow)
+}
+
+fn script(scope: Scope, discipline: Discipline, weights: Option<Excess>) -> impl Strategy<Value = Scripted> {
+    (any::<u64>(), any::<bool>()).prop_map(move |(seed, caps)| Scripted { scope, discipline, weights, caps, seed })
+}
+
+/// Ranks for more coflows than there can be.
+fn order() -> impl Strategy<Value = FixedOrder> {
+    proptest::collection::vec(0..4u64, 24).prop_map(|rank| FixedOrder { rank })
+}
+
+fn at_once() -> Options {
+    Options::default()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn fair_shares_agree(instance in instance(ALL)) {
+        let rank = vec![0; instance.workload.coflow_count()];
+        agree(&instance, &FixedOrder { rank }, &at_once())?;
+    }
+
+    #[test]
+    fn fixed_orders_agree(instance in instance(ALL), order in order()) {
+        agree(&instance, &order, &at_once())?;
+    }
+
+    #[test]
+    fn random_decisions_agree_for_a_coordinator(
+        instance in instance(ALL), script in script(Scope::Fabric, Discipline::MaxMin, None),
+    ) {
+        agree(&instance, &script, &at_once())?;
+    }
+
+    #[test]
+    fn random_decisions_agree_for_weighted_classes(
+        instance in instance(ALL), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Weighted)),
+    ) {
+        agree(&instance, &script, &at_once())?;
+    }
+
+    #[test]
+    fn random_decisions_agree_for_weighted_classes_with_excess_to_the_highest(
+        instance in instance(ALL), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Highest)),
+    ) {
+        agree(&instance, &script, &at_once())?;
+    }
+
+    #[test]
+    fn random_decisions_agree_for_shortest_flow_first(
+        instance in instance(ALL), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
+    ) {
+        agree(&instance, &script, &at_once())?;
+    }
+
+    #[test]
+    fn random_decisions_agree_for_hosts_that_negotiate(
+        instance in instance(ALL),
+        script in script(Scope::Host, Discipline::MaxMin, None),
+        delay in prop_oneof![Just(0), Just(1_000_000), 1..4_000_000u64],
+    ) {
+        let options = Options { control_delay: Nanos(delay), ..Options::default() };
+        agree(&instance, &script, &options)?;
+    }
+
+    #[test]
+    fn random_decisions_agree_for_links_on_their_own(
+        instance in instance(ALL), script in script(Scope::Link, Discipline::MaxMin, None),
+    ) {
+        agree(&instance, &script, &at_once())?;
+    }
+}
+
+/// Each registered policy on as many instances as the time allows; a new policy is covered as soon as it is listed.
+mod registered {
+    use super::*;
+    use cavalcade_policy::{parse, registry};
+    use proptest::test_runner::TestRunner;
+
+    fn specs() -> Vec<String> {
+        let mut specs = Vec::new();
+        for info in registry() {
+            specs.push(info.name.to_owned());
+            specs.extend(info.presets.iter().map(|preset| preset.name.to_owned()));
+        }
+        // What the coordinator of D-CLAS knows at once, and strict queues.
+        specs.extend(["dclas:sync=0ms", "dclas:sync=0ms,weighted=false"].map(str::to_owned));
+        specs
+    }
+
+    #[test]
+    fn every_determined_policy_agrees() {
+        let mut failures = Vec::new();
+        for spec in specs() {
+            let policy = parse(&spec).unwrap();
+            if !is_determined(policy.terms().discipline) {
+                continue;
+            }
+            let mut runner = TestRunner::new(ProptestConfig {
+                cases: 300,
+                failure_persistence: None,
+                ..ProptestConfig::default()
+            });
+            let result = runner.run(&instance(ALL), |instance| {
+                agree(&instance, &policy, &Options::default()).map(|_| ())
+            });
+            failures.extend(result.err().map(|error| format!("{spec}: {error}")));
+        }
+        assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Small random workloads and the fabrics that they run on.
+//!
+//! Small, because that is where every branch is met in few steps and a failing case can be read; full of ties (equal
+//! sizes, equal arrivals, equal routes), because that is where engines go wrong.
+
+use std::fmt;
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task,
+    TaskClass, Work, Workload, WorkloadBuilder,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// What to simulate, on what.
+#[derive(Clone)]
+pub(crate) struct Instance {
+    pub(crate) workload: Workload,
+    pub(crate) fabric: Fabric,
+}
+
+impl fmt::Debug for Instance {
+    /// As few lines as can be run again by hand.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rates: Vec<BitsPerSec> = self.fabric.links().map(|link| self.fabric.capacity(link)).collect();
+        writeln!(f, "links {rates:?}")?;
+        for task in self.workload.tasks() {
+            writeln!(f, "task {} at {} {:?} {:?}", task.name, task.arrival.0, task.deadline, task.class)?;
+            for stage in &task.stages {
+                write!(f, "  after {:?} with {:?}: ", stage.starts_after, stage.finishes_after)?;
+                match stage.work {
+                    Work::Compute(compute) => writeln!(f, "compute {:?}", compute.duration)?,
+                    Work::Transfer(coflow) => {
+                        for flow in self.workload.flows_of(coflow) {
+                            write!(f, "{:?}→{:?} {}", flow.src, flow.dst, flow.size.0)?;
+                            if flow.wave > Nanos::ZERO {
+                                write!(f, " after {}", flow.wave.0)?;
+                            }
+                            write!(f, ", ")?;
+                        }
+                        writeln!(f)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which shapes are drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shapes {
+    /// Flows that come later than their coflow.
+    pub(crate) waves: bool,
+    /// Tasks of several stages, with computation between.
+    pub(crate) stages: bool,
+    /// Links of different capacities.
+    pub(crate) uneven: bool,
+    /// Equal sizes and equal arrivals.
+    pub(crate) ties: bool,
+}
+
+/// Everything.
+pub(crate) const ALL: Shapes = Shapes { waves: true, stages: true, uneven: true, ties: true };
+
+/// 1 to 6 ports, 1 to 8 coflows or tasks of 1 to 12 flows.
+pub(crate) fn instance(shapes: Shapes) -> impl Strategy<Value = Instance> {
+    (1..=6u32).prop_flat_map(move |ports| {
+        let rates = vec(rate(shapes.uneven), 2 * ports as usize);
+        let tasks = vec(task(ports, shapes), 1..=8);
+        (rates, tasks).prop_map(move |(rates, tasks)| assemble(ports, &rates, tasks))
+    })
+}
+
+fn assemble(ports: u32, rates: &[BitsPerSec], tasks: Vec<(Task, Vec<Coflow>)>) -> Instance {
+    let (ingress, egress) = rates.split_at(ports as usize);
+    let mut builder = WorkloadBuilder::new(ports);
+    for (index, (mut task, coflows)) in tasks.into_iter().enumerate() {
+        task.name = index.to_string();
+        builder.push(task, coflows);
+    }
+    let fabric = Fabric::uneven_big_switch(ingress, egress).expect("rates are above zero");
+    Instance { workload: builder.build().expect("what is drawn is valid"), fabric }
+}
+
+fn rate(uneven: bool) -> BoxedStrategy<BitsPerSec> {
+    let even = Just(BitsPerSec(1_000_000_000));
+    if !uneven {
+        return even.boxed();
+    }
+    prop_oneof![
+        4 => even,
+        1 => Just(BitsPerSec(100_000_000)),
+        1 => Just(BitsPerSec(2_500_000_000)),
+        1 => (1_000_000..40_000_000_000u64).prop_map(BitsPerSec),
+    ]
+    .boxed()
+}
+
+fn size(ties: bool) -> BoxedStrategy<Bytes> {
+    let spread = (1..=20_000_000u64).prop_map(Bytes);
+    if !ties {
+        return spread.boxed();
+    }
+    prop_oneof![
+        1 => Just(Bytes(1)),
+        2 => Just(Bytes(125_000)),
+        1 => Just(Bytes(1_250_000)),
+        2 => (1..=2_000u64).prop_map(Bytes),
+        2 => (1..=2_000_000u64).prop_map(Bytes),
+        1 => spread,
+    ]
+    .boxed()
+}
+
+fn arrival(ties: bool) -> BoxedStrategy<Instant> {
+    let spread = (0..=20_000_000u64).prop_map(Instant);
+    if !ties {
+        return spread.boxed();
+    }
+    prop_oneof![
+        2 => Just(Instant(0)),
+        2 => (0..=10u64).prop_map(|millis| Instant(millis * 1_000_000)),
+        1 => spread,
+    ]
+    .boxed()
+}
+
+fn span() -> impl Strategy<Value = Nanos> {
+    prop_oneof![Just(Nanos(0)), Just(Nanos(1_000_000)), (0..=5_000_000u64).prop_map(Nanos)]
+}
+
+fn coflow(ports: u32, shapes: Shapes) -> impl Strategy<Value = Coflow> {
+    let wave = if shapes.waves {
+        prop_oneof![3 => Just(Nanos(0)), 1 => span()].boxed()
+    } else {
+        Just(Nanos(0)).boxed()
+    };
+    let flow = (0..ports, 0..ports, size(shapes.ties), wave).prop_map(|(src, dst, size, wave)| Flow {
+        src: PortId(src),
+        dst: PortId(dst),
+        size,
+        wave,
+    });
+    vec(flow, 1..=12).prop_map(|flows| Coflow { flows })
+}
+
+fn task(ports: u32, shapes: Shapes) -> impl Strategy<Value = (Task, Vec<Coflow>)> {
+    let stages = if shapes.stages {
+        prop_oneof![3 => Just(vec![transfer(&[], &[])]).boxed(), 1 => dag().boxed()].boxed()
+    } else {
+        Just(vec![transfer(&[], &[])]).boxed()
+    };
+    let deadline = prop_oneof![2 => Just(None), 1 => (1..=50_000_000u64).prop_map(|ns| Some(Nanos(ns)))];
+    let class = prop_oneof![3 => Just(TaskClass::Online), 1 => Just(TaskClass::Background)];
+    let facts = (arrival(shapes.ties), deadline, class, 1..=3u32);
+    (facts, stages, vec(coflow(ports, shapes), 3)).prop_map(
+        |((arrival, deadline, class, weight), stages, mut coflows)| {
+            coflows.truncate(stages.iter().filter(|stage| matches!(stage.work, Work::Transfer(_))).count());
+            (Task { name: String::new(), arrival, deadline, class, weight, stages }, coflows)
+        },
+    )
+}
+
+/// Some shapes of at most three transfers.
+fn dag() -> impl Strategy<Value = Vec<Stage>> {
+    let chain = Just(vec![transfer(&[], &[]), transfer(&[0], &[])]);
+    let computed =
+        span().prop_map(|span| vec![transfer(&[], &[]), compute(&[0], span), transfer(&[1], &[])]);
+    let beside = Just(vec![transfer(&[], &[]), transfer(&[], &[0]), transfer(&[1], &[])]);
+    let late = span().prop_map(|span| vec![compute(&[], span), transfer(&[], &[0]), compute(&[1], span)]);
+    let join = span().prop_map(|span| {
+        vec![transfer(&[], &[]), transfer(&[], &[]), compute(&[], span), transfer(&[0, 1, 2], &[])]
+    });
+    prop_oneof![chain, computed, beside, late, join]
+}
+
+fn stage(starts_after: &[u32], finishes_after: &[u32], work: Work) -> Stage {
+    let indices = |list: &[u32]| list.iter().map(|&index| StageIndex(index)).collect();
+    Stage { starts_after: indices(starts_after), finishes_after: indices(finishes_after), work }
+}
+
+fn transfer(starts_after: &[u32], finishes_after: &[u32]) -> Stage {
+    stage(starts_after, finishes_after, Work::Transfer(CoflowId(0)))
+}
+
+fn compute(starts_after: &[u32], duration: Nanos) -> Stage {
+    stage(starts_after, &[], Work::Compute(Compute { duration }))
+}

@@ -1,0 +1,474 @@
+//! A fluid engine that is slow and obvious: plain vectors, everything computed anew at every event, nothing kept between
+//! events but bytes and priorities. It drives policies by the same contract as the real one and must agree with it.
+//!
+//! What is a convention rather than a consequence is the same in both, and stands here in one place:
+//! - two times within 10⁻³ ns are one ([`grain`]), and an instant is a time rounded up ([`instant`]);
+//! - at an instant, flows end, then flows arrive, then watches are reached; what is decided is carried out; then
+//!   messages and wake-ups come, and what they decide is carried out, until there are no more;
+//! - a coflow's priority goes to all of its flows that are there; a flow's own, set at the same instant, wins.
+
+pub(crate) mod rates;
+mod stages;
+mod view;
+
+use std::collections::BTreeMap;
+
+use cavalcade_metrics::{EngineCounts, Outcome};
+use cavalcade_model::{
+    BitsPerSec, CoflowId, Decision, Discipline, Event, Fabric, FlowId, History, Instant, LinkId, Message,
+    Policy, PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
+};
+use cavalcade_sim_fluid::Options;
+use cavalcade_validate::Segment;
+
+use rates::{Ask, allocate};
+use view::View;
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub(crate) struct FlowState {
+    pub(crate) arrived: bool,
+    pub(crate) finish: Option<Instant>,
+    pub(crate) remaining: f64,
+    keys: [Priority; 2],
+    cap: f64,
+    watch: Option<u64>,
+    rate: f64,
+}
+
+/// A coflow as one instance knows it.
+#[derive(Clone, Debug, Default)]
+struct Part {
+    key: Priority,
+    watch: Option<u64>,
+    over: bool,
+}
+
+struct Letter {
+    due: f64,
+    from: u32,
+    to: u32,
+    message: Message,
+}
+
+struct Engine<'a> {
+    workload: &'a Workload,
+    fabric: &'a Fabric,
+    terms: Terms,
+    options: &'a Options,
+    capacity: Vec<f64>,
+    now: f64,
+    flows: Vec<FlowState>,
+    policies: Vec<Policy>,
+    wake_at: Vec<Option<Instant>>,
+    /// What each instance knows of each coflow that it has been told of.
+    parts: BTreeMap<(u32, CoflowId), Part>,
+    letters: Vec<Letter>,
+    decided: Vec<(u32, Decision)>,
+    schedule: Vec<Segment>,
+    counts: EngineCounts,
+}
+
+/// Runs a policy. Returns the schedule beside the outcome.
+pub(crate) fn simulate(
+    workload: &Workload,
+    fabric: &Fabric,
+    factory: &dyn PolicyFactory,
+    options: &Options,
+) -> (Outcome, Vec<Segment>) {
+    assert_eq!(options.control_loss, 0.0, "which messages get lost is the real engine's affair");
+    let mut engine = Engine::new(workload, fabric, factory, options);
+    while let Some(next) = engine.next_time() {
+        engine.advance(next);
+        engine.turn();
+        engine.counts.events += 1;
+        assert!(engine.counts.events < 1_000_000, "no end in sight");
+    }
+    engine.outcome()
+}
+
+/// How close two times are one.
+fn grain(now: f64) -> f64 {
+    (now * 1e-15).max(1e-3)
+}
+
+/// The whole nanosecond in which a time ends.
+fn instant(now: f64) -> Instant {
+    Instant((now - 2.0 * grain(now)).max(0.0).ceil() as u64)
+}
+
+impl<'a> Engine<'a> {
+    fn new(
+        workload: &'a Workload,
+        fabric: &'a Fabric,
+        factory: &dyn PolicyFactory,
+        options: &'a Options,
+    ) -> Self {
+        let terms = factory.terms();
+        let history = History::new(workload.coflows().map(|coflow| coflow.size()));
+        let (places, ports) = match terms.scope {
+            Scope::Fabric => (1, fabric.ports()),
+            Scope::Host => (fabric.ports(), fabric.ports()),
+            Scope::Link => (fabric.link_count() as u32, fabric.ports()),
+        };
+        let line_rate = |place: u32| -> BitsPerSec {
+            match terms.scope {
+                Scope::Fabric => fabric.links().map(|link| fabric.capacity(link)).max().unwrap(),
+                Scope::Host => fabric.capacity(fabric.ingress(PortId(place))),
+                Scope::Link => fabric.capacity(LinkId(place)),
+            }
+        };
+        let build = |place| factory.build(&Setting { ports, line_rate: line_rate(place), history: &history });
+        let fresh = |flow: &cavalcade_model::Flow| FlowState {
+            arrived: false,
+            finish: None,
+            remaining: flow.size.as_f64(),
+            keys: [Priority::default(); 2],
+            cap: f64::INFINITY,
+            watch: None,
+            rate: 0.0,
+        };
+        Self {
+            workload,
+            fabric,
+            options,
+            capacity: fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect(),
+            now: 0.0,
+            flows: workload.flows().iter().map(fresh).collect(),
+            policies: (0..places).map(build).collect(),
+            wake_at: vec![None; places as usize],
+            parts: BTreeMap::new(),
+            letters: Vec::new(),
+            decided: Vec::new(),
+            schedule: Vec::new(),
+            counts: EngineCounts::default(),
+            terms,
+        }
+    }
+
+    /// The instances that see a flow.
+    fn places(&self, flow: FlowId) -> Vec<u32> {
+        let facts = self.workload.flow(flow);
+        match self.terms.scope {
+            Scope::Fabric => vec![0],
+            Scope::Host => vec![facts.src.0],
+            Scope::Link => self.fabric.path(facts.src, facts.dst).map(|link| link.0).to_vec(),
+        }
+    }
+
+    /// The flows of a coflow that one instance sees, arrived or not.
+    fn flows_at(&self, place: u32, coflow: CoflowId) -> Vec<FlowId> {
+        let ids = self.workload.flow_ids(coflow).map(FlowId);
+        ids.filter(|&flow| self.places(flow).contains(&place)).collect()
+    }
+
+    fn is_active(&self, flow: FlowId) -> bool {
+        let state = &self.flows[flow.index()];
+        state.arrived && state.finish.is_none()
+    }
+
+    fn all_flows(&self) -> impl Iterator<Item = FlowId> + use<> {
+        (0..self.flows.len()).map(FlowId::from_index)
+    }
+
+    fn active(&self) -> Vec<FlowId> {
+        self.all_flows().filter(|&flow| self.is_active(flow)).collect()
+    }
+
+    fn sent(&self, flow: FlowId) -> f64 {
+        self.workload.flow(flow).size.as_f64() - self.flows[flow.index()].remaining
+    }
+
+    fn attained(&self, place: u32, coflow: CoflowId) -> f64 {
+        self.flows_at(place, coflow).into_iter().map(|flow| self.sent(flow)).sum()
+    }
+
+    fn rate_at(&self, place: u32, coflow: CoflowId) -> f64 {
+        self.flows_at(place, coflow).into_iter().map(|flow| self.flows[flow.index()].rate).sum()
+    }
+
+    /// When anything happens next.
+    fn next_time(&self) -> Option<f64> {
+        if self.flows.iter().all(|flow| flow.finish.is_some()) {
+            return None;
+        }
+        let mut times: Vec<f64> = Vec::new();
+        for flow in self.active() {
+            let state = &self.flows[flow.index()];
+            times.push(self.now + state.remaining / state.rate);
+            times.extend(state.watch.map(|bytes| self.time_to(bytes, self.sent(flow), state.rate)));
+        }
+        for (&(place, coflow), part) in &self.parts {
+            let (sent, rate) = (self.attained(place, coflow), self.rate_at(place, coflow));
+            times.extend(part.watch.map(|bytes| self.time_to(bytes, sent, rate)));
+        }
+        let releases = stages::releases(self.workload, &self.flows);
+        let waiting = releases.iter().zip(&self.flows).filter(|(_, state)| !state.arrived);
+        times.extend(waiting.filter_map(|(release, _)| release.map(|instant| instant.as_f64())));
+        times.extend(self.wake_at.iter().flatten().map(|when| when.as_f64()));
+        times.extend(self.letters.iter().map(|letter| letter.due));
+        if self.terms.discipline == Discipline::ShortestFlow {
+            times.extend(self.overtaking());
+        }
+        let next = times.into_iter().filter(|time| time.is_finite()).min_by(f64::total_cmp);
+        Some(next.expect("something is left to send, so something happens").max(self.now))
+    }
+
+    fn time_to(&self, bytes: u64, sent: f64, rate: f64) -> f64 {
+        let missing = bytes as f64 - sent;
+        if missing <= rate * grain(self.now) { self.now } else { self.now + missing / rate }
+    }
+
+    /// When a flow that sends faster comes to have fewer bytes left than one that sends slower: a moment later, so that
+    /// the order has changed by then.
+    fn overtaking(&self) -> Vec<f64> {
+        let mut times = Vec::new();
+        for a in self.active() {
+            for b in self.active() {
+                let (a, b) = (&self.flows[a.index()], &self.flows[b.index()]);
+                if a.remaining > b.remaining && a.rate > b.rate {
+                    times.push(self.now + (a.remaining - b.remaining) / (a.rate - b.rate) + 1e-6);
+                }
+            }
+        }
+        times
+    }
+
+    fn advance(&mut self, next: f64) {
+        for flow in self.active() {
+            let state = &mut self.flows[flow.index()];
+            state.remaining = (state.remaining - state.rate * (next - self.now)).max(0.0);
+            if state.rate > 0.0 && next > self.now {
+                let (from_ns, to_ns, bytes_per_nano) = (self.now, next, state.rate);
+                self.schedule.push(Segment { flow, from_ns, to_ns, bytes_per_nano });
+            }
+        }
+        self.now = next;
+    }
+
+    fn turn(&mut self) {
+        let (parts, flows) = self.due_watches();
+        self.finish_flows();
+        self.release_flows();
+        for (place, coflow) in parts {
+            self.tell(place, Event::Reached(Target::Coflow(coflow)));
+        }
+        for flow in flows {
+            for place in self.places(flow) {
+                self.tell(place, Event::Reached(Target::Flow(flow)));
+            }
+        }
+        self.carry_out();
+        while self.deliver() | self.wake() {
+            self.carry_out();
+        }
+        self.allocate();
+    }
+
+    /// Takes out the watches that have been reached.
+    fn due_watches(&mut self) -> (Vec<(u32, CoflowId)>, Vec<FlowId>) {
+        let reached =
+            |bytes: Option<u64>, sent: f64, rate: f64| bytes.is_some_and(|bytes| self.time_to(bytes, sent, rate) <= self.now);
+        let parts: Vec<(u32, CoflowId)> = (self.parts.iter())
+            .filter(|((place, coflow), part)| {
+                reached(part.watch, self.attained(*place, *coflow), self.rate_at(*place, *coflow))
+            })
+            .map(|(&part, _)| part)
+            .collect();
+        let flows: Vec<FlowId> = (self.active().into_iter())
+            .filter(|&flow| {
+                let state = &self.flows[flow.index()];
+                reached(state.watch, self.sent(flow), state.rate)
+            })
+            .collect();
+        for part in &parts {
+            self.parts.get_mut(part).unwrap().watch = None;
+        }
+        for flow in &flows {
+            self.flows[flow.index()].watch = None;
+        }
+        (parts, flows)
+    }
+
+    fn finish_flows(&mut self) {
+        let ended: Vec<FlowId> = (self.active().into_iter())
+            .filter(|flow| {
+                let state = &self.flows[flow.index()];
+                state.rate > 0.0 && state.remaining <= state.rate * grain(self.now)
+            })
+            .collect();
+        for &flow in &ended {
+            let state = &mut self.flows[flow.index()];
+            (state.remaining, state.rate, state.finish) = (0.0, 0.0, Some(instant(self.now)));
+        }
+        for flow in ended {
+            let coflow = self.workload.coflow_of(flow);
+            for place in self.places(flow) {
+                if self.terms.flow_events {
+                    self.tell(place, Event::FlowFinished(flow));
+                }
+                let left = self.flows_at(place, coflow);
+                let over = left.iter().all(|flow| self.flows[flow.index()].finish.is_some());
+                let part = self.parts.get_mut(&(place, coflow)).unwrap();
+                if over && !std::mem::replace(&mut part.over, true) {
+                    part.watch = None;
+                    self.tell(place, Event::CoflowFinished(coflow));
+                }
+            }
+        }
+    }
+
+    fn release_flows(&mut self) {
+        let releases = stages::releases(self.workload, &self.flows);
+        let due = |flow: &FlowId| {
+            let release = releases[flow.index()];
+            !self.flows[flow.index()].arrived
+                && release.is_some_and(|release| release.as_f64() <= self.now + grain(self.now))
+        };
+        let arriving: Vec<FlowId> = self.all_flows().filter(due).collect();
+        for &flow in &arriving {
+            self.flows[flow.index()].arrived = true;
+        }
+        for flow in arriving {
+            let coflow = self.workload.coflow_of(flow);
+            for (side, place) in self.places(flow).into_iter().enumerate() {
+                if !self.parts.contains_key(&(place, coflow)) {
+                    self.parts.insert((place, coflow), Part::default());
+                    self.tell(place, Event::CoflowArrived(coflow));
+                }
+                let key = self.parts[&(place, coflow)].key;
+                self.flows[flow.index()].keys[side] = key;
+                if self.terms.flow_events {
+                    self.tell(place, Event::FlowArrived(flow));
+                }
+            }
+        }
+    }
+
+    fn deliver(&mut self) -> bool {
+        let mut any = false;
+        while let Some(at) = self.letters.iter().position(|letter| letter.due <= self.now + grain(self.now)) {
+            let Letter { from, to, message, .. } = self.letters.remove(at);
+            self.tell(to, Event::Received { from: PortId(from), message });
+            any = true;
+        }
+        any
+    }
+
+    fn wake(&mut self) -> bool {
+        let mut any = false;
+        for place in 0..self.wake_at.len() {
+            if self.wake_at[place].is_some_and(|when| when.as_f64() <= self.now + grain(self.now)) {
+                self.wake_at[place] = None;
+                self.tell(place as u32, Event::Wake);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn tell(&mut self, place: u32, event: Event) {
+        self.counts.policy_calls += 1;
+        let mut decision = Decision::default();
+        let mut policies = std::mem::take(&mut self.policies);
+        let view = View { place, engine: self };
+        policies[place as usize].handle(instant(self.now), event, &view, &mut decision);
+        self.policies = policies;
+        if let Some(when) = decision.wake_at {
+            self.wake_at[place as usize] = Some(when);
+        }
+        for &(to, message) in &decision.messages {
+            let due = self.now + self.options.control_delay.as_f64();
+            self.letters.push(Letter { due, from: place, to: to.0, message });
+        }
+        self.decided.push((place, decision));
+    }
+
+    /// Carries out all decisions of the instant: coflows, then flows.
+    fn carry_out(&mut self) {
+        let decided = std::mem::take(&mut self.decided);
+        for (place, decision) in &decided {
+            for &(target, key) in &decision.priorities {
+                if let Target::Coflow(coflow) = target {
+                    self.set_coflow(*place, coflow, key);
+                }
+            }
+        }
+        for (place, decision) in &decided {
+            for &(target, key) in &decision.priorities {
+                if let Target::Flow(flow) = target {
+                    self.set_flow(*place, flow, key);
+                }
+            }
+            for &(flow, cap) in &decision.caps {
+                self.flows[flow.index()].cap = cap.map_or(f64::INFINITY, |rate| rate.bytes_per_nano());
+            }
+            for &(target, bytes) in &decision.watches {
+                match target {
+                    Target::Flow(flow) => self.flows[flow.index()].watch = Some(bytes.0),
+                    Target::Coflow(coflow) => match self.parts.get_mut(&(*place, coflow)) {
+                        Some(part) if !part.over => part.watch = Some(bytes.0),
+                        _ => {}
+                    },
+                }
+            }
+        }
+    }
+
+    fn set_coflow(&mut self, place: u32, coflow: CoflowId, key: Priority) {
+        let Some(part) = self.parts.get_mut(&(place, coflow)) else { return };
+        part.key = key;
+        for flow in self.flows_at(place, coflow) {
+            self.set_flow(place, flow, key);
+        }
+    }
+
+    fn set_flow(&mut self, place: u32, flow: FlowId, key: Priority) {
+        for (side, at) in self.places(flow).into_iter().enumerate() {
+            if at == place {
+                self.flows[flow.index()].keys[side] = key;
+            }
+        }
+    }
+
+    fn allocate(&mut self) {
+        let active = self.active();
+        let one_key = self.terms.scope != Scope::Link;
+        let ask = |&flow: &FlowId| {
+            let facts = self.workload.flow(flow);
+            let state = &self.flows[flow.index()];
+            Ask {
+                flow: flow.0,
+                coflow: self.workload.coflow_of(flow).0,
+                links: self.fabric.path(facts.src, facts.dst).map(|link| link.index()),
+                keys: if one_key { [state.keys[0]; 2] } else { state.keys },
+                remaining: state.remaining,
+                cap: state.cap,
+            }
+        };
+        let asks: Vec<Ask> = active.iter().map(ask).collect();
+        for (flow, rate) in active.iter().zip(allocate(&self.terms, &self.capacity, &asks)) {
+            self.flows[flow.index()].rate = rate;
+        }
+    }
+
+    fn outcome(self) -> (Outcome, Vec<Segment>) {
+        let done = stages::done(self.workload, &self.flows);
+        let releases = stages::releases(self.workload, &self.flows);
+        let coflows = || (0..self.workload.coflow_count()).map(CoflowId::from_index);
+        let arrival = |coflow| self.workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
+        let finish = |coflow| {
+            let place = self.workload.place(coflow);
+            done[place.task.index()][place.stage.index()]
+        };
+        let outcome = Outcome {
+            coflow_arrival: coflows().map(|coflow| arrival(coflow).expect("all flows have arrived")).collect(),
+            coflow_finish: coflows().map(|coflow| finish(coflow).expect("all stages are done")).collect(),
+            flow_finish: self.flows.iter().filter_map(|flow| flow.finish).collect(),
+            task_finish: done.iter().map(|stages| stages.iter().copied().flatten().max().unwrap()).collect(),
+            counts: self.counts,
+            link_use: None,
+        };
+        (outcome, self.schedule)
+    }
+}

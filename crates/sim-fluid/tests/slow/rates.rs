@@ -1,0 +1,281 @@
+//! Rates from priorities, each by its definition and from nothing: what the solvers must agree with.
+//!
+//! Everything here is the shortest text that says what is meant; cost is no concern. Capacity below 10⁻⁹ of a link is
+//! rounding and counts as none.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cavalcade_model::{ClassShares, Discipline, Excess, Priority, Scope, Terms};
+
+/// One unfinished flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    pub(crate) flow: u32,
+    pub(crate) coflow: u32,
+    pub(crate) links: [usize; 2],
+    /// Its priority at each of its links; both the same but for [`Scope::Link`].
+    pub(crate) keys: [Priority; 2],
+    pub(crate) remaining: f64,
+    /// Infinite where there is none.
+    pub(crate) cap: f64,
+}
+
+/// The rate of each ask, in bytes per nanosecond.
+pub(crate) fn allocate(terms: &Terms, capacity: &[f64], asks: &[Ask]) -> Vec<f64> {
+    let mut rates = vec![0.0; asks.len()];
+    match (terms.scope, terms.discipline, &terms.shares) {
+        (Scope::Link, Discipline::MaxMin, ClassShares::Strict) => stable(capacity, asks, &mut rates),
+        (Scope::Link, other, shares) => panic!("not defined per link: {other:?}, {shares:?}"),
+        (_, Discipline::MaxMin, ClassShares::Strict) => {
+            strict(asks, &all(asks), &mut capacity.to_vec(), capacity, &mut rates);
+        }
+        (_, Discipline::MaxMin, ClassShares::Weighted { weights, excess }) => {
+            weighted(capacity, asks, weights, *excess, &mut rates);
+        }
+        (_, Discipline::ShortestFlow, _) => shortest(capacity, asks, &mut rates),
+        (_, Discipline::Greedy, _) => greedy(capacity, asks, &mut rates),
+        (_, Discipline::Madd, _) => madd(capacity, asks, &mut rates),
+    }
+    rates
+}
+
+fn all(asks: &[Ask]) -> Vec<usize> {
+    (0..asks.len()).collect()
+}
+
+fn is_negligible(rate: f64, capacity: f64) -> bool {
+    rate <= 1e-9 * capacity
+}
+
+/// Groups of equal priority (at their first link), highest first.
+fn groups(asks: &[Ask], members: &[usize], side: usize) -> BTreeMap<Priority, Vec<usize>> {
+    let mut groups: BTreeMap<Priority, Vec<usize>> = BTreeMap::new();
+    for &member in members {
+        groups.entry(asks[member].keys[side]).or_default().push(member);
+    }
+    groups
+}
+
+/// Group after group, each max-min on what those before it left in `free`.
+fn strict(asks: &[Ask], members: &[usize], free: &mut [f64], capacity: &[f64], rates: &mut [f64]) {
+    for group in groups(asks, members, 0).values() {
+        progressive_filling(asks, group, free, rates);
+        for (free, full) in free.iter_mut().zip(capacity) {
+            if is_negligible(*free, *full) {
+                *free = 0.0;
+            }
+        }
+    }
+}
+
+/// Raises all flows of `group` together; stops those that meet a full link or their cap; goes on with the rest.
+fn progressive_filling(asks: &[Ask], group: &[usize], free: &mut [f64], rates: &mut [f64]) {
+    let mut rising: Vec<usize> = group.to_vec();
+    while !rising.is_empty() {
+        let on = |link: usize| rising.iter().filter(|&&member| asks[member].links.contains(&link)).count();
+        let links: BTreeSet<usize> = rising.iter().flat_map(|&member| asks[member].links).collect();
+        let level_of = |link: usize| free[link] / on(link) as f64;
+        let full = links.iter().copied().min_by(|&a, &b| level_of(a).total_cmp(&level_of(b)));
+        let full = full.expect("a rising flow has links");
+        let level = level_of(full);
+        let capped = rising.iter().copied().min_by(|&a, &b| asks[a].cap.total_cmp(&asks[b].cap));
+        let capped = capped.expect("something rises");
+        let stopped: Vec<(usize, f64)> = if asks[capped].cap <= level {
+            vec![(capped, asks[capped].cap)]
+        } else {
+            let stopped = rising.iter().copied().filter(|&member| asks[member].links.contains(&full));
+            stopped.map(|member| (member, level)).collect()
+        };
+        for &(member, rate) in &stopped {
+            rates[member] = rate;
+            for link in asks[member].links {
+                free[link] = (free[link] - rate).max(0.0);
+            }
+        }
+        rising.retain(|member| stopped.iter().all(|(other, _)| other != member));
+    }
+}
+
+/// Aalo Pseudocode 1. Each link splits its capacity by weight between the classes present there; each class fills what
+/// it was offered, strictly by order inside; what is free on a link is offered on top to the classes there that used up
+/// their offer, until nothing is.
+fn weighted(capacity: &[f64], asks: &[Ask], weights: &[u32], excess: Excess, rates: &mut [f64]) {
+    let links = capacity.len();
+    let classes: BTreeSet<u16> = asks.iter().map(|ask| ask.keys[0].class).collect();
+    let members = |class: u16| -> Vec<usize> {
+        (0..asks.len()).filter(|&member| asks[member].keys[0].class == class).collect()
+    };
+    let weight = |class: u16| f64::from(weights[usize::from(class).min(weights.len() - 1)]);
+    let present = |class: u16, link: usize| members(class).iter().any(|&m| asks[m].links.contains(&link));
+    let mut offers: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
+    for &class in &classes {
+        let offer = |link: usize| {
+            let here = classes.iter().filter(|&&other| present(other, link)).map(|&other| weight(other));
+            if present(class, link) { capacity[link] * weight(class) / here.sum::<f64>() } else { 0.0 }
+        };
+        offers.insert(class, (0..links).map(offer).collect());
+    }
+    for _ in 0..ROUNDS {
+        let mut used: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
+        for &class in &classes {
+            let mut free = offers[&class].clone();
+            strict(asks, &members(class), &mut free, capacity, rates);
+            used.insert(class, (0..links).map(|link| offers[&class][link] - free[link]).collect());
+        }
+        let mut grew = false;
+        for link in 0..links {
+            let free = capacity[link] - used.values().map(|used| used[link]).sum::<f64>();
+            let wants = |class: &u16| {
+                offers[class][link] > 0.0
+                    && used[class][link] >= offers[class][link] - 1e-9 * capacity[link]
+            };
+            let mut wanting: Vec<u16> = classes.iter().copied().filter(|class| wants(class)).collect();
+            if excess == Excess::Highest {
+                wanting.truncate(1);
+            }
+            let total: f64 = wanting.iter().map(|&class| weight(class)).sum();
+            for class in &classes {
+                let offer = &mut offers.get_mut(class).expect("every class has offers")[link];
+                *offer = used[class][link];
+                if wanting.contains(class) && !is_negligible(free, capacity[link]) {
+                    *offer += free * weight(*class) / total;
+                    grew = true;
+                }
+            }
+        }
+        if !grew {
+            return;
+        }
+    }
+}
+
+/// How often free capacity is offered again; each round at least halves what is free where it is wanted.
+const ROUNDS: usize = 8;
+
+/// Fewest remaining bytes first inside a priority, then by id; each takes all it can.
+fn shortest(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
+    let mut order = all(asks);
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&asks[a], &asks[b]);
+        a.keys[0].cmp(&b.keys[0]).then(a.remaining.total_cmp(&b.remaining)).then(a.flow.cmp(&b.flow))
+    });
+    take_all(capacity, asks, &order, rates);
+}
+
+/// Each of `order` takes all that both its links have left.
+fn take_all(capacity: &[f64], asks: &[Ask], order: &[usize], rates: &mut [f64]) {
+    let mut free = capacity.to_vec();
+    for (ask, rate) in asks.iter().zip(rates.iter()) {
+        for link in ask.links {
+            free[link] -= rate;
+        }
+    }
+    for &member in order {
+        let ask = &asks[member];
+        let [a, b] = ask.links;
+        let more = free[a].min(free[b]).min(ask.cap - rates[member]);
+        if !is_negligible(more, capacity[a].min(capacity[b])) {
+            rates[member] += more;
+            free[a] -= more;
+            free[b] -= more;
+        }
+    }
+}
+
+/// Bytes of a coflow on each link.
+fn loads(asks: &[Ask]) -> BTreeMap<(u32, usize), f64> {
+    let mut loads = BTreeMap::new();
+    for ask in asks {
+        for link in ask.links {
+            *loads.entry((ask.coflow, link)).or_insert(0.0) += ask.remaining;
+        }
+    }
+    loads
+}
+
+/// By priority; inside, flows on the fullest links of their coflow first.
+fn greedy(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
+    let loads = loads(asks);
+    let fullest = |ask: &Ask| ask.links.map(|link| loads[&(ask.coflow, link)]).into_iter().fold(0.0, f64::max);
+    let mut order = all(asks);
+    order.sort_by(|&a, &b| {
+        let (a, b) = (&asks[a], &asks[b]);
+        a.keys[0].cmp(&b.keys[0]).then(fullest(b).total_cmp(&fullest(a))).then(a.flow.cmp(&b.flow))
+    });
+    take_all(capacity, asks, &order, rates);
+}
+
+/// Varys §5.3: by priority and coflow, each flow at remaining over Γ on what is left; then the rest goes out greedily.
+fn madd(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
+    let mut free = capacity.to_vec();
+    let order: BTreeSet<(Priority, u32)> = asks.iter().map(|ask| (ask.keys[0], ask.coflow)).collect();
+    for (key, coflow) in &order {
+        let members: Vec<usize> =
+            (0..asks.len()).filter(|&m| asks[m].coflow == *coflow && asks[m].keys[0] == *key).collect();
+        let own: Vec<Ask> = members.iter().map(|&member| asks[member]).collect();
+        let usable = |link: usize| if is_negligible(free[link], capacity[link]) { 0.0 } else { free[link] };
+        let gamma = loads(&own).iter().map(|((_, link), bytes)| bytes / usable(*link)).fold(0.0, f64::max);
+        if !gamma.is_finite() {
+            continue;
+        }
+        for &member in &members {
+            rates[member] = (asks[member].remaining / gamma).min(asks[member].cap);
+            for link in asks[member].links {
+                free[link] -= rates[member];
+            }
+        }
+    }
+    let mut rest = all(asks);
+    rest.sort_by_key(|&member| (asks[member].keys[0], asks[member].coflow, asks[member].flow));
+    take_all(capacity, asks, &rest, rates);
+}
+
+/// Priorities of each link's own: deferred acceptance. Every source link offers its capacity down its classes, nobody
+/// more than the bound known for it; every destination link accepts down its own classes; where it grants less than was
+/// offered, the bound falls to the grant. Bounds only fall, so this ends.
+fn stable(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
+    let mut bounds: Vec<f64> = asks
+        .iter()
+        .map(|ask| ask.links.map(|link| capacity[link]).into_iter().fold(ask.cap, f64::min))
+        .collect();
+    for _ in 0..1_000_000 {
+        let offers = share_links(capacity, asks, 0, &bounds);
+        let grants = share_links(capacity, asks, 1, &offers);
+        let mut fell = false;
+        for (member, ask) in asks.iter().enumerate() {
+            let grain = ask.links.map(|link| capacity[link]).into_iter().fold(f64::INFINITY, f64::min) * 1e-13;
+            if grants[member] < offers[member] - grain {
+                bounds[member] = grants[member];
+                fell = true;
+            }
+        }
+        if !fell {
+            rates.copy_from_slice(&grants);
+            return;
+        }
+    }
+    panic!("bounds still fall after a million rounds");
+}
+
+/// Every link on one side shares its capacity down its classes, max-min inside, nobody above its bound.
+fn share_links(capacity: &[f64], asks: &[Ask], side: usize, bounds: &[f64]) -> Vec<f64> {
+    let mut shares = vec![0.0; asks.len()];
+    for (link, &full) in capacity.iter().enumerate() {
+        let here: Vec<usize> = (0..asks.len()).filter(|&member| asks[member].links[side] == link).collect();
+        let mut free = full;
+        for group in groups(asks, &here, side).values() {
+            let mut rising = group.clone();
+            rising.sort_by(|&a, &b| bounds[a].total_cmp(&bounds[b]));
+            while let Some(&lowest) = rising.first() {
+                let share = bounds[lowest].min(free / rising.len() as f64);
+                shares[lowest] = share;
+                free -= share;
+                rising.remove(0);
+            }
+            if is_negligible(free, full) {
+                free = 0.0;
+            }
+        }
+    }
+    shares
+}

@@ -1,0 +1,90 @@
+//! What an instance may look at, worked out afresh at each question.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, LinkId, Observe, Scope,
+};
+
+use super::{Engine, stages};
+
+pub(super) struct View<'e, 'a> {
+    pub(super) place: u32,
+    pub(super) engine: &'e Engine<'a>,
+}
+
+impl View<'_, '_> {
+    fn unfinished(&self, coflow: CoflowId) -> Vec<FlowId> {
+        let flows = self.engine.flows_at(self.place, coflow);
+        flows.into_iter().filter(|&flow| self.engine.is_active(flow)).collect()
+    }
+}
+
+/// Bytes sent: whole ones, but for rounding.
+fn down(bytes: f64) -> Bytes {
+    Bytes((bytes + 1e-3) as u64)
+}
+
+/// Bytes to send: begun ones, but for rounding.
+fn up(bytes: f64) -> Bytes {
+    Bytes((bytes - 1e-3).max(0.0).ceil() as u64)
+}
+
+impl Observe for View<'_, '_> {
+    fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
+        let workload = self.engine.workload;
+        let task = workload.coflow(coflow).task;
+        let releases = stages::releases(workload, &self.engine.flows);
+        let arrival = workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
+        CoflowFacts {
+            task: workload.place(coflow).task,
+            task_arrival: task.arrival,
+            arrival: arrival.expect("a coflow that is asked about has arrived"),
+            deadline: task.deadline.map(|deadline| task.arrival + deadline),
+            class: task.class,
+            weight: task.weight,
+        }
+    }
+
+    fn flow(&self, flow: FlowId) -> FlowFacts {
+        let facts = self.engine.workload.flow(flow);
+        FlowFacts { coflow: self.engine.workload.coflow_of(flow), src: facts.src, dst: facts.dst }
+    }
+
+    fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {
+        self.unfinished(coflow).into_iter().for_each(visit);
+    }
+
+    fn attained(&self, coflow: CoflowId) -> Bytes {
+        down(self.engine.attained(self.place, coflow))
+    }
+
+    fn flow_attained(&self, flow: FlowId) -> Bytes {
+        Bytes(self.engine.workload.flow(flow).size.0 - self.flow_remaining(flow).0)
+    }
+}
+
+impl Foresee for View<'_, '_> {
+    fn remaining(&self, coflow: CoflowId) -> Bytes {
+        up(self.unfinished(coflow).iter().map(|flow| self.engine.flows[flow.index()].remaining).sum())
+    }
+
+    fn flow_remaining(&self, flow: FlowId) -> Bytes {
+        up(self.engine.flows[flow.index()].remaining)
+    }
+
+    fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
+        let mut loads: BTreeMap<LinkId, f64> = BTreeMap::new();
+        for flow in self.unfinished(coflow) {
+            let facts = self.engine.workload.flow(flow);
+            for link in self.engine.fabric.path(facts.src, facts.dst) {
+                if self.engine.terms.scope != Scope::Link || link.0 == self.place {
+                    *loads.entry(link).or_default() += self.engine.flows[flow.index()].remaining;
+                }
+            }
+        }
+        for (link, bytes) in loads {
+            visit(link, up(bytes), self.engine.fabric.capacity(link));
+        }
+    }
+}

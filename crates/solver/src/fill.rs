@@ -1,0 +1,93 @@
+//! The face of all solvers.
+//!
+//! A driver adds flows, sets keys, and calls [`Fill::refill`] once all changes of an instant are in. Between refills
+//! rates are constant; [`Fill::next`] says when the next flow ends or reaches a watched amount, and
+//! [`Fill::take_due`] hands over those that have.
+//!
+//! An *account* is a set of flows that is given keys and watched as one (a coflow, or a coflow's flows at one host).
+
+/// Where a flow or account stands: lower first, class before order; equals share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Key {
+    /// Class, 0 highest.
+    pub class: u16,
+    /// Rank inside the class.
+    pub order: u64,
+}
+
+/// How classes relate; see [`MaxMinFill`](crate::MaxMinFill).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shares {
+    /// A lower class gets what higher ones leave.
+    Strict,
+    /// Classes present on a link split it by weight.
+    Weighted {
+        /// Weight of each class; the last one also stands for all beyond.
+        weights: Vec<u32>,
+        /// Whether what a class cannot use goes to the highest class that can (else to all by weight).
+        to_highest: bool,
+    },
+}
+
+/// What has come due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Flows with nothing left to send. They are out of the solver.
+    pub finished: Vec<u32>,
+    /// Flows that reached their watched amount.
+    pub flows: Vec<u32>,
+    /// Accounts that reached their watched amount.
+    pub accounts: Vec<u32>,
+}
+
+/// Rates that are kept up to date. `now` never decreases from call to call.
+pub trait Fill {
+    /// Makes room for `account` numbers below `count`.
+    fn reserve_accounts(&mut self, count: usize);
+
+    /// Adds `flow` with `bytes` to send over `links` (where it enters, where it leaves). It takes the key of its account,
+    /// `accounts[1]` being the one at its far link for solvers with keys per link, and otherwise the same.
+    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64);
+
+    /// Gives accounts new keys, all of their flows with them.
+    fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64);
+
+    /// Gives one flow a key of its own.
+    fn set_flow_key(&mut self, flow: u32, key: Key, now: f64);
+
+    /// Caps the rate of a flow, in bytes per nanosecond, or lifts the cap.
+    fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64);
+
+    /// Reports `flow` once only `remaining` bytes are left.
+    fn watch_flow(&mut self, flow: u32, remaining: f64, now: f64);
+
+    /// Reports `account` once it has sent `bytes` in all.
+    fn watch_account(&mut self, account: u32, bytes: f64, now: f64);
+
+    /// When the next flow or account comes due; infinity if none does at the present rates.
+    fn next(&self) -> f64;
+
+    /// Takes out what has come due by `now`.
+    fn take_due(&mut self, now: f64, due: &mut Due);
+
+    /// Computes rates anew where anything changed.
+    fn refill(&mut self, now: f64);
+
+    /// Bytes that `flow` has still to send; zero if it is not in the solver.
+    fn remaining(&self, flow: u32, now: f64) -> f64;
+
+    /// Bytes that `account` has sent in all.
+    fn attained(&self, account: u32, now: f64) -> f64;
+
+    /// The rate of `flow` in bytes per nanosecond.
+    fn rate(&self, flow: u32) -> f64;
+
+    /// Calls `visit` with every flow of `account` in the solver.
+    fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32));
+
+    /// Calls `visit` with each link on which `account` has bytes to send, and how many, in ascending order of links.
+    fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64));
+
+    /// Adds the rate on each link to `use_of_link`.
+    fn add_use(&self, use_of_link: &mut [f64]);
+}

@@ -1,0 +1,34 @@
+//! How fast: rates from an order, over plain indices.
+//!
+//! A solver knows flows, links and accounts as numbers, sizes in bytes as `f64`, time in nanoseconds and rates in bytes per
+//! nanosecond; never a coflow, a policy or a clock. It keeps its rates up to date as flows come and go and priorities
+//! change, and settles what was sent lazily, so that an event costs what it changes. All solvers have one face, [`Fill`]:
+//!
+//! | solver | equals share by | used for |
+//! |---|---|---|
+//! | [`MaxMinFill`] | max-min between flows; classes strict or weighted | `fair`, `fifo`, `dclas`, `dcas`, `pias`, `karuna`, `edf` |
+//! | [`GreedyFill`] | all that is left, fullest port first | `sebf`, `stf`, `sincronia` |
+//! | [`ShortestFill`] | fewest remaining bytes first | `sff`, `tafe` |
+//! | [`MaddFill`] | all flows of a coflow end together | the `madd` discipline |
+//! | [`StableFill`] | each link has priorities of its own | `fifo_lm`, `las` |
+//!
+//! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
+
+mod fill;
+mod demand;
+mod greedy;
+mod madd;
+mod marks;
+mod maxmin;
+mod min_tree;
+mod priority;
+mod service;
+mod shortest;
+mod stable;
+
+pub use fill::{Due, Fill, Key, Shares};
+pub use greedy::GreedyFill;
+pub use madd::MaddFill;
+pub use priority::MaxMinFill;
+pub use shortest::ShortestFill;
+pub use stable::StableFill;

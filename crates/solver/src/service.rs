@@ -1,0 +1,272 @@
+//! Flows that are served at rates set one by one: bytes left, when each ends, what each account has been sent.
+//!
+//! The book that the greedy, shortest-first, MADD and per-link solvers keep. Bytes are settled only when a rate changes; when a
+//! flow ends follows from its rate and is kept in a tree of minima by the link where it enters, so changing a rate
+//! costs O(log links + flows served on the link).
+
+use crate::fill::Due;
+use crate::marks::tolerance;
+use crate::maxmin::NONE;
+use crate::min_tree::MinTree;
+
+/// One flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    pub(crate) links: [u32; 2],
+    /// Its accounts, twice the same unless keys are per link; [`NONE`] when it is not in the solver.
+    pub(crate) accounts: [u32; 2],
+    /// Bytes left at `since`.
+    pub(crate) left: f64,
+    pub(crate) rate: f64,
+    pub(crate) since: f64,
+    pub(crate) cap: f64,
+    /// Bytes left at which it is next reported.
+    milestone: f64,
+}
+
+/// What an account has been sent.
+#[derive(Clone, Debug)]
+struct Account {
+    sent: f64,
+    rate: f64,
+    since: f64,
+    /// Flows being served.
+    served: u32,
+    watch: f64,
+    watch_at: f64,
+}
+
+/// Flows, links and accounts with their rates.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) flows: Vec<Flow>,
+    /// Flows with a rate, by link.
+    pub(crate) on_link: Vec<Vec<u32>>,
+    ends: MinTree,
+    /// Links where flows enter whose entry in `ends` is outdated.
+    outdated: Vec<u32>,
+    is_outdated: Vec<bool>,
+    accounts: Vec<Account>,
+    watched: Vec<u32>,
+    places: Vec<u32>,
+}
+
+impl Flow {
+    /// Bytes left at `now`.
+    pub(crate) fn left_at(&self, now: f64) -> f64 {
+        (self.left - self.rate * (now - self.since)).max(0.0)
+    }
+
+    pub(crate) fn is_present(&self) -> bool {
+        self.accounts[0] != NONE
+    }
+}
+
+impl Service {
+    pub(crate) fn new(links: usize, flows: usize) -> Self {
+        let absent = Flow {
+            links: [0; 2],
+            accounts: [NONE; 2],
+            left: 0.0,
+            rate: 0.0,
+            since: 0.0,
+            cap: f64::INFINITY,
+            milestone: 0.0,
+        };
+        Self {
+            flows: vec![absent; flows],
+            on_link: vec![Vec::new(); links],
+            ends: MinTree::new(links),
+            outdated: Vec::new(),
+            is_outdated: vec![false; links],
+            accounts: Vec::new(),
+            watched: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    pub(crate) fn reserve_accounts(&mut self, count: usize) {
+        let fresh = Account {
+            sent: 0.0,
+            rate: 0.0,
+            since: 0.0,
+            served: 0,
+            watch: f64::INFINITY,
+            watch_at: f64::INFINITY,
+        };
+        self.accounts.resize(count.max(self.accounts.len()), fresh);
+    }
+
+    pub(crate) fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
+        let record = &mut self.flows[flow as usize];
+        *record = Flow { links, accounts, left: bytes, since: now, ..record.clone() };
+    }
+
+    /// Changes the rate of `flow` and returns the bytes that it has sent since the last change.
+    pub(crate) fn set_rate(&mut self, flow: u32, rate: f64, now: f64) -> f64 {
+        let record = &mut self.flows[flow as usize];
+        let sent = (record.rate * (now - record.since)).min(record.left);
+        record.left -= sent;
+        record.since = now;
+        let before = std::mem::replace(&mut record.rate, rate);
+        let (links, [near, far]) = (record.links, record.accounts);
+        let (starts, stops) = (before == 0.0 && rate > 0.0, before > 0.0 && rate == 0.0);
+        self.book(near, before, rate, now);
+        if far != near {
+            self.book(far, before, rate, now);
+        }
+        for link in links {
+            let on_link = &mut self.on_link[link as usize];
+            if starts {
+                on_link.push(flow);
+            } else if stops && let Some(at) = on_link.iter().position(|&other| other == flow) {
+                on_link.swap_remove(at);
+            }
+        }
+        if !std::mem::replace(&mut self.is_outdated[links[0] as usize], true) {
+            self.outdated.push(links[0]);
+        }
+        sent
+    }
+
+    /// Notes that a flow of `account` goes from one rate to another.
+    fn book(&mut self, account: u32, before: f64, rate: f64, now: f64) {
+        let account = &mut self.accounts[account as usize];
+        account.sent += account.rate * (now - account.since);
+        account.since = now;
+        account.rate += rate - before;
+        account.served = account.served + u32::from(rate > 0.0) - u32::from(before > 0.0);
+        if account.served == 0 {
+            account.rate = 0.0;
+        }
+    }
+
+    fn update_end(&mut self, link: u32) {
+        let ends = self.on_link[link as usize].iter().map(|&flow| {
+            let flow = &self.flows[flow as usize];
+            flow.since + (flow.left - flow.milestone).max(0.0) / flow.rate
+        });
+        self.ends.set(link as usize, ends.fold(f64::INFINITY, f64::min));
+    }
+
+    /// Takes a flow that has nothing left out of the book.
+    pub(crate) fn remove(&mut self, flow: u32, now: f64) {
+        self.set_rate(flow, 0.0, now);
+        let record = &mut self.flows[flow as usize];
+        record.left = 0.0;
+        record.accounts = [NONE; 2];
+    }
+
+    pub(crate) fn watch_flow(&mut self, flow: u32, remaining: f64) {
+        if self.flows[flow as usize].is_present() {
+            self.flows[flow as usize].milestone = remaining;
+            self.update_end(self.flows[flow as usize].links[0]);
+        }
+    }
+
+    pub(crate) fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
+        let record = &mut self.accounts[account as usize];
+        if record.watch == f64::INFINITY {
+            self.watched.push(account);
+        }
+        record.watch = bytes;
+        record.update_watch(now);
+    }
+
+    /// After rates have changed: when flows end and watched accounts reach their amounts.
+    pub(crate) fn finish_refill(&mut self, now: f64) {
+        while let Some(link) = self.outdated.pop() {
+            self.is_outdated[link as usize] = false;
+            self.update_end(link);
+        }
+        for &account in &self.watched {
+            self.accounts[account as usize].update_watch(now);
+        }
+    }
+
+    pub(crate) fn next(&self) -> f64 {
+        let watches = self.watched.iter().map(|&account| self.accounts[account as usize].watch_at);
+        watches.fold(self.ends.min(), f64::min)
+    }
+
+    /// Takes out what is due. Finished flows are still in the book, for the solver to [`Service::remove`].
+    pub(crate) fn take_due(&mut self, now: f64, due: &mut Due) {
+        let reach = now + tolerance(now);
+        let accounts = &mut self.accounts;
+        self.watched.retain(|&account| {
+            let record = &mut accounts[account as usize];
+            let reached = record.watch_at <= reach;
+            if reached {
+                record.watch = f64::INFINITY;
+                due.accounts.push(account);
+            }
+            !reached
+        });
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        self.ends.up_to(reach, &mut places);
+        for &link in &places {
+            for &flow in &self.on_link[link as usize] {
+                let record = &mut self.flows[flow as usize];
+                if record.since + (record.left - record.milestone) / record.rate > reach {
+                    continue;
+                }
+                if record.milestone > 0.0 {
+                    record.milestone = 0.0;
+                    due.flows.push(flow);
+                } else {
+                    due.finished.push(flow);
+                }
+            }
+            self.update_end(link);
+        }
+        self.places = places;
+    }
+
+    pub(crate) fn remaining(&self, flow: u32, now: f64) -> f64 {
+        let record = &self.flows[flow as usize];
+        if record.is_present() { record.left_at(now) } else { 0.0 }
+    }
+
+    pub(crate) fn attained(&self, account: u32, now: f64) -> f64 {
+        self.accounts[account as usize].sent_at(now)
+    }
+
+    /// Calls `visit` with each link on which these flows have bytes left, and how many, in ascending order.
+    pub(crate) fn loads(&self, flows: &[u32], now: f64, visit: &mut dyn FnMut(u32, f64)) {
+        let mut loads = vec![0.0; self.on_link.len()];
+        for &flow in flows {
+            let record = &self.flows[flow as usize];
+            for link in record.links {
+                loads[link as usize] += record.left_at(now);
+            }
+        }
+        for (link, &bytes) in loads.iter().enumerate().filter(|(_, bytes)| **bytes > 0.0) {
+            visit(link as u32, bytes);
+        }
+    }
+
+    pub(crate) fn add_use(&self, use_of_link: &mut [f64]) {
+        for (link, flows) in self.on_link.iter().enumerate() {
+            use_of_link[link] += flows.iter().map(|&flow| self.flows[flow as usize].rate).sum::<f64>();
+        }
+    }
+}
+
+impl Account {
+    fn sent_at(&self, now: f64) -> f64 {
+        self.sent + self.rate * (now - self.since)
+    }
+
+    fn update_watch(&mut self, now: f64) {
+        let missing = self.watch - self.sent_at(now);
+        // What is watched may be reached but for rounding; a millibyte is far below any threshold.
+        self.watch_at = if missing <= self.rate * tolerance(now) + 1e-3 {
+            now
+        } else if self.rate > 0.0 {
+            now + missing / self.rate
+        } else {
+            f64::INFINITY
+        };
+    }
+}
