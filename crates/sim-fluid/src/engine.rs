@@ -73,6 +73,7 @@ struct Engine<'a, F> {
     wake_at: Vec<Option<Instant>>,
     random: u64,
     now: f64,
+    fastest: f64,
     coflow_left: Vec<u32>,
     coflow_arrival: Vec<Instant>,
     flow_finish: Vec<Instant>,
@@ -97,7 +98,8 @@ impl<'a> Run<'a> {
 impl<'a, F: Fill> Engine<'a, F> {
     fn new(run: Run<'a>, fill: F, segments: Option<Segments>) -> Self {
         let (workload, fabric, scope) = (run.workload, run.fabric, run.terms.scope);
-        let history = History::new(workload.coflows().map(|coflow| coflow.size()));
+        let history = History::new(workload.coflows().map(|coflow| coflow.size()))
+            .with_flow_sizes(workload.flows().iter().map(|flow| flow.size));
         let places = Accounts::places(scope, fabric);
         let policies = (0..places as u32)
             .map(|place| {
@@ -118,6 +120,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             wake_at: vec![None; places],
             random: run.options.seed,
             now: 0.0,
+            fastest: line_rate(Scope::Fabric, fabric, 0).bytes_per_nano(),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
             coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],
             flow_finish: vec![Instant::ZERO; workload.flows().len()],
@@ -331,6 +334,7 @@ impl<'a, F: Fill> Engine<'a, F> {
         let view = View {
             place,
             now: self.now,
+            fastest: self.fastest,
             workload: self.run.workload,
             fabric: self.run.fabric,
             accounts: &self.accounts,

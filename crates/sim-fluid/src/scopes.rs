@@ -5,7 +5,7 @@
 //! file turns (coflow, place) into accounts, which is all that the solver knows.
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Nanos, Observe, PortId,
     Scope, Workload,
 };
 use cavalcade_solver::Fill;
@@ -97,6 +97,8 @@ impl Accounts {
 pub(crate) struct View<'a, F> {
     pub(crate) place: u32,
     pub(crate) now: f64,
+    /// The capacity of the fastest link, in bytes per nanosecond.
+    pub(crate) fastest: f64,
     pub(crate) workload: &'a Workload,
     pub(crate) fabric: &'a Fabric,
     pub(crate) accounts: &'a Accounts,
@@ -133,9 +135,18 @@ impl<F: Fill> View<'_, F> {
         self.workload.flow(FlowId(flow)).size.0
     }
 
-    /// Whole bytes out of an amount that should be whole but for rounding in the engine.
-    fn whole(bytes: f64) -> u64 {
-        (bytes + 1e-3).max(0.0) as u64
+    /// Sent bytes are rounded down and remaining ones up, but an amount that is whole but for rounding in the engine is
+    /// that whole amount: a policy that is told that a threshold is reached must see it reached.
+    fn rounding(&self) -> f64 {
+        1e-3 + self.fastest * (self.now * 2e-15).max(2e-3)
+    }
+
+    fn sent(&self, bytes: f64) -> u64 {
+        (bytes + self.rounding()).max(0.0) as u64
+    }
+
+    fn left(&self, bytes: f64) -> u64 {
+        (bytes - self.rounding()).max(0.0).ceil() as u64
     }
 }
 
@@ -167,7 +178,7 @@ impl<F: Fill> Observe for View<'_, F> {
     }
 
     fn attained(&self, coflow: CoflowId) -> Bytes {
-        Bytes(self.account(coflow).map_or(0, |account| Self::whole(self.fill.attained(account, self.now))))
+        Bytes(self.account(coflow).map_or(0, |account| self.sent(self.fill.attained(account, self.now))))
     }
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
@@ -179,14 +190,22 @@ impl<F: Fill> Foresee for View<'_, F> {
     fn remaining(&self, coflow: CoflowId) -> Bytes {
         let Some(account) = self.account(coflow) else { return Bytes::ZERO };
         let sent = self.fill.attained(account, self.now);
-        Bytes((self.accounts.list[account as usize].arrived as f64 - sent + 1.0 - 1e-3).max(0.0) as u64)
+        Bytes(self.left(self.accounts.list[account as usize].arrived as f64 - sent))
     }
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {
         if self.pending.binary_search(&flow.0).is_ok() {
             return Bytes(self.size(flow.0));
         }
-        Bytes((self.fill.remaining(flow.0, self.now) + 1.0 - 1e-3).max(0.0) as u64)
+        Bytes(self.left(self.fill.remaining(flow.0, self.now)))
+    }
+
+    fn bottleneck(&self, coflow: CoflowId) -> Nanos {
+        let mut longest: f64 = 0.0;
+        self.loads(coflow, &mut |_, bytes, capacity| {
+            longest = longest.max(bytes.as_f64() / capacity.bytes_per_nano());
+        });
+        Nanos(longest.ceil() as u64)
     }
 
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
@@ -206,7 +225,7 @@ impl<F: Fill> Foresee for View<'_, F> {
             }
         };
         self.fill.loads(account, self.now, &mut |link, bytes| {
-            let bytes = (bytes + 1.0 - 1e-3).max(0.0) as u64;
+            let bytes = self.left(bytes);
             match arriving.get_mut(link as usize) {
                 Some(more) => *more += bytes,
                 None => tell(link, bytes),

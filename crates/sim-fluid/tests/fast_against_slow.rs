@@ -5,16 +5,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
+mod fixed_order;
 mod instances;
-mod local;
+mod scripted;
 mod slow;
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{Discipline, Excess, Instant, Nanos, PolicyFactory, Scope};
 use cavalcade_sim_fluid::{Options, simulate};
+use fixed_order::FixedOrder;
 use instances::{ALL, Instance, instance};
-use local::{FixedOrder, Scripted};
+
 use proptest::prelude::*;
+use scripted::Scripted;
 
 fn same(what: &str, fast: &[Instant], slow: &[Instant]) -> Result<(), TestCaseError> {
     for (index, (fast, slow)) in fast.iter().zip(slow).enumerate() {
@@ -25,7 +28,11 @@ fn same(what: &str, fast: &[Instant], slow: &[Instant]) -> Result<(), TestCaseEr
     Ok(())
 }
 
-fn agree(instance: &Instance, factory: &dyn PolicyFactory, options: &Options) -> Result<Outcome, TestCaseError> {
+fn agree(
+    instance: &Instance,
+    factory: &dyn PolicyFactory,
+    options: &Options,
+) -> Result<Outcome, TestCaseError> {
     let fast = simulate(&instance.workload, &instance.fabric, factory, options, None);
     let (slow, _) = slow::simulate(&instance.workload, &instance.fabric, factory, options);
     same("finish of flow", &fast.flow_finish, &slow.flow_finish)?;
@@ -40,7 +47,13 @@ fn is_determined(discipline: Discipline) -> bool {
 }
 
 fn script(scope: Scope, discipline: Discipline, weights: Option<Excess>) -> impl Strategy<Value = Scripted> {
-    (any::<u64>(), any::<bool>()).prop_map(move |(seed, caps)| Scripted { scope, discipline, weights, caps, seed })
+    (any::<u64>(), any::<bool>()).prop_map(move |(seed, caps)| Scripted {
+        scope,
+        discipline,
+        weights,
+        caps,
+        seed,
+    })
 }
 
 /// Ranks for more coflows than there can be.
@@ -142,9 +155,8 @@ mod registered {
                 failure_persistence: None,
                 ..ProptestConfig::default()
             });
-            let result = runner.run(&instance(ALL), |instance| {
-                agree(&instance, &policy, &Options::default()).map(|_| ())
-            });
+            let result = runner
+                .run(&instance(ALL), |instance| agree(&instance, &policy, &Options::default()).map(|_| ()));
             failures.extend(result.err().map(|error| format!("{spec}: {error}")));
         }
         assert!(failures.is_empty(), "{}", failures.join("\n\n"));

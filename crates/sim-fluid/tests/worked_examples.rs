@@ -5,7 +5,7 @@
 //! link, a flow that follows another flow is a stage that follows a stage. `las` counts in quanta where the
 //! papers think of infinitesimal ones; its results are held to a few quanta.
 
-mod local;
+mod fixed_order;
 mod slow;
 mod worked;
 
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use cavalcade_model::{CoflowId, Instant, Message, PortId, Priority, Target, Workload};
-use local::FixedOrder;
+use fixed_order::FixedOrder;
 use worked::{
-    Log, Overheard, SECOND, Times, UNIT, both_sides, flow, policy, run, senders_only, staged, sum, task, times, units,
-    workload,
+    Log, Overheard, SECOND, Times, UNIT, both_sides, flow, policy, run, senders_only, staged, sum, task,
+    times, units, workload,
 };
 
 /// `las` in quanta of a thousandth of a unit.
@@ -26,7 +26,11 @@ const QUANTUM: u64 = SECOND / 1000;
 
 fn assert_near(times: &Times, expected: &Times, within: u64) {
     for (name, &expected) in expected {
-        assert!(times[name].abs_diff(expected) <= within, "{name}: {} ns, expected {expected} ns", times[name]);
+        assert!(
+            times[name].abs_diff(expected) <= within,
+            "{name}: {} ns, expected {expected} ns",
+            times[name]
+        );
     }
 }
 
@@ -68,8 +72,9 @@ fn clas_in_slots(parts: u64) -> BTreeMap<u32, u64> {
     let mut slot = 0;
     while left.iter().any(|&left| left > 0) {
         let first = |sender: u32| {
-            let here = (0..flows.len())
-                .filter(|&index| flows[index].1 == sender && left[index] > 0 && flows[index].3 * parts <= slot);
+            let here = (0..flows.len()).filter(|&index| {
+                flows[index].1 == sender && left[index] > 0 && flows[index].3 * parts <= slot
+            });
             here.min_by_key(|&index| (had.get(&flows[index].0).copied().unwrap_or(0), flows[index].0))
         };
         let served: Vec<usize> = [1, 2].into_iter().filter_map(first).collect();
@@ -303,10 +308,15 @@ fn dcas_figure_2_negotiation_settles_on_the_largest_desire() {
         }
     }
     let [r1, r2] = [3, 4];
-    let expected = [(r1, 0), (r1, 1), (r2, 0), (r2, 1), (r2, 2)].map(|(from, to)| ((from, PortId(to)), 4 * SECOND));
+    let expected =
+        [(r1, 0), (r1, 1), (r2, 0), (r2, 1), (r2, 2)].map(|(from, to)| ((from, PortId(to)), 4 * SECOND));
     assert_eq!(answers, BTreeMap::from(expected), "what each receiver tells each sender (psi)");
     let agreed = Priority::new(1, 4 * SECOND);
-    assert_eq!(priorities, BTreeMap::from([(0, agreed), (1, agreed), (2, agreed)]), "what senders make of it (phi)");
+    assert_eq!(
+        priorities,
+        BTreeMap::from([(0, agreed), (1, agreed), (2, agreed)]),
+        "what senders make of it (phi)"
+    );
 }
 
 // ---------------------------------------------------------------------------------------------------------- TAFE
@@ -380,7 +390,10 @@ fn theorem_a1_local_least_attained_service_is_no_better() {
         let q = n - m;
         let times = times(&theorem_a1(m, q, false), &both_sides(m), &policy(FINE_LAS));
         let expected = u64::from(n * (q + 1)) * SECOND;
-        assert!(sum(&times).abs_diff(expected) <= u64::from(n * (q + 1)) * QUANTUM, "m = {m}, n = {n}: {times:?}");
+        assert!(
+            sum(&times).abs_diff(expected) <= u64::from(n * (q + 1)) * QUANTUM,
+            "m = {m}, n = {n}: {times:?}"
+        );
     }
 }
 

@@ -76,38 +76,41 @@ impl GreedyFill {
         }
     }
 
+    fn rank_of(&self, flow: u32) -> u32 {
+        self.accounts[self.service.flows[flow as usize].accounts[0] as usize].rank
+    }
+
     /// What is left of `link` after ranks up to `rank`.
     fn left_at(&self, link: u32, rank: u32) -> f64 {
-        let used: f64 = self.service.on_link[link as usize]
-            .iter()
-            .map(|&flow| &self.service.flows[flow as usize])
-            .filter(|flow| self.accounts[flow.accounts[0] as usize].rank <= rank)
-            .map(|flow| flow.rate)
-            .sum();
-        let left = self.capacity[link as usize] - used;
-        if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
+        let capacity = self.capacity[link as usize];
+        let mut left = capacity;
+        for &flow in &self.service.on_link[link as usize] {
+            if self.rank_of(flow) <= rank {
+                left -= self.service.flows[flow as usize].rate;
+            }
+        }
+        if left > NEGLIGIBLE * capacity { left } else { 0.0 }
     }
 
     /// Brings the `free` bits of `link` up to date from `rank` down.
     fn update_free(&mut self, link: u32, rank: u32) {
         let (word, bit) = (link as usize / 64, 1u64 << (link % 64));
-        let ([_] | []) = self.service.on_link[link as usize].as_slice() else {
+        let on_link = &self.service.on_link[link as usize];
+        if on_link.len() > 1 {
             for rank in rank..self.order.len() as u32 {
                 let free = self.left_at(link, rank) > 0.0;
-                let account = self.order[rank as usize];
-                set_bit(&mut self.accounts[account as usize].free[word], bit, free);
+                set_bit(&mut self.accounts[self.order[rank as usize] as usize].free[word], bit, free);
             }
             return;
+        }
+        // With at most one flow there is one rank from which on the link is used up, if it ever is.
+        let used_up_from = match on_link.first() {
+            Some(&flow) if self.left_at(link, u32::MAX) <= 0.0 => self.rank_of(flow),
+            _ => u32::MAX,
         };
-        // With at most one flow there is one rank from which on the link is (perhaps) used up.
-        let from = self.service.on_link[link as usize].first().map_or(u32::MAX, |&flow| {
-            let flow = &self.service.flows[flow as usize];
-            let used_up = self.capacity[link as usize] - flow.rate <= NEGLIGIBLE * self.capacity[link as usize];
-            if used_up { self.accounts[flow.accounts[0] as usize].rank } else { u32::MAX }
-        });
         for rank in rank..self.order.len() as u32 {
-            let account = self.order[rank as usize];
-            set_bit(&mut self.accounts[account as usize].free[word], bit, rank < from);
+            let account = &mut self.accounts[self.order[rank as usize] as usize];
+            set_bit(&mut account.free[word], bit, rank < used_up_from);
         }
     }
 
@@ -269,6 +272,9 @@ impl GreedyFill {
         }
         stopped.sort_unstable_by_key(|&(rank, flow, _)| (rank, flow));
         let mut stopped = stopped.into_iter().peekable();
+        for rank in first as usize..self.order.len() {
+            self.accounts[self.order[rank] as usize].free = self.all_free();
+        }
         for rank in first..self.order.len() as u32 {
             self.settle_in(rank as usize);
             while let Some((_, flow, before)) = stopped.next_if(|&(of, ..)| of == rank) {

@@ -34,6 +34,8 @@ struct Account {
     added: f64,
     /// What it had sent when it came alone into a group of its own.
     base: f64,
+    /// The largest amount that it was reported to have reached: rounding may not take it back.
+    reached: f64,
     watch: f64,
     watch_at: f64,
 }
@@ -438,6 +440,7 @@ impl Fill for MaxMinFill {
                 flows: Vec::new(),
                 added: 0.0,
                 base: 0.0,
+                reached: 0.0,
                 watch: f64::INFINITY,
                 watch_at: f64::INFINITY,
             };
@@ -537,6 +540,7 @@ impl Fill for MaxMinFill {
             let reached = holder.watch_at <= reach;
             if reached {
                 due.accounts.push(account);
+                holder.reached = holder.watch;
                 holder.watch = f64::INFINITY;
                 holder.watch_at = f64::INFINITY;
             }
@@ -586,10 +590,11 @@ impl Fill for MaxMinFill {
 
     fn attained(&self, account: u32, now: f64) -> f64 {
         let holder = &self.accounts[account as usize];
-        match self.sole_group(account) {
+        let sent = match self.sole_group(account) {
             Some(group) => holder.base + self.groups[group as usize].sent_at(now),
             None => holder.added - holder.flows.iter().map(|&flow| self.remaining(flow, now)).sum::<f64>(),
-        }
+        };
+        sent.max(holder.reached)
     }
 
     fn rate(&self, flow: u32) -> f64 {

@@ -197,6 +197,9 @@ impl Service {
             let record = &mut accounts[account as usize];
             let reached = record.watch_at <= reach;
             if reached {
+                // Rounding may not take back what is reported as reached.
+                record.sent = record.sent_at(now).max(record.watch);
+                record.since = now;
                 record.watch = f64::INFINITY;
                 due.accounts.push(account);
             }
@@ -206,6 +209,8 @@ impl Service {
         places.clear();
         self.ends.up_to(reach, &mut places);
         for &link in &places {
+            self.is_outdated[link as usize] = true;
+            self.outdated.push(link);
             for &flow in &self.on_link[link as usize] {
                 let record = &mut self.flows[flow as usize];
                 if record.since + (record.left - record.milestone) / record.rate > reach {
@@ -218,7 +223,6 @@ impl Service {
                     due.finished.push(flow);
                 }
             }
-            self.update_end(link);
         }
         self.places = places;
     }

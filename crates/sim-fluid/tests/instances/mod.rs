@@ -6,8 +6,8 @@
 use std::fmt;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task,
-    TaskClass, Work, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, Flow, Instant, Nanos, PortId, Stage, StageIndex,
+    Task, TaskClass, Work, Workload, WorkloadBuilder,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -165,8 +165,7 @@ fn task(ports: u32, shapes: Shapes) -> impl Strategy<Value = (Task, Vec<Coflow>)
 /// Some shapes of at most three transfers.
 fn dag() -> impl Strategy<Value = Vec<Stage>> {
     let chain = Just(vec![transfer(&[], &[]), transfer(&[0], &[])]);
-    let computed =
-        span().prop_map(|span| vec![transfer(&[], &[]), compute(&[0], span), transfer(&[1], &[])]);
+    let computed = span().prop_map(|span| vec![transfer(&[], &[]), compute(&[0], span), transfer(&[1], &[])]);
     let beside = Just(vec![transfer(&[], &[]), transfer(&[], &[0]), transfer(&[1], &[])]);
     let late = span().prop_map(|span| vec![compute(&[], span), transfer(&[], &[0]), compute(&[1], span)]);
     let join = span().prop_map(|span| {

@@ -267,8 +267,9 @@ impl<'a> Engine<'a> {
 
     /// Takes out the watches that have been reached.
     fn due_watches(&mut self) -> (Vec<(u32, CoflowId)>, Vec<FlowId>) {
-        let reached =
-            |bytes: Option<u64>, sent: f64, rate: f64| bytes.is_some_and(|bytes| self.time_to(bytes, sent, rate) <= self.now);
+        let reached = |bytes: Option<u64>, sent: f64, rate: f64| {
+            bytes.is_some_and(|bytes| self.time_to(bytes, sent, rate) <= self.now)
+        };
         let parts: Vec<(u32, CoflowId)> = (self.parts.iter())
             .filter(|((place, coflow), part)| {
                 reached(part.watch, self.attained(*place, *coflow), self.rate_at(*place, *coflow))
@@ -456,13 +457,16 @@ impl<'a> Engine<'a> {
         let done = stages::done(self.workload, &self.flows);
         let releases = stages::releases(self.workload, &self.flows);
         let coflows = || (0..self.workload.coflow_count()).map(CoflowId::from_index);
-        let arrival = |coflow| self.workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
+        let arrival =
+            |coflow| self.workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
         let finish = |coflow| {
             let place = self.workload.place(coflow);
             done[place.task.index()][place.stage.index()]
         };
         let outcome = Outcome {
-            coflow_arrival: coflows().map(|coflow| arrival(coflow).expect("all flows have arrived")).collect(),
+            coflow_arrival: coflows()
+                .map(|coflow| arrival(coflow).expect("all flows have arrived"))
+                .collect(),
             coflow_finish: coflows().map(|coflow| finish(coflow).expect("all stages are done")).collect(),
             flow_finish: self.flows.iter().filter_map(|flow| flow.finish).collect(),
             task_finish: done.iter().map(|stages| stages.iter().copied().flatten().max().unwrap()).collect(),

@@ -126,8 +126,7 @@ fn weighted(capacity: &[f64], asks: &[Ask], weights: &[u32], excess: Excess, rat
         for link in 0..links {
             let free = capacity[link] - used.values().map(|used| used[link]).sum::<f64>();
             let wants = |class: &u16| {
-                offers[class][link] > 0.0
-                    && used[class][link] >= offers[class][link] - 1e-9 * capacity[link]
+                offers[class][link] > 0.0 && used[class][link] >= offers[class][link] - 1e-9 * capacity[link]
             };
             let mut wanting: Vec<u16> = classes.iter().copied().filter(|class| wants(class)).collect();
             if excess == Excess::Highest {
@@ -196,7 +195,8 @@ fn loads(asks: &[Ask]) -> BTreeMap<(u32, usize), f64> {
 /// By priority; inside, flows on the fullest links of their coflow first.
 fn greedy(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     let loads = loads(asks);
-    let fullest = |ask: &Ask| ask.links.map(|link| loads[&(ask.coflow, link)]).into_iter().fold(0.0, f64::max);
+    let fullest =
+        |ask: &Ask| ask.links.map(|link| loads[&(ask.coflow, link)]).into_iter().fold(0.0, f64::max);
     let mut order = all(asks);
     order.sort_by(|&a, &b| {
         let (a, b) = (&asks[a], &asks[b]);
@@ -243,7 +243,8 @@ fn stable(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
         let grants = share_links(capacity, asks, 1, &offers);
         let mut fell = false;
         for (member, ask) in asks.iter().enumerate() {
-            let grain = ask.links.map(|link| capacity[link]).into_iter().fold(f64::INFINITY, f64::min) * 1e-13;
+            let grain =
+                ask.links.map(|link| capacity[link]).into_iter().fold(f64::INFINITY, f64::min) * 1e-13;
             if grants[member] < offers[member] - grain {
                 bounds[member] = grants[member];
                 fell = true;

@@ -1,54 +1,11 @@
-//! Policies that only tests have: a fixed order, and one that decides at random whatever the contract allows.
+//! A policy that only tests have: it decides at random whatever the contract allows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use cavalcade_model::{
     BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Excess, FlowId, Instant, Message,
     NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
-
-/// Terms with nothing special.
-pub(crate) fn plain_terms() -> Terms {
-    Terms {
-        scope: Scope::Fabric,
-        discipline: Discipline::MaxMin,
-        shares: ClassShares::Strict,
-        flow_events: false,
-        work_conserving: true,
-        starvation_free: false,
-    }
-}
-
-/// Coflows in a fixed order, max-min inside: `rank[coflow]`, equal ranks sharing.
-#[derive(Clone)]
-pub(crate) struct FixedOrder {
-    pub(crate) rank: Vec<u64>,
-}
-
-impl fmt::Debug for FixedOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ranks {}", self.rank.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
-    }
-}
-
-impl PolicyFactory for FixedOrder {
-    fn terms(&self) -> Terms {
-        plain_terms()
-    }
-
-    fn build(&self, _: &Setting<'_>) -> Policy {
-        Policy::NonClairvoyant(Box::new(self.clone()))
-    }
-}
-
-impl NonClairvoyant for FixedOrder {
-    fn handle(&mut self, _: Instant, event: Event, _: &dyn Observe, decision: &mut Decision) {
-        if let Event::CoflowArrived(coflow) = event {
-            decision.set_coflow(coflow, Priority::new(0, self.rank[coflow.index()]));
-        }
-    }
-}
 
 /// Decides at random, but as a function of what happened and not of the order in which simultaneous things are told, so
 /// that two engines that agree on what happens get the same decisions.

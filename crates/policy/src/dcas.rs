@@ -1,0 +1,499 @@
+//! `dcas`: hosts agree on the order of a coflow through its receivers, without a coordinator.
+//!
+//! A host sees only its own part of a coflow, the *subcoflow*. Ordering subcoflows by their own remaining time is blind
+//! to coflows; so each sender announces its *desired* priority (remaining bytes over NIC rate) to the receivers of its
+//! flows, a receiver answers with the largest that it has heard for the coflow (Ψ = max), and a sender uses the largest
+//! answer (Φ = max). Parts of one coflow that share a receiver so come to one order: that of its slowest part.
+//!
+//! | remaining bytes, service | ⟨T, P⟩ |
+//! |---|---|
+//! | below `threshold_volume` | ⟨0, coflow id⟩: first in, first out; negotiation would take longer than the transfer |
+//! | none served for `starvation` | ⟨1, 0⟩ |
+//! | else | ⟨1, Φ(answers)⟩, or ⟨1, desired⟩ where no unexpired answer is known |
+//!
+//! Senders look at their subcoflows at every multiple of `sync`, all hosts at the same instants, and at a new one when
+//! it arrives. Pseudocode 1 waits several RTTs between announcing and using answers; here an answer is used when it
+//! comes, so late and lost messages need no case of their own.
+//!
+//! # How many messages
+//! Announcing everything at every tick, as printed, is 3·10⁹ messages on the Facebook trace, nearly all of them
+//! repetitions. What is repeated here:
+//! - A *leader*, a sender that has heard no answer above what it announced, is perhaps the one whom the others go by. It
+//!   announces to all its receivers when its desire changes, or when 3/4 of `expiry` have passed, and again at each tick
+//!   to those that have not answered.
+//! - A *follower* has been told a larger value than its own. No other answer decides its priority, and its own desire
+//!   decides nobody else's. It only asks the receiver that gave it that value (the witness) again after 3/4 of
+//!   `expiry`, and at each tick until that has answered.
+//!
+//! # Staleness
+//! A receiver answers announcements and says nothing by itself (Pseudocode 2). So what a follower holds is up to 3/4 of
+//! `expiry` old while its leader shrinks, and a receiver remembers an announcement for `expiry` even if its sender, a
+//! follower, has shrunk since. Both err towards a lower priority for what is being served, for less than `expiry`;
+//! as printed, the age would be one `sync`. Receivers of flows that arrive in later waves are found at the next
+//! full round. A subcoflow's size is read again when it has been served, and else once a round, for the same reason.
+//!
+//! # Starvation
+//! ⟨1, 0⟩ comes before all negotiated subcoflows but after all small ones. The paper calls this starvation-free; an
+//! endless stream of small subcoflows can still hold it up, so the claim is not made here.
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant,
+    Message, Nanos, Policy, PortId, Priority, Scope, Setting, Terms,
+};
+
+use crate::dclas::tick_at_or_after;
+use crate::definition::{About, Complaint, Definition};
+use crate::params::Parameter;
+use crate::peers::Latest;
+
+/// Parameters of `dcas`.
+#[derive(Clone)]
+pub(crate) struct Dcas {
+    sync: Nanos,
+    threshold_volume: Bytes,
+    starvation: Nanos,
+    expiry: Nanos,
+}
+
+impl Default for Dcas {
+    fn default() -> Self {
+        Self {
+            sync: Nanos::from_millis(100),
+            threshold_volume: Bytes(1_000_000),
+            starvation: Nanos::from_secs(1),
+            expiry: Nanos::from_secs(2),
+        }
+    }
+}
+
+impl Definition for Dcas {
+    const ABOUT: About = About {
+        name: "dcas",
+        title: "Hosts negotiate the order of coflows through their receivers",
+        source: "D-CAS (2014) §III, §IV, Pseudocodes 1 and 2, §V-A for the parameters",
+        knows: "remaining bytes of the host's own subcoflows, and what peers say",
+        cost: "O(subcoflows of the host) every sync; O(log peers) for a message",
+    };
+
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "sync",
+            meaning: "how often a host looks at its subcoflows (delta)",
+            field: |p| &mut p.sync,
+        },
+        Parameter {
+            name: "threshold_volume",
+            meaning: "bytes left below which a subcoflow goes first, in order of arrival",
+            field: |p| &mut p.threshold_volume,
+        },
+        Parameter {
+            name: "starvation",
+            meaning: "time without service after which a subcoflow is lifted above all negotiated ones (T)",
+            field: |p| &mut p.starvation,
+        },
+        Parameter {
+            name: "expiry",
+            meaning: "age at which what a peer said is forgotten",
+            field: |p| &mut p.expiry,
+        },
+    ];
+
+    fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
+        Complaint::unless(self.sync > Nanos::ZERO, "sync", "at least 1ns")?;
+        Complaint::unless(self.starvation > Nanos::ZERO, "starvation", "at least 1ns")?;
+        Complaint::unless(
+            self.expiry >= self.sync,
+            "expiry",
+            format!("at least sync, which is {}", self.sync),
+        )
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            scope: Scope::Host,
+            discipline: Discipline::MaxMin,
+            shares: ClassShares::Strict,
+            flow_events: false,
+            work_conserving: true,
+            starvation_free: false,
+        }
+    }
+
+    fn build(&self, setting: &Setting<'_>) -> Policy {
+        let rules = Rules {
+            params: self.clone(),
+            repeat: Nanos(self.expiry.0 / 4 * 3),
+            line_rate: setting.line_rate,
+        };
+        Policy::Clairvoyant(Box::new(Host { rules, sending: Vec::new(), hearing: Vec::new(), awake: false }))
+    }
+}
+
+/// What holds for all subcoflows of a host.
+struct Rules {
+    params: Dcas,
+    /// How long what was said stands before it is said again.
+    repeat: Nanos,
+    line_rate: BitsPerSec,
+}
+
+impl Rules {
+    /// The time that `remaining` takes on the NIC, in nanoseconds.
+    fn desired(&self, remaining: Bytes) -> u64 {
+        remaining.time_at(self.line_rate).unwrap_or(Nanos::MAX).0
+    }
+}
+
+/// One host, as sender and as receiver.
+struct Host {
+    rules: Rules,
+    /// Its subcoflows, ascending by coflow.
+    sending: Vec<Subcoflow>,
+    /// As a receiver: what senders desire, ascending by coflow.
+    hearing: Vec<(CoflowId, Latest)>,
+    /// Whether a tick is due.
+    awake: bool,
+}
+
+/// A sender's part of a coflow.
+struct Subcoflow {
+    coflow: CoflowId,
+    attained: Bytes,
+    remaining: Bytes,
+    /// When it was last seen to have been served; at first, when it arrived.
+    served: Instant,
+    /// Who receives its unfinished flows, ascending.
+    receivers: Vec<PortId>,
+    feedback: Latest,
+    /// What all receivers were told last.
+    said: Option<u64>,
+    /// When they were told.
+    round: Instant,
+    /// How many of them have not answered since.
+    outstanding: usize,
+    /// When, as a follower, it asks again.
+    ask: Instant,
+    priority: Option<Priority>,
+}
+
+impl Subcoflow {
+    fn new(coflow: CoflowId, now: Instant, view: &dyn Foresee) -> Self {
+        Self {
+            coflow,
+            attained: view.attained(coflow),
+            remaining: view.remaining(coflow),
+            served: now,
+            receivers: Vec::new(),
+            feedback: Latest::default(),
+            said: None,
+            round: now,
+            outstanding: 0,
+            ask: now,
+            priority: None,
+        }
+    }
+
+    /// Pseudocode 1 for one subcoflow.
+    fn review(&mut self, now: Instant, rules: &Rules, view: &dyn Foresee, decision: &mut Decision) {
+        let attained = view.attained(self.coflow);
+        if attained != self.attained {
+            self.attained = attained;
+            self.served = now;
+            self.remaining = view.remaining(self.coflow);
+        }
+        if self.negotiates(now, rules) {
+            self.announce(now, rules, view, decision);
+        }
+        self.decide(now, rules, decision);
+    }
+
+    /// Whether its priority is negotiated: it is neither small nor starved.
+    fn negotiates(&self, now: Instant, rules: &Rules) -> bool {
+        self.remaining >= rules.params.threshold_volume && now.since(self.served) < rules.params.starvation
+    }
+
+    /// Sets its priority where that has changed.
+    fn decide(&mut self, now: Instant, rules: &Rules, decision: &mut Decision) {
+        let priority = if self.remaining < rules.params.threshold_volume {
+            Priority::new(0, u64::from(self.coflow.0))
+        } else if !self.negotiates(now, rules) {
+            Priority::new(1, 0)
+        } else {
+            let negotiated = self.feedback.max(now, rules.params.expiry);
+            Priority::new(1, negotiated.unwrap_or_else(|| rules.desired(self.remaining)))
+        };
+        if self.priority != Some(priority) {
+            self.priority = Some(priority);
+            decision.set_coflow(self.coflow, priority);
+        }
+    }
+
+    /// Says what has to be said at a tick.
+    fn announce(&mut self, now: Instant, rules: &Rules, view: &dyn Foresee, decision: &mut Decision) {
+        let largest = self.feedback.max(now, rules.params.expiry);
+        let follows = self.said.is_some() && largest > self.said;
+        if follows {
+            if now >= self.ask {
+                self.remaining = view.remaining(self.coflow);
+                let witness = self.feedback.holder().expect("whoever follows has heard an answer");
+                self.tell(witness, rules.desired(self.remaining), decision);
+            }
+            return;
+        }
+        let due = self.said.is_none() || now.since(self.round) >= rules.repeat;
+        if due {
+            self.look_around(view);
+        }
+        let desired = rules.desired(self.remaining);
+        if due || self.said != Some(desired) {
+            self.said = Some(desired);
+            self.round = now;
+            self.outstanding = self.receivers.len();
+            self.receivers.iter().for_each(|&receiver| self.tell(receiver, desired, decision));
+        } else if self.outstanding > 0 {
+            let silent =
+                |receiver: &&PortId| self.feedback.spoke(**receiver).is_none_or(|at| at < self.round);
+            self.receivers.iter().filter(silent).for_each(|&receiver| self.tell(receiver, desired, decision));
+        }
+    }
+
+    fn tell(&self, receiver: PortId, desired: u64, decision: &mut Decision) {
+        decision.send(receiver, Message::Desired { coflow: self.coflow, order: desired });
+    }
+
+    /// Reads anew what later waves may have changed.
+    fn look_around(&mut self, view: &dyn Foresee) {
+        self.remaining = view.remaining(self.coflow);
+        self.receivers.clear();
+        view.flows(self.coflow, &mut |flow| self.receivers.push(view.flow(flow).dst));
+        self.receivers.sort_unstable();
+        self.receivers.dedup();
+    }
+
+    /// An answer has come.
+    fn hear(&mut self, from: PortId, order: u64, now: Instant, rules: &Rules) {
+        let before = self.feedback.put(from, order, now);
+        if before.is_none_or(|at| at < self.round) {
+            self.outstanding = self.outstanding.saturating_sub(1);
+        }
+        if self.feedback.max(now, rules.params.expiry) <= Some(order) {
+            self.ask = now.checked_add(rules.repeat).unwrap_or(Instant::MAX);
+        }
+    }
+}
+
+impl Host {
+    fn find(&self, coflow: CoflowId) -> Result<usize, usize> {
+        self.sending.binary_search_by_key(&coflow, |subcoflow| subcoflow.coflow)
+    }
+
+    fn arrive(&mut self, now: Instant, coflow: CoflowId, view: &dyn Foresee, decision: &mut Decision) {
+        let mut subcoflow = Subcoflow::new(coflow, now, view);
+        subcoflow.review(now, &self.rules, view, decision);
+        match self.find(coflow) {
+            Ok(index) => self.sending[index] = subcoflow,
+            Err(index) => self.sending.insert(index, subcoflow),
+        }
+        if !self.awake {
+            self.wake_at_next_tick(now, decision);
+        }
+    }
+
+    fn wake_at_next_tick(&mut self, now: Instant, decision: &mut Decision) {
+        let next = now.checked_add(Nanos(1)).map(|after| tick_at_or_after(after, self.rules.params.sync));
+        self.awake = next.is_some();
+        if let Some(next) = next {
+            decision.wake_at(next);
+        }
+    }
+
+    /// Pseudocode 2.
+    fn reply(&mut self, now: Instant, from: PortId, coflow: CoflowId, desired: u64, decision: &mut Decision) {
+        let expiry = self.rules.params.expiry;
+        let index = match self.hearing.binary_search_by_key(&coflow, |(of, _)| *of) {
+            Ok(index) => index,
+            Err(_) => {
+                self.hearing.retain_mut(|(_, desires)| desires.max(now, expiry).is_some());
+                let index = self.hearing.partition_point(|(of, _)| *of < coflow);
+                self.hearing.insert(index, (coflow, Latest::default()));
+                index
+            }
+        };
+        let desires = &mut self.hearing[index].1;
+        desires.put(from, desired, now);
+        let order = desires.max(now, expiry).expect("what was said just now has not expired");
+        decision.send(from, Message::Feedback { coflow, order });
+    }
+}
+
+impl Clairvoyant for Host {
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        match event {
+            Event::CoflowArrived(coflow) => self.arrive(now, coflow, view, decision),
+            Event::CoflowFinished(coflow) => {
+                if let Ok(index) = self.find(coflow) {
+                    self.sending.remove(index);
+                }
+            }
+            Event::Wake => {
+                for subcoflow in &mut self.sending {
+                    subcoflow.review(now, &self.rules, view, decision);
+                }
+                self.awake = false;
+                if !self.sending.is_empty() {
+                    self.wake_at_next_tick(now, decision);
+                }
+            }
+            Event::Received { from, message: Message::Desired { coflow, order } } => {
+                self.reply(now, from, coflow, order, decision);
+            }
+            Event::Received { from, message: Message::Feedback { coflow, order } } => {
+                if let Ok(index) = self.find(coflow) {
+                    let subcoflow = &mut self.sending[index];
+                    subcoflow.hear(from, order, now, &self.rules);
+                    subcoflow.decide(now, &self.rules, decision);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Driven, Script, drive};
+    use cavalcade_model::Target;
+
+    const MS: u64 = 1_000_000;
+    const MB: u64 = 1_000_000;
+
+    /// One sender at port 0 with a subcoflow to ports 7 and 8. At 8 Gbps a byte takes a nanosecond.
+    fn sender(spec: &str, first: u64, second: u64) -> (Script, Driven, CoflowId, Decision) {
+        let mut script = Script::new();
+        script.add_coflow(0, 0);
+        let coflow = script.add_coflow(1, 0);
+        script.add_flow(coflow, 0, 7, first);
+        script.add_flow(coflow, 0, 8, second);
+        let mut host = drive(spec);
+        let start = host.at(5, Event::CoflowArrived(coflow), &script);
+        (script, host, coflow, start)
+    }
+
+    fn feedback(from: u32, coflow: CoflowId, order: u64) -> Event {
+        Event::Received { from: PortId(from), message: Message::Feedback { coflow, order } }
+    }
+
+    fn desires(to: &[u32], coflow: CoflowId, order: u64) -> Vec<(PortId, Message)> {
+        to.iter().map(|&to| (PortId(to), Message::Desired { coflow, order })).collect()
+    }
+
+    #[test]
+    fn a_small_subcoflow_is_fifo_and_says_nothing() {
+        let (_, _, coflow, start) = sender("dcas", MB / 2, MB / 4);
+        assert_eq!(start.priorities, [(Target::Coflow(coflow), Priority::new(0, 1))]);
+        assert!(start.messages.is_empty());
+        assert_eq!(start.wake_at, Some(Instant(100 * MS)));
+    }
+
+    #[test]
+    fn a_large_one_announces_its_time_and_takes_the_largest_answer() {
+        let (script, mut host, coflow, start) = sender("dcas", 3 * MB, 2 * MB);
+        let at = |order| vec![(Target::Coflow(coflow), Priority::new(1, order))];
+        assert_eq!(start.priorities, at(5 * MB), "its own desire, for want of answers");
+        assert_eq!(start.messages, desires(&[7, 8], coflow, 5 * MB));
+        assert_eq!(host.at(6, feedback(7, coflow, 5 * MB), &script).priorities, []);
+        assert_eq!(host.at(7, feedback(8, coflow, 9 * MB), &script).priorities, at(9 * MB));
+    }
+
+    #[test]
+    fn a_leader_that_is_served_tells_all_and_a_follower_asks_only_its_witness() {
+        let (mut script, mut host, coflow, _) = sender("dcas", 30 * MB, 20 * MB);
+        host.at(5, feedback(7, coflow, 50 * MB), &script);
+        host.at(5, feedback(8, coflow, 50 * MB), &script);
+        script.send(0, MB);
+        let tick = host.at(100 * MS, Event::Wake, &script);
+        assert_eq!(tick.messages, desires(&[7, 8], coflow, 49 * MB));
+        host.at(100 * MS, feedback(7, coflow, 49 * MB), &script);
+        host.at(100 * MS, feedback(8, coflow, 60 * MB), &script);
+        for tick in 2..16 {
+            script.send(0, MB);
+            assert!(host.at(tick * 100 * MS, Event::Wake, &script).messages.is_empty(), "tick {tick}");
+        }
+        script.send(0, MB);
+        let asking = host.at(1600 * MS, Event::Wake, &script);
+        assert_eq!(asking.messages, desires(&[8], coflow, 34 * MB));
+    }
+
+    #[test]
+    fn an_unanswered_announcement_is_repeated_at_the_next_tick() {
+        let (script, mut host, coflow, _) = sender("dcas", 3 * MB, 2 * MB);
+        host.at(6, feedback(8, coflow, 5 * MB), &script);
+        let tick = host.at(100 * MS, Event::Wake, &script);
+        assert_eq!(tick.messages, desires(&[7], coflow, 5 * MB));
+    }
+
+    #[test]
+    fn answers_expire_and_the_desire_takes_their_place() {
+        let (mut script, mut host, coflow, _) = sender("dcas:starvation=1h", 3 * MB, 2 * MB);
+        host.at(6, feedback(7, coflow, 9 * MB), &script);
+        script.send(0, MB);
+        let later = host.at(2100 * MS, Event::Wake, &script);
+        assert_eq!(later.priorities, [(Target::Coflow(coflow), Priority::new(1, 4 * MB))]);
+        assert_eq!(later.messages, desires(&[7, 8], coflow, 4 * MB), "it may be the leader now");
+    }
+
+    #[test]
+    fn what_is_not_served_is_lifted_until_it_is() {
+        let (mut script, mut host, coflow, _) = sender("dcas", 3 * MB, 2 * MB);
+        assert_eq!(host.at(1000 * MS, Event::Wake, &script).priorities, [], "5 ns short of a second");
+        let lifted = host.at(1100 * MS, Event::Wake, &script);
+        assert_eq!(lifted.priorities, [(Target::Coflow(coflow), Priority::new(1, 0))]);
+        script.send(0, MB);
+        let served = host.at(1200 * MS, Event::Wake, &script);
+        assert_eq!(served.priorities, [(Target::Coflow(coflow), Priority::new(1, 4 * MB))]);
+    }
+
+    #[test]
+    fn the_worked_example_of_figure_2_comes_out() {
+        // Desires 4, 2, 1 of senders 1 to 3; R1 hears the first two, R2 all three. Feedback x = y = 4.
+        let script = Script::new();
+        let coflow = CoflowId(0);
+        let mut receiver = [drive("dcas"), drive("dcas")];
+        let answer = |receiver: &mut Driven, from: u32, order: u64| {
+            let message = Message::Desired { coflow, order };
+            let decision = receiver.at(0, Event::Received { from: PortId(from), message }, &script);
+            decision.messages
+        };
+        let reply = |to: u32, order: u64| vec![(PortId(to), Message::Feedback { coflow, order })];
+        assert_eq!(answer(&mut receiver[0], 2, 2), reply(2, 2));
+        assert_eq!(answer(&mut receiver[0], 1, 4), reply(1, 4));
+        assert_eq!(answer(&mut receiver[0], 2, 2), reply(2, 4));
+        answer(&mut receiver[1], 1, 4);
+        answer(&mut receiver[1], 2, 2);
+        assert_eq!(answer(&mut receiver[1], 3, 1), reply(3, 4));
+    }
+
+    #[test]
+    fn a_receiver_forgets_what_has_expired() {
+        let script = Script::new();
+        let mut receiver = drive("dcas");
+        let mut hear = |at: u64, from: u32, order: u64| {
+            let message = Message::Desired { coflow: CoflowId(3), order };
+            receiver.at(at, Event::Received { from: PortId(from), message }, &script).messages[0].1
+        };
+        let answer = |order| Message::Feedback { coflow: CoflowId(3), order };
+        hear(0, 1, 100);
+        assert_eq!(hear(2000 * MS, 2, 10), answer(100));
+        assert_eq!(hear(2001 * MS, 2, 9), answer(9));
+    }
+
+    #[test]
+    fn ticks_stop_when_nothing_is_left_to_send() {
+        let (mut script, mut host, coflow, _) = sender("dcas", MB, MB);
+        script.send(0, MB);
+        script.send(1, MB);
+        host.at(50 * MS, Event::CoflowFinished(coflow), &script);
+        assert_eq!(host.at(100 * MS, Event::Wake, &script), Decision::default());
+    }
+}

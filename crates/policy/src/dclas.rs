@@ -1,0 +1,246 @@
+//! `dclas`: Aalo's discretised, coflow-aware least attained service.
+//!
+//! All coflows start in the highest of K queues and sink as the bytes that they have sent *anywhere* pass thresholds
+//! Q₁, E·Q₁, E²·Q₁ …; inside a queue the order is first in, first out by CoflowId (task, then stage), so coflows of like
+//! size do not fall back to fair sharing, which continuous LAS does (Aalo §B). Queues share each link by weights K … 1,
+//! or strictly.
+//!
+//! # Staleness
+//! Agents report every Δ (`sync`) and go by what they were last told. What has been sent is therefore looked at only at
+//! multiples of Δ: a coflow that crosses a threshold is demoted at the first multiple at or after the crossing. A new
+//! coflow does not wait: whoever has not heard of it treats it as in the highest queue, where it belongs. Δ = 0 demotes
+//! at the very byte. Polling every Δ would give the same decisions; the watch on the next threshold finds the few
+//! intervals in which something changes, so a run costs its crossings and not its length over Δ.
+//!
+//! Against Aalo's code (protocols.md §6.3): it has Δ = 80 ms, strict queues, no order inside a queue, and counts a whole
+//! DAG's bytes. Here the paper is followed.
+//!
+//! # Presets
+//! Settings that measurement found better than the paper's on some trace go into `PRESETS`, with the trace and the gain
+//! in their meaning.
+
+use cavalcade_model::{
+    Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Excess, Instant, Nanos, NonClairvoyant,
+    Observe, Policy, Priority, Scope, Setting, Target, Terms,
+};
+
+use crate::definition::{About, Complaint, Definition, Preset};
+use crate::params::Parameter;
+
+/// Parameters of `dclas`.
+#[derive(Clone)]
+pub(crate) struct Dclas {
+    queues: u32,
+    factor: u32,
+    first_threshold: Bytes,
+    weighted: bool,
+    excess: Excess,
+    sync: Nanos,
+}
+
+impl Default for Dclas {
+    fn default() -> Self {
+        Self {
+            queues: 10,
+            factor: 10,
+            first_threshold: Bytes(10_000_000),
+            weighted: true,
+            excess: Excess::Weighted,
+            sync: Nanos::from_millis(10),
+        }
+    }
+}
+
+impl Definition for Dclas {
+    const ABOUT: About = About {
+        name: "dclas",
+        title: "Aalo: coflows sink through queues with the bytes they have sent, FIFO inside each",
+        source: "Aalo §4.4, Pseudocode 1; §6.2 for the choice of sync",
+        knows: "the bytes that each coflow has sent over the whole fabric, up to `sync` old",
+        cost: "O(1) for each coflow and each threshold that it crosses",
+    };
+
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter { name: "queues", meaning: "how many queues (K)", field: |p| &mut p.queues },
+        Parameter {
+            name: "factor",
+            meaning: "how many times the threshold of a queue the next one's is (E)",
+            field: |p| &mut p.factor,
+        },
+        Parameter {
+            name: "first_threshold",
+            meaning: "bytes at which a coflow leaves the highest queue (Q1)",
+            field: |p| &mut p.first_threshold,
+        },
+        Parameter {
+            name: "weighted",
+            meaning: "queues share by weights K to 1; false: strictly",
+            field: |p| &mut p.weighted,
+        },
+        Parameter {
+            name: "excess",
+            meaning: "who gets what a queue leaves of its weighted share: the others by weight, or the highest",
+            field: |p| &mut p.excess,
+        },
+        Parameter {
+            name: "sync",
+            meaning: "how often agents and coordinator talk (delta); 0ms: at once",
+            field: |p| &mut p.sync,
+        },
+    ];
+
+    const PRESETS: &'static [Preset] = &[];
+
+    fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
+        Complaint::unless((1..=1000).contains(&self.queues), "queues", "1 to 1000")?;
+        Complaint::unless(self.factor >= 2, "factor", "at least 2")?;
+        Complaint::unless(self.first_threshold > Bytes::ZERO, "first_threshold", "at least 1B")
+    }
+
+    fn terms(&self) -> Terms {
+        let weighted =
+            || ClassShares::Weighted { weights: (1..=self.queues).rev().collect(), excess: self.excess };
+        Terms {
+            scope: Scope::Fabric,
+            discipline: Discipline::MaxMin,
+            shares: if self.weighted { weighted() } else { ClassShares::Strict },
+            flow_events: false,
+            work_conserving: true,
+            starvation_free: self.weighted,
+        }
+    }
+
+    fn build(&self, _: &Setting<'_>) -> Policy {
+        let thresholds = std::iter::successors(Some(self.first_threshold), |last| {
+            last.0.checked_mul(u64::from(self.factor)).map(Bytes)
+        });
+        Policy::NonClairvoyant(Box::new(Instance {
+            thresholds: thresholds.take(self.queues as usize - 1).collect(),
+            sync: self.sync,
+            crossed: Vec::new(),
+        }))
+    }
+}
+
+struct Instance {
+    /// Upper ends of all queues but the last.
+    thresholds: Vec<Bytes>,
+    sync: Nanos,
+    /// Coflows that have crossed a threshold since agents last talked.
+    crossed: Vec<CoflowId>,
+}
+
+impl Instance {
+    /// Puts `coflow` into the queue that its bytes say, and watches for the next.
+    fn place(&self, coflow: CoflowId, view: &dyn Observe, decision: &mut Decision) {
+        let attained = view.attained(coflow);
+        let queue = self.thresholds.partition_point(|&threshold| threshold <= attained);
+        decision.set_coflow(coflow, Priority::new(queue as u16, u64::from(coflow.0)));
+        if let Some(&threshold) = self.thresholds.get(queue) {
+            decision.watch(Target::Coflow(coflow), threshold);
+        }
+    }
+}
+
+/// The first multiple of `interval` at or after `now`.
+pub(crate) fn tick_at_or_after(now: Instant, interval: Nanos) -> Instant {
+    Instant(now.0.div_ceil(interval.0).saturating_mul(interval.0))
+}
+
+impl NonClairvoyant for Instance {
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
+        match event {
+            Event::CoflowArrived(coflow) => self.place(coflow, view, decision),
+            Event::Reached(Target::Coflow(coflow)) => {
+                let tick = if self.sync == Nanos::ZERO { now } else { tick_at_or_after(now, self.sync) };
+                if tick == now {
+                    self.place(coflow, view, decision);
+                } else {
+                    self.crossed.push(coflow);
+                    decision.wake_at(tick);
+                }
+            }
+            Event::Wake => {
+                for coflow in std::mem::take(&mut self.crossed) {
+                    self.place(coflow, view, decision);
+                }
+            }
+            Event::CoflowFinished(coflow) => self.crossed.retain(|&crossed| crossed != coflow),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Script, drive};
+
+    fn one(size: u64) -> (Script, CoflowId, Target) {
+        let mut script = Script::new();
+        let coflow = script.add_coflow(0, 0);
+        script.add_flow(coflow, 0, 1, size);
+        (script, coflow, Target::Coflow(coflow))
+    }
+
+    #[test]
+    fn without_delay_a_coflow_sinks_at_the_threshold() {
+        let (mut script, coflow, target) = one(1 << 40);
+        let mut dclas = drive("dclas:queues=3,factor=4,first_threshold=1MB,sync=0ms");
+        let start = dclas.at(0, Event::CoflowArrived(coflow), &script);
+        assert_eq!(start.priorities, [(target, Priority::new(0, 0))]);
+        assert_eq!(start.watches, [(target, Bytes(1_000_000))]);
+        script.send(0, 1_000_000);
+        let first = dclas.at(7, Event::Reached(target), &script);
+        assert_eq!(first.priorities, [(target, Priority::new(1, 0))]);
+        assert_eq!(first.watches, [(target, Bytes(4_000_000))]);
+        script.send(0, 3_000_000);
+        let last = dclas.at(9, Event::Reached(target), &script);
+        assert_eq!(last.priorities, [(target, Priority::new(2, 0))]);
+        assert!(last.watches.is_empty(), "there is no queue below the last");
+    }
+
+    #[test]
+    fn with_delay_it_sinks_at_the_next_multiple_by_all_it_has_sent_until_then() {
+        let (mut script, coflow, target) = one(1 << 40);
+        let mut dclas = drive("dclas:factor=2,first_threshold=1MB");
+        dclas.at(0, Event::CoflowArrived(coflow), &script);
+        script.send(0, 1_000_000);
+        let crossing = dclas.at(12_000_000, Event::Reached(target), &script);
+        assert!(crossing.priorities.is_empty());
+        assert_eq!(crossing.wake_at, Some(Instant(20_000_000)));
+        script.send(0, 3_500_000);
+        let tick = dclas.at(20_000_000, Event::Wake, &script);
+        assert_eq!(tick.priorities, [(target, Priority::new(3, 0))]);
+        assert_eq!(tick.watches, [(target, Bytes(8_000_000))]);
+    }
+
+    #[test]
+    fn a_coflow_that_ends_before_the_tick_is_forgotten() {
+        let (mut script, coflow, target) = one(2_000_000);
+        let mut dclas = drive("dclas:first_threshold=1MB");
+        dclas.at(0, Event::CoflowArrived(coflow), &script);
+        script.send(0, 1_000_000);
+        dclas.at(1, Event::Reached(target), &script);
+        script.send(0, 1_000_000);
+        dclas.at(2, Event::CoflowFinished(coflow), &script);
+        assert!(dclas.at(10_000_000, Event::Wake, &script).priorities.is_empty());
+    }
+
+    #[test]
+    fn thresholds_beyond_64_bits_are_no_thresholds() {
+        let (mut script, coflow, target) = one(1 << 62);
+        let mut dclas = drive("dclas:queues=100,sync=0ms");
+        dclas.at(0, Event::CoflowArrived(coflow), &script);
+        script.send(0, 1 << 62);
+        // Thresholds 10^7 … 10^18 are reached, 10^19 still fits, 10^20 does not.
+        assert_eq!(dclas.at(1, Event::Reached(target), &script).priorities[0].1.class, 12);
+    }
+
+    #[test]
+    fn weights_fall_from_k_to_one() {
+        let terms = Definition::terms(&Dclas { queues: 3, ..Dclas::default() });
+        let weights = vec![3, 2, 1];
+        assert_eq!(terms.shares, ClassShares::Weighted { weights, excess: Excess::Weighted });
+    }
+}

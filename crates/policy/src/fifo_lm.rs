@@ -1,0 +1,268 @@
+//! `fifo_lm`: Baraat's first in, first out with limited multiplexing.
+//!
+//! Tasks go one after the other by task-id, so that all switches agree without talking. A task that turns out to be
+//! heavy at a link shares its class there with the task next to it, so that small tasks get past it; if that one is heavy
+//! too, the class goes on to the one after. A class is therefore a run of heavy tasks and the first one that is not.
+//! Heavy is what has sent more bytes *across this link* than a threshold, given as bytes or as a percentile of past
+//! coflow sizes (80th to 90th, §3.3). One switch may hold a task for heavy that is light at another.
+//!
+//! Tasks of background services have a later range of ids (§4.1): they never share a class with an online one.
+//!
+//! # How
+//! The order of a class is the id of its first task: between the classes' orders, and the same at each link, but
+//! sent again only for tasks whose class moves. Cost: a scan of the tasks at the link when one arrives, ends or becomes
+//! heavy. A task that has nothing at the link any more is forgotten, as a switch's soft state is; the stage after
+//! starts light again.
+//!
+//! Without history and threshold nothing is heavy, and this is FIFO by task at each link.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{
+    Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy,
+    Priority, Scope, Setting, Target, TaskId, Terms,
+};
+
+use crate::definition::{About, Complaint, Definition};
+use crate::fifo::range;
+use crate::params::Parameter;
+use crate::task_meter::TaskMeter;
+
+/// Parameters of `fifo_lm`: a threshold, or a percentile.
+#[derive(Clone)]
+pub(crate) struct FifoLm {
+    heavy_threshold: Option<Bytes>,
+    heavy_percentile: Option<u32>,
+}
+
+impl Default for FifoLm {
+    fn default() -> Self {
+        Self { heavy_threshold: None, heavy_percentile: Some(80) }
+    }
+}
+
+impl Definition for FifoLm {
+    const ABOUT: About = About {
+        name: "fifo_lm",
+        title: "Baraat: tasks one after the other, a heavy one beside the next, decided at each link",
+        source: "Baraat §3.3, §4.1, §4.3.1",
+        knows: "task-ids, the bytes that each task has sent across this link, past coflow sizes",
+        cost: "O(tasks at the link) when a coflow arrives, ends, or makes its task heavy there",
+    };
+
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "heavy_threshold",
+            meaning: "bytes across one link from which a task is heavy there; instead of heavy_percentile",
+            field: |p| &mut p.heavy_threshold,
+        },
+        Parameter {
+            name: "heavy_percentile",
+            meaning: "the percentile of coflow sizes from which a task is heavy; instead of heavy_threshold",
+            field: |p| &mut p.heavy_percentile,
+        },
+    ];
+
+    fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
+        if self.heavy_threshold.is_some() && !given.contains(&"heavy_percentile") {
+            self.heavy_percentile = None;
+        }
+        let one = self.heavy_threshold.is_none() || self.heavy_percentile.is_none();
+        Complaint::unless(one, "heavy_percentile", "none beside a heavy_threshold: give one of the two")?;
+        let percent = self.heavy_percentile.is_none_or(|percent| (1..=100).contains(&percent));
+        Complaint::unless(percent, "heavy_percentile", "1 to 100, or none")?;
+        let positive = self.heavy_threshold != Some(Bytes::ZERO);
+        Complaint::unless(positive, "heavy_threshold", "at least 1B, or none")
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            scope: Scope::Link,
+            discipline: Discipline::MaxMin,
+            shares: ClassShares::Strict,
+            flow_events: false,
+            work_conserving: true,
+            starvation_free: false,
+        }
+    }
+
+    fn build(&self, setting: &Setting<'_>) -> Policy {
+        let by_percentile = self.heavy_percentile.and_then(|percent| setting.history.percentile(percent));
+        Policy::NonClairvoyant(Box::new(Instance {
+            threshold: self.heavy_threshold.or(by_percentile),
+            tasks: BTreeMap::new(),
+        }))
+    }
+}
+
+/// One link.
+struct Instance {
+    /// From how many bytes a task is heavy.
+    threshold: Option<Bytes>,
+    /// Tasks with something to send here, by range of ids and id.
+    tasks: BTreeMap<(u16, TaskId), AtLink>,
+}
+
+/// A task at this link.
+#[derive(Default)]
+struct AtLink {
+    meter: TaskMeter,
+    heavy: bool,
+    /// The order that its coflows were last given.
+    order: Option<u64>,
+}
+
+impl AtLink {
+    /// Becomes heavy where it is, else watches for it.
+    fn weigh(&mut self, threshold: Option<Bytes>, view: &dyn Observe, decision: &mut Decision) {
+        let Some(threshold) = threshold.filter(|_| !self.heavy) else { return };
+        if self.meter.sent(view) >= threshold {
+            self.heavy = true;
+        } else {
+            self.meter.watch(threshold, view, decision);
+        }
+    }
+}
+
+impl Instance {
+    fn key(coflow: CoflowId, view: &dyn Observe) -> (u16, TaskId) {
+        let facts = view.coflow(coflow);
+        (range(&facts), facts.task)
+    }
+
+    /// Gives each class its order and tells those that changed.
+    fn classify(&mut self, decision: &mut Decision) {
+        let mut open = None;
+        for (&(range, id), task) in &mut self.tasks {
+            let order = match open {
+                Some((of, order)) if of == range => order,
+                _ => u64::from(id.0),
+            };
+            open = task.heavy.then_some((range, order));
+            if task.order != Some(order) {
+                task.order = Some(order);
+                for &coflow in task.meter.coflows() {
+                    decision.set_coflow(coflow, Priority::new(range, order));
+                }
+            }
+        }
+    }
+}
+
+impl NonClairvoyant for Instance {
+    fn handle(&mut self, _: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
+        match event {
+            Event::CoflowArrived(coflow) => {
+                let task = self.tasks.entry(Self::key(coflow, view)).or_default();
+                task.meter.join(coflow);
+                task.order = None;
+                task.weigh(self.threshold, view, decision);
+            }
+            Event::CoflowFinished(coflow) => {
+                let key = Self::key(coflow, view);
+                let Some(task) = self.tasks.get_mut(&key) else { return };
+                task.meter.leave(coflow, view);
+                if task.meter.coflows().is_empty() {
+                    self.tasks.remove(&key);
+                } else {
+                    task.weigh(self.threshold, view, decision);
+                }
+            }
+            Event::Reached(Target::Coflow(coflow)) => {
+                let Some(task) = self.tasks.get_mut(&Self::key(coflow, view)) else { return };
+                task.weigh(self.threshold, view, decision);
+                if !task.heavy {
+                    return;
+                }
+            }
+            _ => return,
+        }
+        self.classify(decision);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Script, drive};
+    use cavalcade_model::TaskClass;
+
+    fn set(coflow: CoflowId, class: u16, order: u64) -> (Target, Priority) {
+        (Target::Coflow(coflow), Priority::new(class, order))
+    }
+
+    #[test]
+    fn a_heavy_task_shares_with_the_next_and_a_run_of_heavy_ones_goes_on() {
+        let mut script = Script::new();
+        let ids: Vec<CoflowId> = (0..4).map(|task| script.add_coflow(task, 0)).collect();
+        for &id in &ids {
+            script.add_flow(id, 0, 1, 1000);
+        }
+        let mut link = drive("fifo_lm:heavy_threshold=100B");
+        for (rank, &id) in ids.iter().enumerate() {
+            assert_eq!(
+                link.at(0, Event::CoflowArrived(id), &script).priorities,
+                [set(id, 0, rank as u64)],
+                "FIFO so far"
+            );
+        }
+        script.send(0, 100);
+        let heavy = link.at(1, Event::Reached(Target::Coflow(ids[0])), &script);
+        assert_eq!(heavy.priorities, [set(ids[1], 0, 0)], "0 shares with 1");
+        script.send(1, 100);
+        let run = link.at(2, Event::Reached(Target::Coflow(ids[1])), &script);
+        assert_eq!(run.priorities, [set(ids[2], 0, 0)], "0 and 1 share with 2");
+        script.send(2, 50);
+        let done = link.at(3, Event::CoflowFinished(ids[2]), &script);
+        assert_eq!(done.priorities, [set(ids[3], 0, 0)], "3 is next now");
+        let first = link.at(4, Event::CoflowFinished(ids[0]), &script);
+        assert_eq!(
+            first.priorities,
+            [set(ids[1], 0, 1), set(ids[3], 0, 1)],
+            "the class is named after 1 now"
+        );
+    }
+
+    #[test]
+    fn background_tasks_are_a_later_range() {
+        let mut script = Script::new();
+        let (online, background) = (script.add_coflow(0, 0), script.add_coflow(1, 0));
+        script.facts_mut(background).class = TaskClass::Background;
+        script.add_flow(online, 0, 1, 1000);
+        let mut link = drive("fifo_lm:heavy_threshold=10B");
+        link.at(0, Event::CoflowArrived(online), &script);
+        assert_eq!(link.at(0, Event::CoflowArrived(background), &script).priorities, [set(background, 1, 1)]);
+        script.send(0, 10);
+        assert!(link.at(1, Event::Reached(Target::Coflow(online)), &script).priorities.is_empty());
+    }
+
+    #[test]
+    fn the_bytes_of_all_coflows_of_a_task_count() {
+        let mut script = Script::new();
+        let (a, b, other) = (script.add_coflow(0, 0), script.add_coflow(0, 0), script.add_coflow(1, 0));
+        for id in [a, b, other] {
+            script.add_flow(id, 0, 1, 1000);
+        }
+        let mut link = drive("fifo_lm:heavy_threshold=100B");
+        for id in [a, b, other] {
+            link.at(0, Event::CoflowArrived(id), &script);
+        }
+        script.send(0, 50);
+        script.send(1, 20);
+        let again = link.at(1, Event::Reached(Target::Coflow(a)), &script);
+        assert_eq!(again.priorities, []);
+        assert_eq!(again.watches, [(Target::Coflow(a), Bytes(65)), (Target::Coflow(b), Bytes(35))]);
+        script.send(1, 30);
+        let heavy = link.at(2, Event::Reached(Target::Coflow(b)), &script);
+        assert_eq!(heavy.priorities, [set(other, 0, 0)]);
+    }
+
+    #[test]
+    fn threshold_and_percentile_exclude_each_other() {
+        assert!(crate::parse("fifo_lm:heavy_threshold=1MB,heavy_percentile=80").is_err());
+        assert!(crate::parse("fifo_lm:heavy_percentile=0").is_err());
+        let by_bytes = crate::parse("fifo_lm:heavy_threshold=1MB").unwrap();
+        assert_eq!(by_bytes.label(), "fifo_lm:heavy_threshold=1MB");
+        assert_eq!(by_bytes.params()[1], ("heavy_percentile", "none".to_owned()));
+    }
+}

@@ -1,0 +1,304 @@
+//! `karuna`: just enough for flows with deadlines, and the rest for everybody else.
+//!
+//! Serving deadline flows first and at full rate (EDF, D3) makes flows without deadline wait for nothing: a deadline
+//! that is met early is worth no more than one just met. Karuna knows three types of flow:
+//!
+//! | type | knows | level | rate |
+//! |---|---|---|---|
+//! | 1 | size and deadline | the highest | just enough: what remains over the time left |
+//! | 2 | size | below, once by size (`sizes_known=true`) | fair inside the level |
+//! | 3 | nothing | below, sinking with bytes sent | fair inside the level |
+//!
+//! # Type 1
+//! The needed rate is a cap: MCP, the transport, aims at it and leaves the rest of the link free. It is computed at a
+//! flow's arrival and every `update`; other flows' arrivals and ends do not change it, and a flow that got its rate
+//! still needs the same. So that rounding does not move every cap at every update, a cap is raised whenever it is too
+//! low, and lowered only by more than 1/64. A flow whose deadline has passed, or needs more than the line rate, has
+//! given up: the cap is lifted and it goes to the last level. Capped flows leave links idle on purpose; this policy does
+//! not conserve work.
+//!
+//! # Left out
+//! The packet level of MCP (ECN, price of the link: protocols.md §1.2) belongs to a transport; aging by timeouts needs
+//! packets. Of the eight queues one is type 1's, so seven levels and six thresholds are left, and the last of a
+//! published table of seven is not used. Karuna chooses the thresholds of types 2 and 3 together; `optimised`
+//! computes each for itself.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, Clairvoyant, ClassShares, Decision, Discipline, Event, FlowId, Foresee, Instant,
+    Nanos, Policy, Priority, Scope, Setting, Target, Terms,
+};
+
+use crate::definition::{About, Complaint, Definition};
+use crate::params::Parameter;
+use crate::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
+
+/// Queues below that of the deadline flows.
+const LEVELS: usize = 7;
+
+/// Parameters of `karuna`.
+#[derive(Clone)]
+pub(crate) struct Karuna {
+    sizes_known: bool,
+    thresholds: Thresholds,
+    load: Option<u32>,
+    update: Nanos,
+}
+
+impl Default for Karuna {
+    fn default() -> Self {
+        Self {
+            sizes_known: false,
+            thresholds: Thresholds::WebSearch,
+            load: Some(DEFAULT_LOAD),
+            update: Nanos::from_millis(10),
+        }
+    }
+}
+
+impl Definition for Karuna {
+    const ABOUT: About = About {
+        name: "karuna",
+        title: "Just enough rate for deadline flows, the rest by thresholds of bytes",
+        source: "Karuna (SIGCOMM 2016) §2.1, §2.2; protocols.md §1, §2",
+        knows: "deadlines and sizes of the host's own deadline flows; bytes sent, or sizes, of its others",
+        cost: "O(1) for a flow or threshold; O(deadline flows of the host) every update",
+    };
+
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "sizes_known",
+            meaning: "flows without deadline are of type 2 (level by size); false: type 3 (by bytes sent)",
+            field: |p| &mut p.sizes_known,
+        },
+        Parameter {
+            name: "thresholds",
+            meaning: "bytes between the levels of flows without deadline: a PIAS table, computed, or listed",
+            field: |p| &mut p.thresholds,
+        },
+        Parameter {
+            name: "load",
+            meaning: "the load, in percent, for which a table is read or thresholds are computed; none where listed",
+            field: |p| &mut p.load,
+        },
+        Parameter {
+            name: "update",
+            meaning: "how often the needed rates of deadline flows are computed anew",
+            field: |p| &mut p.update,
+        },
+    ];
+
+    fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
+        Complaint::unless(self.update > Nanos::ZERO, "update", "at least 1ns")?;
+        self.thresholds.check_load(&mut self.load, given)
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            scope: Scope::Host,
+            discipline: Discipline::MaxMin,
+            shares: ClassShares::Strict,
+            flow_events: true,
+            work_conserving: false,
+            starvation_free: false,
+        }
+    }
+
+    fn build(&self, setting: &Setting<'_>) -> Policy {
+        let sorting = if self.sizes_known { Sorting::BySize } else { Sorting::BySent };
+        Policy::Clairvoyant(Box::new(Instance {
+            sorting,
+            thresholds: self.thresholds.resolve(self.load, LEVELS, sorting, setting.history),
+            update: self.update,
+            line_rate: setting.line_rate,
+            urgent: BTreeMap::new(),
+            awake_at: None,
+        }))
+    }
+}
+
+/// One host.
+struct Instance {
+    sorting: Sorting,
+    thresholds: Vec<Bytes>,
+    update: Nanos,
+    line_rate: BitsPerSec,
+    /// Flows of type 1 that have not given up: deadline and cap.
+    urgent: BTreeMap<FlowId, (Instant, BitsPerSec)>,
+    /// When the next update is due.
+    awake_at: Option<Instant>,
+}
+
+/// The least rate that sends `remaining` by `deadline`; `None` where none does.
+fn needed_rate(remaining: Bytes, now: Instant, deadline: Instant) -> Option<BitsPerSec> {
+    let left = u128::from(deadline.since(now).0);
+    let rate = (u128::from(remaining.0) * 8_000_000_000).checked_div(left)?;
+    let exact = rate * left == u128::from(remaining.0) * 8_000_000_000;
+    u64::try_from(rate + u128::from(!exact)).ok().map(BitsPerSec)
+}
+
+impl Instance {
+    /// The level of a flow without deadline, after `bytes`: how much it is to send or, for type 3, has sent.
+    fn level(&self, bytes: Bytes) -> usize {
+        self.thresholds.partition_point(|&threshold| match self.sorting {
+            Sorting::BySize => threshold < bytes,
+            Sorting::BySent => threshold <= bytes,
+        })
+    }
+
+    /// Puts a flow without deadline where it belongs.
+    fn place(&self, flow: FlowId, view: &dyn Foresee, decision: &mut Decision) {
+        let sent = view.flow_attained(flow);
+        let bytes = match self.sorting {
+            Sorting::BySize => sent + view.flow_remaining(flow),
+            Sorting::BySent => sent,
+        };
+        let level = self.level(bytes);
+        decision.set_flow(flow, Priority::new(1 + level as u16, 0));
+        if let (Sorting::BySent, Some(&next)) = (self.sorting, self.thresholds.get(level)) {
+            decision.watch(Target::Flow(flow), next);
+        }
+    }
+
+    fn give_up(&self, flow: FlowId, decision: &mut Decision) {
+        decision.cap(flow, None);
+        decision.set_flow(flow, Priority::new(1 + self.thresholds.len() as u16, 0));
+    }
+
+    /// A new flow of type 1.
+    fn admit(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        deadline: Instant,
+        view: &dyn Foresee,
+        decision: &mut Decision,
+    ) {
+        match needed_rate(view.flow_remaining(flow), now, deadline).filter(|&rate| rate <= self.line_rate) {
+            None => self.give_up(flow, decision),
+            Some(rate) => {
+                decision.set_flow(flow, Priority::new(0, 0));
+                decision.cap(flow, Some(rate));
+                self.urgent.insert(flow, (deadline, rate));
+                if self.awake_at.is_none() {
+                    self.wake_after(now, decision);
+                }
+            }
+        }
+    }
+
+    fn wake_after(&mut self, now: Instant, decision: &mut Decision) {
+        self.awake_at = now.checked_add(self.update);
+        if let Some(when) = self.awake_at {
+            decision.wake_at(when);
+        }
+    }
+
+    /// Computes all needed rates anew.
+    fn refresh(&mut self, now: Instant, view: &dyn Foresee, decision: &mut Decision) {
+        let mut given_up = Vec::new();
+        for (&flow, (deadline, cap)) in &mut self.urgent {
+            match needed_rate(view.flow_remaining(flow), now, *deadline)
+                .filter(|&rate| rate <= self.line_rate)
+            {
+                None => given_up.push(flow),
+                Some(rate) if rate > *cap || rate.0 < cap.0 - cap.0 / 64 => {
+                    *cap = rate;
+                    decision.cap(flow, Some(rate));
+                }
+                Some(_) => {}
+            }
+        }
+        for flow in given_up {
+            self.urgent.remove(&flow);
+            self.give_up(flow, decision);
+        }
+        self.awake_at = None;
+        if !self.urgent.is_empty() {
+            self.wake_after(now, decision);
+        }
+    }
+}
+
+impl Clairvoyant for Instance {
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        match event {
+            Event::FlowArrived(flow) => match view.coflow(view.flow(flow).coflow).deadline {
+                Some(deadline) => self.admit(now, flow, deadline, view, decision),
+                None => self.place(flow, view, decision),
+            },
+            Event::Reached(Target::Flow(flow)) => self.place(flow, view, decision),
+            Event::FlowFinished(flow) => {
+                self.urgent.remove(&flow);
+            }
+            Event::Wake => self.refresh(now, view, decision),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Script, drive};
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_deadline_flow_gets_just_enough_and_gives_up_when_that_is_too_much() {
+        let mut script = Script::new();
+        let coflow = script.add_coflow(0, 0);
+        script.facts_mut(coflow).deadline = Some(Instant(100 * MS));
+        let flow = script.add_flow(coflow, 0, 1, 10_000_000);
+        let mut karuna = drive("karuna");
+        let start = karuna.at(0, Event::FlowArrived(flow), &script);
+        assert_eq!(start.priorities, [(Target::Flow(flow), Priority::new(0, 0))]);
+        assert_eq!(start.caps, [(flow, Some(BitsPerSec(800_000_000)))]);
+        assert_eq!(start.wake_at, Some(Instant(10 * MS)));
+        script.send(0, 1_000_000);
+        let on_time = karuna.at(10 * MS, Event::Wake, &script);
+        assert!(on_time.caps.is_empty(), "it got its rate, and needs the same still");
+        let behind = karuna.at(50 * MS, Event::Wake, &script);
+        assert_eq!(behind.caps, [(flow, Some(BitsPerSec(1_440_000_000)))]);
+        let hopeless = karuna.at(99 * MS, Event::Wake, &script);
+        assert_eq!(hopeless.caps, [(flow, None)]);
+        assert_eq!(hopeless.priorities, [(Target::Flow(flow), Priority::new(7, 0))]);
+        assert_eq!(hopeless.wake_at, None);
+    }
+
+    #[test]
+    fn type_2_is_placed_once_and_type_3_sinks() {
+        let mut script = Script::new();
+        let coflow = script.add_coflow(0, 0);
+        let flow = script.add_flow(coflow, 0, 1, 5000);
+        let arrived = Event::FlowArrived(flow);
+        let sized = drive("karuna:thresholds=1KB/5KB/9KB,sizes_known=true").at(0, arrived, &script);
+        assert_eq!(sized.priorities, [(Target::Flow(flow), Priority::new(2, 0))]);
+        assert!(sized.watches.is_empty());
+        let mut blind = drive("karuna:thresholds=1KB/5KB/9KB");
+        let start = blind.at(0, arrived, &script);
+        assert_eq!(start.priorities, [(Target::Flow(flow), Priority::new(1, 0))]);
+        assert_eq!(start.watches, [(Target::Flow(flow), Bytes(1000))]);
+        script.send(0, 1000);
+        let sunk = blind.at(1, Event::Reached(Target::Flow(flow)), &script);
+        assert_eq!(sunk.priorities, [(Target::Flow(flow), Priority::new(2, 0))]);
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_is_given_up_at_once() {
+        let mut script = Script::new();
+        let coflow = script.add_coflow(0, 0);
+        script.facts_mut(coflow).deadline = Some(Instant(5));
+        let flow = script.add_flow(coflow, 0, 1, 1);
+        let late = drive("karuna").at(5, Event::FlowArrived(flow), &script);
+        assert_eq!(late.caps, [(flow, None)]);
+        assert_eq!(late.wake_at, None);
+    }
+
+    #[test]
+    fn needed_rates_round_up() {
+        assert_eq!(needed_rate(Bytes(1), Instant(0), Instant(3)), Some(BitsPerSec(2_666_666_667)));
+        assert_eq!(needed_rate(Bytes(1), Instant(3), Instant(3)), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! The policies: who goes first, and nothing else.
+//!
+//! Each policy is one file: a struct of typed parameters with the paper's defaults, a table that names them, and what
+//! it decides at each event. [`registry()`] lists all of them; [`parse()`] makes one from text such as
+//! `dclas:queues=4,weighted=false`; the [`Configured`] that comes out builds instances for any driver.
+//!
+//! Adding a policy is one new file (start from `las.rs`, the shortest with parameters), its `mod` line here, and its
+//! line in `registry.rs`. Every driver, command and property test then has it.
+//!
+//! # What the policies expect of a driver
+//! - At `Reached(target)` the view's attained service of the target is at least what was watched; else a policy that
+//!   reads its level from the counter would ask for the same watch for ever.
+//! - During `CoflowFinished` the facts and the attained service of that coflow can still be read.
+//! - Wakes and watches of the present instant are delivered at once, after the decision is carried out.
+
+mod dcas;
+mod dclas;
+mod definition;
+mod edf;
+mod error;
+mod fair;
+mod fifo;
+mod fifo_lm;
+mod karuna;
+mod las;
+mod params;
+mod peers;
+mod pias;
+mod ranking;
+mod registry;
+mod sebf;
+mod sff;
+mod sincronia;
+mod stf;
+mod tafe;
+mod task_meter;
+mod thresholds;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod scripted;
+
+pub use definition::Preset;
+pub use error::PolicyError;
+pub use registry::{Configured, ParameterInfo, PolicyInfo, parse, registry};

@@ -1,0 +1,283 @@
+//! Tests of what holds for every registered policy.
+
+use cavalcade_model::{
+    CoflowId, Decision, Event, FlowId, Foresee, Instant, Observe, Policy, PolicyFactory, Scope, Target,
+};
+use proptest::prelude::*;
+
+use crate::scripted::{Driven, Script, drive};
+use crate::{PolicyError, parse, registry};
+
+/// Texts of all kinds of values.
+const VALUES: &[&str] = &[
+    "1",
+    "2",
+    "7",
+    "60",
+    "90",
+    "true",
+    "false",
+    "none",
+    "1B",
+    "3MB",
+    "5MiB",
+    "1KB/2MB",
+    "0ms",
+    "20ms",
+    "1us",
+    "3s",
+    "greedy",
+    "madd",
+    "maxmin",
+    "weighted",
+    "highest",
+    "websearch",
+    "datamining",
+    "optimised",
+];
+
+#[test]
+fn every_setting_that_is_accepted_round_trips_as_text() {
+    for info in registry() {
+        let mut specs = vec![info.name.to_owned()];
+        for parameter in &info.parameters {
+            specs.extend(VALUES.iter().map(|value| format!("{}:{}={value}", info.name, parameter.name)));
+            let default = format!("{}:{}={}", info.name, parameter.name, parameter.default);
+            assert_eq!(parse(&default).unwrap().label(), info.name, "{default} is the default");
+            let changed = |value: &&&str| {
+                parse(&format!("{}:{}={value}", info.name, parameter.name))
+                    .is_ok_and(|p| p.label() != info.name)
+            };
+            assert!(
+                VALUES.iter().any(|value| changed(&value)),
+                "{}: {} cannot be changed",
+                info.name,
+                parameter.name
+            );
+        }
+        for spec in specs {
+            let Ok(policy) = parse(&spec) else { continue };
+            let params = policy.params();
+            let settings: Vec<String> =
+                params.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let again = parse(&format!("{}:{}", info.name, settings.join(","))).unwrap();
+            assert_eq!(again.params(), params, "{spec}");
+            assert_eq!(parse(&policy.label()).unwrap().params(), params, "{spec} as {}", policy.label());
+            assert_eq!(policy.clone().label(), policy.label());
+        }
+    }
+}
+
+#[test]
+fn labels_name_only_what_differs() {
+    assert_eq!(parse("dclas:queues=10").unwrap().label(), "dclas");
+    assert_eq!(
+        parse(" dclas : weighted=false , queues=4 ").unwrap().label(),
+        "dclas:queues=4,weighted=false"
+    );
+    assert_eq!(parse("sebf:discipline=madd").unwrap().params(), [("discipline", "madd".to_owned())]);
+}
+
+#[test]
+fn presets_are_valid_and_name_themselves() {
+    for info in registry() {
+        for preset in info.presets {
+            assert!(preset.name.starts_with(info.name));
+            assert_eq!(parse(preset.name).unwrap().label(), preset.name);
+        }
+    }
+}
+
+#[test]
+fn names_are_unique_and_every_line_says_something() {
+    let mut names: Vec<&str> = registry().iter().map(|info| info.name).collect();
+    let listed = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), listed);
+    for info in registry() {
+        for text in [info.title, info.source, info.knows, info.cost] {
+            assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", info.name);
+        }
+    }
+}
+
+#[test]
+fn an_unknown_name_gets_the_nearest() {
+    let message = |spec: &str| parse(spec).unwrap_err().to_string();
+    assert_eq!(message("dclass"), "unknown policy dclass: did you mean dclas?");
+    assert_eq!(message("fifo-lm"), "unknown policy fifo-lm: did you mean fifo_lm?");
+    assert!(message("xyzzy").starts_with("unknown policy xyzzy: known are fair, fifo, "));
+    assert_eq!(message("dclas:queue=3"), "policy dclas has no parameter queue: did you mean queues?");
+    assert_eq!(message("fair:x=3"), "policy fair has no parameter x: it has none");
+}
+
+#[test]
+fn a_bad_value_says_what_was_expected() {
+    let message = |spec: &str| parse(spec).unwrap_err().to_string();
+    assert_eq!(
+        message("dclas:queues=ten"),
+        "policy dclas: queues=ten cannot be used: expected a whole number"
+    );
+    assert_eq!(message("dclas:queues=0"), "policy dclas: queues=0 cannot be used: expected 1 to 1000");
+    assert!(message("dclas:sync=10").contains("expected a time such as 10ms"));
+    assert!(matches!(parse("dclas:queues"), Err(PolicyError::NoValue { .. })));
+    assert!(matches!(parse("dclas:queues=1,queues=2"), Err(PolicyError::Repeated { .. })));
+}
+
+#[test]
+fn who_knows_sizes_is_as_the_papers_say() {
+    let blind: Vec<&str> = registry().iter().filter(|info| !info.clairvoyant).map(|info| info.name).collect();
+    assert_eq!(blind, ["fair", "fifo", "fifo_lm", "las", "dclas", "edf", "pias"]);
+    let local = |scope| registry().iter().filter(move |info| info.scope == scope).map(|info| info.name);
+    assert_eq!(local(Scope::Link).collect::<Vec<_>>(), ["fifo_lm", "las"]);
+    assert_eq!(local(Scope::Host).collect::<Vec<_>>(), ["dcas", "pias", "karuna"]);
+}
+
+/// A carrier of the simplest kind: at each step every flow sends what the test drew for it, then watches and wakes are
+/// served. It holds a policy to what any driver may rely on.
+struct Carrier {
+    script: Script,
+    driven: Driven,
+    flows: Vec<(FlowId, u64)>,
+    active: Vec<CoflowId>,
+    watches: Vec<(Target, u64)>,
+    wake: Option<u64>,
+    log: Vec<Decision>,
+}
+
+impl Carrier {
+    fn tell(&mut self, now: u64, event: Event) {
+        let decision = self.driven.at(now, event, &self.script);
+        for (target, _) in &decision.priorities {
+            let coflow = match *target {
+                Target::Coflow(coflow) => coflow,
+                Target::Flow(flow) => self.script.flow(flow).coflow,
+            };
+            assert!(self.active.contains(&coflow), "a priority for {coflow:?}, which is not active");
+        }
+        for &(target, bytes) in &decision.watches {
+            self.watches.retain(|(watched, _)| *watched != target);
+            self.watches.push((target, bytes.0));
+        }
+        if let Some(when) = decision.wake_at {
+            assert!(when >= Instant(now));
+            self.wake = Some(when.0);
+        }
+        self.log.push(decision);
+    }
+
+    fn sent(&self, target: Target) -> u64 {
+        match target {
+            Target::Coflow(coflow) => self.script.attained(coflow).0,
+            Target::Flow(flow) => self.script.flow_attained(flow).0,
+        }
+    }
+
+    fn serve_watches(&mut self, now: u64) {
+        for _ in 0..10_000 {
+            let Some(index) = self.watches.iter().position(|&(target, bytes)| self.sent(target) >= bytes)
+            else {
+                return;
+            };
+            let (target, _) = self.watches.remove(index);
+            self.tell(now, Event::Reached(target));
+        }
+        panic!("watches without end");
+    }
+
+    fn step(&mut self, now: u64, share: u64) {
+        for index in 0..self.flows.len() {
+            let (flow, left) = self.flows[index];
+            let bytes = (left / share).max(1).min(left);
+            self.flows[index].1 -= bytes;
+            self.script.send(flow.index(), bytes);
+        }
+        self.serve_watches(now);
+        let done: Vec<FlowId> =
+            self.flows.iter().filter(|(_, left)| *left == 0).map(|(flow, _)| *flow).collect();
+        self.flows.retain(|(_, left)| *left > 0);
+        for flow in done {
+            self.tell(now, Event::FlowFinished(flow));
+            let coflow = self.script.flow(flow).coflow;
+            if self.script.remaining(coflow).0 == 0 && self.active.contains(&coflow) {
+                self.active.retain(|&active| active != coflow);
+                self.watches.retain(|(target, _)| *target != Target::Coflow(coflow));
+                self.tell(now, Event::CoflowFinished(coflow));
+            }
+            self.watches.retain(|(target, _)| *target != Target::Flow(flow));
+        }
+        if self.wake.is_some_and(|when| when <= now) {
+            self.wake = None;
+            self.tell(now, Event::Wake);
+            self.serve_watches(now);
+        }
+    }
+}
+
+/// What a policy decides over a random life of a few coflows.
+fn live(spec: &str, sizes: &[(u32, u32, u64)], shares: &[u64]) -> Vec<Decision> {
+    let (driven, script) = (drive(spec), Script::new());
+    let mut carrier = Carrier {
+        script,
+        driven,
+        flows: Vec::new(),
+        active: Vec::new(),
+        watches: Vec::new(),
+        wake: None,
+        log: Vec::new(),
+    };
+    let mut now = 0;
+    for (step, share) in shares.iter().enumerate() {
+        now += 40_000_000;
+        if let Some(&(src, dst, size)) = sizes.get(step) {
+            let coflow = carrier.script.add_coflow(step as u32 / 2, now);
+            carrier.script.facts_mut(coflow).deadline = size.is_multiple_of(3).then_some(Instant(now + size));
+            let flow = carrier.script.add_flow(coflow, src, dst, size);
+            carrier.active.push(coflow);
+            carrier.flows.push((flow, size));
+            carrier.tell(now, Event::CoflowArrived(coflow));
+            carrier.tell(now, Event::FlowArrived(flow));
+            carrier.serve_watches(now);
+        }
+        carrier.step(now, *share);
+    }
+    carrier.log
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn decisions_are_about_what_is_active_and_the_same_every_time(
+        sizes in prop::collection::vec((0u32..10, 0u32..10, 1u64..50_000_000), 1..8),
+        shares in prop::collection::vec(1u64..6, 8..40),
+    ) {
+        for info in registry() {
+            prop_assert_eq!(live(info.name, &sizes, &shares), live(info.name, &sizes, &shares), "{}", info.name);
+        }
+        for spec in ["dclas:sync=0ms,first_threshold=1KB", "fifo_lm:heavy_threshold=1KB", "karuna:sizes_known=true"] {
+            prop_assert_eq!(live(spec, &sizes, &shares), live(spec, &sizes, &shares));
+        }
+    }
+}
+
+#[test]
+fn a_policy_can_be_handed_to_other_threads() {
+    fn shared<T: Send + Sync + Clone>(_: &T) {}
+    shared(&parse("fair").unwrap());
+}
+
+#[test]
+fn an_instance_is_of_the_kind_that_its_listing_says() {
+    let setting = cavalcade_model::Setting {
+        ports: 3,
+        line_rate: cavalcade_model::BitsPerSec(8),
+        history: &cavalcade_model::History::default(),
+    };
+    for info in registry() {
+        let policy = parse(info.name).unwrap();
+        assert_eq!(policy.knows_sizes(), info.clairvoyant);
+        assert_eq!(matches!(policy.build(&setting), Policy::Clairvoyant(_)), info.clairvoyant);
+        assert_eq!(policy.terms().scope, info.scope);
+    }
+}

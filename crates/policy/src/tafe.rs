@@ -1,0 +1,142 @@
+//! `tafe`: tasks sink through priorities with the bytes they have sent; inside a task, the short flows first.
+//!
+//! Task level (Algorithm 1): a task starts in the highest queue and goes one down whenever its bytes pass the next
+//! threshold Υ. Inside a queue tasks are served in the order of task-ids. Flow level (Algorithm 2): TAFE's window
+//! control makes long flows back off more than short ones; its ideal is the shortest remaining flow of the task first,
+//! which is what a driver without packets carries out. So end hosts use the sizes of their flows, while nobody uses the
+//! size of a task.
+//!
+//! In TAFE a switch counts and marks. The big switch is the one switch that everything crosses, hence the scope; on a
+//! fabric of several switches each would count its own. Bytes of all stages of a task count, since a sequential task
+//! must not climb with each stage (§IV-A1); the counter of a task is kept for good (24 bytes).
+//!
+//! The paper gives no usable thresholds (its experiment sets fractions of the largest task, which no switch knows). It
+//! asks for several that rise, so that small tasks separate early; the default takes decades from 10 MB, as Aalo's.
+//! The paper hopes that heavy tasks do not starve; with strict queues they can.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{
+    Bytes, Clairvoyant, ClassShares, Decision, Discipline, Event, Foresee, Instant, Policy, Priority, Scope,
+    Setting, Target, TaskId, Terms,
+};
+
+use crate::definition::{About, Definition};
+use crate::params::{Ascending, Parameter};
+use crate::task_meter::TaskMeter;
+
+/// Parameters of `tafe`.
+#[derive(Clone)]
+pub(crate) struct Tafe {
+    thresholds: Ascending,
+}
+
+impl Default for Tafe {
+    fn default() -> Self {
+        Self { thresholds: Ascending(vec![Bytes(10_000_000), Bytes(100_000_000), Bytes(1_000_000_000)]) }
+    }
+}
+
+impl Definition for Tafe {
+    const ABOUT: About = About {
+        name: "tafe",
+        title: "Tasks sink through queues with the bytes they have sent; short flows first inside a task",
+        source: "TAFE §IV, Algorithms 1 and 2",
+        knows: "the bytes that each task has sent, and at end hosts the remaining bytes of flows",
+        cost: "O(coflows of the task) for each threshold that a task crosses",
+    };
+
+    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
+        name: "thresholds",
+        meaning: "bytes of a task at which it sinks from each queue to the next",
+        field: |p| &mut p.thresholds,
+    }];
+
+    fn terms(&self) -> Terms {
+        Terms {
+            scope: Scope::Fabric,
+            discipline: Discipline::ShortestFlow,
+            shares: ClassShares::Strict,
+            flow_events: false,
+            work_conserving: true,
+            starvation_free: false,
+        }
+    }
+
+    fn build(&self, _: &Setting<'_>) -> Policy {
+        let thresholds = self.thresholds.0.clone();
+        Policy::Clairvoyant(Box::new(Instance { thresholds, tasks: BTreeMap::new() }))
+    }
+}
+
+struct Instance {
+    thresholds: Vec<Bytes>,
+    tasks: BTreeMap<TaskId, Counted>,
+}
+
+/// A task and the queue that it is in.
+#[derive(Default)]
+struct Counted {
+    meter: TaskMeter,
+    queue: Option<usize>,
+}
+
+impl Clairvoyant for Instance {
+    fn handle(&mut self, _: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        let (Event::CoflowArrived(coflow)
+        | Event::CoflowFinished(coflow)
+        | Event::Reached(Target::Coflow(coflow))) = event
+        else {
+            return;
+        };
+        let id = view.coflow(coflow).task;
+        let task = self.tasks.entry(id).or_default();
+        match event {
+            Event::CoflowArrived(_) => {
+                task.meter.join(coflow);
+                task.queue = None;
+            }
+            Event::CoflowFinished(_) => task.meter.leave(coflow, view),
+            _ => {}
+        }
+        let sent = task.meter.sent(view);
+        let queue = self.thresholds.partition_point(|&threshold| threshold <= sent);
+        if task.queue != Some(queue) {
+            task.queue = Some(queue);
+            for &coflow in task.meter.coflows() {
+                decision.set_coflow(coflow, Priority::new(queue as u16, u64::from(id.0)));
+            }
+        }
+        if let Some(&threshold) = self.thresholds.get(queue) {
+            task.meter.watch(threshold, view, decision);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Script, drive};
+
+    #[test]
+    fn a_task_sinks_with_all_its_coflows_and_stays_down_in_the_next_stage() {
+        let mut script = Script::new();
+        let (a, b, next) = (script.add_coflow(5, 0), script.add_coflow(5, 0), script.add_coflow(5, 0));
+        for id in [a, b, next] {
+            script.add_flow(id, 0, 1, 1000);
+        }
+        let mut tafe = drive("tafe:thresholds=1KB/1MB");
+        tafe.at(0, Event::CoflowArrived(a), &script);
+        let both = tafe.at(0, Event::CoflowArrived(b), &script);
+        assert_eq!(both.watches, [(Target::Coflow(a), Bytes(500)), (Target::Coflow(b), Bytes(500))]);
+        script.send(0, 1000);
+        let sunk = tafe.at(1, Event::Reached(Target::Coflow(a)), &script);
+        let order = Priority::new(1, 5);
+        assert_eq!(sunk.priorities, [(Target::Coflow(a), order), (Target::Coflow(b), order)]);
+        tafe.at(2, Event::CoflowFinished(a), &script);
+        script.send(1, 1000);
+        tafe.at(3, Event::CoflowFinished(b), &script);
+        let later = tafe.at(4, Event::CoflowArrived(next), &script);
+        assert_eq!(later.priorities, [(Target::Coflow(next), order)]);
+    }
+}
