@@ -1,3 +1,132 @@
-//! Every development task.
+//! Every development task, as `cargo xtask …`: what CI runs is what a developer runs, with nothing hidden in between.
+//!
+//! `cargo xtask test` is the whole gate. It goes on after a step has failed, so that one run tells everything that is
+//! wrong, and ends with what each step took. Nothing here is clever: each task is the cargo command that a person would
+//! type, named once.
+//!
+//! Rejected: a Makefile or shell scripts (a second language, not checked by anything), and a task runner that would
+//! itself have to be installed.
 
-fn main() {}
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "what a task prints is its product")]
+
+mod arrows;
+mod bench;
+mod deny;
+mod fuzz;
+mod purity;
+mod steps;
+mod workspace;
+
+use std::process::ExitCode;
+
+use steps::{Failure, Steps};
+use workspace::Workspace;
+
+const HELP: &str = "\
+cargo xtask TASK
+
+  test            everything below but bench, as CI runs it
+  fmt             formatting (add --fix to mend it)
+  clippy          lints, warnings as errors
+  doc             documentation, warnings as errors
+  deny            licences, duplicate and banned dependencies, sources
+  arrows          which crate may use which, and which may do I/O
+  fuzz [SECONDS]  every fuzz target for so long (default 60)
+  bench           CPU seconds of each policy on the Facebook trace against its target
+  help            this text
+
+`cargo xtask test` builds what it needs (cargo-deny, once) into the target directory.";
+
+/// Seconds that each fuzz target gets inside `cargo xtask test`.
+const BRIEF_FUZZ_SECONDS: u32 = 10;
+/// Seconds that each fuzz target gets by default.
+const LONG_FUZZ_SECONDS: u32 = 60;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(words: &[&str]) -> Result<(), Failure> {
+    let workspace = Workspace::load()?;
+    match words {
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        ["test"] => test(&workspace),
+        ["fmt"] => fmt(&workspace),
+        ["fmt", "--fix"] => workspace.cargo(&["fmt", "--all"]).check(),
+        ["clippy"] => clippy(&workspace),
+        ["doc"] => doc(&workspace),
+        ["deny"] => deny::check(&workspace, &deny::installed(&workspace)?),
+        ["arrows"] => arrows(&workspace),
+        ["fuzz"] => fuzz::run(&workspace, LONG_FUZZ_SECONDS),
+        ["fuzz", seconds] => match seconds.parse() {
+            Ok(seconds) => fuzz::run(&workspace, seconds),
+            Err(_) => Err(Failure::new(format!("'{seconds}' is not a number of seconds"))),
+        },
+        ["bench"] => bench::run(&workspace),
+        _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
+    }
+}
+
+/// The whole gate, cheapest first; the tests run last so that their closing lines end the log.
+fn test(workspace: &Workspace) -> Result<(), Failure> {
+    let mut steps = Steps::default();
+    steps.run("fmt", || fmt(workspace));
+    steps.run("arrows", || arrows(workspace));
+    steps.run("clippy", || clippy(workspace));
+    steps.run("doc", || doc(workspace));
+    let tool = steps.run("install cargo-deny", || deny::installed(workspace));
+    if let Some(tool) = tool {
+        steps.run("deny", || deny::check(workspace, &tool));
+    }
+    if fuzz::is_possible(workspace) {
+        steps.run("fuzz, briefly", || fuzz::run(workspace, BRIEF_FUZZ_SECONDS));
+    }
+    steps.run("the commands of the README", || readme(workspace));
+    steps.run("tests", || workspace.cargo(&["test", "--workspace", "--no-fail-fast"]).check());
+    steps.finish()
+}
+
+fn fmt(workspace: &Workspace) -> Result<(), Failure> {
+    workspace.cargo(&["fmt", "--all", "--check"]).check()
+}
+
+fn clippy(workspace: &Workspace) -> Result<(), Failure> {
+    workspace.cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]).check()
+}
+
+fn doc(workspace: &Workspace) -> Result<(), Failure> {
+    workspace.cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").check()
+}
+
+fn arrows(workspace: &Workspace) -> Result<(), Failure> {
+    let mut faults = arrows::faults(&workspace.packages);
+    faults.extend(purity::faults(&workspace.packages)?);
+    if faults.is_empty() { Ok(()) } else { Err(Failure::new(faults.join("\n"))) }
+}
+
+/// Runs the `cargo run` lines of the README exactly as a newcomer would type them.
+fn readme(workspace: &Workspace) -> Result<(), Failure> {
+    let text = workspace.read("README.md")?;
+    let commands: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| line.starts_with("cargo run ")).collect();
+    if commands.is_empty() {
+        return Err(Failure::new("README.md shows no 'cargo run' command"));
+    }
+    for command in commands {
+        let words: Vec<&str> =
+            command.split('#').next().unwrap_or_default().split_whitespace().skip(1).collect();
+        workspace.cargo(&words).check()?;
+    }
+    Ok(())
+}

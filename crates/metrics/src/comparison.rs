@@ -176,9 +176,7 @@ impl Comparison {
     /// The runs from best to worst: by mean CCT, equals in the order given.
     pub fn ranking(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.runs.len()).collect();
-        order.sort_by(|&a, &b| {
-            self.runs[a].cct_summary.mean_s.total_cmp(&self.runs[b].cct_summary.mean_s)
-        });
+        order.sort_by(|&a, &b| self.runs[a].cct_summary.mean_s.total_cmp(&self.runs[b].cct_summary.mean_s));
         order
     }
 
@@ -227,7 +225,8 @@ impl Analysis {
         assert!(baseline < runs.len(), "the baseline is run {baseline}, but there are {}", runs.len());
         let bin_of: Vec<Bin> = workload.coflows().map(|coflow| self.thresholds.bin_of(&coflow)).collect();
         let isolation = isolation_times(workload, fabric);
-        let times: Vec<Vec<Nanos>> = runs.iter().map(|run| completion_times(workload, &run.outcome)).collect();
+        let times: Vec<Vec<Nanos>> =
+            runs.iter().map(|run| completion_times(workload, &run.outcome)).collect();
         let setting = RunSetting {
             workload,
             fabric,

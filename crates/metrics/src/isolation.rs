@@ -70,9 +70,9 @@ impl Meter<'_> {
                 *load += flow.size;
             }
         }
-        let busy = self.loaded[first..].iter().map(|&link| {
-            self.load[link.index()].time_at(self.fabric.capacity(link)).unwrap_or(Nanos::MAX)
-        });
+        let busy = self.loaded[first..]
+            .iter()
+            .map(|&link| self.load[link.index()].time_at(self.fabric.capacity(link)).unwrap_or(Nanos::MAX));
         let start = flows.first().map_or(Nanos::ZERO, |flow| flow.wave);
         start.checked_add(busy.max().unwrap_or_default()).unwrap_or(Nanos::MAX)
     }
@@ -113,7 +113,11 @@ mod tests {
         let bound = |link: LinkId, wave: Nanos| {
             let crosses = |f: &&Flow| f.wave >= wave && fabric.path(f.src, f.dst).contains(&link);
             let load: Bytes = flows.iter().filter(crosses).map(|f| f.size).sum();
-            if load == Bytes::ZERO { Nanos::ZERO } else { wave + load.time_at(fabric.capacity(link)).unwrap() }
+            if load == Bytes::ZERO {
+                Nanos::ZERO
+            } else {
+                wave + load.time_at(fabric.capacity(link)).unwrap()
+            }
         };
         let all = fabric.links().flat_map(|link| flows.iter().map(move |f| (link, f.wave)));
         all.map(|(link, wave)| bound(link, wave)).max().unwrap()

@@ -18,13 +18,14 @@ mod percentile;
 mod summary;
 
 pub use assertion::{
-    Assertion, AssertionError, Bound, Case, Function, Measure, Measured, Quantity, Relation, UnknownRun, Verdict,
+    Assertion, AssertionError, Bound, Case, Function, Measure, Measured, Quantity, Relation, UnknownRun,
+    Verdict,
 };
 pub use bins::{Bin, BinThresholds};
 pub use bootstrap::{Interval, ratio_interval};
 pub use comparison::{
-    Analysis, BinFacts, BinFigures, Comparison, FabricFacts, RunFigures, RunResult, TraceFacts, Utilisation, analyse,
-    deadline_misses, task_completion_times,
+    Analysis, BinFacts, BinFigures, Comparison, FabricFacts, RunFigures, RunResult, TraceFacts, Utilisation,
+    analyse, deadline_misses, task_completion_times,
 };
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times};

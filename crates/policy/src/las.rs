@@ -10,6 +10,10 @@
 //! coflow has had. With the defaults a coflow crosses some 90 levels by 10 GB (10,000 if all were even), about 0.9
 //! million for the Facebook trace. The limit of a small quantum and many steps is ideal LAS.
 //!
+//! With `at=link` every link keeps an order of its own, and a flow gets the least that its links allow. With `at=sender`,
+//! the default, the port that sends decides and its flows carry their level with them: still nothing but local
+//! knowledge, at a hundredth of the cost.
+//!
 //! Nothing is stored: the level follows from the driver's counter. Equals share between flows, not between coflows, as
 //! switches do: LAS brings coflows of different widths level all the same.
 
@@ -26,11 +30,12 @@ use crate::params::Parameter;
 pub(crate) struct Las {
     quantum: Bytes,
     even_steps: u32,
+    at: Scope,
 }
 
 impl Default for Las {
     fn default() -> Self {
-        Self { quantum: Bytes(1_000_000), even_steps: 16 }
+        Self { quantum: Bytes(1_000_000), even_steps: 16, at: Scope::Host }
     }
 }
 
@@ -54,6 +59,7 @@ impl Definition for Las {
             meaning: "levels of one quantum, before widths double with the service (even number)",
             field: |p| &mut p.even_steps,
         },
+        Parameter { name: "at", meaning: "who decides: each sender for what it sends, or each link", field: |p| &mut p.at },
     ];
 
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
@@ -64,7 +70,7 @@ impl Definition for Las {
 
     fn terms(&self) -> Terms {
         Terms {
-            scope: Scope::Link,
+            scope: self.at,
             discipline: Discipline::MaxMin,
             shares: ClassShares::Strict,
             flow_events: false,

@@ -4,7 +4,7 @@
 //! ([`Value`]), and the struct's `Default` holds the default; so nothing about a parameter is said twice, and what is
 //! printed can always be read back. No macro: an accessor that yields `&mut dyn Value` serves reading and printing.
 
-use cavalcade_model::{Bytes, Discipline, Excess, Nanos};
+use cavalcade_model::{Bytes, Discipline, Excess, Nanos, Scope};
 
 /// One parameter of `P`.
 pub(crate) struct Parameter<P: 'static> {
@@ -102,6 +102,21 @@ impl Value for Excess {
     }
     fn expected(&self) -> &'static str {
         "weighted or highest"
+    }
+}
+
+const STANDS: &[(&str, Scope)] = &[("sender", Scope::Host), ("link", Scope::Link)];
+
+/// Where a policy without coordination stands.
+impl Value for Scope {
+    fn read(&mut self, text: &str) -> bool {
+        read_choice(self, text, STANDS)
+    }
+    fn write(&self) -> String {
+        write_choice(self, STANDS)
+    }
+    fn expected(&self) -> &'static str {
+        "sender or link"
     }
 }
 

@@ -149,14 +149,13 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.finish(&due.finished, now, observer);
         self.release(now, observer);
         self.reached(&due, now);
-        self.carry_out();
-
         let mut turns = 0;
         while self.deliver(now) | self.wake(now) {
-            self.carry_out();
             turns += 1;
             assert!(turns < MAX_TURNS_AT_ONCE, "the policy keeps asking for attention at {now:?} without end");
         }
+        // Only now: hosts that negotiate within the instant change their minds on the way.
+        self.carry_out();
         self.counts.refills += 1;
         self.fill.refill(next);
         if let Some(recorder) = &mut self.recorder {

@@ -2,6 +2,8 @@
 //! fully determined, and for policies that decide at random whatever the contract allows.
 //!
 //! Times may differ by 10⁻⁹ of themselves and a nanosecond: rates are `f64` in both, and a finish is rounded up.
+//! `karuna` gets 10⁻⁶: it compares the rate that whole remaining bytes ask for with the cap that it set from such bytes,
+//! so whether it sets a cap anew can hang on the rounding of a byte.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -10,36 +12,42 @@ mod instances;
 mod scripted;
 mod slow;
 
-use cavalcade_metrics::Outcome;
 use cavalcade_model::{Discipline, Excess, Instant, Nanos, PolicyFactory, Scope};
 use cavalcade_sim_fluid::{Options, simulate};
 use fixed_order::FixedOrder;
-use instances::{ALL, Instance, instance};
+use instances::{ALL, Instance, Shapes, instance};
 
 use proptest::prelude::*;
 use scripted::Scripted;
 
-fn same(what: &str, fast: &[Instant], slow: &[Instant]) -> Result<(), TestCaseError> {
+/// How far times may differ, as a share of them.
+const CLOSE: f64 = 1e-9;
+
+fn same(what: &str, fast: &[Instant], slow: &[Instant], close: f64) -> Result<(), TestCaseError> {
     for (index, (fast, slow)) in fast.iter().zip(slow).enumerate() {
         let apart = fast.0.abs_diff(slow.0) as f64;
-        let allowed = 1.0 + 1e-9 * slow.as_f64();
+        let allowed = 1.0 + close * slow.as_f64();
         prop_assert!(apart <= allowed, "{what} {index}: fast {} ns, slow {} ns", fast.0, slow.0);
     }
     Ok(())
 }
 
-fn agree(
+fn agree(instance: &Instance, factory: &dyn PolicyFactory, options: &Options) -> Result<(), TestCaseError> {
+    agree_within(CLOSE, instance, factory, options)
+}
+
+fn agree_within(
+    close: f64,
     instance: &Instance,
     factory: &dyn PolicyFactory,
     options: &Options,
-) -> Result<Outcome, TestCaseError> {
+) -> Result<(), TestCaseError> {
     let fast = simulate(&instance.workload, &instance.fabric, factory, options, None);
     let (slow, _) = slow::simulate(&instance.workload, &instance.fabric, factory, options);
-    same("finish of flow", &fast.flow_finish, &slow.flow_finish)?;
-    same("arrival of coflow", &fast.coflow_arrival, &slow.coflow_arrival)?;
-    same("finish of coflow", &fast.coflow_finish, &slow.coflow_finish)?;
-    same("finish of task", &fast.task_finish, &slow.task_finish)?;
-    Ok(fast)
+    same("finish of flow", &fast.flow_finish, &slow.flow_finish, close)?;
+    same("arrival of coflow", &fast.coflow_arrival, &slow.coflow_arrival, close)?;
+    same("finish of coflow", &fast.coflow_finish, &slow.coflow_finish, close)?;
+    same("finish of task", &fast.task_finish, &slow.task_finish, close)
 }
 
 fn is_determined(discipline: Discipline) -> bool {
@@ -61,6 +69,9 @@ fn order() -> impl Strategy<Value = FixedOrder> {
     proptest::collection::vec(0..4u64, 24).prop_map(|rank| FixedOrder { rank })
 }
 
+/// Small enough that what goes wrong under random decisions can be followed by hand.
+const FEW: Shapes = Shapes { most: (3, 3, 4), ..ALL };
+
 fn at_once() -> Options {
     Options::default()
 }
@@ -81,35 +92,35 @@ proptest! {
 
     #[test]
     fn random_decisions_agree_for_a_coordinator(
-        instance in instance(ALL), script in script(Scope::Fabric, Discipline::MaxMin, None),
+        instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, None),
     ) {
         agree(&instance, &script, &at_once())?;
     }
 
     #[test]
     fn random_decisions_agree_for_weighted_classes(
-        instance in instance(ALL), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Weighted)),
+        instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Weighted)),
     ) {
         agree(&instance, &script, &at_once())?;
     }
 
     #[test]
     fn random_decisions_agree_for_weighted_classes_with_excess_to_the_highest(
-        instance in instance(ALL), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Highest)),
+        instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Highest)),
     ) {
         agree(&instance, &script, &at_once())?;
     }
 
     #[test]
     fn random_decisions_agree_for_shortest_flow_first(
-        instance in instance(ALL), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
+        instance in instance(FEW), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
     ) {
         agree(&instance, &script, &at_once())?;
     }
 
     #[test]
     fn random_decisions_agree_for_hosts_that_negotiate(
-        instance in instance(ALL),
+        instance in instance(FEW),
         script in script(Scope::Host, Discipline::MaxMin, None),
         delay in prop_oneof![Just(0), Just(1_000_000), 1..4_000_000u64],
     ) {
@@ -119,7 +130,7 @@ proptest! {
 
     #[test]
     fn random_decisions_agree_for_links_on_their_own(
-        instance in instance(ALL), script in script(Scope::Link, Discipline::MaxMin, None),
+        instance in instance(FEW), script in script(Scope::Link, Discipline::MaxMin, None),
     ) {
         agree(&instance, &script, &at_once())?;
     }

@@ -1,13 +1,14 @@
-//! Marks on a scale (of time or of service) in a heap: the earliest first, ties by flow, so that order never depends
-//! on the history of the heap.
+//! Marks on a scale of service in a heap: the earliest first, ties by number, so that order never depends on the history
+//! of the heap.
 
 use std::cmp::Ordering;
 
-/// A flow and where on the scale something happens to it.
+/// Something that happens at a point of the scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Mark {
     pub(crate) at: f64,
-    pub(crate) flow: u32,
+    /// What it happens to.
+    pub(crate) what: u32,
 }
 
 impl Eq for Mark {}
@@ -15,7 +16,7 @@ impl Eq for Mark {}
 impl Ord for Mark {
     /// Reversed, since the standard heap keeps the greatest on top.
     fn cmp(&self, other: &Self) -> Ordering {
-        other.at.total_cmp(&self.at).then_with(|| other.flow.cmp(&self.flow))
+        other.at.total_cmp(&self.at).then_with(|| other.what.cmp(&self.what))
     }
 }
 

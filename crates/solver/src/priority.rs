@@ -15,6 +15,7 @@
 //! # Cost
 //! For each group that is filled: see [`crate::maxmin`]; for each that is only compared: one pass over the links.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use crate::fill::{Due, Fill, Key, Shares};
@@ -22,7 +23,7 @@ use crate::marks::tolerance;
 use crate::maxmin::{Flow, Group, NEGLIGIBLE, NONE, Scratch};
 
 /// How often free capacity is offered again to weighted classes.
-const MAX_ROUNDS: usize = 8;
+const MAX_ROUNDS: usize = 2;
 
 /// A set of flows with one key.
 #[derive(Clone, Debug)]
@@ -32,24 +33,44 @@ struct Account {
     flows: Vec<u32>,
     /// Bytes of all flows that it ever had.
     added: f64,
+    /// Whether all of them enter on the same link, and none ever had a key of its own.
+    one_row: bool,
     /// What it had sent when it came alone into a group of its own.
     base: f64,
     /// The largest amount that it was reported to have reached: rounding may not take it back.
     reached: f64,
     watch: f64,
+    /// When the watched amount is reached at the present rate, or when to look again.
     watch_at: f64,
+    /// Until then it cannot be reached at any rate.
+    not_before: f64,
+    /// The rate that all its flows together cannot exceed.
+    fastest: f64,
+    /// What it had sent at some time, and what its row had then; see [`Group::row_of`].
+    counted: Cell<Counted>,
+}
+
+/// What an account had sent when the row that it has to itself had sent so much.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    group: u32,
+    tenancy: u32,
+    row_sent: f64,
+    sent: f64,
 }
 
 #[derive(Debug)]
 struct Ranked {
     key: Key,
     group: Group,
+    /// Tells it from every other group there ever was.
+    number: u32,
     /// The account that the group began with.
     first: u32,
     /// Whether there was ever anything else in the group; if not, what the group sent is what the account sent.
     mixed: bool,
-    /// How many of the flows are here by the key of their account.
-    at_home: u32,
+    /// How many of the flows are here by a key of their own rather than that of their account.
+    strays: u32,
     /// Whether flows or caps changed since the last fill.
     changed: bool,
     filled: bool,
@@ -76,6 +97,7 @@ pub struct MaxMinFill {
     watched: Vec<u32>,
     groups: Vec<Ranked>,
     free_groups: Vec<u32>,
+    numbers: u32,
     by_key: BTreeMap<Key, u32>,
     /// Groups in order of key.
     order: Vec<u32>,
@@ -101,6 +123,7 @@ impl MaxMinFill {
             watched: Vec::new(),
             groups: Vec::new(),
             free_groups: Vec::new(),
+            numbers: 0,
             by_key: BTreeMap::new(),
             order: Vec::new(),
             order_changed: false,
@@ -116,12 +139,14 @@ impl MaxMinFill {
             self.groups[group as usize].mixed |= self.groups[group as usize].first != account;
             return group;
         }
+        self.numbers += 1;
         let fresh = Ranked {
             key,
+            number: self.numbers,
             group: Group::new(self.capacity.len()),
             first: account,
             mixed: false,
-            at_home: 0,
+            strays: 0,
             changed: true,
             filled: false,
             input: Vec::new(),
@@ -151,7 +176,7 @@ impl MaxMinFill {
         let ranked = &mut self.groups[group as usize];
         ranked.group.add(&mut self.flows, flow, self.links[flow as usize], bytes, now);
         ranked.changed = true;
-        ranked.at_home += u32::from(at_home);
+        ranked.strays += u32::from(!at_home);
         ranked.mixed |= !at_home;
         let record = &mut self.flows[flow as usize];
         record.group = group;
@@ -166,7 +191,7 @@ impl MaxMinFill {
         let ranked = &mut self.groups[group as usize];
         let bytes = ranked.group.remove(&mut self.flows, flow, now);
         ranked.changed = true;
-        ranked.at_home -= u32::from(at_home);
+        ranked.strays -= u32::from(!at_home);
         if ranked.group.is_empty() {
             let key = ranked.key;
             self.by_key.remove(&key);
@@ -217,9 +242,10 @@ impl MaxMinFill {
 
     fn account_rate(&self, account: u32) -> f64 {
         let flows = &self.accounts[account as usize].flows;
-        match self.sole_group(account) {
-            Some(group) => self.groups[group as usize].group.rate,
-            None => flows.iter().map(|&flow| self.rate(flow)).sum(),
+        match (self.sole_group(account), self.own_row(account, 0.0)) {
+            (Some(group), _) => self.groups[group as usize].group.rate,
+            (None, Some((.., rate))) => rate,
+            (None, None) => flows.iter().map(|&flow| self.rate(flow)).sum(),
         }
     }
 
@@ -231,6 +257,22 @@ impl MaxMinFill {
         (!ranked.mixed && ranked.first == account).then_some(group)
     }
 
+    /// If `account` has a row of a group to itself and no flow elsewhere: the numbers of the group and of the tenancy, what
+    /// the row was sent, and its rate.
+    fn own_row(&self, account: u32, now: f64) -> Option<(u32, u32, f64, f64)> {
+        let holder = &self.accounts[account as usize];
+        if !holder.one_row {
+            return None;
+        }
+        let &flow = holder.flows.first()?;
+        let ranked = self.groups.get(self.flows[flow as usize].group as usize)?;
+        if ranked.strays > 0 {
+            return None;
+        }
+        let (tenancy, sent, rate) = ranked.group.row_of(&self.flows, flow, now)?;
+        Some((ranked.number, tenancy, sent, rate))
+    }
+
     fn update_watches(&mut self, now: f64) {
         for index in 0..self.watched.len() {
             let account = self.watched[index];
@@ -238,8 +280,14 @@ impl MaxMinFill {
                 .flows
                 .first()
                 .is_some_and(|&flow| self.groups[self.flows[flow as usize].group as usize].filled);
-            if touched {
-                self.accounts[account as usize].watch_at = self.reaches(account, now);
+            if !touched {
+                continue;
+            }
+            let holder = &mut self.accounts[account as usize];
+            if now < holder.not_before {
+                holder.watch_at = holder.not_before;
+            } else {
+                self.predict(account, now);
             }
         }
         for ranked in &mut self.groups {
@@ -247,17 +295,23 @@ impl MaxMinFill {
         }
     }
 
-    /// When `account` reaches its watched amount at the present rate.
-    fn reaches(&self, account: u32, now: f64) -> f64 {
+    /// Finds out when `account` reaches its watched amount at the present rate, and before when it cannot at any. Returns
+    /// whether it has.
+    fn predict(&mut self, account: u32, now: f64) -> bool {
         let missing = self.accounts[account as usize].watch - self.attained(account, now);
         let rate = self.account_rate(account);
-        if missing <= rate * tolerance(now) {
+        let holder = &mut self.accounts[account as usize];
+        // A millibyte is rounding, far below any threshold.
+        let reached = missing <= rate * tolerance(now) + 1e-3;
+        holder.watch_at = if reached {
             now
         } else if rate > 0.0 {
             now + missing / rate
         } else {
             f64::INFINITY
-        }
+        };
+        holder.not_before = now + missing.max(0.0) / holder.fastest;
+        reached
     }
 
     /// Brings `order` up to date and returns the ranks that must be looked at: from the first group that changed or
@@ -347,7 +401,7 @@ impl MaxMinFill {
                 self.residual.copy_from_slice(&offers[index]);
                 self.note_open();
                 for rank in ranks.clone() {
-                    self.fill_group(self.order[rank], now);
+                    self.try_group(self.order[rank], now);
                 }
                 for link in 0..links {
                     used[index][link] = offers[index][link] - self.residual[link];
@@ -357,6 +411,27 @@ impl MaxMinFill {
                 break;
             }
         }
+        for (index, (_, ranks)) in classes.iter().enumerate() {
+            self.residual.copy_from_slice(&offers[index]);
+            self.note_open();
+            for rank in ranks.clone() {
+                self.fill_group(self.order[rank], now);
+            }
+        }
+    }
+
+    /// Takes out of `self.residual` what one group would use of it.
+    fn try_group(&mut self, group: u32, now: f64) {
+        let ranked = &mut self.groups[group as usize];
+        if ranked.group.is_shut(&self.open) {
+            return;
+        }
+        if !ranked.changed && ranked.input == self.residual {
+            self.residual.copy_from_slice(&ranked.output);
+        } else {
+            ranked.group.try_fill(&mut self.flows, &mut self.residual, &self.capacity, now, &mut self.scratch);
+        }
+        self.note_open();
     }
 
     /// The classes present, each with the ranks of its groups.
@@ -439,10 +514,14 @@ impl Fill for MaxMinFill {
                 key: Key::default(),
                 flows: Vec::new(),
                 added: 0.0,
+                one_row: true,
                 base: 0.0,
                 reached: 0.0,
                 watch: f64::INFINITY,
                 watch_at: f64::INFINITY,
+                not_before: 0.0,
+                fastest: 0.0,
+                counted: Cell::default(),
             };
             self.accounts.resize(count, fresh);
         }
@@ -460,6 +539,9 @@ impl Fill for MaxMinFill {
         }
         self.enter(flow, key, bytes, now);
         let holder = &mut self.accounts[account as usize];
+        holder.one_row &= holder.flows.first().is_none_or(|&other| self.links[other as usize][0] == links[0]);
+        let total: f64 = self.capacity.iter().sum();
+        holder.fastest = if holder.one_row { self.capacity[links[0] as usize] } else { total };
         self.flows[flow as usize].in_account = holder.flows.len() as u32;
         holder.flows.push(flow);
         holder.added += bytes;
@@ -497,6 +579,7 @@ impl Fill for MaxMinFill {
     fn set_flow_key(&mut self, flow: u32, key: Key, now: f64) {
         let group = self.flows[flow as usize].group;
         if group != NONE && self.groups[group as usize].key != key {
+            self.accounts[self.flows[flow as usize].account as usize].one_row = false;
             self.move_flow(flow, key, now);
         }
     }
@@ -523,7 +606,7 @@ impl Fill for MaxMinFill {
             self.watched.push(account);
         }
         self.accounts[account as usize].watch = bytes;
-        self.accounts[account as usize].watch_at = self.reaches(account, now);
+        self.predict(account, now);
     }
 
     fn next(&self) -> f64 {
@@ -536,15 +619,15 @@ impl Fill for MaxMinFill {
         let reach = now + tolerance(now);
         let mut watched = std::mem::take(&mut self.watched);
         watched.retain(|&account| {
-            let holder = &mut self.accounts[account as usize];
-            let reached = holder.watch_at <= reach;
-            if reached {
-                due.accounts.push(account);
-                holder.reached = holder.watch;
-                holder.watch = f64::INFINITY;
-                holder.watch_at = f64::INFINITY;
+            if self.accounts[account as usize].watch_at > reach || !self.predict(account, now) {
+                return true;
             }
-            !reached
+            let holder = &mut self.accounts[account as usize];
+            holder.reached = holder.watch;
+            holder.watch = f64::INFINITY;
+            holder.watch_at = f64::INFINITY;
+            due.accounts.push(account);
+            false
         });
         self.watched = watched;
         let mut flows = std::mem::take(&mut self.due);
@@ -590,10 +673,20 @@ impl Fill for MaxMinFill {
 
     fn attained(&self, account: u32, now: f64) -> f64 {
         let holder = &self.accounts[account as usize];
-        let sent = match self.sole_group(account) {
-            Some(group) => holder.base + self.groups[group as usize].sent_at(now),
-            None => holder.added - holder.flows.iter().map(|&flow| self.remaining(flow, now)).sum::<f64>(),
-        };
+        if let Some(group) = self.sole_group(account) {
+            return (holder.base + self.groups[group as usize].sent_at(now)).max(holder.reached);
+        }
+        let row = self.own_row(account, now);
+        let counted = holder.counted.get();
+        if let Some((group, tenancy, row_sent, _)) = row
+            && (group, tenancy) == (counted.group, counted.tenancy)
+        {
+            return (counted.sent + row_sent - counted.row_sent).max(holder.reached);
+        }
+        let sent = holder.added - holder.flows.iter().map(|&flow| self.remaining(flow, now)).sum::<f64>();
+        if let Some((group, tenancy, row_sent, _)) = row {
+            holder.counted.set(Counted { group, tenancy, row_sent, sent });
+        }
         sent.max(holder.reached)
     }
 

@@ -12,6 +12,8 @@
 //! # Cost
 //! Per completion: the waiting flows looked at on two links until one can be served, about 3 ns each.
 
+use std::cmp::Ordering;
+
 use crate::fill::{Due, Fill, Key};
 use crate::maxmin::NEGLIGIBLE;
 use crate::service::Service;
@@ -31,6 +33,25 @@ impl Rank {
     }
 }
 
+/// A flow with a rate, as each of its links remembers it: looking at it must not miss the cache.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    key: Key,
+    /// Bytes left at `since`.
+    left: f64,
+    since: f64,
+    rate: f64,
+    flow: u32,
+    /// The link at its other end.
+    other: u32,
+}
+
+impl Served {
+    fn rank(&self, now: f64) -> Rank {
+        Rank { key: self.key, left: (self.left - self.rate * (now - self.since)).max(0.0), flow: self.flow }
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 struct Account {
     key: Key,
@@ -46,9 +67,11 @@ pub struct ShortestFill {
     /// For each flow: where it stands in its account's list.
     in_account: Vec<u32>,
     accounts: Vec<Account>,
-    /// Flows without a rate, by link, in order unless the link is in `unsorted`.
+    /// Flows without a rate, by link, the first last, unless the link is in `unsorted`: flows leave from the front.
     waiting: Vec<Vec<Rank>>,
     unsorted: Vec<bool>,
+    /// Flows with a rate, by link.
+    served: Vec<Vec<Served>>,
     /// Links to be looked at.
     freed: Vec<u32>,
 }
@@ -63,6 +86,7 @@ impl ShortestFill {
             accounts: Vec::new(),
             waiting: vec![Vec::new(); capacity.len()],
             unsorted: vec![false; capacity.len()],
+            served: vec![Vec::new(); capacity.len()],
             freed: Vec::new(),
             capacity,
         }
@@ -75,9 +99,9 @@ impl ShortestFill {
     /// What `link` has for a flow: its capacity less the rates of the flows before it.
     fn available(&self, link: u32, rank: &Rank, now: f64) -> f64 {
         let mut left = self.capacity[link as usize];
-        for &flow in &self.service.on_link[link as usize] {
-            if flow != rank.flow && self.rank(flow, now).is_before(rank) {
-                left -= self.service.flows[flow as usize].rate;
+        for served in &self.served[link as usize] {
+            if served.flow != rank.flow && served.rank(now).is_before(rank) {
+                left -= served.rate;
             }
         }
         if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
@@ -90,7 +114,7 @@ impl ShortestFill {
             if self.unsorted[link as usize] {
                 waiting.push(rank);
             } else {
-                let at = waiting.partition_point(|other| other.is_before(&rank));
+                let at = waiting.partition_point(|other| rank.is_before(other));
                 waiting.insert(at, rank);
             }
         }
@@ -101,7 +125,7 @@ impl ShortestFill {
         for link in self.service.flows[flow as usize].links {
             self.sort(link);
             let waiting = &mut self.waiting[link as usize];
-            let at = waiting.partition_point(|other| other.is_before(&rank));
+            let at = waiting.partition_point(|other| rank.is_before(other));
             assert!(waiting.get(at) == Some(&rank), "a flow without a rate stands in its links' lists");
             waiting.remove(at);
         }
@@ -110,7 +134,7 @@ impl ShortestFill {
     fn sort(&mut self, link: u32) {
         if std::mem::take(&mut self.unsorted[link as usize]) {
             self.waiting[link as usize].sort_unstable_by(|a, b| {
-                a.key.cmp(&b.key).then(a.left.total_cmp(&b.left)).then(a.flow.cmp(&b.flow))
+                b.key.cmp(&a.key).then(b.left.total_cmp(&a.left)).then(b.flow.cmp(&a.flow))
             });
         }
     }
@@ -121,65 +145,87 @@ impl ShortestFill {
             self.stop_waiting(flow, now);
         }
         self.service.set_rate(flow, rate, now);
+        self.remember(flow);
         if before > 0.0 && rate == 0.0 {
             self.wait(flow, now);
+        }
+    }
+
+    /// Brings what its links remember of a flow up to date.
+    fn remember(&mut self, flow: u32) {
+        let record = &self.service.flows[flow as usize];
+        for (side, &link) in record.links.iter().enumerate() {
+            let served = &mut self.served[link as usize];
+            served.retain(|served| served.flow != flow);
+            if record.rate > 0.0 {
+                served.push(Served {
+                    key: self.keys[flow as usize],
+                    left: record.left,
+                    since: record.since,
+                    rate: record.rate,
+                    flow,
+                    other: record.links[1 - side],
+                });
+            }
         }
     }
 
     /// Offers what `link` has to the flows on it, in order.
     fn offer(&mut self, link: u32, now: f64) {
         self.sort(link);
-        let mut position = 0;
-        let mut served: Vec<Rank> =
-            self.service.on_link[link as usize].iter().map(|&flow| self.rank(flow, now)).collect();
-        served.sort_unstable_by(|a, b| if a.is_before(b) { std::cmp::Ordering::Less } else { std::cmp::Ordering::Greater });
-        let mut served = served.into_iter().peekable();
+        let mut position = self.waiting[link as usize].len();
+        // Flows that are served here already may want more; with equal links they never do.
+        let mut served: Vec<Rank> = self.served[link as usize].iter().map(|served| served.rank(now)).collect();
+        served.sort_unstable_by(|a, b| if a.is_before(b) { Ordering::Greater } else { Ordering::Less });
         loop {
-            let waiting = self.waiting[link as usize].get(position).copied();
-            let rank = match (waiting, served.peek()) {
+            let waiting = position.checked_sub(1).map(|at| self.waiting[link as usize][at]);
+            let rank = match (waiting, served.last()) {
                 (Some(waiting), Some(first)) if !first.is_before(&waiting) => waiting,
                 (Some(waiting), None) => waiting,
                 (_, Some(first)) => *first,
                 (None, None) => return,
             };
-            let is_waiting = waiting == Some(rank);
-            if !is_waiting {
-                served.next();
+            if waiting == Some(rank) {
+                position -= 1;
+            } else {
+                served.pop();
             }
             let here = self.available(link, &rank, now);
             if here <= 0.0 {
                 return;
             }
-            let record = &self.service.flows[rank.flow as usize];
-            let [row, column] = record.links;
+            let [row, column] = self.service.flows[rank.flow as usize].links;
             let other = if row == link { column } else { row };
-            let rate = here.min(self.available(other, &rank, now)).min(record.cap);
+            let there = self.available(other, &rank, now);
+            if there <= 0.0 {
+                continue;
+            }
+            let record = &self.service.flows[rank.flow as usize];
+            let rate = here.min(there).min(record.cap);
             if rate > record.rate * (1.0 + NEGLIGIBLE) {
                 self.set_rate(rank.flow, rate, now);
                 self.make_room(link, now);
                 self.make_room(other, now);
-            } else if is_waiting {
-                position += 1;
+                // The flow is gone from the list, and who had to make room for it has come in behind.
+                position = self.waiting[link as usize].partition_point(|other| rank.is_before(other));
             }
         }
     }
 
     /// Takes from the last flows until `link` carries no more than it can.
     fn make_room(&mut self, link: u32, now: f64) {
-        while self.service.on_link[link as usize].len() > 1 {
-            let on_link = &self.service.on_link[link as usize];
-            let used: f64 = on_link.iter().map(|&flow| self.service.flows[flow as usize].rate).sum();
-            let over = used - self.capacity[link as usize];
+        while self.served[link as usize].len() > 1 {
+            let served = &self.served[link as usize];
+            let over = served.iter().map(|served| served.rate).sum::<f64>() - self.capacity[link as usize];
             if over <= NEGLIGIBLE * self.capacity[link as usize] {
                 return;
             }
-            let ranks = on_link.iter().map(|&flow| self.rank(flow, now));
-            let Some(last) = ranks.reduce(|a, b| if a.is_before(&b) { b } else { a }) else { return };
-            let rate = self.service.flows[last.flow as usize].rate - over;
+            let later = |a: Served, b: Served| if a.rank(now).is_before(&b.rank(now)) { b } else { a };
+            let Some(last) = served.iter().copied().reduce(later) else { return };
+            let rate = last.rate - over;
             let kept = if rate > NEGLIGIBLE * self.capacity[link as usize] { rate } else { 0.0 };
             self.set_rate(last.flow, kept, now);
-            let [row, column] = self.service.flows[last.flow as usize].links;
-            self.freed.push(if row == link { column } else { row });
+            self.freed.push(last.other);
         }
     }
 
@@ -193,6 +239,7 @@ impl ShortestFill {
             self.stop_waiting(flow, now);
         }
         self.keys[flow as usize] = key;
+        self.remember(flow);
         if waits {
             self.wait(flow, now);
         }
@@ -265,6 +312,7 @@ impl Fill for ShortestFill {
             let (links, account) = (record.links, record.accounts[0] as usize);
             self.freed.extend(links);
             self.service.remove(flow, now);
+            self.remember(flow);
             let at = self.in_account[flow as usize] as usize;
             self.accounts[account].flows.swap_remove(at);
             if let Some(&moved) = self.accounts[account].flows.get(at) {

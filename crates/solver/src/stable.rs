@@ -273,7 +273,8 @@ impl StableFill {
 
 /// The level at which flows that want at most these amounts share `capacity` max-min; infinity if it suffices for all.
 fn level(wants: impl Iterator<Item = f64> + Clone, capacity: f64) -> f64 {
-    let (mut left, mut count, mut level) = (capacity, wants.clone().count(), 0.0);
+    // Below zero, so that flows that want nothing are counted out in the first round.
+    let (mut left, mut count, mut level) = (capacity, wants.clone().count(), -1.0);
     if wants.clone().sum::<f64>() <= capacity {
         return f64::INFINITY;
     }

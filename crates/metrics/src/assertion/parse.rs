@@ -19,7 +19,8 @@ pub struct AssertionError {
     pub expected: &'static str,
 }
 
-const QUANTITY: &str = "mean(…), min(…), max(…) or a percentile such as p99(…), or makespan, misses or factor(policy)";
+const QUANTITY: &str =
+    "mean(…), min(…), max(…) or a percentile such as p99(…), or makespan, misses or factor(policy)";
 const MEASURE: &str = "cct, tct or slowdown";
 const RELATION: &str = "one of < <= > >= ==";
 const TIME: &str = "a time with its unit, such as 2s or 150ms (ns, us, ms, s, min, h)";

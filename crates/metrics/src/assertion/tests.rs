@@ -86,9 +86,8 @@ fn a_failed_claim_says_which_run_has_what() {
 
 fn assertions() -> impl Strategy<Value = Assertion> {
     let policy = "[a-z_]{1,8}(:[a-z_]{1,4}=[a-z0-9]{1,4}(,[a-z]{1,3}=[0-9]{1,2}){0,2})?";
-    let percent = (1u32..=99_999).prop_map(|thousandths| {
-        format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse().unwrap()
-    });
+    let percent = (1u32..=99_999)
+        .prop_map(|thousandths| format!("{}.{:03}", thousandths / 1000, thousandths % 1000).parse().unwrap());
     let function = prop_oneof![
         Just(Function::Mean),
         Just(Function::Min),

@@ -50,6 +50,8 @@ impl fmt::Debug for Instance {
 /// Which shapes are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shapes {
+    /// At most so many ports, tasks, and flows of a coflow.
+    pub(crate) most: (u32, usize, usize),
     /// Flows that come later than their coflow.
     pub(crate) waves: bool,
     /// Tasks of several stages, with computation between.
@@ -61,13 +63,14 @@ pub(crate) struct Shapes {
 }
 
 /// Everything.
-pub(crate) const ALL: Shapes = Shapes { waves: true, stages: true, uneven: true, ties: true };
+pub(crate) const ALL: Shapes =
+    Shapes { most: (6, 8, 12), waves: true, stages: true, uneven: true, ties: true };
 
-/// 1 to 6 ports, 1 to 8 coflows or tasks of 1 to 12 flows.
+/// A fabric and tasks to run on it.
 pub(crate) fn instance(shapes: Shapes) -> impl Strategy<Value = Instance> {
-    (1..=6u32).prop_flat_map(move |ports| {
+    (1..=shapes.most.0).prop_flat_map(move |ports| {
         let rates = vec(rate(shapes.uneven), 2 * ports as usize);
-        let tasks = vec(task(ports, shapes), 1..=8);
+        let tasks = vec(task(ports, shapes), 1..=shapes.most.1);
         (rates, tasks).prop_map(move |(rates, tasks)| assemble(ports, &rates, tasks))
     })
 }
@@ -92,7 +95,7 @@ fn rate(uneven: bool) -> BoxedStrategy<BitsPerSec> {
         4 => even,
         1 => Just(BitsPerSec(100_000_000)),
         1 => Just(BitsPerSec(2_500_000_000)),
-        1 => (1_000_000..40_000_000_000u64).prop_map(BitsPerSec),
+        1 => (50_000_000..40_000_000_000u64).prop_map(BitsPerSec),
     ]
     .boxed()
 }
@@ -142,7 +145,7 @@ fn coflow(ports: u32, shapes: Shapes) -> impl Strategy<Value = Coflow> {
         size,
         wave,
     });
-    vec(flow, 1..=12).prop_map(|flows| Coflow { flows })
+    vec(flow, 1..=shapes.most.2).prop_map(|flows| Coflow { flows })
 }
 
 fn task(ports: u32, shapes: Shapes) -> impl Strategy<Value = (Task, Vec<Coflow>)> {

@@ -150,7 +150,8 @@ impl Script {
                 decision.set_coflow(coflow, self.priority(WAKE, coflow.0, count));
             }
         }
-        if !self.there.is_empty() {
+        // An engine that gets stuck is to fail, not to be woken for ever.
+        if !self.there.is_empty() && count < 10_000 {
             self.wake(now, decision);
         }
     }

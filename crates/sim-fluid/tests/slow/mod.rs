@@ -3,8 +3,8 @@
 //!
 //! What is a convention rather than a consequence is the same in both, and stands here in one place:
 //! - two times within 10⁻³ ns are one ([`grain`]), and an instant is a time rounded up ([`instant`]);
-//! - at an instant, flows end, then flows arrive, then watches are reached; what is decided is carried out; then
-//!   messages and wake-ups come, and what they decide is carried out, until there are no more;
+//! - at an instant, flows end, then flows arrive, then watches of what has not ended are reached; what is decided is
+//!   carried out; then messages and wake-ups come, and what they decide is carried out, until there are no more;
 //! - a coflow's priority goes to all of its flows that are there; a flow's own, set at the same instant, wins.
 
 pub(crate) mod rates;
@@ -12,6 +12,7 @@ mod stages;
 mod view;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
@@ -113,7 +114,9 @@ impl<'a> Engine<'a> {
         };
         let line_rate = |place: u32| -> BitsPerSec {
             match terms.scope {
-                Scope::Fabric => fabric.links().map(|link| fabric.capacity(link)).max().unwrap(),
+                Scope::Fabric => {
+                    fabric.links().map(|link| fabric.capacity(link)).max().expect("a fabric has links")
+                }
                 Scope::Host => fabric.capacity(fabric.ingress(PortId(place))),
                 Scope::Link => fabric.capacity(LinkId(place)),
             }
@@ -247,8 +250,8 @@ impl<'a> Engine<'a> {
     }
 
     fn turn(&mut self) {
-        let (parts, flows) = self.due_watches();
         self.finish_flows();
+        let (parts, flows) = self.due_watches();
         self.release_flows();
         for (place, coflow) in parts {
             self.tell(place, Event::Reached(Target::Coflow(coflow)));
@@ -283,7 +286,7 @@ impl<'a> Engine<'a> {
             })
             .collect();
         for part in &parts {
-            self.parts.get_mut(part).unwrap().watch = None;
+            self.parts.get_mut(part).expect("it was just found").watch = None;
         }
         for flow in &flows {
             self.flows[flow.index()].watch = None;
@@ -300,17 +303,20 @@ impl<'a> Engine<'a> {
             .collect();
         for &flow in &ended {
             let state = &mut self.flows[flow.index()];
-            (state.remaining, state.rate, state.finish) = (0.0, 0.0, Some(instant(self.now)));
+            (state.remaining, state.finish) = (0.0, Some(instant(self.now)));
         }
-        for flow in ended {
+        for (index, &flow) in ended.iter().enumerate() {
             let coflow = self.workload.coflow_of(flow);
             for place in self.places(flow) {
                 if self.terms.flow_events {
                     self.tell(place, Event::FlowFinished(flow));
                 }
                 let left = self.flows_at(place, coflow);
-                let over = left.iter().all(|flow| self.flows[flow.index()].finish.is_some());
-                let part = self.parts.get_mut(&(place, coflow)).unwrap();
+                let told = |flow: &FlowId| {
+                    self.flows[flow.index()].finish.is_some() && !ended[index + 1..].contains(flow)
+                };
+                let over = left.iter().all(told);
+                let part = self.parts.get_mut(&(place, coflow)).expect("what finishes has arrived");
                 if over && !std::mem::replace(&mut part.over, true) {
                     part.watch = None;
                     self.tell(place, Event::CoflowFinished(coflow));
@@ -333,8 +339,8 @@ impl<'a> Engine<'a> {
         for flow in arriving {
             let coflow = self.workload.coflow_of(flow);
             for (side, place) in self.places(flow).into_iter().enumerate() {
-                if !self.parts.contains_key(&(place, coflow)) {
-                    self.parts.insert((place, coflow), Part::default());
+                if let Entry::Vacant(unknown) = self.parts.entry((place, coflow)) {
+                    unknown.insert(Part::default());
                     self.tell(place, Event::CoflowArrived(coflow));
                 }
                 let key = self.parts[&(place, coflow)].key;
@@ -448,6 +454,7 @@ impl<'a> Engine<'a> {
             }
         };
         let asks: Vec<Ask> = active.iter().map(ask).collect();
+        self.flows.iter_mut().for_each(|state| state.rate = 0.0);
         for (flow, rate) in active.iter().zip(allocate(&self.terms, &self.capacity, &asks)) {
             self.flows[flow.index()].rate = rate;
         }
@@ -469,7 +476,10 @@ impl<'a> Engine<'a> {
                 .collect(),
             coflow_finish: coflows().map(|coflow| finish(coflow).expect("all stages are done")).collect(),
             flow_finish: self.flows.iter().filter_map(|flow| flow.finish).collect(),
-            task_finish: done.iter().map(|stages| stages.iter().copied().flatten().max().unwrap()).collect(),
+            task_finish: done
+                .iter()
+                .map(|stages| stages.iter().copied().flatten().max().unwrap_or_default())
+                .collect(),
             counts: self.counts,
             link_use: None,
         };

@@ -1,0 +1,276 @@
+//! The command line, once: help, completions and man pages all come from here.
+
+use std::path::PathBuf;
+
+use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_trace::Format;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand};
+
+const EXIT_CODES: &str = "\
+Data goes to standard output, messages to standard error. Exit codes:
+  0    done
+  1    something went wrong while running
+  2    the command line asks for something that there is not
+  3    a trace or a run's folder is not valid
+  4    a figure is not what --assert says, or a run not what validate or replay expects
+  5    this machine or build lacks something that was asked for
+  130  interrupted
+
+A FILE that is '-' is standard input.";
+
+/// Compares policies that decide which network transfers go first
+///
+/// Cavalcade runs the schedulers of the literature over a trace of coflows in an exact fluid simulation and shows which
+/// of them finishes tasks sooner, and by how much.
+#[derive(Debug, Parser)]
+#[command(name = "cavalcade", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(infer_subcommands = false, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run policies over a trace and show which finishes coflows sooner
+    Compare(Compare),
+    /// Run one policy and keep what came out, coflow by coflow
+    Simulate(Simulate),
+    /// Check the dumped schedule of a run: capacity, bytes, order, times
+    ///
+    /// The checker shares no code with the simulation. It needs a run made with --dump-schedule.
+    Validate(RunFolder),
+    /// Run a simulation again from its manifest and check that every byte is the same
+    Replay(RunFolder),
+    /// List the policies: source, what they may know, parameters and defaults
+    Policies(Policies),
+    /// Look at traces, convert them, make them
+    #[command(subcommand)]
+    Trace(Trace),
+    /// Compare all policies on a workload that the program makes itself, and write a report
+    Demo(Demo),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Write the man pages into a folder
+    #[command(hide = true)]
+    Man(Man),
+}
+
+/// A trace and the fabric that it crosses.
+#[derive(Debug, Args)]
+pub(crate) struct Input {
+    /// The trace; '-' reads standard input, .gz and .zst are read as they are
+    pub(crate) trace: PathBuf,
+    /// The format of the trace, where looking at it is not enough
+    #[arg(long, value_name = "FORMAT", value_parser = format())]
+    pub(crate) format: Option<Format>,
+}
+
+/// What holds for every run.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Conditions {
+    /// Capacity of every port in each direction
+    #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate, help_heading = "Conditions")]
+    pub(crate) rate: BitsPerSec,
+    /// Submit all tasks at time zero
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) offline: bool,
+    /// How long messages between instances of a policy travel
+    #[arg(long, value_name = "TIME", default_value = "0ns", help_heading = "Conditions")]
+    pub(crate) control_delay: Nanos,
+    /// The share of those messages that is lost, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Conditions")]
+    pub(crate) control_loss: f64,
+    /// Seed of everything random
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Conditions")]
+    pub(crate) seed: u64,
+}
+
+/// Which policies.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Selection {
+    /// Policies with their defaults, as a,b,c; all of them where none is named
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Policies")]
+    pub(crate) policies: Vec<String>,
+    /// A policy with parameters, as dclas:queues=10,weighted=false; may be repeated
+    #[arg(long, value_name = "POLICY", help_heading = "Policies")]
+    pub(crate) policy: Vec<String>,
+    /// What factors are relative to; else fair where it is among the policies, else the first
+    #[arg(long, value_name = "POLICY", help_heading = "Policies")]
+    pub(crate) baseline: Option<String>,
+}
+
+/// `cavalcade compare`.
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) conditions: Conditions,
+    /// Show the factor over the baseline by length × width bin as well
+    #[arg(long)]
+    pub(crate) by_bin: bool,
+    /// Print JSON in place of the table
+    #[arg(long, conflicts_with = "by_bin")]
+    pub(crate) json: bool,
+    /// Write a report as one HTML file that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// End with exit code 4 unless this holds, as 'p99(cct) < 2s'; may be repeated
+    ///
+    /// FIGURE OP VALUE for every run, or POLICY: FIGURE OP VALUE for one. Figures: mean, min, max or a percentile such
+    /// as p99 of (cct), (tct) or (slowdown); makespan; misses (of deadlines); factor(POLICY), the mean CCT of the
+    /// baseline over that of the policy. OP is <, <=, >, >= or ==. Times have units.
+    #[arg(long = "assert", value_name = "CLAIM")]
+    pub(crate) claims: Vec<String>,
+}
+
+/// `cavalcade simulate`.
+#[derive(Debug, Args)]
+pub(crate) struct Simulate {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// The policy, with parameters, as dclas:queues=10,weighted=false
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: String,
+    #[command(flatten)]
+    pub(crate) conditions: Conditions,
+    /// Write results and a manifest into this folder, which must not exist yet
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Write the rate of every flow at every time into that folder as well
+    #[arg(long, requires = "out")]
+    pub(crate) dump_schedule: bool,
+}
+
+/// `cavalcade validate` and `cavalcade replay`.
+#[derive(Debug, Args)]
+pub(crate) struct RunFolder {
+    /// The folder that `cavalcade simulate --out` wrote
+    pub(crate) dir: PathBuf,
+    /// Where the trace is now, if it is no longer where it was
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+/// `cavalcade policies`.
+#[derive(Debug, Args)]
+pub(crate) struct Policies {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade trace`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// Show what is in a trace
+    Info(Info),
+    /// Write a trace in another format
+    Convert(Convert),
+    /// Make a trace from a seed
+    Generate(Generate),
+}
+
+/// `cavalcade trace info`.
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade trace convert`.
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    #[command(flatten)]
+    pub(crate) output: TraceOutput,
+}
+
+/// `cavalcade trace generate`.
+#[derive(Debug, Args)]
+pub(crate) struct Generate {
+    /// What to make, with parameters, as facebook:coflows=200,ports=50; without it, what there is is listed
+    pub(crate) generator: Option<String>,
+    /// Seed: the same seed makes the same trace on every machine
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    #[command(flatten)]
+    pub(crate) output: TraceOutput,
+}
+
+/// Where a trace is written.
+#[derive(Debug, Args)]
+pub(crate) struct TraceOutput {
+    /// The format to write
+    #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = format())]
+    pub(crate) to: Format,
+    /// Write to this file, not to standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// `cavalcade demo`.
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Seed of the workload
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// The report to write
+    #[arg(long, value_name = "FILE", default_value = "cavalcade-report.html")]
+    pub(crate) report: PathBuf,
+}
+
+/// `cavalcade completions`.
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `cavalcade man`.
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// The folder, which must not exist yet
+    pub(crate) dir: PathBuf,
+}
+
+impl Default for Conditions {
+    /// Those of a command line that says nothing of them.
+    fn default() -> Self {
+        Self {
+            rate: BitsPerSec(1_000_000_000),
+            offline: false,
+            control_delay: Nanos::ZERO,
+            control_loss: 0.0,
+            seed: 1,
+        }
+    }
+}
+
+/// Reads a rate.
+fn rate(text: &str) -> Result<BitsPerSec, String> {
+    text.parse::<BitsPerSec>().map_err(|error| format!("{error}, as in 1Gbps or 100Mbps"))
+}
+
+/// Reads a number from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("expected a number from 0 to 1".to_owned()),
+    }
+}
+
+/// Reads the name of a format, and offers all of them in help and completions.
+fn format() -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(Format::ALL.map(Format::name)).try_map(|name| name.parse::<Format>())
+}

@@ -1,0 +1,203 @@
+//! A table of results, as CSV for people and scripts and as Parquet for everything that reads columns.
+//!
+//! Values are exact: times are integer nanoseconds, and a ratio is written with the fewest digits that read back as the
+//! same number. Both forms hold the same columns and depend on nothing but the values, so equal results are equal files.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use parquet::basic::Compression;
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+
+/// A column: its name, and a value for each row.
+pub(crate) struct Column {
+    name: &'static str,
+    values: Values,
+}
+
+enum Values {
+    Whole(Vec<i64>),
+    Real(Vec<f64>),
+    Text(Vec<String>),
+}
+
+impl Column {
+    /// A column of whole numbers.
+    ///
+    /// # Panics
+    /// Where one is 2⁶³ or more: the model allows no such amount of bytes, and 2⁶³ ns are three centuries.
+    pub(crate) fn whole(name: &'static str, values: impl Iterator<Item = u64>) -> Self {
+        let signed = |value| i64::try_from(value).expect("bytes and nanoseconds stay below 2^63");
+        Self { name, values: Values::Whole(values.map(signed).collect()) }
+    }
+
+    /// A column of ratios.
+    pub(crate) fn real(name: &'static str, values: impl Iterator<Item = f64>) -> Self {
+        Self { name, values: Values::Real(values.collect()) }
+    }
+
+    /// A column of names.
+    pub(crate) fn text(name: &'static str, values: impl Iterator<Item = String>) -> Self {
+        Self { name, values: Values::Text(values.collect()) }
+    }
+
+    fn rows(&self) -> usize {
+        match &self.values {
+            Values::Whole(values) => values.len(),
+            Values::Real(values) => values.len(),
+            Values::Text(values) => values.len(),
+        }
+    }
+
+    fn cell(&self, row: usize) -> String {
+        match &self.values {
+            Values::Whole(values) => values[row].to_string(),
+            Values::Real(values) => values[row].to_string(),
+            Values::Text(values) => values[row].clone(),
+        }
+    }
+
+    fn declaration(&self) -> String {
+        match self.values {
+            Values::Whole(_) => format!("required int64 {};", self.name),
+            Values::Real(_) => format!("required double {};", self.name),
+            Values::Text(_) => format!("required binary {} (STRING);", self.name),
+        }
+    }
+}
+
+/// Writes the columns, which are of equal length, as CSV with a header.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub(crate) fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(columns.iter().map(|column| column.name))?;
+    for row in 0..columns.first().map_or(0, Column::rows) {
+        writer.write_record(columns.iter().map(|column| column.cell(row)))?;
+    }
+    writer.flush()
+}
+
+/// Writes the columns, which are of equal length, as one row group of Parquet.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub(crate) fn write_parquet(columns: &[Column], out: &mut (dyn Write + Send)) -> io::Result<()> {
+    let attempt = || {
+        let fields: Vec<String> = columns.iter().map(Column::declaration).collect();
+        let schema = parse_message_type(&format!("message results {{ {} }}", fields.join(" ")))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(Default::default()))
+            .set_created_by(concat!("cavalcade ", env!("CARGO_PKG_VERSION")).to_owned())
+            .build();
+        let mut file = SerializedFileWriter::new(out, Arc::new(schema), Arc::new(properties))?;
+        let mut group = file.next_row_group()?;
+        for column in columns {
+            write_column(column, &mut group)?;
+        }
+        group.close()?;
+        file.close()?;
+        Ok::<(), ParquetError>(())
+    };
+    attempt().map_err(io::Error::other)
+}
+
+fn write_column<W: Write + Send>(
+    column: &Column,
+    group: &mut SerializedRowGroupWriter<'_, W>,
+) -> Result<(), ParquetError> {
+    let Some(mut writer) = group.next_column()? else {
+        return Err(ParquetError::General("more columns than the schema has".to_owned()));
+    };
+    match &column.values {
+        Values::Whole(values) => writer.typed::<Int64Type>().write_batch(values, None, None)?,
+        Values::Real(values) => writer.typed::<DoubleType>().write_batch(values, None, None)?,
+        Values::Text(values) => {
+            let bytes: Vec<ByteArray> = values.iter().map(|text| text.as_str().into()).collect();
+            writer.typed::<ByteArrayType>().write_batch(&bytes, None, None)?
+        }
+    };
+    writer.close()
+}
+
+/// Reads the columns called `names`, of whole numbers, out of a CSV that [`write_csv`] wrote.
+///
+/// # Errors
+/// What is wrong, with its line, in words.
+pub(crate) fn read_whole<const N: usize>(
+    input: impl Read,
+    names: [&str; N],
+) -> Result<[Vec<u64>; N], String> {
+    let mut reader = csv::Reader::from_reader(input);
+    let header = reader.headers().map_err(|error| error.to_string())?.clone();
+    let mut places = [0; N];
+    for (place, name) in places.iter_mut().zip(names) {
+        let found = header.iter().position(|column| column == name);
+        *place = found.ok_or_else(|| format!("line 1: no column {name}"))?;
+    }
+    let mut columns = [const { Vec::new() }; N];
+    for record in reader.records() {
+        let record = record.map_err(|error| error.to_string())?;
+        for ((column, &place), name) in columns.iter_mut().zip(&places).zip(names) {
+            let text = record.get(place).unwrap_or_default();
+            let line = record.position().map_or(0, csv::Position::line);
+            let value = text
+                .parse()
+                .map_err(|_| format!("line {line}: {name} is '{text}', expected a whole number"))?;
+            column.push(value);
+        }
+    }
+    Ok(columns)
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::RowAccessor;
+
+    use super::*;
+
+    fn table() -> [Column; 3] {
+        [
+            Column::whole("finish_ns", [0, 7, (1 << 63) - 1].into_iter()),
+            Column::real("slowdown", [1.0, 1.0 / 3.0, 1e300].into_iter()),
+            Column::text(
+                "name",
+                ["plain", "with, comma", "with \"quotes\"\nand a line"].map(String::from).into_iter(),
+            ),
+        ]
+    }
+
+    #[test]
+    fn csv_gives_back_whole_numbers_beside_any_name() {
+        let mut bytes = Vec::new();
+        write_csv(&table(), &mut bytes).unwrap();
+        assert!(bytes.starts_with(b"finish_ns,slowdown,name\n0,1,plain\n7,0.3333333333333333,"));
+        let [finish] = read_whole(&bytes[..], ["finish_ns"]).unwrap();
+        assert_eq!(finish, [0, 7, (1 << 63) - 1]);
+    }
+
+    #[test]
+    fn parquet_gives_back_every_value() {
+        let mut bytes = Vec::new();
+        write_parquet(&table(), &mut bytes).unwrap();
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 3);
+        assert_eq!(rows[2].get_long(0).unwrap(), i64::MAX);
+        assert_eq!(rows[1].get_double(1).unwrap(), 1.0 / 3.0);
+        assert_eq!(rows[2].get_string(2).unwrap(), "with \"quotes\"\nand a line");
+    }
+
+    #[test]
+    fn a_missing_column_and_a_cell_that_is_no_number_are_named() {
+        assert_eq!(read_whole(&b"a,b\n1,2\n"[..], ["c"]).unwrap_err(), "line 1: no column c");
+        let fault = read_whole(&b"a,b\n1,2\n3,x\n"[..], ["b"]).unwrap_err();
+        assert_eq!(fault, "line 3: b is 'x', expected a whole number");
+    }
+}

@@ -1,0 +1,131 @@
+//! `cavalcade compare`: several policies over one trace, and which of them finishes coflows sooner.
+
+use std::path::Path;
+use std::time::Instant;
+
+use cavalcade_metrics::{
+    Assertion, AssertionError, Comparison, Outcome, Quantity, RunResult, Verdict, analyse,
+};
+use cavalcade_policy::Configured;
+use cavalcade_report::ReportInfo;
+
+use crate::arguments::Compare;
+use crate::failure::{Failure, Kind};
+use crate::input::Source;
+use crate::output::{print, write_file};
+use crate::parallel::{map, watched};
+use crate::policies::selected;
+use crate::scene::Scene;
+use crate::terminal::table_options;
+
+/// Runs the command.
+///
+/// # Errors
+/// Where an argument or the trace is not valid, an output cannot be written, or a claim does not hold.
+pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
+    // All that can be wrong with the command line comes before the trace is read.
+    let (policies, baseline) = selected(&options.selection)?;
+    let claims = claims(&options.claims, &policies)?;
+    let source = Source::open(&options.input.trace)?;
+    let (workload, _) = source.parse(options.input.format)?;
+    let scene = Scene::new(workload, options.conditions)?;
+    let comparison = compare(&scene, &policies, baseline, options.report.is_some());
+    if options.json {
+        print(&cavalcade_report::json(&comparison))?;
+    } else {
+        print(&cavalcade_report::table(&comparison, table_options(options.by_bin)))?;
+    }
+    if let Some(path) = &options.report {
+        let info = ReportInfo {
+            command: command_line(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            trace: source.name().to_owned(),
+            seed: None,
+        };
+        write_report(path, &comparison, &info)?;
+    }
+    check(&claims, &comparison)
+}
+
+/// Runs all `policies` on all cores. `link_use` records how busy links were.
+pub(crate) fn compare(scene: &Scene, policies: &[Configured], baseline: usize, link_use: bool) -> Comparison {
+    let coflows = policies.len() * scene.workload.coflow_count();
+    let runs = watched(coflows, |progress| {
+        map(policies.len(), |index| {
+            let policy = &policies[index];
+            let start = Instant::now();
+            let outcome = scene.run(policy, link_use, progress);
+            result(policy, outcome, start.elapsed().as_secs_f64())
+        })
+    });
+    analyse(&scene.workload, &scene.fabric, &runs, baseline)
+}
+
+/// A finished run with what it is called and the seconds that it took.
+pub(crate) fn result(policy: &Configured, outcome: Outcome, wall_s: f64) -> RunResult {
+    RunResult {
+        label: policy.label(),
+        policy: policy.name().to_owned(),
+        params: policy.params().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        outcome,
+        wall_s,
+    }
+}
+
+/// Writes the report, whole or not at all.
+///
+/// # Errors
+/// Where it cannot be written.
+pub(crate) fn write_report(path: &Path, comparison: &Comparison, info: &ReportInfo) -> Result<(), Failure> {
+    let page = cavalcade_report::html(comparison, info);
+    write_file(path, |out| out.write_all(page.as_bytes()))
+}
+
+/// The command line that was given, as a shell would take it.
+fn command_line() -> String {
+    let quoted = |word: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,./+@%".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    std::iter::once("cavalcade".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Reads the claims, and refuses one about a policy that is not among `policies`.
+fn claims(texts: &[String], policies: &[Configured]) -> Result<Vec<Assertion>, Failure> {
+    let read = |text: &String| {
+        let fault = |what: String| Failure::usage(format!("--assert '{text}': {what}"));
+        let claim: Assertion = text.parse().map_err(|error: AssertionError| fault(error.to_string()))?;
+        let named = match &claim.quantity {
+            Quantity::Factor { policy } => Some(policy),
+            _ => claim.policy.as_ref(),
+        };
+        let is_run = |name: &String| policies.iter().any(|run| run.label() == *name || run.name() == name);
+        match named.filter(|name| !is_run(name)) {
+            Some(name) => {
+                Err(fault(format!("{name} is not among the policies")).help("add it with --policy"))
+            }
+            None => Ok(claim),
+        }
+    };
+    texts.iter().map(read).collect()
+}
+
+/// Holds the claims against what came out; all that do not hold are named.
+fn check(claims: &[Assertion], comparison: &Comparison) -> Result<(), Failure> {
+    let mut broken = Vec::new();
+    for claim in claims {
+        let checked = claim.check(comparison);
+        let Verdict { cases, .. } =
+            checked.map_err(|error| Failure::usage(format!("--assert '{claim}': {error}")))?;
+        for case in cases.iter().filter(|case| !case.holds) {
+            let Assertion { quantity, relation, bound, .. } = claim;
+            broken.push(format!("{}: {quantity} is {}, not {relation} {bound}", case.label, case.measured));
+        }
+    }
+    if broken.is_empty() { Ok(()) } else { Err(Failure::new(Kind::Assertion, broken.join("\n"))) }
+}

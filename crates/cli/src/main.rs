@@ -1,0 +1,62 @@
+//! The program `cavalcade`: policies over traces, from the command line.
+//!
+//! One module for each command; what they share are [`input`] (traces in), [`output`] (files that appear whole or not at
+//! all), [`failure`] (errors with a place, a cure and an exit code), [`scene`] and [`parallel`] (running things).
+//!
+//! Start-up costs nothing that is not used: no async runtime, no configuration files, threads only for several runs, and
+//! Parquet only where it is written.
+
+mod arguments;
+mod columns;
+mod compare;
+mod completions;
+mod demo;
+mod failure;
+mod input;
+mod manifest;
+mod output;
+mod parallel;
+mod policies;
+mod replay;
+mod results;
+mod run_folder;
+mod scene;
+mod simulate;
+mod terminal;
+mod trace;
+mod trace_facts;
+mod validate;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    output::clean_up_on_interrupt();
+    match run(&arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::tell(&failure.shown(std::io::stderr().is_terminal()));
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Compare(options) => compare::run(options),
+        Command::Simulate(options) => simulate::run(options),
+        Command::Validate(options) => validate::run(options),
+        Command::Replay(options) => replay::run(options),
+        Command::Policies(options) => policies::list(options),
+        Command::Trace(command) => trace::run(command),
+        Command::Demo(options) => demo::run(options),
+        Command::Completions(options) => completions::run(options),
+        Command::Man(options) => completions::write_man_pages(options),
+    }
+}

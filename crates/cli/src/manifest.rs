@@ -1,0 +1,149 @@
+//! What is needed to run a simulation again, bit for bit, and what came out.
+//!
+//! `manifest.json` names the trace by its content (SHA-256), so that another file of the same name is noticed, and every
+//! parameter with its value, so that a default that changes later changes nothing. The digests of all results are in it
+//! too: a replay needs no second copy of them to compare with.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use cavalcade_model::{BitsPerSec, Nanos};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::arguments::Conditions;
+use crate::failure::Failure;
+
+/// The name of the file.
+pub(crate) const NAME: &str = "manifest.json";
+
+/// The version of the layout of a run's folder.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The content of `manifest.json`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    pub(crate) schema_version: u32,
+    /// The version of the program that wrote it.
+    pub(crate) cavalcade: String,
+    pub(crate) trace: TraceRecord,
+    pub(crate) conditions: ConditionsRecord,
+    pub(crate) policy: PolicyRecord,
+    /// For each file of results, its SHA-256.
+    pub(crate) results: BTreeMap<String, String>,
+}
+
+/// Which trace.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TraceRecord {
+    /// Where it was, as it was named; '-' for standard input.
+    pub(crate) path: PathBuf,
+    /// Its format.
+    pub(crate) format: String,
+    /// The SHA-256 of its bytes.
+    pub(crate) sha256: String,
+}
+
+/// Under which conditions.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConditionsRecord {
+    rate_bps: u64,
+    offline: bool,
+    control_delay_ns: u64,
+    control_loss: f64,
+    seed: u64,
+}
+
+/// Which policy.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PolicyRecord {
+    /// The policy with all its parameters, as `--policy` takes it.
+    pub(crate) spec: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// All its parameters.
+    pub(crate) params: serde_json::Value,
+}
+
+impl Manifest {
+    /// A manifest of this program, without results yet.
+    pub(crate) fn new(trace: TraceRecord, conditions: &Conditions, policy: PolicyRecord) -> Self {
+        let cavalcade = env!("CARGO_PKG_VERSION").to_owned();
+        let results = BTreeMap::new();
+        let conditions = conditions.into();
+        Self { schema_version: SCHEMA_VERSION, cavalcade, trace, conditions, policy, results }
+    }
+
+    /// Reads the manifest of a run's folder.
+    ///
+    /// # Errors
+    /// Where there is none, or it is not one of this version.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+        let path = folder.join(NAME);
+        let shown = path.display();
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            Failure::input(format!("cannot read {shown}: {error}"))
+                .help("name a folder that 'cavalcade simulate --out' wrote")
+        })?;
+        let cure = "make the run again with 'cavalcade simulate --out'";
+        let manifest: Self = serde_json::from_str(&text)
+            .map_err(|error| Failure::input(format!("{shown}: {error}")).help(cure))?;
+        if manifest.schema_version != SCHEMA_VERSION {
+            let found = manifest.schema_version;
+            let message = format!("{shown}: schema_version is {found}, expected {SCHEMA_VERSION}");
+            return Err(Failure::input(message).help(cure));
+        }
+        Ok(manifest)
+    }
+
+    /// As text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a manifest has only text keys");
+        text.push('\n');
+        text
+    }
+
+    /// The conditions that it records.
+    pub(crate) fn conditions(&self) -> Conditions {
+        let ConditionsRecord { rate_bps, offline, control_delay_ns, control_loss, seed } = self.conditions;
+        Conditions {
+            rate: BitsPerSec(rate_bps),
+            offline,
+            control_delay: Nanos(control_delay_ns),
+            control_loss,
+            seed,
+        }
+    }
+}
+
+impl From<&Conditions> for ConditionsRecord {
+    fn from(conditions: &Conditions) -> Self {
+        let Conditions { rate, offline, control_delay, control_loss, seed } = *conditions;
+        Self { rate_bps: rate.get(), offline, control_delay_ns: control_delay.get(), control_loss, seed }
+    }
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_the_standard() {
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(b"abc"), digest);
+    }
+}

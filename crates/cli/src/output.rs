@@ -1,0 +1,241 @@
+//! Outputs that appear whole or not at all.
+//!
+//! A file or folder is written under a temporary name beside its target and renamed when it is complete; an error, a
+//! panic or an interrupt removes it. So a file that has its name can be trusted, and a script may test for it.
+//!
+//! # Invariant
+//! Everything temporary is listed in [`PENDING`] as long as it exists, so that the handler of interrupts, which runs on
+//! another thread while this one is stopped in the middle of a write, can remove it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::failure::{Failure, Kind};
+
+/// What is being written now.
+static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn pending() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    // A set of paths is whole after a panic elsewhere.
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The exit code after an interrupt.
+const INTERRUPTED: i32 = 130;
+
+/// From now on an interrupt or a termination removes what is half-written and ends the program with code 130.
+pub(crate) fn clean_up_on_interrupt() {
+    // Without the handler the program works, and dies of the signal as others do.
+    let _ = ctrlc::set_handler(|| {
+        for path in pending().iter() {
+            remove(path);
+        }
+        std::process::exit(INTERRUPTED);
+    });
+}
+
+fn remove(path: &Path) {
+    // There is nobody to tell where removing fails.
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+/// A temporary file or folder, removed when dropped unless it was kept.
+struct Temporary {
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Temporary {
+    /// A name beside `target` that nobody else uses, for `create` to make.
+    fn beside<T>(target: &Path, create: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(Self, T)> {
+        let parent = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let made = tempfile::Builder::new().prefix(".cavalcade-").make_in(parent, create)?;
+        let (value, path) = made.into_parts();
+        // From here on it is ours to remove.
+        let path = path.keep().map_err(|error| error.error)?;
+        pending().insert(path.clone());
+        Ok((Self { path, target: target.to_owned() }, value))
+    }
+
+    /// Gives it the target's name.
+    fn keep(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if pending().remove(&self.path) && self.path.exists() {
+            remove(&self.path);
+        }
+    }
+}
+
+/// Writes a file as a whole.
+///
+/// # Errors
+/// Where it cannot be written; then nothing is left of it, and a file that had the name is as it was.
+pub(crate) fn write_file(
+    target: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let attempt = || {
+        let (temporary, file) = Temporary::beside(target, |path| fs::File::create_new(path))?;
+        let mut buffer = io::BufWriter::new(file);
+        write(&mut buffer)?;
+        buffer.flush()?;
+        drop(buffer);
+        temporary.keep()
+    };
+    attempt().map_err(|error| Failure::file("write", target, &error))
+}
+
+/// A folder that is being filled.
+pub(crate) struct Folder {
+    temporary: Temporary,
+}
+
+impl Folder {
+    /// Begins a folder that will be called `target`.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or something of that name is there that is not an empty folder.
+    pub(crate) fn create(target: &Path) -> Result<Self, Failure> {
+        let occupied = match fs::read_dir(target) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(_) => target.exists(),
+        };
+        if occupied {
+            return Err(Failure::new(Kind::Runtime, format!("{} is there already", target.display()))
+                .help("name a folder that does not exist yet, or remove this one"));
+        }
+        let made = Temporary::beside(target, |path| fs::create_dir(path));
+        let (temporary, ()) = made.map_err(|error| Failure::file("make the folder", target, &error))?;
+        Ok(Self { temporary })
+    }
+
+    /// The path of a file in it, for now.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.temporary.path.join(name)
+    }
+
+    /// A new file in it.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub(crate) fn file(&self, name: &str) -> Result<fs::File, Failure> {
+        let file = fs::File::create_new(self.path(name));
+        file.map_err(|error| self.failure(name, &error))
+    }
+
+    /// That the file `name` in it could not be written.
+    pub(crate) fn failure(&self, name: &str, error: &io::Error) -> Failure {
+        Failure::file("write", &self.temporary.target.join(name), error)
+    }
+
+    /// Gives it its name.
+    ///
+    /// # Errors
+    /// Where it cannot be renamed; then nothing is left of it.
+    pub(crate) fn keep(self) -> Result<(), Failure> {
+        let target = self.temporary.target.clone();
+        self.temporary.keep().map_err(|error| Failure::file("make the folder", &target, &error))
+    }
+}
+
+/// Writes data to standard output. A reader that has seen enough (`| head`) is no error.
+///
+/// # Errors
+/// Where standard output cannot be written for another reason.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+/// [`print()`] for what is not known to be text.
+///
+/// # Errors
+/// As there.
+pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::file("write", Path::new("standard output"), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a message to standard error.
+pub(crate) fn tell(message: &str) {
+    // Nothing can be said where standard error is gone.
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_whose_writing_fails_leaves_the_old_one_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("report.html");
+        fs::write(&target, "old").unwrap();
+        let failed = write_file(&target, |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("the disk is full"))
+        });
+        assert!(failed.unwrap_err().to_string().contains("the disk is full"));
+        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+        assert_eq!(names(folder.path()), ["report.html"]);
+    }
+
+    #[test]
+    fn a_file_that_is_complete_replaces_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("report.html");
+        fs::write(&target, "old").unwrap();
+        write_file(&target, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert_eq!(names(folder.path()), ["report.html"]);
+    }
+
+    #[test]
+    fn a_folder_appears_when_it_is_kept_and_vanishes_when_it_is_dropped() {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("run");
+        let dropped = Folder::create(&target).unwrap();
+        dropped.file("a.csv").unwrap().write_all(b"1").unwrap();
+        assert!(!target.exists());
+        drop(dropped);
+        assert!(names(parent.path()).is_empty());
+        let kept = Folder::create(&target).unwrap();
+        kept.file("a.csv").unwrap().write_all(b"1").unwrap();
+        kept.keep().unwrap();
+        assert_eq!(
+            (names(parent.path()), names(&target)),
+            (vec!["run".to_owned()], vec!["a.csv".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_folder_with_something_in_it_is_not_overwritten() {
+        let parent = tempfile::tempdir().unwrap();
+        fs::write(parent.path().join("precious"), "").unwrap();
+        assert!(Folder::create(parent.path()).is_err());
+        assert!(Folder::create(&parent.path().join("precious")).is_err());
+    }
+}

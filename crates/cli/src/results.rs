@@ -1,0 +1,107 @@
+//! The files of a run's folder, each with its SHA-256; with no folder, the digests alone.
+//!
+//! A replay has to know whether it comes to the same bytes, not to keep them: it writes into nothing and compares
+//! digests, so that a schedule of gigabytes costs no disk.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use sha2::{Digest, Sha256};
+
+use crate::failure::Failure;
+use crate::manifest::hexadecimal;
+use crate::output::Folder;
+
+/// Where results go.
+pub(crate) struct Results<'a> {
+    folder: Option<&'a Folder>,
+    digests: BTreeMap<String, String>,
+}
+
+impl<'a> Results<'a> {
+    /// Results that are written into `folder`, or only digested.
+    pub(crate) fn new(folder: Option<&'a Folder>) -> Self {
+        Self { folder, digests: BTreeMap::new() }
+    }
+
+    /// Writes one file.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(crate) fn write(
+        &mut self,
+        name: &str,
+        write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        let inner: Box<dyn Write + Send> = match self.folder {
+            Some(folder) => Box::new(folder.file(name)?),
+            None => Box::new(io::sink()),
+        };
+        let mut out = io::BufWriter::with_capacity(1 << 16, Digesting { inner, hash: Sha256::new() });
+        let written = write(&mut out).and_then(|()| out.into_inner().map_err(io::IntoInnerError::into_error));
+        let finished = written.and_then(|mut digesting| {
+            digesting.inner.flush()?;
+            Ok(digesting.hash.finalize())
+        });
+        match (finished, self.folder) {
+            (Ok(digest), _) => {
+                self.digests.insert(name.to_owned(), hexadecimal(&digest));
+                Ok(())
+            }
+            (Err(error), Some(folder)) => Err(folder.failure(name, &error)),
+            (Err(error), None) => Err(Failure::file("make", name.as_ref(), &error)),
+        }
+    }
+
+    /// The digest of each file.
+    pub(crate) fn digests(self) -> BTreeMap<String, String> {
+        self.digests
+    }
+}
+
+/// The digest of all that `input` holds.
+///
+/// # Errors
+/// Where it cannot be read.
+pub(crate) fn digest_of(mut input: impl io::Read) -> io::Result<String> {
+    let mut digesting = Digesting { inner: io::sink(), hash: Sha256::new() };
+    io::copy(&mut input, &mut digesting)?;
+    Ok(hexadecimal(&digesting.hash.finalize()))
+}
+
+/// Passes bytes on and takes their digest.
+struct Digesting<W> {
+    inner: W,
+    hash: Sha256,
+}
+
+impl<W: Write> Write for Digesting<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.hash.update(&bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_that_of_the_bytes_with_and_without_a_folder() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = Folder::create(&parent.path().join("run")).unwrap();
+        let digest = |folder| {
+            let mut results = Results::new(folder);
+            results.write("a.csv", |out| out.write_all(b"abc")).unwrap();
+            results.digests()["a.csv"].clone()
+        };
+        assert_eq!(digest(Some(&folder)), crate::manifest::sha256(b"abc"));
+        assert_eq!(digest(None), crate::manifest::sha256(b"abc"));
+        assert_eq!(std::fs::read(folder.path("a.csv")).unwrap(), b"abc");
+    }
+}

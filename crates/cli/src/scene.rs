@@ -1,0 +1,84 @@
+//! A workload on a fabric under conditions: everything of a run but the policy.
+
+use cavalcade_metrics::Outcome;
+use cavalcade_model::{Fabric, Workload};
+use cavalcade_policy::Configured;
+use cavalcade_sim_fluid::{Observer, Options, simulate};
+
+use crate::arguments::Conditions;
+use crate::failure::Failure;
+use crate::parallel::Progress;
+
+/// What policies are run on.
+pub(crate) struct Scene {
+    /// The workload, as the conditions have it.
+    pub(crate) workload: Workload,
+    /// The fabric.
+    pub(crate) fabric: Fabric,
+    /// The conditions.
+    pub(crate) conditions: Conditions,
+}
+
+impl Scene {
+    /// Puts `workload` on a big switch.
+    ///
+    /// # Errors
+    /// Where the rate is zero.
+    pub(crate) fn new(workload: Workload, conditions: Conditions) -> Result<Self, Failure> {
+        let workload = if conditions.offline { workload.offline() } else { workload };
+        let fabric = Fabric::big_switch(workload.ports(), conditions.rate)
+            .map_err(|error| Failure::usage(format!("--rate {}: {error}", conditions.rate)))?;
+        Ok(Self { workload, fabric, conditions })
+    }
+
+    /// Runs `policy`; `link_use` records how busy links were.
+    pub(crate) fn run(&self, policy: &Configured, link_use: bool, progress: &Progress) -> Outcome {
+        self.observe(policy, link_use, &mut Bystander { meter: Meter::new(progress) })
+    }
+
+    /// Runs `policy` under the eyes of `observer`.
+    pub(crate) fn observe(
+        &self,
+        policy: &Configured,
+        link_use: bool,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        let Conditions { control_delay, control_loss, seed, .. } = self.conditions;
+        let options = Options { control_delay, control_loss, seed, link_use };
+        simulate(&self.workload, &self.fabric, policy, &options, Some(observer))
+    }
+}
+
+/// Turns a running total of coflows into progress.
+pub(crate) struct Meter<'a> {
+    progress: &'a Progress,
+    done: usize,
+}
+
+impl<'a> Meter<'a> {
+    /// A meter of one run.
+    pub(crate) fn new(progress: &'a Progress) -> Self {
+        Self { progress, done: 0 }
+    }
+
+    /// So many coflows of the run are done.
+    pub(crate) fn reach(&mut self, done: usize) {
+        self.progress.add(done.saturating_sub(self.done));
+        self.done = self.done.max(done);
+    }
+}
+
+/// Looks at progress alone, so that the engine need not put segments together.
+struct Bystander<'a> {
+    meter: Meter<'a>,
+}
+
+impl Observer for Bystander<'_> {
+    fn wants_segments(&self) -> bool {
+        false
+    }
+
+    fn progress(&mut self, done_coflows: usize) {
+        self.meter.reach(done_coflows);
+    }
+}

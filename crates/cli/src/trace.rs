@@ -1,0 +1,84 @@
+//! `cavalcade trace`: what is in a trace, another format for it, and traces out of nothing.
+
+use cavalcade_model::Workload;
+use cavalcade_trace::generate::ParameterInfo;
+use cavalcade_trace::{Generator, GeneratorError, WriteError, generate, write};
+
+use crate::arguments::{Convert, Generate, Info, Trace, TraceOutput};
+use crate::failure::{Failure, Kind};
+use crate::input::Source;
+use crate::output::{print, print_bytes, write_file};
+use crate::trace_facts::Facts;
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the trace or the generator is not valid, or an output cannot be written.
+pub(crate) fn run(command: &Trace) -> Result<(), Failure> {
+    match command {
+        Trace::Info(options) => info(options),
+        Trace::Convert(options) => convert(options),
+        Trace::Generate(options) => make(options),
+    }
+}
+
+fn info(options: &Info) -> Result<(), Failure> {
+    let (workload, format) = Source::open(&options.input.trace)?.parse(options.input.format)?;
+    let facts = Facts::of(&workload, format);
+    print(&if options.json { facts.json() } else { facts.text() })
+}
+
+fn convert(options: &Convert) -> Result<(), Failure> {
+    let (workload, _) = Source::open(&options.input.trace)?.parse(options.input.format)?;
+    put(&workload, &options.output)
+}
+
+fn make(options: &Generate) -> Result<(), Failure> {
+    match &options.generator {
+        Some(spec) => put(&generated(spec, options.seed)?, &options.output),
+        None => print(&catalogue()),
+    }
+}
+
+/// Writes the trace to its file, as a whole, or to standard output.
+fn put(workload: &Workload, output: &TraceOutput) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    write(workload, output.to, &mut text).map_err(|error| {
+        let failure = Failure::new(Kind::Runtime, error.to_string());
+        match error {
+            WriteError::CannotCarry { instead, .. } => failure.help(format!("give --to {instead}")),
+            WriteError::Io(_) => failure,
+        }
+    })?;
+    match &output.out {
+        Some(path) => write_file(path, |out| out.write_all(&text)),
+        None => print_bytes(&text),
+    }
+}
+
+/// All generators with their parameters.
+fn catalogue() -> String {
+    let mut text = String::new();
+    for info in Generator::catalogue() {
+        text += &format!("{}  {}\n    source  {}\n", info.name, info.meaning, info.source);
+        let setting = |parameter: &ParameterInfo| format!("{}={}", parameter.name, parameter.value);
+        let width = info.parameters.iter().map(|parameter| setting(parameter).len()).max().unwrap_or(0);
+        for parameter in &info.parameters {
+            text += &format!("    {:width$}  {}\n", setting(parameter), parameter.meaning);
+        }
+        text.push('\n');
+    }
+    text + "Use one as 'cavalcade trace generate NAME:PARAMETER=VALUE,…'\n"
+}
+
+/// The workload that `spec` describes.
+///
+/// # Errors
+/// Where there is no such generator or parameter.
+pub(crate) fn generated(spec: &str, seed: u64) -> Result<Workload, Failure> {
+    let generator: Generator = spec.parse().map_err(|error: GeneratorError| {
+        Failure::usage(error.to_string())
+            .help("'cavalcade trace generate' lists generators and their parameters")
+    })?;
+    generate(&generator, seed).map_err(|error| Failure::usage(format!("{spec}: {error}")))
+}

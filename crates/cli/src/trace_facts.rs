@@ -1,0 +1,218 @@
+//! What is in a trace, in figures that tell whether it is the one that was meant.
+
+use std::fmt::Write as _;
+
+use cavalcade_metrics::{Bin, BinThresholds, Percent, percentile};
+use cavalcade_model::{BitsPerSec, Bytes, Fabric, Instant, LinkId, Nanos, Workload};
+use cavalcade_trace::Format;
+use serde_json::{Value, json};
+
+/// The figures.
+pub(crate) struct Facts {
+    format: Format,
+    ports: u32,
+    tasks: usize,
+    coflows: usize,
+    flows: usize,
+    bytes: Bytes,
+    first_arrival: Instant,
+    last_arrival: Instant,
+    deadlines: usize,
+    /// Tasks of more than one stage.
+    staged: usize,
+    /// Flows that arrive after their coflow has begun.
+    late_flows: usize,
+    width: Spread,
+    length: Spread,
+    size: Spread,
+    /// For each bin: coflows and bytes.
+    bins: [(usize, Bytes); 4],
+    busiest: Busiest,
+}
+
+/// Percentiles by nearest rank.
+struct Spread {
+    p50: u64,
+    p95: u64,
+    p99: u64,
+    max: u64,
+}
+
+/// The link that carries most.
+struct Busiest {
+    name: String,
+    bytes: Bytes,
+}
+
+impl Facts {
+    /// The figures of `workload`, which was read from `format`.
+    pub(crate) fn of(workload: &Workload, format: Format) -> Self {
+        let tasks = workload.tasks();
+        let thresholds = BinThresholds::default();
+        let mut bins = [(0, Bytes::ZERO); 4];
+        for coflow in workload.coflows() {
+            let bin = &mut bins[thresholds.bin_of(&coflow).index()];
+            *bin = (bin.0 + 1, bin.1 + coflow.size());
+        }
+        Self {
+            format,
+            ports: workload.ports(),
+            tasks: tasks.len(),
+            coflows: workload.coflow_count(),
+            flows: workload.flows().len(),
+            bytes: workload.bytes(),
+            first_arrival: tasks.first().map_or(Instant::ZERO, |task| task.arrival),
+            last_arrival: tasks.last().map_or(Instant::ZERO, |task| task.arrival),
+            deadlines: tasks.iter().filter(|task| task.deadline.is_some()).count(),
+            staged: tasks.iter().filter(|task| task.stages.len() > 1).count(),
+            late_flows: workload.flows().iter().filter(|flow| flow.wave > Nanos::ZERO).count(),
+            width: Spread::of(workload.coflows().map(|coflow| coflow.width() as u64)),
+            length: Spread::of(workload.coflows().map(|coflow| coflow.length().get())),
+            size: Spread::of(workload.coflows().map(|coflow| coflow.size().get())),
+            bins,
+            busiest: Busiest::of(workload),
+        }
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> String {
+        let bins: serde_json::Map<String, Value> = Bin::ALL
+            .into_iter()
+            .zip(self.bins)
+            .map(|(bin, (coflows, bytes))| {
+                (bin.code().to_owned(), json!({ "coflows": coflows, "bytes": bytes.get() }))
+            })
+            .collect();
+        let facts = json!({
+            "schema_version": 1,
+            "format": self.format.name(),
+            "ports": self.ports,
+            "tasks": self.tasks,
+            "coflows": self.coflows,
+            "flows": self.flows,
+            "bytes": self.bytes.get(),
+            "first_arrival_ns": self.first_arrival.get(),
+            "last_arrival_ns": self.last_arrival.get(),
+            "tasks_with_deadline": self.deadlines,
+            "tasks_of_several_stages": self.staged,
+            "flows_in_later_waves": self.late_flows,
+            "width": self.width.json(),
+            "length_bytes": self.length.json(),
+            "size_bytes": self.size.json(),
+            "bins": bins,
+            "busiest_link": { "name": self.busiest.name, "bytes": self.busiest.bytes.get() },
+        });
+        format!("{facts:#}\n")
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text).expect("a string takes all text");
+        text
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let (first, last) = (self.first_arrival.as_secs_f64(), self.last_arrival.as_secs_f64());
+        writeln!(out, "format    {}", self.format)?;
+        writeln!(out, "ports     {}", self.ports)?;
+        writeln!(out, "tasks     {}", self.tasks)?;
+        writeln!(out, "coflows   {}", self.coflows)?;
+        writeln!(out, "flows     {}", self.flows)?;
+        writeln!(out, "bytes     {}", amount(self.bytes.get()))?;
+        writeln!(out, "arrivals  from {first:.3} s to {last:.3} s")?;
+        let extras = [
+            (self.deadlines, "tasks have a deadline"),
+            (self.staged, "tasks have several stages"),
+            (self.late_flows, "flows arrive in later waves"),
+        ];
+        for (count, what) in extras.into_iter().filter(|(count, _)| *count > 0) {
+            writeln!(out, "          {count} {what}")?;
+        }
+        let Busiest { name, bytes } = &self.busiest;
+        let gigabit = bytes.time_at(BitsPerSec(1_000_000_000)).unwrap_or(Nanos::MAX).as_secs_f64();
+        writeln!(out, "busiest   {name}: {}, {gigabit:.1} s at 1Gbps", amount(bytes.get()))?;
+        writeln!(out, "\ncoflows       p50        p95        p99        max")?;
+        writeln!(out, "width   {}", self.width.row(|flows| flows.to_string()))?;
+        writeln!(out, "length  {}", self.length.row(amount))?;
+        writeln!(out, "size    {}", self.size.row(amount))?;
+        writeln!(out, "\nbin                coflows      bytes")?;
+        for (bin, (coflows, bytes)) in Bin::ALL.into_iter().zip(self.bins) {
+            let coflows = share(coflows as f64, self.coflows as f64);
+            let bytes = share(bytes.as_f64(), self.bytes.as_f64());
+            writeln!(out, "{bin}  {:13}  {coflows:5.1} %    {bytes:5.1} %", bin.name())?;
+        }
+        Ok(())
+    }
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = u64>) -> Self {
+        let mut ascending: Vec<u64> = values.collect();
+        ascending.sort_unstable();
+        let at = |percent| percentile(&ascending, percent).unwrap_or_default();
+        Self {
+            p50: at(Percent::P50),
+            p95: at(Percent::P95),
+            p99: at(Percent::P99),
+            max: at(Percent::whole(100)),
+        }
+    }
+
+    fn json(&self) -> Value {
+        json!({ "p50": self.p50, "p95": self.p95, "p99": self.p99, "max": self.max })
+    }
+
+    fn row(&self, shown: impl Fn(u64) -> String) -> String {
+        let cells = [self.p50, self.p95, self.p99, self.max].map(|value| format!("{:>9}", shown(value)));
+        cells.join("  ")
+    }
+}
+
+impl Busiest {
+    fn of(workload: &Workload) -> Self {
+        // Links have names and numbers only on a fabric; its rate does not matter here.
+        let fabric = Fabric::big_switch(workload.ports(), BitsPerSec(1)).expect("a workload has ports");
+        let mut load = vec![Bytes::ZERO; fabric.link_count()];
+        for flow in workload.flows() {
+            for link in fabric.path(flow.src, flow.dst) {
+                load[link.index()] += flow.size;
+            }
+        }
+        // The first of equals.
+        let most = (0..load.len()).rev().max_by_key(|&link| load[link]).unwrap_or(0);
+        Self { name: fabric.link_name(LinkId::from_index(most)), bytes: load[most] }
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}
+
+/// Bytes to three digits, in decimal units.
+fn amount(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for larger in UNITS {
+        // 999.5 would be shown as 1000.
+        if value < 999.5 {
+            break;
+        }
+        value /= 1000.0;
+        unit = larger;
+    }
+    let decimals = if unit == "B" || value >= 99.95 { 0 } else { 1 };
+    format!("{value:.decimals$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_three_digits_at_most() {
+        let shown = [0, 999, 1000, 9_960, 99_960, 999_499, 999_500, 37_306_000_000_000].map(amount);
+        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "10.0 kB", "100 kB", "999 kB", "1.0 MB", "37.3 TB"]);
+    }
+}

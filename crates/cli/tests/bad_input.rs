@@ -1,0 +1,142 @@
+//! Everything that can be wrong with a command line or a trace: an exit code that tells which, a message with place,
+//! expectation and cure, and nothing left behind.
+
+mod support;
+
+use support::{Place, Ran, TRACE, golden};
+
+/// Runs `arguments` and checks that they fail with `code`, say nothing on standard output and leave nothing behind.
+fn refused(place: &Place, arguments: &[&str], code: i32) -> Ran {
+    let before = place.names();
+    let ran = place.run(arguments);
+    assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
+    assert_eq!(ran.out, "", "{arguments:?}");
+    assert_eq!(place.names(), before, "{arguments:?}");
+    ran
+}
+
+/// Traces that no command may accept.
+const BAD_TRACES: &[(&str, &[u8])] = &[
+    ("empty", b""),
+    ("blank", b"\n\n"),
+    ("no coflows", b"3 0\n"),
+    ("no format at all", b"hello world, this is not a trace\n"),
+    ("not UTF-8", b"3 1\n1 0 1 0 1 \xff:5\n"),
+    ("source port out of range", b"3 1\n1 0 1 3 1 1:5\n"),
+    ("destination port out of range", b"3 1\n1 0 1 0 1 7:5\n"),
+    ("zero size", b"3 1\n1 0 1 0 1 1:0\n"),
+    ("negative size", b"3 1\n1 0 1 0 1 1:-5\n"),
+    ("NaN size", b"3 1\n1 0 1 0 1 1:NaN\n"),
+    ("infinite size", b"3 1\n1 0 1 0 1 1:inf\n"),
+    ("coflow without mappers", b"3 1\n1 0 0 1 1:5\n"),
+    ("coflow without reducers", b"3 1\n1 0 1 0 0\n"),
+    ("duplicate id", b"3 2\n1 0 1 0 1 1:5\n1 0 1 0 1 1:5\n"),
+    ("cut off inside a line", b"3 2\n1 0 1 0 1 1:5\n2 0 1 0 2 1:5"),
+    ("cut off between lines", b"3 2\n1 0 1 0 1 1:5\n"),
+    ("more coflows than said", b"3 1\n1 0 1 0 1 1:5\n2 0 1 0 1 1:5\n"),
+    ("no ports", b"0 1\n1 0 1 0 1 0:5\n"),
+    ("negative arrival", b"3 1\n1 -4 1 0 1 1:5\n"),
+    ("a million million mappers", b"3 1\n1 0 1000000000000 0 1 1:5\n"),
+    ("flow of no bytes", b"0 0 1 0 0\n"),
+    ("damaged gzip", b"\x1f\x8b\x08\x00garbage"),
+    ("damaged Zstandard", b"\x28\xb5\x2f\xfdgarbage"),
+    ("native JSON cut off", b"{\"cavalcade\":"),
+];
+
+#[test]
+fn every_bad_trace_is_refused_with_code_3_place_and_cure() {
+    let mut messages = String::new();
+    for (what, content) in BAD_TRACES {
+        let place = Place::new();
+        place.write("trace.txt", content);
+        let ran = refused(&place, &["compare", "trace.txt", "--report", "report.html"], 3);
+        messages += &format!("# {what}\n{}\n", ran.err);
+    }
+    golden("bad_traces.txt", &messages);
+}
+
+#[test]
+fn every_command_that_reads_a_trace_refuses_a_bad_one() {
+    let place = Place::new();
+    place.write("trace.txt", "3 1\n1 0 1 0 1 1:-5\n");
+    for arguments in [
+        &["simulate", "trace.txt", "--policy", "fair", "--out", "run"][..],
+        &["trace", "info", "trace.txt"],
+        &["trace", "convert", "trace.txt", "--out", "other.txt"],
+    ] {
+        let ran = refused(&place, arguments, 3);
+        assert!(ran.err.contains("trace.txt:2:"), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_code_3() {
+    let ran = refused(&Place::new(), &["compare", "missing.txt"], 3);
+    assert!(ran.err.contains("missing.txt"), "{}", ran.err);
+}
+
+#[test]
+fn a_huge_size_is_no_error() {
+    let place = Place::new();
+    // 10^12 bytes and far more, in a flow list.
+    place.write("flows.txt", "1 0 1 1000000000000 0\n2 1 0 4000000000000000 0\n");
+    let ran = place.run(&["compare", "flows.txt", "--policies", "fair,sebf"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn slips_on_the_command_line_are_code_2_and_name_what_was_meant() {
+    let place = Place::with_trace();
+    let mut messages = String::new();
+    for arguments in [
+        &["compare", "trace.txt", "--policies", "dclass"][..],
+        &["compare", "trace.txt", "--policies", "fair,quantum"],
+        &["compare", "trace.txt", "--policy", "dclas:queue=4"],
+        &["compare", "trace.txt", "--policy", "dclas:queues=many"],
+        &["compare", "trace.txt", "--policy", "dclas:queues"],
+        &["compare", "trace.txt", "--policies", "fair,stf", "--baseline", "fifo"],
+        &["compare", "trace.txt", "--rate", "fast"],
+        &["compare", "trace.txt", "--rate", "0bps"],
+        &["compare", "trace.txt", "--control-loss", "2"],
+        &["compare", "trace.txt", "--format", "csv"],
+        &["compare", "trace.txt", "--assert", "p99(cct) < 2"],
+        &["compare", "trace.txt", "--assert", "p99(cct < 2s"],
+        &["compare", "trace.txt", "--policies", "fair", "--assert", "stf: mean(cct) < 2s"],
+        &["compare"],
+        &["compair", "trace.txt"],
+        &["simulate", "trace.txt"],
+        &["simulate", "trace.txt", "--policy", "fair", "--dump-schedule"],
+        &["trace", "generate", "facebok"],
+        &["trace", "generate", "facebook:coflow=3"],
+        &["trace", "generate", "facebook:coflows=-3"],
+    ] {
+        let ran = refused(&place, arguments, 2);
+        messages += &format!("$ cavalcade {}\n{}\n", arguments.join(" "), ran.err);
+    }
+    golden("usage_errors.txt", &messages);
+}
+
+#[test]
+fn a_claim_that_does_not_hold_is_code_4_and_names_the_figure() {
+    let place = Place::with_trace();
+    let ran = place.run(&["compare", "trace.txt", "--policies", "fair,stf", "--assert", "mean(cct) < 1ms"]);
+    assert_eq!(ran.code, 4);
+    assert!(
+        ran.err.contains("mean(cct)") && ran.err.contains("fair") && ran.err.contains("stf"),
+        "{}",
+        ran.err
+    );
+    let ran = place.run(&["compare", "trace.txt", "--policies", "fair", "--assert", "mean(cct) < 1h"]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""));
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_code_1_and_leaves_nothing() {
+    let place = Place::with_trace();
+    let ran = place.run(&["compare", "trace.txt", "--policies", "fair", "--report", "missing/report.html"]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("missing/report.html"), "{}", ran.err);
+    let simulate = ["simulate", "trace.txt", "--policy", "fair", "--out", "trace.txt"];
+    assert_eq!(place.run(&simulate).code, 1);
+    assert_eq!((place.names(), place.read("trace.txt")), (vec!["trace.txt".to_owned()], TRACE.into()));
+}

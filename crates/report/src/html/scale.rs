@@ -1,0 +1,167 @@
+//! Axes: from values to pixels, and where the ticks go.
+//!
+//! Ticks stand at 1, 2 or 5 times a power of ten, never at what happens to divide the range. Logarithms are `libm`'s, so
+//! that a report is the same on every machine.
+
+use crate::figures::{magnitude, power_of_ten};
+
+/// Equal steps of value are equal steps of pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Linear {
+    domain: (f64, f64),
+    range: (f64, f64),
+}
+
+impl Linear {
+    /// From `domain` (values) to `range` (pixels). An empty domain is widened, so that it can be divided by.
+    pub(super) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
+        let high = if high > low { high } else { low + 1.0 };
+        Self { domain: (low, high), range }
+    }
+
+    /// Where `value` stands.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let share = (value - self.domain.0) / (self.domain.1 - self.domain.0);
+        self.range.0 + share * (self.range.1 - self.range.0)
+    }
+
+    /// About `target` round values within the domain.
+    pub(super) fn ticks(&self, target: usize) -> Vec<f64> {
+        let step = round_up((self.domain.1 - self.domain.0) / target as f64);
+        let first = (self.domain.0 / step).ceil();
+        let count = ((self.domain.1 / step).floor() - first) as usize;
+        (0..=count).map(|index| (first + index as f64) * step).collect()
+    }
+}
+
+/// The next of 1, 2, 5 × 10ⁿ.
+fn round_up(step: f64) -> f64 {
+    let power = power_of_ten(magnitude(step));
+    [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|&round| round >= step).unwrap_or(step)
+}
+
+/// Equal ratios of values are equal steps of pixels.
+#[derive(Clone, Copy)]
+pub(super) struct Log {
+    domain: (f64, f64),
+    range: (f64, f64),
+}
+
+/// A tick of a logarithmic axis.
+pub(super) struct LogTick {
+    /// Its value.
+    pub(super) value: f64,
+    /// Whether there is room to name it.
+    pub(super) labelled: bool,
+}
+
+impl Log {
+    /// From `domain` (values above zero) to `range` (pixels). A domain of less than a tenth is widened.
+    pub(super) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
+        assert!(low > 0.0 && high >= low, "a logarithmic axis from {low} to {high}");
+        let domain = if high / low < 1.1 { (low / 1.05, high * 1.05) } else { (low, high) };
+        Self { domain, range }
+    }
+
+    /// Where `value` stands; what lies outside the domain stands at its end.
+    pub(super) fn at(&self, value: f64) -> f64 {
+        let value = value.clamp(self.domain.0, self.domain.1);
+        let share = libm::log10(value / self.domain.0) / libm::log10(self.domain.1 / self.domain.0);
+        self.range.0 + share * (self.range.1 - self.range.0)
+    }
+
+    /// All of 1…9 × 10ⁿ within the domain; named are powers of ten, and 2 and 5 times them where names stay
+    /// `spacing` pixels apart.
+    pub(super) fn ticks(&self, spacing: f64) -> Vec<LogTick> {
+        let decades = libm::log10(self.domain.1 / self.domain.0);
+        let decade_px = (self.range.1 - self.range.0).abs() / decades;
+        // The narrowest gap among 1, 2, 5, 10 is that of a factor of two: 0.3 of a decade.
+        let all_named = decade_px * 0.3 >= spacing;
+        let every = (spacing / decade_px).ceil().max(1.0) as i32;
+        let (first, last) = (magnitude(self.domain.0), magnitude(self.domain.1));
+        let mut ticks = Vec::new();
+        for power in first..=last {
+            for digit in 1..=9 {
+                let value = f64::from(digit) * power_of_ten(power);
+                if value >= self.domain.0 && value <= self.domain.1 {
+                    let labelled = match digit {
+                        1 => power.rem_euclid(every) == 0,
+                        2 | 5 => all_named,
+                        _ => false,
+                    };
+                    ticks.push(LogTick { value, labelled });
+                }
+            }
+        }
+        ticks
+    }
+}
+
+/// A span of time in the unit that its ticks are named in.
+pub(super) struct TimeUnit {
+    /// One unit, in seconds.
+    pub(super) seconds: f64,
+    /// Its name.
+    pub(super) name: &'static str,
+}
+
+impl TimeUnit {
+    /// The unit for an axis of so many seconds.
+    pub(super) fn of(span_s: f64) -> Self {
+        let units = [
+            (7_200.0, 3_600.0, "h"),
+            (600.0, 60.0, "min"),
+            (2.0, 1.0, "s"),
+            (2e-3, 1e-3, "ms"),
+            (2e-6, 1e-6, "µs"),
+        ];
+        let (_, seconds, name) =
+            units.into_iter().find(|(from, ..)| span_s >= *from).unwrap_or((0.0, 1e-9, "ns"));
+        Self { seconds, name }
+    }
+}
+
+/// A tick's number without trailing zeros.
+pub(super) fn tick(value: f64) -> String {
+    let text = format!("{value:.6}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// A tick of a logarithmic axis of times: `10 ms`, `1 s`, `1000 s`.
+pub(super) fn time_tick(seconds: f64) -> String {
+    let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
+    let (size, unit) = units.into_iter().find(|(size, _)| seconds >= size * 0.999).unwrap_or((1e-9, "ns"));
+    format!("{} {unit}", tick(seconds / size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_ticks_are_round_and_inside() {
+        assert_eq!(Linear::new((0.0, 61.6), (0.0, 300.0)).ticks(4), [0.0, 20.0, 40.0, 60.0]);
+        assert_eq!(Linear::new((0.0, 0.0), (0.0, 1.0)).ticks(2), [0.0, 0.5, 1.0]);
+        let scale = Linear::new((0.0, 10.0), (100.0, 0.0));
+        assert_eq!((scale.at(0.0), scale.at(10.0)), (100.0, 0.0));
+    }
+
+    #[test]
+    fn log_ticks_are_named_where_there_is_room() {
+        let named = |range: f64| -> Vec<String> {
+            let ticks = Log::new((0.008, 25.0), (0.0, range)).ticks(40.0);
+            ticks.iter().filter(|tick| tick.labelled).map(|tick| time_tick(tick.value)).collect()
+        };
+        assert_eq!(named(200.0), ["10 ms", "100 ms", "1 s", "10 s"]);
+        assert_eq!(named(100.0), ["10 ms", "1 s"]);
+        assert_eq!(named(700.0).len(), 11, "with 2 and 5");
+    }
+
+    #[test]
+    fn a_point_domain_still_has_a_scale() {
+        let scale = Log::new((2.0, 2.0), (0.0, 10.0));
+        assert!((scale.at(2.0) - 5.0).abs() < 0.1);
+        assert_eq!(scale.at(1e9), 10.0);
+    }
+}

@@ -1,0 +1,137 @@
+use super::*;
+use crate::sample;
+use proptest::prelude::*;
+
+fn info() -> ReportInfo {
+    ReportInfo {
+        command: "cavalcade compare a.txt --assert 'p99(cct) < 2s'".into(),
+        version: "0.1.0".into(),
+        trace: "a.txt".into(),
+        seed: Some(7),
+    }
+}
+
+/// Walks through all tags and fails where one is not closed, closed twice, or closed in the wrong order.
+fn assert_balanced(html: &str) {
+    const VOID: [&str; 1] = ["meta"];
+    let mut open: Vec<String> = Vec::new();
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        let end = rest.find('>').expect("a tag ends");
+        let (tag, after) = (&rest[..end], &rest[end + 1..]);
+        rest = after;
+        let name: String =
+            tag.trim_start_matches('/').chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
+        if tag.starts_with('!') || tag.ends_with('/') || VOID.contains(&name.as_str()) {
+            continue;
+        }
+        assert!(tag.matches('"').count().is_multiple_of(2), "a quote is not closed in <{tag}>");
+        if tag.starts_with('/') {
+            assert_eq!(open.pop().as_deref(), Some(name.as_str()), "</{name}> closes something else");
+            continue;
+        }
+        if name == "script" || name == "style" {
+            let close = format!("</{name}>");
+            rest = &rest[rest.find(&close).expect("raw text ends") + close.len()..];
+            continue;
+        }
+        open.push(name);
+    }
+    assert!(open.is_empty(), "left open: {open:?}");
+}
+
+/// The page without its fixed style and script.
+fn content(html: &str) -> &str {
+    let start = html.find("</style>").unwrap();
+    &html[start..html.rfind("<script>").unwrap()]
+}
+
+#[test]
+fn a_report_is_well_formed_and_loads_nothing() {
+    for (runs, coflows) in [(1, 1), (2, 3), (5, 60), (15, 526)] {
+        let page = html(&sample::comparison(runs, coflows), &info());
+        assert_balanced(&page);
+        for loads in ["http:", "https:", "//", "<link", "<iframe", "@import", "url(", " src="] {
+            let content = page.replace("\n//", "\n").replace("data:image/png;base64,", "");
+            let content =
+                if loads == "//" { self::content(&content).split("href=").next().unwrap() } else { &content };
+            assert!(!content.contains(loads), "{loads} in a report of {runs} runs");
+        }
+        assert!(page.matches("href=").count() == page.matches("href=\"data:image/png;base64,").count());
+    }
+}
+
+#[test]
+fn no_figure_is_not_a_number() {
+    let page = html(&sample::comparison(6, 80), &info());
+    for word in ["NaN", "inf\"", "inf ", "-inf", "None", "Some("] {
+        assert!(!content(&page).contains(word), "{word}");
+    }
+}
+
+#[test]
+fn every_part_is_there() {
+    let page = html(&sample::comparison(5, 60), &info());
+    for title in ["Distribution of", "Who gains", "Timelines", "How busy", "How to reproduce", "Definitions"]
+    {
+        assert_eq!(page.matches(&format!("<h2>{title}")).count(), 1, "{title}");
+    }
+    assert!(page.contains("p99(cct) &lt; 2s&#39;"));
+    assert!(page.contains("<dt>seed</dt><dd>7</dd>"));
+}
+
+#[test]
+fn without_link_use_there_is_no_heat_map() {
+    let mut comparison = sample::comparison(3, 20);
+    comparison.runs.iter_mut().for_each(|run| run.utilisation = None);
+    let page = html(&comparison, &info());
+    assert_balanced(&page);
+    assert!(!page.contains("How busy") && page.contains("Timelines"));
+}
+
+#[test]
+fn nothing_to_compare_still_makes_a_page() {
+    let page = html(&sample::empty(), &info());
+    assert_balanced(&page);
+    assert!(page.contains("0 coflows") && !content(&page).contains("NaN"));
+}
+
+#[test]
+fn the_headline_says_what_the_table_says() {
+    let mut comparison = sample::comparison(5, 60);
+    assert!(page::headline(&comparison).starts_with("sebf finishes coflows "));
+    assert!(page::headline(&comparison).ends_with(" sooner than fair on average"));
+    comparison.baseline = 0;
+    assert!(!page::headline(&comparison).ends_with("sooner than sebf on average"));
+    comparison.runs.truncate(1);
+    assert!(page::headline(&comparison).starts_with("sebf finishes a coflow in "));
+    comparison.runs.push(comparison.runs[0].clone());
+    assert!(page::headline(&comparison).contains("equally soon"));
+}
+
+#[test]
+fn fifteen_policies_and_the_facebook_trace_stay_below_two_megabytes() {
+    let page = html(&sample::comparison(15, 526), &info());
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    let larger = html(&sample::comparison(15, 5_260), &info());
+    assert!(larger.len() < 2_000_000, "{} bytes", larger.len());
+}
+
+#[test]
+fn the_same_comparison_gives_the_same_bytes() {
+    assert_eq!(html(&sample::comparison(4, 50), &info()), html(&sample::comparison(4, 50), &info()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn no_name_can_break_the_page(name in "[<>&\"' a-z/]{1,20}|.{1,20}") {
+        let mut comparison = sample::comparison(3, 6);
+        comparison.runs[0].label = name.clone();
+        comparison.runs[1].label = name.clone();
+        comparison.runs[0].params = vec![(name.clone(), name.clone())];
+        let info = ReportInfo { command: name.clone(), version: name.clone(), trace: name, seed: None };
+        assert_balanced(&html(&comparison, &info));
+    }
+}

@@ -1,0 +1,129 @@
+//! Every coflow's life under every policy: a bar from arrival to finish, the same scale in all panels.
+//!
+//! The first part of a bar, as long as the coflow alone would take, is dark; the rest, which it lost to others, is light. So
+//! the light area is what a policy could still save, and where it lies says whom it makes wait.
+//!
+//! Two views share the panel, one shown at a time. *All* has coflows in order of arrival, at most [`MOST_BARS`], evenly
+//! taken: more than four for a pixel could not be seen. Since most coflows take a moment of an hour, that is a thin diagonal
+//! with a few long bars; *longest* has only the coflows that take longest under the baseline, in that order, with bars thick
+//! enough to follow one row through all panels. Rejected: each panel in order of its own CCTs, a cloud of dots in which no
+//! row means the same coflow as in the next panel.
+
+use std::cmp::Reverse;
+
+use cavalcade_metrics::{Comparison, RunFigures};
+use cavalcade_model::Nanos;
+
+use super::scale::{Linear, TimeUnit, tick};
+use super::svg::{Svg, px, shortened};
+use crate::figures;
+
+pub(super) const PANEL: f64 = 304.0;
+const TOP: f64 = 24.0;
+const HEIGHT: f64 = 150.0;
+const MOST_BARS: usize = 600;
+
+/// How many coflows the second view has.
+const LONGEST: usize = 60;
+
+/// One panel for each run, best first; none where there are no coflows.
+pub(super) fn panels(comparison: &Comparison) -> Vec<String> {
+    let end = comparison.runs.iter().map(|run| run.makespan).max().unwrap_or_default();
+    if comparison.trace.coflows == 0 || end == Nanos::ZERO {
+        return Vec::new();
+    }
+    let baseline = &comparison.baseline_run().cct;
+    let mut longest: Vec<usize> = (0..baseline.len()).collect();
+    longest.sort_by_key(|&coflow| (Reverse(baseline[coflow]), coflow));
+    longest.truncate(LONGEST);
+    let draw = |run: usize| panel(&comparison.runs[run], &comparison.isolation, &longest, end);
+    comparison.ranking().into_iter().map(draw).collect()
+}
+
+/// How many coflows the view of the longest has, of so many.
+pub(super) fn longest(coflows: usize) -> usize {
+    coflows.min(LONGEST)
+}
+
+/// How many coflows the view of all has, of so many.
+pub(super) fn shown(coflows: usize) -> usize {
+    coflows.min(MOST_BARS)
+}
+
+fn panel(run: &RunFigures, isolation: &[Nanos], longest: &[usize], end: Nanos) -> String {
+    let x = Linear::new((0.0, end.as_secs_f64()), (0.5, PANEL - 0.5));
+    let mut svg = Svg::new(PANEL, TOP + HEIGHT + 22.0, &format!("Timeline of coflows under {}", run.label));
+    heading(&mut svg, &run.label, &format!("mean {}", figures::time(run.cct_summary.mean_s)));
+    time_axis(&mut svg, &x, end.as_secs_f64(), TOP, TOP + HEIGHT);
+    let all = by_arrival(run);
+    for (class, coflows) in [("by-arrival", &all[..]), ("by-cct", longest)] {
+        // Thin bars overlap, so that a crowd is a band; thick ones leave a gap between rows.
+        let thickness = (HEIGHT / coflows.len() as f64 * 0.75).clamp(0.9, 8.0);
+        svg.open(&format!("class=\"{class}\" stroke-width=\"{}\"", px(thickness)));
+        let (waiting, alone) = bars(run, isolation, &x, coflows);
+        svg.path("waiting", &waiting);
+        svg.path("alone", &alone);
+        svg.close();
+    }
+    svg.finish()
+}
+
+/// A panel's title, with a figure at its right.
+pub(super) fn heading(svg: &mut Svg, label: &str, figure: &str) {
+    svg.text("panel", (0.0, 14.0), &shortened(label, 28));
+    svg.text("end muted", (PANEL, 14.0), figure);
+}
+
+/// Vertical lines and names of round times.
+pub(super) fn time_axis(svg: &mut Svg, x: &Linear, span_s: f64, top: f64, bottom: f64) {
+    let unit = TimeUnit::of(span_s);
+    let ticks = Linear::new((0.0, span_s / unit.seconds), (0.0, 1.0)).ticks(5);
+    svg.open("class=\"axis\"");
+    for (index, &value) in ticks.iter().enumerate() {
+        let at = x.at(value * unit.seconds);
+        svg.line("grid", (at, top), (at, bottom + 3.0));
+        let last = index + 1 == ticks.len();
+        let name = if last { format!("{} {}", tick(value), unit.name) } else { tick(value) };
+        let class = if index == 0 {
+            ""
+        } else if at > PANEL - 16.0 {
+            "end"
+        } else {
+            "mid"
+        };
+        svg.text(class, (if class == "end" { PANEL } else { at }, bottom + 16.0), &name);
+    }
+    svg.line("base", (x.at(0.0), bottom), (PANEL, bottom));
+    svg.close();
+}
+
+/// The coflows of the view of all: in order of arrival under this run, evenly taken where there are too many.
+fn by_arrival(run: &RunFigures) -> Vec<usize> {
+    let mut coflows: Vec<usize> = (0..run.cct.len()).collect();
+    coflows.sort_by_key(|&coflow| (run.arrival[coflow], coflow));
+    let rows = shown(coflows.len());
+    (0..rows).map(|row| coflows[row * coflows.len() / rows]).collect()
+}
+
+/// The light and the dark bars as two paths of horizontal strokes.
+fn bars(run: &RunFigures, isolation: &[Nanos], x: &Linear, coflows: &[usize]) -> (String, String) {
+    let step = HEIGHT / coflows.len() as f64;
+    let (mut waiting, mut alone) = (String::new(), String::new());
+    for (row, &coflow) in coflows.iter().enumerate() {
+        let y = TOP + step * (row as f64 + 0.5);
+        let start = run.arrival[coflow].as_secs_f64();
+        let cct = run.cct[coflow].as_secs_f64();
+        let own = isolation[coflow].as_secs_f64().min(cct);
+        stroke(&mut alone, x.at(start), x.at(start + own), y);
+        // What is narrower than a tenth of a pixel is not seen and only makes the file larger.
+        if x.at(start + cct) - x.at(start + own) >= 0.1 {
+            stroke(&mut waiting, x.at(start + own), x.at(start + cct), y);
+        }
+    }
+    (waiting, alone)
+}
+
+/// A horizontal stroke that is never too short to be seen.
+fn stroke(path: &mut String, from: f64, to: f64, y: f64) {
+    path.push_str(&format!("M{} {}h{}", px(from), px(y), px((to - from).max(0.4))));
+}

@@ -1,0 +1,175 @@
+//! The engine's side of the contract with policies: what it tells them, when, and what they can see at that moment.
+//!
+//! Every registered policy is run with a checker around it that looks at each event before the policy does. The slow engine
+//! has to keep the contract as well, or agreeing with it would mean little.
+
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
+mod instances;
+mod scripted;
+mod slow;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cavalcade_model::{
+    Bytes, Clairvoyant, CoflowId, Decision, Discipline, Event, FlowId, Foresee, Instant, Nanos, Policy,
+    PolicyFactory, Scope, Setting, Target, Terms,
+};
+use cavalcade_policy::{parse, registry};
+use cavalcade_sim_fluid::{Options, simulate};
+use instances::{ALL, Instance, instance};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use scripted::Scripted;
+
+/// A policy with a checker around each instance.
+struct Checked<'a>(&'a dyn PolicyFactory);
+
+struct Checker {
+    policy: Policy,
+    flow_events: bool,
+    /// Whether a coflow may have begun elsewhere before it comes here.
+    sees_a_part: bool,
+    last: Instant,
+    coflows: BTreeSet<CoflowId>,
+    over: BTreeSet<CoflowId>,
+    flows: BTreeSet<FlowId>,
+    watched: BTreeMap<Target, Bytes>,
+    wake_at: Option<Instant>,
+}
+
+impl PolicyFactory for Checked<'_> {
+    fn terms(&self) -> Terms {
+        self.0.terms()
+    }
+
+    fn build(&self, setting: &Setting<'_>) -> Policy {
+        Policy::Clairvoyant(Box::new(Checker {
+            policy: self.0.build(setting),
+            flow_events: self.0.terms().flow_events,
+            sees_a_part: self.0.terms().scope != Scope::Fabric,
+            last: Instant::ZERO,
+            coflows: BTreeSet::new(),
+            over: BTreeSet::new(),
+            flows: BTreeSet::new(),
+            watched: BTreeMap::new(),
+            wake_at: None,
+        }))
+    }
+}
+
+impl Checker {
+    fn assert_current(&self, coflow: CoflowId, event: Event) {
+        assert!(self.coflows.contains(&coflow), "{event:?}, but the coflow has not arrived");
+        assert!(!self.over.contains(&coflow), "{event:?}, but the coflow has finished");
+    }
+
+    fn check(&mut self, now: Instant, event: Event, view: &dyn Foresee) {
+        assert!(now >= self.last, "{event:?} at {now:?} after something at {:?}", self.last);
+        self.last = now;
+        match event {
+            Event::CoflowArrived(coflow) => {
+                assert!(self.coflows.insert(coflow), "{event:?} twice");
+                assert!(view.remaining(coflow) > Bytes::ZERO, "{event:?} without bytes");
+                let arrival = view.coflow(coflow).arrival;
+                assert!(
+                    arrival == now || (self.sees_a_part && arrival < now),
+                    "{event:?} is news of {arrival:?}"
+                );
+            }
+            Event::FlowArrived(flow) => {
+                assert!(self.flow_events, "{event:?} was not asked for");
+                assert!(self.flows.insert(flow), "{event:?} twice");
+                self.assert_current(view.flow(flow).coflow, event);
+                assert_eq!(view.flow_attained(flow), Bytes::ZERO);
+            }
+            Event::FlowFinished(flow) => {
+                assert!(self.flow_events, "{event:?} was not asked for");
+                assert!(self.flows.remove(&flow), "{event:?}, but it has not arrived or finished before");
+                self.assert_current(view.flow(flow).coflow, event);
+            }
+            Event::CoflowFinished(coflow) => {
+                self.assert_current(coflow, event);
+                assert_eq!(view.remaining(coflow), Bytes::ZERO, "{event:?}");
+                assert!(view.attained(coflow) > Bytes::ZERO, "{event:?}: the counter is gone");
+                self.over.insert(coflow);
+            }
+            Event::Reached(target) => {
+                let attained = match target {
+                    Target::Coflow(coflow) => {
+                        self.assert_current(coflow, event);
+                        view.attained(coflow)
+                    }
+                    Target::Flow(flow) => view.flow_attained(flow),
+                };
+                let watched = self.watched.remove(&target);
+                assert!(watched.is_some(), "{event:?} was not asked for");
+                assert!(
+                    watched.is_some_and(|bytes| attained >= bytes),
+                    "{event:?}: {attained} of {watched:?}"
+                );
+            }
+            Event::Wake => assert_eq!(self.wake_at.take(), Some(now), "woken at another time than asked for"),
+            Event::Received { .. } => {}
+        }
+        self.check_sums(view);
+    }
+
+    /// Sent and unsent of a coflow are those of its flows.
+    fn check_sums(&self, view: &dyn Foresee) {
+        for &coflow in self.coflows.difference(&self.over) {
+            let (mut flows, mut remaining) = (0, 0);
+            view.flows(coflow, &mut |flow| {
+                flows += 1;
+                remaining += view.flow_remaining(flow).0;
+            });
+            let apart = view.remaining(coflow).0.abs_diff(remaining);
+            assert!(apart <= flows, "{coflow:?} has {} left, its flows {remaining}", view.remaining(coflow));
+        }
+    }
+}
+
+impl Clairvoyant for Checker {
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        self.check(now, event, view);
+        self.policy.handle(now, event, view, decision);
+        self.watched.extend(decision.watches.iter().copied());
+        self.wake_at = decision.wake_at.or(self.wake_at);
+    }
+}
+
+fn is_kept(factory: &dyn PolicyFactory, instance: &Instance, delay: u64) {
+    let options = Options { control_delay: Nanos(delay), ..Options::default() };
+    slow::simulate(&instance.workload, &instance.fabric, &Checked(factory), &options);
+    simulate(&instance.workload, &instance.fabric, &Checked(factory), &options, None);
+}
+
+#[test]
+fn the_contract_is_kept_with_every_registered_policy() {
+    let mut failures = Vec::new();
+    for info in registry() {
+        let policy = parse(info.name).unwrap();
+        let config = ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() };
+        let result = TestRunner::new(config).run(&(instance(ALL), 0..2_000_000u64), |(instance, delay)| {
+            is_kept(&policy, &instance, delay);
+            Ok(())
+        });
+        failures.extend(result.err().map(|error| format!("{}: {error}", info.name)));
+    }
+    assert!(failures.is_empty(), "{} policies\n\n{}", failures.len(), failures.join("\n\n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_contract_is_kept_whatever_is_decided(
+        instance in instance(ALL),
+        scope in prop_oneof![Just(Scope::Fabric), Just(Scope::Host), Just(Scope::Link)],
+        caps: bool,
+        seed: u64,
+    ) {
+        let script = Scripted { scope, discipline: Discipline::MaxMin, weights: None, caps, seed };
+        is_kept(&script, &instance, 1_000_000);
+    }
+}

@@ -1,0 +1,249 @@
+//! What can be wrong with a trace, told so that a person can mend it: the place, what was found, what was expected, and
+//! the cure.
+//!
+//! Parsers raise a [`Fault`], a byte range and a kind; line and column are counted from it once, here.
+
+use core::fmt;
+use core::ops::Range;
+use std::io;
+
+use cavalcade_model::{Bytes, WorkloadError};
+
+use crate::Format;
+
+/// A trace that cannot be read, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceError {
+    /// What the caller calls the trace.
+    pub source_name: Box<str>,
+    /// The line, from 1; `None` where the trace as a whole is meant.
+    pub line: Option<u64>,
+    /// The column in characters, from 1; `None` where a whole line is meant.
+    pub column: Option<u64>,
+    /// The bytes meant, in the decompressed text.
+    pub span: Option<Range<usize>>,
+    /// What is wrong.
+    pub kind: TraceErrorKind,
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TraceErrorKind {
+    /// Nothing but blank space.
+    #[error("the trace is empty: expected the text of a trace; check that the file was written to its end")]
+    Empty,
+    /// A header, and no coflow after it.
+    #[error("the trace has no coflows: expected at least one; add some or choose another trace")]
+    NoCoflows,
+    /// Bytes that are no text.
+    #[error("found byte 0x{byte:02x}, expected UTF-8 text: save the trace as UTF-8 (or as .gz or .zst)")]
+    NotUtf8 {
+        /// The first byte that is not UTF-8.
+        byte: u8,
+    },
+    /// The first line is like that of no format.
+    #[error(
+        "cannot tell the format from the first line, {found:?}: expected `ports coflows`, a flow `id src dst bytes start_ns` or a JSON object; if the trace is one of coflow-benchmark, sincronia, flows, native, name the format"
+    )]
+    UnknownFormat {
+        /// The line's beginning.
+        found: String,
+    },
+    /// Compressed data that does not decompress.
+    #[error("the {compression} data is damaged or cut off ({reason}): fetch or compress the trace again")]
+    Damaged {
+        /// `gzip` or `Zstandard`.
+        compression: &'static str,
+        /// What the decompressor said.
+        reason: String,
+    },
+    /// A text longer than [`crate::Limits::text`] after decompression.
+    #[error("the trace is longer than {limit} once decompressed: split it, or raise the limit")]
+    TooLong {
+        /// The limit.
+        limit: Bytes,
+    },
+    /// More flows than [`crate::Limits::flows`].
+    #[error(
+        "the trace has more than {limit} flows up to here: check the numbers on this line, split the trace, or raise the limit"
+    )]
+    TooManyFlows {
+        /// The limit.
+        limit: u64,
+    },
+    /// More ports than [`crate::Limits::ports`].
+    #[error(
+        "the trace needs {ports} ports, more than {limit}: number ports densely from 0, or raise the limit"
+    )]
+    TooManyPorts {
+        /// Ports needed.
+        ports: u64,
+        /// The limit.
+        limit: u32,
+    },
+    /// Something else than what the format has here.
+    #[error("expected {}, found {found}: {}", expected.what, expected.cure)]
+    Expected {
+        /// What the format has here.
+        expected: &'static Expectation,
+        /// What is here, in quotes, or "the end of the line".
+        found: String,
+    },
+    /// A port beyond the number of ports.
+    #[error(
+        "port {port} is out of range, expected 0 to {last}: number ports from 0, or raise the number of ports"
+    )]
+    PortOutOfRange {
+        /// The port named.
+        port: u32,
+        /// The last port there is.
+        last: u32,
+    },
+    /// Fewer coflows (or tasks) than the header promised.
+    #[error(
+        "found {found} {noun}, expected {said} as the header says: the trace is cut off, or its header is wrong"
+    )]
+    TooFew {
+        /// What is counted: `coflows` or `tasks`.
+        noun: &'static str,
+        /// The header's number.
+        said: u64,
+        /// How many there are.
+        found: u64,
+    },
+    /// More coflows (or tasks) than the header promised.
+    #[error(
+        "found more {noun} than the {said} that the header speaks of: correct the header, or remove the rest"
+    )]
+    TooMany {
+        /// What is counted: `coflows` or `tasks`.
+        noun: &'static str,
+        /// The header's number.
+        said: u64,
+    },
+    /// Two flows of one id.
+    #[error("flow {id} is given twice, expected ids to be unique: number the flows anew")]
+    DuplicateFlow {
+        /// The id.
+        id: String,
+    },
+    /// A line that is not what the native schema says.
+    #[error("{problem}: expected {expected}")]
+    Schema {
+        /// What the JSON parser said.
+        problem: String,
+        /// An example of what was expected.
+        expected: &'static str,
+    },
+    /// A native trace of a version that this program does not know.
+    #[error(
+        "the trace has version {found} of the native schema, expected version {known}: read it with a newer cavalcade, or write it again"
+    )]
+    Version {
+        /// The trace's version.
+        found: u64,
+        /// The version that this program reads.
+        known: u64,
+    },
+    /// A task whose times lie too far out to be added up.
+    #[error("the task's times reach beyond 2^62 ns (146 years): expected nanoseconds; check their unit")]
+    TooLate,
+    /// A workload that cannot be.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+}
+
+/// What a format has at some place, and what to do where something else is there.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// What belongs there.
+    pub what: &'static str,
+    /// What to do.
+    pub cure: &'static str,
+}
+
+impl Expectation {
+    pub(crate) const fn new(what: &'static str, cure: &'static str) -> Self {
+        Self { what, cure }
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source_name)?;
+        for number in [self.line, self.column].into_iter().flatten() {
+            write!(f, ":{number}")?;
+        }
+        write!(f, ": {}", self.kind)
+    }
+}
+
+impl core::error::Error for TraceError {}
+
+/// What is wrong, which bytes are meant, and whether they stand for their whole line.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    span: Range<usize>,
+    whole_line: bool,
+    kind: TraceErrorKind,
+}
+
+impl Fault {
+    pub(crate) fn new(span: Range<usize>, kind: TraceErrorKind) -> Self {
+        Self { span, whole_line: false, kind }
+    }
+
+    /// A fault of the line that `span` covers.
+    pub(crate) fn of_line(span: Range<usize>, kind: TraceErrorKind) -> Self {
+        Self { span, whole_line: true, kind }
+    }
+}
+
+impl TraceError {
+    pub(crate) fn of_whole(source_name: &str, kind: TraceErrorKind) -> Self {
+        Self { source_name: source_name.into(), line: None, column: None, span: None, kind }
+    }
+
+    /// Counts out the place of a fault. A workload that is too large as a whole has none.
+    pub(crate) fn locate(source_name: &str, content: &[u8], fault: Fault) -> Self {
+        if matches!(
+            fault.kind,
+            TraceErrorKind::Empty
+                | TraceErrorKind::NoCoflows
+                | TraceErrorKind::Workload(WorkloadError::TooLarge | WorkloadError::NoPorts)
+        ) {
+            return Self::of_whole(source_name, fault.kind);
+        }
+        let before = &content[..fault.span.start.min(content.len())];
+        let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
+        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        let column = 1 + String::from_utf8_lossy(&before[line_start..]).chars().count() as u64;
+        Self {
+            source_name: source_name.into(),
+            line: Some(line),
+            column: (!fault.whole_line).then_some(column),
+            span: Some(fault.span),
+            kind: fault.kind,
+        }
+    }
+}
+
+/// Why a workload cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The format has no place for something in the workload.
+    #[error("task {task}: the {format} format cannot carry {what}: write it as {instead}")]
+    CannotCarry {
+        /// The task that has it.
+        task: String,
+        /// The format asked for.
+        format: Format,
+        /// What has no place.
+        what: String,
+        /// A format that could.
+        instead: Format,
+    },
+    /// The writer failed.
+    #[error("cannot write the trace: {0}")]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,100 @@
+//! What most generators have in common: coflows of mappers and reducers, and when they arrive.
+
+use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+
+use super::random::Random;
+use super::{GenerateError, MOST_FLOWS, require};
+
+/// The most ports and coflows that a generator takes.
+const MOST: u32 = 1 << 20;
+/// The latest arrival: 146 years.
+const LATEST_NS: f64 = (1u64 << 62) as f64;
+
+/// A coflow: every mapper sends every reducer that reducer's share.
+pub(super) struct Shape {
+    pub(super) mappers: Vec<PortId>,
+    /// Each reducer, and the bytes that it gets from every mapper.
+    pub(super) reducers: Vec<(PortId, Bytes)>,
+}
+
+impl Shape {
+    pub(super) fn width(&self) -> u64 {
+        self.mappers.len() as u64 * self.reducers.len() as u64
+    }
+
+    pub(super) fn bytes(&self) -> f64 {
+        let shares = self.reducers.iter().map(|(_, share)| share.as_f64()).sum::<f64>();
+        shares * self.mappers.len() as f64
+    }
+
+    fn flows(&self) -> Vec<Flow> {
+        let mut flows = Vec::with_capacity(self.width() as usize);
+        for &(dst, size) in &self.reducers {
+            flows.extend(self.mappers.iter().map(|&src| Flow { src, dst, size, wave: Nanos::ZERO }));
+        }
+        flows
+    }
+}
+
+/// An error unless there is something to generate, and not too much.
+pub(super) fn require_counts(ports: u32, least_ports: u32, coflows: u32) -> Result<(), GenerateError> {
+    require((least_ports..=MOST).contains(&ports), "ports", ports, format_args!("{least_ports} to {MOST}"))?;
+    require((1..=MOST).contains(&coflows), "coflows", coflows, format_args!("1 to {MOST}"))
+}
+
+/// An error unless a load on links of `rate` means something.
+pub(super) fn require_load(load: f64, rate: BitsPerSec) -> Result<(), GenerateError> {
+    require(load > 0.0, "load", load, "more than 0 (1 keeps the links just busy)")?;
+    require(rate > BitsPerSec::ZERO, "rate", rate, "more than 0bps")
+}
+
+/// Counts flows before they cost memory.
+pub(super) struct FlowBudget(u64);
+
+impl FlowBudget {
+    pub(super) fn new() -> Self {
+        Self(MOST_FLOWS)
+    }
+
+    pub(super) fn spend(&mut self, flows: u64) -> Result<(), GenerateError> {
+        self.0 = self.0.checked_sub(flows).ok_or(GenerateError::TooManyFlows)?;
+        Ok(())
+    }
+}
+
+/// Coflows 1, 2, … in the order given.
+pub(super) fn assemble(
+    ports: u32,
+    coflows: impl IntoIterator<Item = (Instant, Shape)>,
+) -> Result<Workload, GenerateError> {
+    let mut builder = WorkloadBuilder::new(ports);
+    for (index, (arrival, shape)) in coflows.into_iter().enumerate() {
+        builder.coflow((index + 1).to_string(), arrival, shape.flows());
+    }
+    Ok(builder.build()?)
+}
+
+/// `count` arrivals of a Poisson process with `mean_gap_ns` between them, at whole milliseconds (as traces have them).
+pub(super) fn poisson_millis(
+    random: &mut Random,
+    count: usize,
+    mean_gap_ns: f64,
+) -> Result<Vec<Instant>, GenerateError> {
+    let mut now = 0.0;
+    (0..count)
+        .map(|_| {
+            now += random.exponential() * mean_gap_ns;
+            whole_millis(now)
+        })
+        .collect()
+}
+
+/// A time in nanoseconds at the last whole millisecond.
+pub(super) fn whole_millis(nanos: f64) -> Result<Instant, GenerateError> {
+    instant(nanos).map(|at| Instant(at.0 - at.0 % 1_000_000))
+}
+
+/// A time in nanoseconds, rounded down.
+pub(super) fn instant(nanos: f64) -> Result<Instant, GenerateError> {
+    if nanos < LATEST_NS { Ok(Instant(nanos as u64)) } else { Err(GenerateError::TooLong) }
+}

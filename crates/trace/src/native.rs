@@ -1,0 +1,377 @@
+//! The native format: JSON Lines that carry all that a [`Workload`] can hold.
+//!
+//! The first line is a header, each further line a task. Blank lines are skipped; unknown fields are refused.
+//!
+//! ```text
+//! {"cavalcade_trace":1,"ports":8,"tasks":2}
+//! {"name":"7","arrival_ns":0,"stages":[{"flows":[[0,4,1000],[1,4,1000,500]]}]}
+//! {"name":"q1","arrival_ns":90,"deadline_ns":10000,"class":"background","weight":3,"stages":[
+//!    {"flows":[[2,5,64]]},{"starts_after":[0],"compute_ns":2000},{"starts_after":[1],"finishes_after":[0],"flows":[[5,2,8]]}]}
+//! ```
+//!
+//! (A task stands on one line; the second is broken here for the page.)
+//!
+//! | field | of | meaning |
+//! |---|---|---|
+//! | `cavalcade_trace` | header | version of this schema: 1 |
+//! | `ports` | header | ports of the fabric; flows name them from 0 |
+//! | `tasks` | header, optional | how many tasks follow, to notice a trace that was cut off |
+//! | `name` | task | unique text |
+//! | `arrival_ns` | task | when it is submitted, in ns since the trace's start |
+//! | `deadline_ns` | task, optional | time after arrival by which it should be done |
+//! | `class` | task, optional | `online` (default) or `background` |
+//! | `weight` | task, optional | weight in weighted means, at least 1 (default) |
+//! | `stages` | task | its stages, at least one; each either a transfer (`flows`) or computation (`compute_ns`) |
+//! | `flows` | stage | `[src,dst,bytes]`, or `[src,dst,bytes,wave_ns]` for a flow that starts later than its coflow |
+//! | `compute_ns` | stage | how long the computation takes |
+//! | `starts_after` | stage, optional | indices of earlier stages that must be done first |
+//! | `finishes_after` | stage, optional | indices of earlier stages before whose end this one must not end |
+//!
+//! A change that old readers would misread raises the version, which is looked at before anything else.
+
+use core::fmt;
+use std::io::Write;
+
+use cavalcade_model::{
+    Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass, Work,
+    Workload, WorkloadBuilder, WorkloadError,
+};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::ReadOptions;
+use crate::error::{Fault, TraceErrorKind, WriteError};
+use crate::tokens::{LATEST, checked_ports};
+
+/// The version of the schema that is read and written.
+pub const VERSION: u64 = 1;
+
+const HEADER_EXAMPLE: &str = r#"a header like {"cavalcade_trace":1,"ports":8}"#;
+const TASK_EXAMPLE: &str =
+    r#"a task like {"name":"1","arrival_ns":0,"stages":[{"flows":[[0,4,1000]]}]} on one line"#;
+
+/// What any version's header has.
+#[derive(Deserialize)]
+struct AnyHeader {
+    cavalcade_trace: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeaderLine {
+    cavalcade_trace: u64,
+    ports: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tasks: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskLine {
+    name: String,
+    arrival_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "ClassName::is_default")]
+    class: ClassName,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    weight: u32,
+    stages: Vec<StageEntry>,
+}
+
+#[derive(Serialize, Deserialize, Clone, Copy, Default, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum ClassName {
+    #[default]
+    Online,
+    Background,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StageEntry {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    starts_after: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    finishes_after: Vec<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    flows: Option<Vec<FlowEntry>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    compute_ns: Option<u64>,
+}
+
+/// `[src, dst, bytes]` or `[src, dst, bytes, wave_ns]`.
+struct FlowEntry(Flow);
+
+impl ClassName {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_one(weight: &u32) -> bool {
+    *weight == 1
+}
+
+impl Serialize for FlowEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Flow { src, dst, size, wave } = self.0;
+        let later = wave > Nanos::ZERO;
+        let mut list = serializer.serialize_seq(Some(3 + usize::from(later)))?;
+        list.serialize_element(&src.0)?;
+        list.serialize_element(&dst.0)?;
+        list.serialize_element(&size.0)?;
+        if later {
+            list.serialize_element(&wave.0)?;
+        }
+        list.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for FlowEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct FlowVisitor;
+
+        impl<'de> Visitor<'de> for FlowVisitor {
+            type Value = FlowEntry;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a flow [src,dst,bytes] or [src,dst,bytes,wave_ns]")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FlowEntry, A::Error> {
+                let missing = |length| de::Error::invalid_length(length, &self);
+                let src = PortId(list.next_element()?.ok_or_else(|| missing(0))?);
+                let dst = PortId(list.next_element()?.ok_or_else(|| missing(1))?);
+                let size = Bytes(list.next_element()?.ok_or_else(|| missing(2))?);
+                let wave = Nanos(list.next_element()?.unwrap_or(0));
+                Ok(FlowEntry(Flow { src, dst, size, wave }))
+            }
+        }
+
+        deserializer.deserialize_seq(FlowVisitor)
+    }
+}
+
+pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
+    let mut lines = Lines { text, at: 0 };
+    let first = lines.next().ok_or_else(|| Fault::new(0..0, TraceErrorKind::Empty))?;
+    let header = read_header(first, options)?;
+    let ports = options.ports.unwrap_or(header.ports);
+    let mut builder = WorkloadBuilder::new(checked_ports(ports.into(), first.span(), options)?);
+    let mut flows_left = options.limits.flows;
+    let mut task_lines = Vec::new();
+    for line in &mut lines {
+        let entry: TaskLine =
+            serde_json::from_str(line.text).map_err(|error| line.broken(&error, TASK_EXAMPLE))?;
+        let flows: usize = entry.stages.iter().filter_map(|stage| stage.flows.as_ref()).map(Vec::len).sum();
+        flows_left = flows_left.checked_sub(flows as u64).ok_or_else(|| {
+            Fault::of_line(line.span(), TraceErrorKind::TooManyFlows { limit: options.limits.flows })
+        })?;
+        if entry.latest() > LATEST.0.into() {
+            return Err(Fault::of_line(line.span(), TraceErrorKind::TooLate));
+        }
+        let (task, transfers) = entry.into_parts().map_err(|stage| {
+            let problem = format!("stage {stage} needs either flows or compute_ns, not both and not neither");
+            Fault::of_line(line.span(), TraceErrorKind::Schema { problem, expected: TASK_EXAMPLE })
+        })?;
+        builder.push(task, transfers);
+        task_lines.push(line);
+    }
+    let (found, end) = (task_lines.len() as u64, text.len());
+    if let Some(said) = header.tasks.filter(|&said| said != found) {
+        let kind = if found < said {
+            TraceErrorKind::TooFew { noun: "tasks", said, found }
+        } else {
+            TraceErrorKind::TooMany { noun: "tasks", said }
+        };
+        let line = task_lines.get(said as usize).map_or(end..end, Line::span);
+        return Err(Fault::of_line(line, kind));
+    }
+    if found == 0 {
+        return Err(Fault::new(end..end, TraceErrorKind::NoCoflows));
+    }
+    builder.build().map_err(|error| {
+        let span = place_of(&error, &task_lines);
+        Fault::of_line(span, TraceErrorKind::Workload(error))
+    })
+}
+
+fn read_header(line: Line<'_>, options: &ReadOptions) -> Result<HeaderLine, Fault> {
+    let broken = |error: serde_json::Error| line.broken(&error, HEADER_EXAMPLE);
+    let found = serde_json::from_str::<AnyHeader>(line.text).map_err(broken)?.cavalcade_trace;
+    if found != VERSION {
+        return Err(Fault::of_line(line.span(), TraceErrorKind::Version { found, known: VERSION }));
+    }
+    let header: HeaderLine = serde_json::from_str(line.text).map_err(broken)?;
+    if header.ports == 0 && options.ports.is_none() {
+        return Err(Fault::of_line(line.span(), TraceErrorKind::Workload(WorkloadError::NoPorts)));
+    }
+    Ok(header)
+}
+
+/// The line of the task that an error names; of the second one where a name is given twice.
+fn place_of(error: &WorkloadError, lines: &[Line<'_>]) -> core::ops::Range<usize> {
+    let (name, which) = match error {
+        WorkloadError::DuplicateTask { task } => (task, 1),
+        WorkloadError::PortOutOfRange { task, .. }
+        | WorkloadError::EmptyFlow { task, .. }
+        | WorkloadError::NoFlows { task, .. }
+        | WorkloadError::NoStages { task }
+        | WorkloadError::BadDependency { task, .. }
+        | WorkloadError::ZeroWeight { task } => (task, 0),
+        WorkloadError::NoPorts | WorkloadError::TooLarge => return 0..0,
+    };
+    // Names are escaped in the text, so the lines are read again; this happens once, on the way out.
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let has_name =
+        |line: &&Line<'_>| serde_json::from_str::<Named>(line.text).is_ok_and(|task| task.name == *name);
+    lines.iter().filter(has_name).nth(which).map_or(0..0, Line::span)
+}
+
+impl TaskLine {
+    /// The latest time that the task names, with its stages taken one after the other.
+    fn latest(&self) -> u128 {
+        let length = |stage: &StageEntry| {
+            let waves = stage.flows.iter().flatten().map(|entry| entry.0.wave.0).max();
+            u128::from(waves.max(stage.compute_ns).unwrap_or(0))
+        };
+        let stages = self.stages.iter().map(length).sum::<u128>();
+        u128::from(self.arrival_ns) + stages.max(self.deadline_ns.unwrap_or(0).into())
+    }
+
+    /// A task and its transfers for the builder, or the index of a stage that is not exactly one of both kinds.
+    fn into_parts(self) -> Result<(Task, Vec<Coflow>), usize> {
+        let mut transfers = Vec::new();
+        let mut stages = Vec::with_capacity(self.stages.len());
+        for (index, entry) in self.stages.into_iter().enumerate() {
+            let work = match (entry.flows, entry.compute_ns) {
+                (Some(flows), None) => {
+                    transfers.push(Coflow { flows: flows.into_iter().map(|entry| entry.0).collect() });
+                    Work::Transfer(CoflowId::default())
+                }
+                (None, Some(nanos)) => Work::Compute(Compute { duration: Nanos(nanos) }),
+                _ => return Err(index),
+            };
+            stages.push(Stage {
+                starts_after: entry.starts_after.into_iter().map(StageIndex).collect(),
+                finishes_after: entry.finishes_after.into_iter().map(StageIndex).collect(),
+                work,
+            });
+        }
+        let task = Task {
+            name: self.name,
+            arrival: Instant(self.arrival_ns),
+            deadline: self.deadline_ns.map(Nanos),
+            class: match self.class {
+                ClassName::Online => TaskClass::Online,
+                ClassName::Background => TaskClass::Background,
+            },
+            weight: self.weight,
+            stages,
+        };
+        Ok((task, transfers))
+    }
+
+    fn from_task(task: &Task, workload: &Workload) -> Self {
+        let indices = |stages: &[StageIndex]| stages.iter().map(|stage| stage.0).collect();
+        let entry = |stage: &Stage| {
+            let (flows, compute_ns) = match stage.work {
+                Work::Transfer(id) => {
+                    (Some(workload.flows_of(id).iter().copied().map(FlowEntry).collect()), None)
+                }
+                Work::Compute(compute) => (None, Some(compute.duration.0)),
+            };
+            StageEntry {
+                starts_after: indices(&stage.starts_after),
+                finishes_after: indices(&stage.finishes_after),
+                flows,
+                compute_ns,
+            }
+        };
+        TaskLine {
+            name: task.name.clone(),
+            arrival_ns: task.arrival.0,
+            deadline_ns: task.deadline.map(Nanos::get),
+            class: match task.class {
+                TaskClass::Online => ClassName::Online,
+                TaskClass::Background => ClassName::Background,
+            },
+            weight: task.weight,
+            stages: task.stages.iter().map(entry).collect(),
+        }
+    }
+}
+
+pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), WriteError> {
+    let header = HeaderLine {
+        cavalcade_trace: VERSION,
+        ports: workload.ports(),
+        tasks: Some(workload.tasks().len() as u64),
+    };
+    serde_json::to_writer(&mut *out, &header).map_err(std::io::Error::from)?;
+    out.write_all(b"\n")?;
+    for task in workload.tasks() {
+        serde_json::to_writer(&mut *out, &TaskLine::from_task(task, workload))
+            .map_err(std::io::Error::from)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// A line with something on it, and where it starts.
+#[derive(Clone, Copy)]
+struct Line<'a> {
+    text: &'a str,
+    offset: usize,
+}
+
+impl Line<'_> {
+    fn span(&self) -> core::ops::Range<usize> {
+        self.offset..self.offset + self.text.len()
+    }
+
+    /// The fault that the JSON parser found in this line.
+    #[cold]
+    fn broken(&self, error: &serde_json::Error, expected: &'static str) -> Fault {
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let full = error.to_string();
+        let problem = full.strip_suffix(&place).unwrap_or(&full).to_owned();
+        // The parser counts bytes from 1, and names the last one that it read.
+        let at = (self.offset + error.column().saturating_sub(1)).min(self.offset + self.text.len());
+        Fault::new(at..at, TraceErrorKind::Schema { problem, expected })
+    }
+}
+
+/// The lines of a text that have something on them, without the blanks around it.
+struct Lines<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    fn next(&mut self) -> Option<Line<'a>> {
+        while self.at < self.text.len() {
+            let start = self.at;
+            let rest = &self.text[start..];
+            let line = rest.split_once('\n').map_or(rest, |(line, _)| line);
+            self.at = (start + line.len() + 1).min(self.text.len());
+            let bare = line.trim_start_matches(['\u{feff}', ' ', '\t', '\r']);
+            if !bare.is_empty() {
+                return Some(Line { text: bare.trim_end(), offset: start + line.len() - bare.len() });
+            }
+        }
+        None
+    }
+}

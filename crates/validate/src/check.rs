@@ -1,0 +1,174 @@
+//! The checks, one after the other: shape, each flow by itself, the order of stages, links, idling.
+
+use std::ops::Range;
+
+use cavalcade_metrics::Outcome;
+use cavalcade_model::{Fabric, FlowId, Instant, Workload};
+
+use crate::links::{LinkFlows, check_idle, check_loads};
+use crate::schedule::{BPS, Segment};
+use crate::timing::check_times;
+use crate::tolerance::{bytes, grain_ns};
+use crate::violation::Violation;
+
+/// What is checked besides what always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Checks {
+    /// That no flow waits while both its links have capacity to spare. For policies that claim it
+    /// (`Terms::work_conserving`).
+    pub work_conservation: bool,
+}
+
+/// A schedule that is right, in figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Verdict {
+    /// How many segments there are.
+    pub segments: usize,
+    /// Bytes delivered.
+    pub bytes: f64,
+    /// When the last segment ends.
+    pub end_ns: f64,
+    /// The largest load of a link as a share of its capacity (at most 1 and rounding).
+    pub peak_load: f64,
+    /// The largest difference between what a flow was sent and its size, in bytes.
+    pub largest_difference: f64,
+}
+
+/// The segments by flow, in order of time, and what follows from them.
+pub(crate) struct Sent {
+    pub(crate) segments: Vec<Segment>,
+    /// For each flow: where its segments begin; one more entry at the end.
+    first: Vec<usize>,
+}
+
+impl Sent {
+    pub(crate) fn of(&self, flow: FlowId) -> &[Segment] {
+        &self.segments[self.range(flow)]
+    }
+
+    fn range(&self, flow: FlowId) -> Range<usize> {
+        self.first[flow.index()]..self.first[flow.index() + 1]
+    }
+
+    /// When the last byte of `flow` is sent; zero for a flow that is never sent.
+    pub(crate) fn end_ns(&self, flow: FlowId) -> f64 {
+        self.of(flow).last().map_or(0.0, |segment| segment.to_ns)
+    }
+}
+
+/// Checks a whole schedule against the limits of `fabric`, the order and sizes in `workload`, and the times in `outcome`.
+/// The order of `segments` does not matter. What is forgiven stands in [`crate::tolerance`].
+///
+/// # Errors
+/// The first thing found wrong, with flow, link, interval and amounts.
+pub fn validate(
+    workload: &Workload,
+    fabric: &Fabric,
+    segments: Vec<Segment>,
+    outcome: &Outcome,
+    checks: Checks,
+) -> Result<Verdict, Violation> {
+    check_shape(workload, fabric, outcome)?;
+    let sent = by_flow(workload, segments)?;
+    let mut verdict = check_flows(workload, fabric, &sent, outcome)?;
+    let releases = check_times(workload, &sent, outcome)?;
+    let link_flows = LinkFlows::new(workload, fabric);
+    verdict.peak_load = check_loads(fabric, &link_flows, &sent)?;
+    if checks.work_conservation {
+        check_idle(workload, fabric, &link_flows, &sent, &releases)?;
+    }
+    Ok(verdict)
+}
+
+fn check_shape(workload: &Workload, fabric: &Fabric, outcome: &Outcome) -> Result<(), Violation> {
+    if fabric.ports() < workload.ports() {
+        return Err(Violation::Ports { fabric: fabric.ports(), workload: workload.ports() });
+    }
+    let lengths = [
+        ("coflow arrivals", workload.coflow_count(), outcome.coflow_arrival.len()),
+        ("coflow finishes", workload.coflow_count(), outcome.coflow_finish.len()),
+        ("flow finishes", workload.flows().len(), outcome.flow_finish.len()),
+        ("task finishes", workload.tasks().len(), outcome.task_finish.len()),
+    ];
+    match lengths.into_iter().find(|(_, expected, found)| expected != found) {
+        Some((what, expected, found)) => Err(Violation::Shape { what, expected, found }),
+        None => Ok(()),
+    }
+}
+
+/// Checks each segment by itself, drops those that send nothing, and sorts the rest by flow and time.
+fn by_flow(workload: &Workload, mut segments: Vec<Segment>) -> Result<Sent, Violation> {
+    let flows = workload.flows().len();
+    for &Segment { flow, from_ns, to_ns, bytes_per_nano } in &segments {
+        if flow.index() >= flows {
+            return Err(Violation::UnknownFlow { flow, flows });
+        }
+        let numbers = from_ns.is_finite() && to_ns.is_finite() && bytes_per_nano.is_finite();
+        if !numbers || from_ns < 0.0 || to_ns < from_ns || bytes_per_nano < 0.0 {
+            return Err(Violation::BadSegment { flow, from_ns, to_ns, rate_bps: bytes_per_nano * BPS });
+        }
+    }
+    segments.retain(|segment| segment.bytes_per_nano > 0.0 && segment.to_ns > segment.from_ns);
+    segments.sort_unstable_by(|a, b| a.flow.cmp(&b.flow).then(a.from_ns.total_cmp(&b.from_ns)));
+    let mut first = Vec::with_capacity(flows + 1);
+    let mut position = 0;
+    for flow in 0..=flows {
+        while segments.get(position).is_some_and(|segment| segment.flow.index() < flow) {
+            position += 1;
+        }
+        first.push(position);
+    }
+    Ok(Sent { segments, first })
+}
+
+fn check_flows(
+    workload: &Workload,
+    fabric: &Fabric,
+    sent: &Sent,
+    outcome: &Outcome,
+) -> Result<Verdict, Violation> {
+    let mut verdict = Verdict {
+        segments: sent.segments.len(),
+        bytes: 0.0,
+        end_ns: 0.0,
+        peak_load: 0.0,
+        largest_difference: 0.0,
+    };
+    for (index, facts) in workload.flows().iter().enumerate() {
+        let flow = FlowId::from_index(index);
+        check_overlaps(sent.of(flow))?;
+        let (end_ns, recorded) = (sent.end_ns(flow), outcome.flow_finish[index]);
+        let segments = sent.of(flow);
+        let total: f64 = segments.iter().map(|s| s.bytes_per_nano * (s.to_ns - s.from_ns)).sum();
+        let slowest = fabric.path(facts.src, facts.dst).map(|link| fabric.capacity(link)).into_iter().min();
+        let full_rate = slowest.map_or(0.0, |capacity| capacity.bytes_per_nano());
+        let tolerance = bytes(facts.size.as_f64(), segments.len(), end_ns, full_rate);
+        let difference = (total - facts.size.as_f64()).abs();
+        if difference > tolerance {
+            let (coflow, size) = (workload.coflow_of(flow), facts.size.get());
+            return Err(Violation::Bytes { flow, coflow, sent: total, size, tolerance });
+        }
+        if !is_rounded_up(recorded, end_ns) {
+            return Err(Violation::FlowFinish { flow, recorded, end_ns });
+        }
+        verdict.bytes += total;
+        verdict.end_ns = verdict.end_ns.max(end_ns);
+        verdict.largest_difference = verdict.largest_difference.max(difference);
+    }
+    Ok(verdict)
+}
+
+fn check_overlaps(segments: &[Segment]) -> Result<(), Violation> {
+    for pair in segments.windows(2) {
+        let (from_ns, to_ns) = (pair[1].from_ns, pair[0].to_ns);
+        if from_ns < to_ns - grain_ns(to_ns) {
+            return Err(Violation::Overlap { flow: pair[0].flow, from_ns, to_ns });
+        }
+    }
+    Ok(())
+}
+
+/// Whether `recorded` is `exact` in whole nanoseconds, rounded up.
+fn is_rounded_up(recorded: Instant, exact: f64) -> bool {
+    recorded.as_f64() >= exact - grain_ns(exact) && recorded.as_f64() < exact + 1.0
+}

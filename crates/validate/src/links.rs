@@ -1,0 +1,213 @@
+//! What each link carries at every moment: never more than it can, and (where asked) never less than it could.
+//!
+//! One link at a time: the starts and ends of all segments on it, in order of time, and a running sum between them.
+//! The sum is compensated and starts again from zero whenever nothing is sent, so that its rounding stays far below
+//! [`RELATIVE_RATE`] however many segments there are. A stretch of too much load counts when it lasts longer than two
+//! times can differ by rounding.
+
+use std::ops::Range;
+
+use cavalcade_model::{Fabric, FlowId, LinkId, Workload};
+
+use crate::check::Sent;
+use crate::schedule::BPS;
+use crate::tolerance::{IDLE_NS, IDLE_RATE, RELATIVE_RATE, grain_ns};
+use crate::violation::{Overload, Violation};
+
+/// How many flows are named with an overload.
+const NAMED: usize = 8;
+
+/// The flows that cross each link.
+pub(crate) struct LinkFlows {
+    first: Vec<usize>,
+    flows: Vec<FlowId>,
+}
+
+impl LinkFlows {
+    pub(crate) fn new(workload: &Workload, fabric: &Fabric) -> Self {
+        let mut crossings: Vec<(LinkId, FlowId)> = Vec::with_capacity(2 * workload.flows().len());
+        for (index, flow) in workload.flows().iter().enumerate() {
+            crossings.extend(fabric.path(flow.src, flow.dst).map(|link| (link, FlowId::from_index(index))));
+        }
+        crossings.sort_unstable();
+        let first = (0..=fabric.link_count())
+            .map(|link| crossings.partition_point(|(other, _)| other.index() < link))
+            .collect();
+        Self { first, flows: crossings.into_iter().map(|(_, flow)| flow).collect() }
+    }
+
+    fn on(&self, link: LinkId) -> &[FlowId] {
+        let Range { start, end } = self.first[link.index()]..self.first[link.index() + 1];
+        &self.flows[start..end]
+    }
+}
+
+/// A stretch of time in which a link's load stays on one side of a limit.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from_ns: f64,
+    to_ns: f64,
+    /// The largest load in it, in bytes per nanosecond.
+    peak: f64,
+}
+
+/// A compensated sum (Neumaier): what rounding takes off each addition is kept beside it.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    value: f64,
+    lost: f64,
+}
+
+impl Sum {
+    fn add(&mut self, term: f64) {
+        let total = self.value + term;
+        self.lost += if self.value.abs() >= term.abs() {
+            (self.value - total) + term
+        } else {
+            (term - total) + self.value
+        };
+        self.value = total;
+    }
+
+    fn total(self) -> f64 {
+        self.value + self.lost
+    }
+}
+
+/// Calls `visit` with each piece of time between changes on `link`: from, to, load.
+fn sweep(
+    link: LinkId,
+    flows: &LinkFlows,
+    sent: &Sent,
+    changes: &mut Vec<(f64, f64)>,
+    mut visit: impl FnMut(f64, f64, f64),
+) {
+    changes.clear();
+    for segment in flows.on(link).iter().flat_map(|&flow| sent.of(flow)) {
+        changes.push((segment.from_ns, segment.bytes_per_nano));
+        changes.push((segment.to_ns, -segment.bytes_per_nano));
+    }
+    changes.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let (mut load, mut sending, mut since) = (Sum::default(), 0_usize, f64::NEG_INFINITY);
+    for &(at_ns, change) in changes.iter() {
+        if at_ns > since {
+            visit(since, at_ns, load.total());
+            since = at_ns;
+        }
+        load.add(change);
+        if change > 0.0 {
+            sending += 1;
+        } else {
+            // A segment's start sorts before its end, because it has a length; so there is one to end.
+            sending -= 1;
+        }
+        if sending == 0 {
+            load = Sum::default();
+        }
+    }
+    visit(since, f64::INFINITY, load.total());
+}
+
+/// The stretches in which `inside` holds for the load.
+fn stretches(
+    link: LinkId,
+    flows: &LinkFlows,
+    sent: &Sent,
+    changes: &mut Vec<(f64, f64)>,
+    inside: impl Fn(f64) -> bool,
+) -> Vec<Stretch> {
+    let mut found: Vec<Stretch> = Vec::new();
+    sweep(link, flows, sent, changes, |from_ns, to_ns, load| {
+        if !inside(load) {
+            return;
+        }
+        match found.last_mut() {
+            Some(last) if last.to_ns >= from_ns => {
+                last.to_ns = to_ns;
+                last.peak = last.peak.max(load);
+            }
+            _ => found.push(Stretch { from_ns, to_ns, peak: load }),
+        }
+    });
+    found
+}
+
+/// Checks that no link ever carries more than its capacity. Returns the largest load as a share of capacity.
+pub(crate) fn check_loads(fabric: &Fabric, flows: &LinkFlows, sent: &Sent) -> Result<f64, Violation> {
+    let mut changes = Vec::new();
+    let mut peak_load = 0.0_f64;
+    for link in fabric.links() {
+        let capacity = fabric.capacity(link).bytes_per_nano();
+        let limit = capacity * (1.0 + RELATIVE_RATE);
+        for over in stretches(link, flows, sent, &mut changes, |load| load > limit) {
+            if over.to_ns - over.from_ns > grain_ns(over.to_ns) {
+                return Err(Violation::Overload(Box::new(overload(fabric, link, flows, sent, over))));
+            }
+        }
+        sweep(link, flows, sent, &mut changes, |_, _, load| {
+            if load <= limit {
+                peak_load = peak_load.max(load / capacity);
+            }
+        });
+    }
+    Ok(peak_load)
+}
+
+fn overload(fabric: &Fabric, link: LinkId, flows: &LinkFlows, sent: &Sent, over: Stretch) -> Overload {
+    let meets = |&flow: &FlowId| {
+        sent.of(flow).iter().any(|segment| segment.from_ns < over.to_ns && segment.to_ns > over.from_ns)
+    };
+    Overload {
+        link: fabric.link_name(link),
+        from_ns: over.from_ns,
+        to_ns: over.to_ns,
+        load_bps: over.peak * BPS,
+        capacity_bps: fabric.capacity(link).get(),
+        flows: flows.on(link).iter().copied().filter(meets).take(NAMED).collect(),
+    }
+}
+
+/// Checks that no flow that has arrived and is not done has capacity to spare on all its links for longer than
+/// [`IDLE_NS`].
+pub(crate) fn check_idle(
+    workload: &Workload,
+    fabric: &Fabric,
+    flows: &LinkFlows,
+    sent: &Sent,
+    releases: &[f64],
+) -> Result<(), Violation> {
+    let mut changes = Vec::new();
+    let spare: Vec<Vec<Stretch>> = fabric
+        .links()
+        .map(|link| {
+            let busy = fabric.capacity(link).bytes_per_nano() * (1.0 - IDLE_RATE);
+            stretches(link, flows, sent, &mut changes, |load| load < busy)
+        })
+        .collect();
+    for (index, facts) in workload.flows().iter().enumerate() {
+        let flow = FlowId::from_index(index);
+        let [a, b] = fabric.path(facts.src, facts.dst).map(|link| spare[link.index()].as_slice());
+        if let Some((from_ns, to_ns)) = common(a, b, releases[index], sent.end_ns(flow)) {
+            return Err(Violation::Idle { flow, coflow: workload.coflow_of(flow), from_ns, to_ns });
+        }
+    }
+    Ok(())
+}
+
+/// The first stretch longer than [`IDLE_NS`] that lies in both lists and between `from_ns` and `to_ns`.
+fn common(a: &[Stretch], b: &[Stretch], from_ns: f64, to_ns: f64) -> Option<(f64, f64)> {
+    let start = |list: &[Stretch]| list.partition_point(|stretch| stretch.to_ns <= from_ns);
+    let (mut i, mut j) = (start(a), start(b));
+    while let (Some(one), Some(other)) = (a.get(i), b.get(j)) {
+        let from = one.from_ns.max(other.from_ns).max(from_ns);
+        let to = one.to_ns.min(other.to_ns).min(to_ns);
+        if to - from > IDLE_NS + grain_ns(to) {
+            return Some((from, to));
+        }
+        if from >= to_ns {
+            return None;
+        }
+        if one.to_ns <= other.to_ns { i += 1 } else { j += 1 }
+    }
+    None
+}

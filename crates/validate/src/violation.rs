@@ -1,0 +1,177 @@
+//! What can be wrong with a schedule.
+
+use cavalcade_model::{CoflowId, FlowId, Instant, StageIndex, TaskId};
+
+/// The first thing found wrong with a schedule. Times are nanoseconds, rates bits per second.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Violation {
+    /// The outcome is of another workload.
+    #[error("the outcome has {found} {what}, the workload {expected}: they are not of the same run")]
+    Shape {
+        /// "coflow finishes", for example.
+        what: &'static str,
+        /// How many the workload has.
+        expected: usize,
+        /// How many the outcome has.
+        found: usize,
+    },
+    /// The fabric is too small for the workload.
+    #[error("the fabric has {fabric} ports, the workload speaks of {workload}")]
+    Ports {
+        /// Ports of the fabric.
+        fabric: u32,
+        /// Ports of the workload.
+        workload: u32,
+    },
+    /// A flow that the workload does not have.
+    #[error("the schedule sends flow {flow}; the workload has {flows} flows, counted from 0")]
+    UnknownFlow {
+        /// The flow.
+        flow: FlowId,
+        /// How many there are.
+        flows: usize,
+    },
+    /// A segment that is not one: backwards, before time zero, a negative rate, not a number.
+    #[error("flow {flow}: {rate_bps} bps from {from_ns} ns to {to_ns} ns is no segment")]
+    BadSegment {
+        /// The flow.
+        flow: FlowId,
+        /// Its start.
+        from_ns: f64,
+        /// Its end.
+        to_ns: f64,
+        /// Its rate.
+        rate_bps: f64,
+    },
+    /// Two segments of one flow at the same time.
+    #[error(
+        "flow {flow} is sent twice between {from_ns} ns and {to_ns} ns: one segment begins before the other ends"
+    )]
+    Overlap {
+        /// The flow.
+        flow: FlowId,
+        /// Where the later segment begins.
+        from_ns: f64,
+        /// Where the earlier one ends.
+        to_ns: f64,
+    },
+    /// A flow sent before it had arrived.
+    #[error(
+        "flow {flow} of coflow {coflow} is sent from {from_ns} ns on, but arrives only at {release_ns} ns"
+    )]
+    BeforeRelease {
+        /// The flow.
+        flow: FlowId,
+        /// Its coflow.
+        coflow: CoflowId,
+        /// When it is first sent.
+        from_ns: f64,
+        /// When it arrives: its task's arrival, the end of the stages that its own starts after, and its wave.
+        release_ns: f64,
+    },
+    /// A flow that was not sent its bytes, no more and no less.
+    #[error("flow {flow} of coflow {coflow} is sent {sent} bytes; it has {size} (forgiven: {tolerance})")]
+    Bytes {
+        /// The flow.
+        flow: FlowId,
+        /// Its coflow.
+        coflow: CoflowId,
+        /// What it was sent.
+        sent: f64,
+        /// What it has.
+        size: u64,
+        /// How far the two may differ.
+        tolerance: f64,
+    },
+    /// A flow's finish is not the end of its last segment.
+    #[error("flow {flow} is said to finish at {recorded}, but is sent until {end_ns} ns")]
+    FlowFinish {
+        /// The flow.
+        flow: FlowId,
+        /// What the outcome says.
+        recorded: Instant,
+        /// The end of its last segment.
+        end_ns: f64,
+    },
+    /// A coflow's arrival does not follow from its task and the stages before it.
+    #[error(
+        "coflow {coflow} is said to arrive at {recorded}; its task and the stages before it make that {earliest_ns} to {latest_ns} ns"
+    )]
+    CoflowArrival {
+        /// The coflow.
+        coflow: CoflowId,
+        /// What the outcome says.
+        recorded: Instant,
+        /// The earliest that it can be.
+        earliest_ns: f64,
+        /// The latest, by when rounding up has been done.
+        latest_ns: f64,
+    },
+    /// A coflow's finish does not follow from its flows and what it must not finish before.
+    #[error(
+        "coflow {coflow} is said to finish at {recorded}; its flows and stages make that {earliest_ns} to {latest_ns} ns"
+    )]
+    CoflowFinish {
+        /// The coflow.
+        coflow: CoflowId,
+        /// What the outcome says.
+        recorded: Instant,
+        /// The earliest that it can be.
+        earliest_ns: f64,
+        /// The latest, by when rounding up has been done.
+        latest_ns: f64,
+    },
+    /// A task's finish does not follow from its stages.
+    #[error(
+        "task {task} is said to finish at {recorded}; its last stage (stage {stage}) makes that {earliest_ns} to {latest_ns} ns"
+    )]
+    TaskFinish {
+        /// The task.
+        task: TaskId,
+        /// What the outcome says.
+        recorded: Instant,
+        /// The stage that is done last.
+        stage: StageIndex,
+        /// The earliest that it can be.
+        earliest_ns: f64,
+        /// The latest, by when rounding up has been done.
+        latest_ns: f64,
+    },
+    /// A link carries more than it can.
+    #[error(transparent)]
+    Overload(Box<Overload>),
+    /// A flow waits although both its links could carry more of it; only where work conservation is checked.
+    #[error(
+        "flow {flow} of coflow {coflow} has arrived and is not done, and both its links have capacity to spare between {from_ns} ns and {to_ns} ns"
+    )]
+    Idle {
+        /// The flow.
+        flow: FlowId,
+        /// Its coflow.
+        coflow: CoflowId,
+        /// The beginning.
+        from_ns: f64,
+        /// The end.
+        to_ns: f64,
+    },
+}
+
+/// A link that carries more than it can, for some time.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "{link} carries {load_bps} bps between {from_ns} ns and {to_ns} ns, but has {capacity_bps} bps; on it then: flows {flows:?}"
+)]
+pub struct Overload {
+    /// "ingress of port 3".
+    pub link: String,
+    /// The beginning.
+    pub from_ns: f64,
+    /// The end.
+    pub to_ns: f64,
+    /// The largest load in between.
+    pub load_bps: f64,
+    /// What the link can carry.
+    pub capacity_bps: u64,
+    /// Flows sent in that time, the first few.
+    pub flows: Vec<FlowId>,
+}

@@ -1,0 +1,99 @@
+//! Which crate may use which: the arrows of ARCHITECTURE.md as a table.
+//!
+//! Layers are worth nothing unless something refuses to build across them. The table is closed: a crate that it does
+//! not name, or a dependency that it does not list, fails the tests, so that a new arrow is a decision in a diff and
+//! not an accident. Dependencies of tests are free: a test may drive everything.
+
+use crate::workspace::Package;
+
+/// Each crate of `crates/` with the crates of the project that it may use. `cli` may use all.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("units", &[]),
+    ("model", &["units"]),
+    ("solver", &["units"]),
+    ("policy", &["model"]),
+    ("trace", &["model"]),
+    ("metrics", &["model"]),
+    ("sim-fluid", &["model", "solver", "metrics"]),
+    ("validate", &["model", "metrics"]),
+    ("report", &["model", "metrics"]),
+];
+
+/// The crates at the outer edge, which may use every other crate, read clocks, and open files and sockets.
+const SHELLS: &[&str] = &["cli"];
+
+/// Async runtimes belong to the live driver's shell alone.
+const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio"];
+
+const PREFIX: &str = "cavalcade-";
+
+/// Whether a package stands at the outer edge (or is no part of the product at all, as this program).
+pub(crate) fn is_shell(package: &str) -> bool {
+    package.strip_prefix(PREFIX).is_none_or(|name| SHELLS.contains(&name))
+}
+
+/// Every dependency that breaks the table, in words.
+pub(crate) fn faults(packages: &[Package]) -> Vec<String> {
+    packages.iter().filter(|package| !is_shell(&package.name)).flat_map(faults_of).collect()
+}
+
+fn faults_of(package: &Package) -> Vec<String> {
+    let name = package.name.strip_prefix(PREFIX).unwrap_or(&package.name);
+    let Some((_, allowed)) = ARROWS.iter().find(|(from, _)| *from == name) else {
+        return vec![format!("crate {name} has no row in xtask/src/arrows.rs: say what it may use")];
+    };
+    let mut faults = Vec::new();
+    for dependency in &package.dependencies {
+        if RUNTIMES.contains(&dependency.as_str()) {
+            faults.push(format!("{name} uses {dependency}: only {} may", SHELLS.join(", ")));
+        }
+        if let Some(on) = dependency.strip_prefix(PREFIX)
+            && !allowed.contains(&on)
+        {
+            faults.push(format!("{name} → {on} is no arrow of the house: {name} may use {allowed:?}"));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, dependencies: &[&str]) -> Package {
+        Package {
+            name: name.to_owned(),
+            folder: Default::default(),
+            dependencies: dependencies.iter().map(|&name| name.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn an_arrow_of_the_table_holds_and_one_against_it_is_named() {
+        assert!(faults(&[package("cavalcade-policy", &["cavalcade-model", "thiserror"])]).is_empty());
+        let found = faults(&[package("cavalcade-solver", &["cavalcade-model"])]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("solver → model"), "{found:?}");
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_refused() {
+        assert!(faults(&[package("cavalcade-novel", &[])])[0].contains("no row"));
+    }
+
+    #[test]
+    fn a_runtime_is_refused_outside_the_shells() {
+        assert_eq!(faults(&[package("cavalcade-trace", &["tokio"])]).len(), 1);
+        assert!(faults(&[package("cavalcade-cli", &["tokio", "cavalcade-model"])]).is_empty());
+    }
+
+    #[test]
+    fn the_table_has_no_cycle() {
+        for (position, (from, to)) in ARROWS.iter().enumerate() {
+            for on in *to {
+                let target = ARROWS.iter().position(|(name, _)| name == on);
+                assert!(target.is_some_and(|target| target < position), "{from} → {on} points forward");
+            }
+        }
+    }
+}

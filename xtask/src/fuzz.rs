@@ -1,0 +1,73 @@
+//! Fuzzing every target of `fuzz/` with libFuzzer.
+//!
+//! The targets are built here rather than by cargo-fuzz: the compiler's coverage passes are plain codegen options, so a
+//! stable toolchain does, and there is one tool fewer to install. What is lost is the address sanitizer, which finds
+//! little in code without `unsafe`.
+
+use std::fs;
+use std::process::Command;
+
+use crate::steps::{Failure, Run};
+use crate::workspace::Workspace;
+
+/// What turns a build into one that libFuzzer can steer, with debug assertions and overflow checks on.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
+
+/// The target has to be named: without it the flags would also reach build scripts, which cannot link them.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Whether there are targets, and a machine that can run them: libFuzzer needs a C++ compiler.
+pub(crate) fn is_possible(workspace: &Workspace) -> bool {
+    let compiler = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
+    let ready = compiler && cfg!(all(target_os = "linux", target_arch = "x86_64"));
+    if !ready {
+        eprintln!("fuzzing is skipped: it needs x86-64 Linux and a C++ compiler (c++)");
+    }
+    ready && workspace.root.join("fuzz/Cargo.toml").exists()
+}
+
+/// Builds all targets and runs each for `seconds`, on top of what earlier runs found.
+pub(crate) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
+    let names = targets(workspace)?;
+    let build = workspace.target.join("fuzz");
+    workspace
+        .cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--bins", "--target", TARGET])
+        .env("CARGO_TARGET_DIR", &build)
+        .env("RUSTFLAGS", COVERAGE)
+        .check()?;
+    for name in names {
+        let corpus = workspace.root.join("fuzz/corpus").join(&name);
+        let artifacts = workspace.root.join("fuzz/artifacts").join(&name);
+        fs::create_dir_all(&corpus)?;
+        fs::create_dir_all(&artifacts)?;
+        let mut command = Command::new(build.join(TARGET).join("release").join(&name));
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .arg("-print_final_stats=1")
+            .arg("-verbosity=0")
+            .arg("-rss_limit_mb=2048")
+            .arg("-timeout=10")
+            .arg(format!("-artifact_prefix={}/", artifacts.display()))
+            .arg(&corpus);
+        Run::new(command).check()?;
+    }
+    Ok(())
+}
+
+/// The names of the targets, in order.
+fn targets(workspace: &Workspace) -> Result<Vec<String>, Failure> {
+    let folder = workspace.root.join("fuzz/fuzz_targets");
+    let entries = fs::read_dir(&folder)
+        .map_err(|error| Failure::new(format!("no fuzz targets in {}: {error}", folder.display())))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
