@@ -12,7 +12,7 @@ use crate::terminal::table_options;
 use crate::trace::generated;
 
 /// Like an hour of the Facebook cluster that most papers use, at a size that takes seconds.
-const WORKLOAD: &str = "facebook";
+const WORKLOAD: &str = "facebook:coflows=200,ports=50,load=0.8";
 
 /// Runs the command.
 ///

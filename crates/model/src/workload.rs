@@ -386,6 +386,11 @@ impl Workload {
         let id = TaskId::from_index(self.tasks.len());
         let mut transfers = transfers.into_iter();
         for index in 0..task.stages.len() {
+            let stage = &mut task.stages[index];
+            for dependencies in [&mut stage.starts_after, &mut stage.finishes_after] {
+                dependencies.sort_unstable();
+                dependencies.dedup();
+            }
             let stage = &task.stages[index];
             if let Some(on) =
                 stage.starts_after.iter().chain(&stage.finishes_after).find(|on| on.index() >= index)

@@ -17,20 +17,31 @@
 //!
 //! # How many messages
 //! Announcing everything at every tick, as printed, is 3·10⁹ messages on the Facebook trace, nearly all of them
-//! repetitions. What is repeated here:
-//! - A *leader*, a sender that has heard no answer above what it announced, is perhaps the one whom the others go by. It
-//!   announces to all its receivers when its desire changes, or when 3/4 of `expiry` have passed, and again at each tick
-//!   to those that have not answered.
-//! - A *follower* has been told a larger value than its own. No other answer decides its priority, and its own desire
-//!   decides nobody else's. It only asks the receiver that gave it that value (the witness) again after 3/4 of
-//!   `expiry`, and at each tick until that has answered.
+//! repetitions. What is said here:
+//! - A *leader*, a sender that has heard no answer above what it announced, is perhaps the one whom the others go by.
+//!   When its desire changes it tells its *witness*: of the receivers that gave the largest answer the one that spoke
+//!   last, by port among several. Where all senders send to all receivers they so meet at one receiver. All its
+//!   receivers it tells in a *round*, at instants that are the same for all hosts and 3/4 of `expiry` apart, if its
+//!   desire has changed since the last; and when no answer is left. At ticks on which it has nothing else to say it
+//!   repeats to those that have not answered.
+//! - A *follower* has been told a larger value than its own. It only asks its witness again after 3/4 of `expiry`.
+//! - A *receiver* gathers what comes at one instant, and answers a nanosecond later: sooner, the first to announce would
+//!   be told what the last is about to change. When its largest value has changed it also tells the other senders that
+//!   it remembers. That goes beyond Pseudocode 2, which answers the announcer alone, and lets followers be silent.
 //!
 //! # Staleness
-//! A receiver answers announcements and says nothing by itself (Pseudocode 2). So what a follower holds is up to 3/4 of
-//! `expiry` old while its leader shrinks, and a receiver remembers an announcement for `expiry` even if its sender, a
-//! follower, has shrunk since. Both err towards a lower priority for what is being served, for less than `expiry`;
-//! as printed, the age would be one `sync`. Receivers of flows that arrive in later waves are found at the next
-//! full round. A subcoflow's size is read again when it has been served, and else once a round, for the same reason.
+//! Φ is to use the answers of one round; but a follower is in touch with its witness alone, and what other receivers said
+//! is older. When the witness lowers its value, answers that were equal to the former one are lowered with it: they came
+//! from the same leader. That is exact where every sender of a coflow sends to all its receivers. Elsewhere two leaders
+//! may by chance have desired the same; the guess then holds until the other receiver speaks.
+//!
+//! A receiver remembers what a follower announced, though that has shrunk since. When the leader falls below it, the
+//! former value stands for all senders until the next tick, at which its owner, now the leader, announces anew. Both err
+//! towards a lower priority, by no more than was served in `expiry`. Where senders have different receivers, those that
+//! are nobody's witness lag by up to a round, and senders of one coflow may differ for as long. Where messages are lost,
+//! a sender falls back on its own desire once nothing that it heard is younger than `expiry`. Receivers of flows that
+//! arrive in later waves are found at the next full round. A subcoflow's size is read again when it has been served, and
+//! else once a round, for the same reason.
 //!
 //! # Starvation
 //! ⟨1, 0⟩ comes before all negotiated subcoflows but after all small ones. The paper calls this starvation-free; an
@@ -125,7 +136,7 @@ impl Definition for Dcas {
             repeat: Nanos(self.expiry.0 / 4 * 3),
             line_rate: setting.line_rate,
         };
-        Policy::Clairvoyant(Box::new(Host { rules, sending: Vec::new(), hearing: Vec::new(), awake: false }))
+        Policy::Clairvoyant(Box::new(Host::new(rules)))
     }
 }
 
@@ -142,6 +153,17 @@ impl Rules {
     fn desired(&self, remaining: Bytes) -> u64 {
         remaining.time_at(self.line_rate).unwrap_or(Nanos::MAX).0
     }
+
+    /// Whether the tick at `now` is one at which all receivers are told.
+    fn is_round(&self, now: Instant) -> bool {
+        let ticks = (self.repeat.0 / self.params.sync.0).max(1);
+        now.0.is_multiple_of(self.params.sync.0.saturating_mul(ticks))
+    }
+
+    /// When what was said at `now` is said again.
+    fn next_ask(&self, now: Instant) -> Instant {
+        now.checked_add(self.repeat).unwrap_or(Instant::MAX)
+    }
 }
 
 /// One host, as sender and as receiver.
@@ -150,9 +172,21 @@ struct Host {
     /// Its subcoflows, ascending by coflow.
     sending: Vec<Subcoflow>,
     /// As a receiver: what senders desire, ascending by coflow.
-    hearing: Vec<(CoflowId, Latest)>,
-    /// Whether a tick is due.
-    awake: bool,
+    hearing: Vec<Hearing>,
+    /// Who announced what coflow since the last answers.
+    announced: Vec<(CoflowId, PortId)>,
+    /// When the next tick is due.
+    tick: Option<Instant>,
+    /// When the next answers are due.
+    answers: Option<Instant>,
+}
+
+/// What a receiver knows of a coflow.
+struct Hearing {
+    coflow: CoflowId,
+    desires: Latest,
+    /// The largest desire that it told all senders last.
+    told: u64,
 }
 
 /// A sender's part of a coflow.
@@ -165,14 +199,18 @@ struct Subcoflow {
     /// Who receives its unfinished flows, ascending.
     receivers: Vec<PortId>,
     feedback: Latest,
-    /// What all receivers were told last.
+    /// What was said last, to the witness or to all.
     said: Option<u64>,
+    /// What all receivers were told last.
+    told_all: Option<u64>,
     /// When they were told.
     round: Instant,
     /// How many of them have not answered since.
     outstanding: usize,
     /// When, as a follower, it asks again.
     ask: Instant,
+    /// Whether it has asked and not been answered.
+    asking: bool,
     priority: Option<Priority>,
 }
 
@@ -186,9 +224,11 @@ impl Subcoflow {
             receivers: Vec::new(),
             feedback: Latest::default(),
             said: None,
+            told_all: None,
             round: now,
             outstanding: 0,
             ask: now,
+            asking: false,
             priority: None,
         }
     }
@@ -231,30 +271,34 @@ impl Subcoflow {
     /// Says what has to be said at a tick.
     fn announce(&mut self, now: Instant, rules: &Rules, view: &dyn Foresee, decision: &mut Decision) {
         let largest = self.feedback.max(now, rules.params.expiry);
-        let follows = self.said.is_some() && largest > self.said;
-        if follows {
-            if now >= self.ask {
-                self.remaining = view.remaining(self.coflow);
-                let witness = self.feedback.holder().expect("whoever follows has heard an answer");
-                self.tell(witness, rules.desired(self.remaining), decision);
-            }
-            return;
-        }
-        let due = self.said.is_none() || now.since(self.round) >= rules.repeat;
-        if due {
-            self.look_around(view);
-        }
+        let leads = largest <= self.said;
         let desired = rules.desired(self.remaining);
-        if due || self.said != Some(desired) {
+        let changed = self.told_all != Some(desired);
+        if largest.is_none() && changed || rules.is_round(now) && leads && changed {
+            self.announce_to_all(now, rules, view, decision);
+        } else if let Some(witness) = self.feedback.holder()
+            && (now >= self.ask || leads && self.said != Some(desired))
+        {
+            self.asking = true;
             self.said = Some(desired);
-            self.round = now;
-            self.outstanding = self.receivers.len();
-            self.receivers.iter().for_each(|&receiver| self.tell(receiver, desired, decision));
+            self.tell(witness, desired, decision);
         } else if self.outstanding > 0 {
             let silent =
                 |receiver: &&PortId| self.feedback.spoke(**receiver).is_none_or(|at| at < self.round);
             self.receivers.iter().filter(silent).for_each(|&receiver| self.tell(receiver, desired, decision));
         }
+    }
+
+    fn announce_to_all(&mut self, now: Instant, rules: &Rules, view: &dyn Foresee, decision: &mut Decision) {
+        self.look_around(view);
+        let desired = rules.desired(self.remaining);
+        self.said = Some(desired);
+        self.told_all = Some(desired);
+        self.round = now;
+        self.ask = rules.next_ask(now);
+        self.asking = false;
+        self.outstanding = self.receivers.len();
+        self.receivers.iter().for_each(|&receiver| self.tell(receiver, desired, decision));
     }
 
     fn tell(&self, receiver: PortId, desired: u64, decision: &mut Decision) {
@@ -272,17 +316,29 @@ impl Subcoflow {
 
     /// An answer has come.
     fn hear(&mut self, from: PortId, order: u64, now: Instant, rules: &Rules) {
-        let before = self.feedback.put(from, order, now);
+        let before = self.feedback.put_with_equals(from, order, now);
         if before.is_none_or(|at| at < self.round) {
             self.outstanding = self.outstanding.saturating_sub(1);
         }
-        if self.feedback.max(now, rules.params.expiry) <= Some(order) {
-            self.ask = now.checked_add(rules.repeat).unwrap_or(Instant::MAX);
+        if self.asking && self.feedback.max(now, rules.params.expiry) <= Some(order) {
+            self.asking = false;
+            self.ask = rules.next_ask(now);
         }
     }
 }
 
 impl Host {
+    fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            sending: Vec::new(),
+            hearing: Vec::new(),
+            announced: Vec::new(),
+            tick: None,
+            answers: None,
+        }
+    }
+
     fn find(&self, coflow: CoflowId) -> Result<usize, usize> {
         self.sending.binary_search_by_key(&coflow, |subcoflow| subcoflow.coflow)
     }
@@ -294,35 +350,83 @@ impl Host {
             Ok(index) => self.sending[index] = subcoflow,
             Err(index) => self.sending.insert(index, subcoflow),
         }
-        if !self.awake {
-            self.wake_at_next_tick(now, decision);
+        if self.tick.is_none() {
+            self.plan_tick(now);
+            self.ask_to_be_woken(now, decision);
         }
     }
 
-    fn wake_at_next_tick(&mut self, now: Instant, decision: &mut Decision) {
-        let next = now.checked_add(Nanos(1)).map(|after| tick_at_or_after(after, self.rules.params.sync));
-        self.awake = next.is_some();
-        if let Some(next) = next {
+    fn plan_tick(&mut self, now: Instant) {
+        self.tick = now.checked_add(Nanos(1)).map(|after| tick_at_or_after(after, self.rules.params.sync));
+    }
+
+    fn ask_to_be_woken(&self, now: Instant, decision: &mut Decision) {
+        let next = self.tick.into_iter().chain(self.answers).min();
+        // What is due now is on its way, and asking again would cancel it.
+        if let Some(next) = next.filter(|next| *next > now) {
             decision.wake_at(next);
         }
     }
 
-    /// Pseudocode 2.
-    fn reply(&mut self, now: Instant, from: PortId, coflow: CoflowId, desired: u64, decision: &mut Decision) {
-        let expiry = self.rules.params.expiry;
-        let index = match self.hearing.binary_search_by_key(&coflow, |(of, _)| *of) {
-            Ok(index) => index,
-            Err(_) => {
-                self.hearing.retain_mut(|(_, desires)| desires.max(now, expiry).is_some());
-                let index = self.hearing.partition_point(|(of, _)| *of < coflow);
-                self.hearing.insert(index, (coflow, Latest::default()));
-                index
+    fn wake(&mut self, now: Instant, view: &dyn Foresee, decision: &mut Decision) {
+        if self.answers.is_some_and(|due| due <= now) {
+            self.answers = None;
+            self.answer(now, decision);
+        }
+        if self.tick.is_some_and(|due| due <= now) {
+            self.tick = None;
+            for subcoflow in &mut self.sending {
+                subcoflow.review(now, &self.rules, view, decision);
             }
-        };
-        let desires = &mut self.hearing[index].1;
-        desires.put(from, desired, now);
-        let order = desires.max(now, expiry).expect("what was said just now has not expired");
-        decision.send(from, Message::Feedback { coflow, order });
+            if !self.sending.is_empty() {
+                self.plan_tick(now);
+            }
+        }
+        self.ask_to_be_woken(now, decision);
+    }
+
+    /// The first half of Pseudocode 2. The answer waits for what else arrives in the same instant.
+    fn note(&mut self, now: Instant, from: PortId, coflow: CoflowId, desired: u64, decision: &mut Decision) {
+        let index = self.hear_of(coflow, now);
+        self.hearing[index].desires.put(from, desired, now);
+        self.announced.push((coflow, from));
+        if self.answers.is_none() {
+            self.answers = now.checked_add(Nanos(1));
+            self.ask_to_be_woken(now, decision);
+        }
+    }
+
+    /// The second half: answers to all that announced; where the largest desire has changed, to all that are remembered.
+    fn answer(&mut self, now: Instant, decision: &mut Decision) {
+        let mut announced = std::mem::take(&mut self.announced);
+        announced.sort_unstable();
+        announced.dedup();
+        for of_coflow in announced.chunk_by(|(a, _), (b, _)| a == b) {
+            let coflow = of_coflow[0].0;
+            let index = self.hear_of(coflow, now);
+            let Hearing { desires, told, .. } = &mut self.hearing[index];
+            let Some(order) = desires.max(now, self.rules.params.expiry) else { continue };
+            let answer = Message::Feedback { coflow, order };
+            if std::mem::replace(told, order) == order {
+                of_coflow.iter().for_each(|&(_, peer)| decision.send(peer, answer));
+            } else {
+                desires.peers().for_each(|peer| decision.send(peer, answer));
+            }
+        }
+        announced.clear();
+        self.announced = announced;
+    }
+
+    /// Where `coflow` is in `hearing`. Making room for a new one is when those of which all is expired are dropped.
+    fn hear_of(&mut self, coflow: CoflowId, now: Instant) -> usize {
+        if let Ok(index) = self.hearing.binary_search_by_key(&coflow, |hearing| hearing.coflow) {
+            return index;
+        }
+        let expiry = self.rules.params.expiry;
+        self.hearing.retain_mut(|hearing| hearing.desires.max(now, expiry).is_some());
+        let index = self.hearing.partition_point(|hearing| hearing.coflow < coflow);
+        self.hearing.insert(index, Hearing { coflow, desires: Latest::default(), told: 0 });
+        index
     }
 }
 
@@ -335,17 +439,9 @@ impl Clairvoyant for Host {
                     self.sending.remove(index);
                 }
             }
-            Event::Wake => {
-                for subcoflow in &mut self.sending {
-                    subcoflow.review(now, &self.rules, view, decision);
-                }
-                self.awake = false;
-                if !self.sending.is_empty() {
-                    self.wake_at_next_tick(now, decision);
-                }
-            }
+            Event::Wake => self.wake(now, view, decision),
             Event::Received { from, message: Message::Desired { coflow, order } } => {
-                self.reply(now, from, coflow, order, decision);
+                self.note(now, from, coflow, order, decision);
             }
             Event::Received { from, message: Message::Feedback { coflow, order } } => {
                 if let Ok(index) = self.find(coflow) {
@@ -407,13 +503,13 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_that_is_served_tells_all_and_a_follower_asks_only_its_witness() {
+    fn a_leader_that_is_served_tells_its_witness_and_a_follower_asks_its_own_seldom() {
         let (mut script, mut host, coflow, _) = sender("dcas", 30 * MB, 20 * MB);
         host.at(5, feedback(7, coflow, 50 * MB), &script);
         host.at(5, feedback(8, coflow, 50 * MB), &script);
         script.send(0, MB);
         let tick = host.at(100 * MS, Event::Wake, &script);
-        assert_eq!(tick.messages, desires(&[7, 8], coflow, 49 * MB));
+        assert_eq!(tick.messages, desires(&[7], coflow, 49 * MB));
         host.at(100 * MS, feedback(7, coflow, 49 * MB), &script);
         host.at(100 * MS, feedback(8, coflow, 60 * MB), &script);
         for tick in 2..16 {
@@ -457,35 +553,41 @@ mod tests {
     #[test]
     fn the_worked_example_of_figure_2_comes_out() {
         // Desires 4, 2, 1 of senders 1 to 3; R1 hears the first two, R2 all three. Feedback x = y = 4.
-        let script = Script::new();
         let coflow = CoflowId(0);
-        let mut receiver = [drive("dcas"), drive("dcas")];
-        let answer = |receiver: &mut Driven, from: u32, order: u64| {
+        let reply = |to: u32, order: u64| (PortId(to), Message::Feedback { coflow, order });
+        let mut first = drive("dcas");
+        assert_eq!(answers(&mut first, 0, coflow, &[(2, 2)]), [reply(2, 2)]);
+        assert_eq!(answers(&mut first, 5, coflow, &[(1, 4)]), [reply(1, 4), reply(2, 4)], "2 hears of it");
+        assert_eq!(answers(&mut first, 9, coflow, &[(2, 2)]), [reply(2, 4)], "to 1 it is no news");
+        let mut second = drive("dcas");
+        let all = [reply(1, 4), reply(2, 4), reply(3, 4)];
+        assert_eq!(answers(&mut second, 0, coflow, &[(1, 4), (2, 2), (3, 1)]), all);
+    }
+
+    /// What a receiver says to announcements (from, order) that come together.
+    fn answers(
+        receiver: &mut Driven,
+        at: u64,
+        coflow: CoflowId,
+        said: &[(u32, u64)],
+    ) -> Vec<(PortId, Message)> {
+        let script = Script::new();
+        for &(from, order) in said {
             let message = Message::Desired { coflow, order };
-            let decision = receiver.at(0, Event::Received { from: PortId(from), message }, &script);
-            decision.messages
-        };
-        let reply = |to: u32, order: u64| vec![(PortId(to), Message::Feedback { coflow, order })];
-        assert_eq!(answer(&mut receiver[0], 2, 2), reply(2, 2));
-        assert_eq!(answer(&mut receiver[0], 1, 4), reply(1, 4));
-        assert_eq!(answer(&mut receiver[0], 2, 2), reply(2, 4));
-        answer(&mut receiver[1], 1, 4);
-        answer(&mut receiver[1], 2, 2);
-        assert_eq!(answer(&mut receiver[1], 3, 1), reply(3, 4));
+            let noted = receiver.at(at, Event::Received { from: PortId(from), message }, &script);
+            assert!(noted.messages.is_empty(), "it waits for what else comes");
+        }
+        receiver.at(at + 1, Event::Wake, &script).messages
     }
 
     #[test]
     fn a_receiver_forgets_what_has_expired() {
-        let script = Script::new();
+        let coflow = CoflowId(3);
         let mut receiver = drive("dcas");
-        let mut hear = |at: u64, from: u32, order: u64| {
-            let message = Message::Desired { coflow: CoflowId(3), order };
-            receiver.at(at, Event::Received { from: PortId(from), message }, &script).messages[0].1
-        };
-        let answer = |order| Message::Feedback { coflow: CoflowId(3), order };
-        hear(0, 1, 100);
-        assert_eq!(hear(2000 * MS, 2, 10), answer(100));
-        assert_eq!(hear(2001 * MS, 2, 9), answer(9));
+        let reply = |to: u32, order: u64| (PortId(to), Message::Feedback { coflow, order });
+        answers(&mut receiver, 0, coflow, &[(1, 100)]);
+        assert_eq!(answers(&mut receiver, 1999 * MS, coflow, &[(2, 10)]), [reply(2, 100)]);
+        assert_eq!(answers(&mut receiver, 2001 * MS, coflow, &[(2, 9)]), [reply(2, 9)]);
     }
 
     #[test]

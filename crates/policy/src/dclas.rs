@@ -105,7 +105,8 @@ impl Definition for Dclas {
             discipline: Discipline::MaxMin,
             shares: if self.weighted { weighted() } else { ClassShares::Strict },
             flow_events: false,
-            work_conserving: true,
+            // With weights, rounds of sharing out what is left over end before the last of it is used.
+            work_conserving: !self.weighted,
             starvation_free: self.weighted,
         }
     }

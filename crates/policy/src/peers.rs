@@ -5,6 +5,8 @@
 //! that hold it. Lowering the value of one of several holders costs a search for the peer; only when the last holder
 //! lowers its value, or the oldest value expires, is the table scanned.
 
+use std::cmp::Reverse;
+
 use cavalcade_model::{Instant, Nanos, PortId};
 
 /// What one peer said last.
@@ -55,6 +57,24 @@ impl Latest {
         before.map(|before| before.at)
     }
 
+    /// As [`Latest::put`]; and where `peer` lowers the largest value, all others that said the same are lowered with it,
+    /// none the younger for it.
+    pub(crate) fn put_with_equals(&mut self, peer: PortId, order: u64, now: Instant) -> Option<Instant> {
+        let index = self.heard.binary_search_by_key(&peer, |heard| heard.peer);
+        if order < self.top && index.is_ok_and(|index| self.heard[index].order == self.top) {
+            for heard in self.heard.iter_mut().filter(|heard| heard.order == self.top) {
+                heard.order = order;
+            }
+            self.scan();
+        }
+        self.put(peer, order, now)
+    }
+
+    /// Who is remembered, ascending.
+    pub(crate) fn peers(&self) -> impl Iterator<Item = PortId> + '_ {
+        self.heard.iter().map(|heard| heard.peer)
+    }
+
     /// The largest value that is not older than `expiry`.
     pub(crate) fn max(&mut self, now: Instant, expiry: Nanos) -> Option<u64> {
         if !self.heard.is_empty() && now.since(self.oldest) > expiry {
@@ -65,10 +85,10 @@ impl Latest {
         (self.holders > 0).then_some(self.top)
     }
 
-    /// Of the peers that said the largest value the one that spoke last.
+    /// Of the peers that said the largest value the one that spoke last; of several the first.
     pub(crate) fn holder(&self) -> Option<PortId> {
         let holders = self.heard.iter().filter(|heard| heard.order == self.top);
-        holders.max_by_key(|heard| heard.at).map(|heard| heard.peer)
+        holders.min_by_key(|heard| Reverse(heard.at)).map(|heard| heard.peer)
     }
 
     /// When `peer` spoke last.

@@ -202,7 +202,9 @@ impl<'a, F: Fill> Engine<'a, F> {
                 if !scoped {
                     self.tell(0, now, Event::CoflowFinished(coflow));
                 }
-                self.accounts.close(coflow);
+                for account in self.accounts.close(coflow) {
+                    self.fill.unwatch_account(account);
+                }
                 self.releases.coflow_done(coflow, now);
                 self.done_coflows += 1;
                 if let Some(observer) = observer {
@@ -229,11 +231,12 @@ impl<'a, F: Fill> Engine<'a, F> {
     }
 
     fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) {
-        if self.releases.next().is_none_or(|next| next > now) {
+        let clock = clock(self.now);
+        if self.releases.next().is_none_or(|next| next > clock) {
             return;
         }
         let mut releases = Vec::new();
-        self.releases.take(now, &mut releases);
+        self.releases.take(clock, &mut releases);
         for &release in &releases {
             let Release::Flows { first, end, coflow, opens } = release else { continue };
             if opens && self.accounts.find_any(coflow).is_none() {
@@ -313,7 +316,7 @@ impl<'a, F: Fill> Engine<'a, F> {
     fn wake(&mut self, now: Instant) -> bool {
         let mut any = false;
         while let Some(&Reverse((when, place))) = self.wakes.peek() {
-            if when > now {
+            if when > clock(self.now) {
                 break;
             }
             self.wakes.pop();
@@ -451,6 +454,12 @@ impl<'a, F: Fill> Engine<'a, F> {
 fn instant(now: f64) -> Instant {
     let slack = (now * 2e-15).max(2e-3);
     Instant((now - slack).max(0.0).ceil() as u64)
+}
+
+/// The last whole nanosecond that has come, where rounding in the engine does not put it off.
+fn clock(now: f64) -> Instant {
+    let slack = (now * 2e-15).max(2e-3);
+    Instant((now + slack) as u64)
 }
 
 /// Leaves the last entry for each account.

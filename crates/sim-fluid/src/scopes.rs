@@ -61,9 +61,9 @@ impl Accounts {
         }
     }
 
-    /// Forgets a finished coflow's places.
-    pub(crate) fn close(&mut self, coflow: CoflowId) {
-        self.of_coflow[coflow.index()] = Vec::new();
+    /// Forgets a finished coflow's places, and returns its accounts.
+    pub(crate) fn close(&mut self, coflow: CoflowId) -> impl Iterator<Item = u32> + use<> {
+        std::mem::take(&mut self.of_coflow[coflow.index()]).into_iter().map(|(_, account)| account)
     }
 
     /// The account of `coflow` at `place`; `None` where it has none or is over.

@@ -116,19 +116,29 @@ impl Demand {
         best
     }
 
-    /// Notes that the first flow of a pair is finished and `next` (or [`NONE`]) comes after it.
-    pub(crate) fn finish(&mut self, [row, column]: [u32; 2], next: u32) {
+    /// Takes a finished flow out of its pair.
+    pub(crate) fn finish(&mut self, [row, column]: [u32; 2], flow: u32, next_in_pair: &mut [u32]) {
+        let (there, back) = (self.pair(row, column), self.pair(column, row));
+        let next = next_in_pair[flow as usize];
+        if self.heads[there] == flow {
+            self.heads[there] = next;
+            self.heads[back] = next;
+        } else {
+            let mut before = self.heads[there];
+            while next_in_pair[before as usize] != flow {
+                before = next_in_pair[before as usize];
+            }
+            next_in_pair[before as usize] = next;
+        }
+        let is_over = self.heads[there] == NONE;
         for (link, partner) in [(row, column), (column, row)] {
             let slot = self.slot_of_link[link as usize] as usize;
             self.counts[slot] -= 1;
-            if next == NONE {
+            if self.counts[slot] == 0 {
+                self.loads[slot] = 0.0;
+            }
+            if is_over {
                 self.open[slot * self.words + partner as usize / 64] &= !(1 << (partner % 64));
-                if self.counts[slot] == 0 {
-                    self.loads[slot] = 0.0;
-                }
-            } else {
-                let pair = self.pair(link, partner);
-                self.heads[pair] = next;
             }
         }
     }

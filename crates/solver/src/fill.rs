@@ -64,6 +64,9 @@ pub trait Fill {
     /// Reports `account` once it has sent `bytes` in all.
     fn watch_account(&mut self, account: u32, bytes: f64, now: f64);
 
+    /// Forgets what `account` is watched for.
+    fn unwatch_account(&mut self, account: u32);
+
     /// When the next flow or account comes due; infinity if none does at the present rates.
     fn next(&self) -> f64;
 

@@ -339,7 +339,7 @@ impl GreedyFill {
         self.service.remove(flow, now);
         let holder = &mut self.accounts[account as usize];
         holder.demand.settle(links, left);
-        holder.demand.finish(links, self.next_in_pair[flow as usize]);
+        holder.demand.finish(links, flow, &mut self.next_in_pair);
         holder.flows_left -= 1;
         let (rank, over) = (holder.rank, holder.flows_left == 0);
         for link in links {
@@ -439,6 +439,10 @@ impl Fill for GreedyFill {
 
     fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
         self.service.watch_account(account, bytes, now);
+    }
+
+    fn unwatch_account(&mut self, account: u32) {
+        self.service.unwatch_account(account);
     }
 
     fn next(&self) -> f64 {

@@ -114,6 +114,10 @@ impl Fill for MaddFill {
         self.service.watch_account(account, bytes, now);
     }
 
+    fn unwatch_account(&mut self, account: u32) {
+        self.service.unwatch_account(account);
+    }
+
     fn next(&self) -> f64 {
         self.service.next()
     }

@@ -10,7 +10,8 @@
 //! First, every link offers its capacity to the classes present there by weight. After all classes have filled their
 //! offers, what is free on a link is offered on top to the classes that used up theirs (all of them by weight, or the
 //! highest), and they fill again, until nothing is free where it is wanted or [`MAX_ROUNDS`] is reached. A class that left
-//! some of its offer is offered what it used.
+//! some of its offer is offered what it used. In the end each class, highest first, is offered all that the others
+//! do not use.
 //!
 //! # Cost
 //! For each group that is filled: see [`crate::maxmin`]; for each that is only compared: one pass over the links.
@@ -33,8 +34,10 @@ struct Account {
     flows: Vec<u32>,
     /// Bytes of all flows that it ever had.
     added: f64,
-    /// Whether all of them enter on the same link, and none ever had a key of its own.
+    /// Whether all of them enter on the same link.
     one_row: bool,
+    /// Whether any of them ever had a key of its own, so that what the account was sent is not what one group sent.
+    strayed: bool,
     /// What it had sent when it came alone into a group of its own.
     base: f64,
     /// The largest amount that it was reported to have reached: rounding may not take it back.
@@ -251,17 +254,17 @@ impl MaxMinFill {
 
     /// The group in which `account` has always been alone.
     fn sole_group(&self, account: u32) -> Option<u32> {
-        let flow = self.accounts[account as usize].flows.first()?;
-        let group = self.flows[*flow as usize].group;
+        let holder = &self.accounts[account as usize];
+        let group = self.flows[*holder.flows.first()? as usize].group;
         let ranked = self.groups.get(group as usize)?;
-        (!ranked.mixed && ranked.first == account).then_some(group)
+        (!ranked.mixed && !holder.strayed && ranked.first == account).then_some(group)
     }
 
     /// If `account` has a row of a group to itself and no flow elsewhere: the numbers of the group and of the tenancy, what
     /// the row was sent, and its rate.
     fn own_row(&self, account: u32, now: f64) -> Option<(u32, u32, f64, f64)> {
         let holder = &self.accounts[account as usize];
-        if !holder.one_row {
+        if !holder.one_row || holder.strayed {
             return None;
         }
         let &flow = holder.flows.first()?;
@@ -411,11 +414,19 @@ impl MaxMinFill {
                 break;
             }
         }
+        // What is free after all that goes to the highest class that can use it.
         for (index, (_, ranks)) in classes.iter().enumerate() {
-            self.residual.copy_from_slice(&offers[index]);
+            for link in 0..links {
+                let others: f64 = (0..classes.len()).filter(|&other| other != index).map(|other| used[other][link]).sum();
+                self.residual[link] = (self.capacity[link] - others).max(0.0);
+            }
+            let offer = self.residual.clone();
             self.note_open();
             for rank in ranks.clone() {
                 self.fill_group(self.order[rank], now);
+            }
+            for link in 0..links {
+                used[index][link] = offer[link] - self.residual[link];
             }
         }
     }
@@ -515,6 +526,7 @@ impl Fill for MaxMinFill {
                 flows: Vec::new(),
                 added: 0.0,
                 one_row: true,
+                strayed: false,
                 base: 0.0,
                 reached: 0.0,
                 watch: f64::INFINITY,
@@ -579,7 +591,7 @@ impl Fill for MaxMinFill {
     fn set_flow_key(&mut self, flow: u32, key: Key, now: f64) {
         let group = self.flows[flow as usize].group;
         if group != NONE && self.groups[group as usize].key != key {
-            self.accounts[self.flows[flow as usize].account as usize].one_row = false;
+            self.accounts[self.flows[flow as usize].account as usize].strayed = true;
             self.move_flow(flow, key, now);
         }
     }
@@ -607,6 +619,11 @@ impl Fill for MaxMinFill {
         }
         self.accounts[account as usize].watch = bytes;
         self.predict(account, now);
+    }
+
+    fn unwatch_account(&mut self, account: u32) {
+        self.accounts[account as usize].watch = f64::INFINITY;
+        self.watched.retain(|&other| other != account);
     }
 
     fn next(&self) -> f64 {
@@ -735,6 +752,8 @@ impl MaxMinFill {
         flows.swap_remove(position);
         if let Some(&moved) = flows.get(position) {
             self.flows[moved as usize].in_account = position as u32;
+        } else if flows.is_empty() {
+            self.accounts[account].watch_at = f64::INFINITY;
         }
     }
 }

@@ -173,6 +173,11 @@ impl Service {
         record.update_watch(now);
     }
 
+    pub(crate) fn unwatch_account(&mut self, account: u32) {
+        self.accounts[account as usize].watch = f64::INFINITY;
+        self.watched.retain(|&other| other != account);
+    }
+
     /// After rates have changed: when flows end and watched accounts reach their amounts.
     pub(crate) fn finish_refill(&mut self, now: f64) {
         while let Some(link) = self.outdated.pop() {

@@ -15,7 +15,9 @@
 use std::cmp::Ordering;
 
 use crate::fill::{Due, Fill, Key};
+use crate::marks::tolerance;
 use crate::maxmin::NEGLIGIBLE;
+use crate::min_tree::MinTree;
 use crate::service::Service;
 
 /// A place in the order.
@@ -72,6 +74,8 @@ pub struct ShortestFill {
     unsorted: Vec<bool>,
     /// Flows with a rate, by link.
     served: Vec<Vec<Served>>,
+    /// For each link: when a flow served there overtakes one before it, which takes two of them, at different rates.
+    overtakes: MinTree,
     /// Links to be looked at.
     freed: Vec<u32>,
 }
@@ -87,6 +91,7 @@ impl ShortestFill {
             waiting: vec![Vec::new(); capacity.len()],
             unsorted: vec![false; capacity.len()],
             served: vec![Vec::new(); capacity.len()],
+            overtakes: MinTree::new(capacity.len()),
             freed: Vec::new(),
             capacity,
         }
@@ -167,6 +172,7 @@ impl ShortestFill {
                     other: record.links[1 - side],
                 });
             }
+            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize]));
         }
     }
 
@@ -247,6 +253,24 @@ impl ShortestFill {
     }
 }
 
+/// When the first of these flows has fewer bytes left than another of its key that has fewer now.
+fn first_overtaking(served: &[Served]) -> f64 {
+    let mut first = f64::INFINITY;
+    for (index, a) in served.iter().enumerate() {
+        for b in &served[index + 1..] {
+            let (fast, slow) = if a.rate > b.rate { (a, b) } else { (b, a) };
+            let since = fast.since.max(slow.since);
+            let ahead = fast.rank(since).left - slow.rank(since).left;
+            if fast.key == slow.key && fast.rate > slow.rate && ahead >= 0.0 {
+                // Looked at a moment later, so that the overtaking is over and not just on.
+                let when = since + ahead / (fast.rate - slow.rate);
+                first = first.min(when + 2.0 * tolerance(when));
+            }
+        }
+    }
+    first
+}
+
 impl Fill for ShortestFill {
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
@@ -300,11 +324,19 @@ impl Fill for ShortestFill {
         self.service.watch_account(account, bytes, now);
     }
 
+    fn unwatch_account(&mut self, account: u32) {
+        self.service.unwatch_account(account);
+    }
+
     fn next(&self) -> f64 {
-        self.service.next()
+        self.service.next().min(self.overtakes.min())
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
+        self.overtakes.up_to(now, &mut self.freed);
+        for index in 0..self.freed.len() {
+            self.overtakes.set(self.freed[index] as usize, f64::INFINITY);
+        }
         let first = due.finished.len();
         self.service.take_due(now, due);
         for &flow in &due.finished[first..] {
@@ -326,6 +358,7 @@ impl Fill for ShortestFill {
         self.freed.dedup();
         while let Some(link) = self.freed.pop() {
             self.offer(link, now);
+            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize]));
         }
         self.service.finish_refill(now);
     }

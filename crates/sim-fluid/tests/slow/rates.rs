@@ -115,8 +115,8 @@ fn weighted(capacity: &[f64], asks: &[Ask], weights: &[u32], excess: Excess, rat
         };
         offers.insert(class, (0..links).map(offer).collect());
     }
+    let mut used: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
     for _ in 0..ROUNDS {
-        let mut used: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
         for &class in &classes {
             let mut free = offers[&class].clone();
             strict(asks, &members(class), &mut free, capacity, rates);
@@ -143,13 +143,23 @@ fn weighted(capacity: &[f64], asks: &[Ask], weights: &[u32], excess: Excess, rat
             }
         }
         if !grew {
-            return;
+            break;
         }
+    }
+    // What is free after all that goes to the highest class that can use it.
+    for &class in &classes {
+        let others = |link: usize| {
+            used.iter().filter(|(other, _)| **other != class).map(|(_, used)| used[link]).sum::<f64>()
+        };
+        let offer: Vec<f64> = (0..links).map(|link| (capacity[link] - others(link)).max(0.0)).collect();
+        let mut free = offer.clone();
+        strict(asks, &members(class), &mut free, capacity, rates);
+        used.insert(class, (0..links).map(|link| offer[link] - free[link]).collect());
     }
 }
 
 /// How often free capacity is offered again; each round at least halves what is free where it is wanted.
-const ROUNDS: usize = 8;
+const ROUNDS: usize = 2;
 
 /// Fewest remaining bytes first inside a priority, then by id; each takes all it can.
 fn shortest(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
