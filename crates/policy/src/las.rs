@@ -144,7 +144,7 @@ mod tests {
     proptest! {
         #[test]
         fn levels_follow_one_another_without_gap(attained in 0u64..1 << 50, quantum in 1u64..1 << 21, half in 1u32..40) {
-            let las = Las { quantum: Bytes(quantum), even_steps: 2 * half };
+            let las = Las { quantum: Bytes(quantum), even_steps: 2 * half, ..Las::default() };
             let (level, next) = las.level(Bytes(attained));
             prop_assert!(next.0 > attained);
             prop_assert_eq!(las.level(next).0, level + 1);

@@ -289,6 +289,9 @@ impl<'a, F: Fill> Engine<'a, F> {
     fn reached(&mut self, due: &Due, now: Instant) {
         for &account in &due.accounts {
             let record = self.accounts.list[account as usize];
+            if record.flows_left == 0 || self.accounts.find(record.coflow, record.place).is_none() {
+                continue; // It reached the amount by finishing.
+            }
             self.tell(record.place, now, Event::Reached(Target::Coflow(record.coflow)));
         }
         for &flow in &due.flows {
@@ -355,6 +358,11 @@ impl<'a, F: Fill> Engine<'a, F> {
                 Target::Coflow(coflow) => {
                     if let Some(account) = self.accounts.find(coflow, place) {
                         self.decided.accounts.push((account, key(priority)));
+                        // What is decided later about a coflow holds for its flows too.
+                        let (accounts, run) = (&self.accounts, &self.run);
+                        let is_in = |flow| accounts.of_flow(run.workload, run.fabric, flow).contains(&account);
+                        let of_coflow = |flow| run.workload.coflow_of(FlowId(flow)) == coflow;
+                        self.decided.flows.retain(|&(flow, _)| !(of_coflow(flow) && is_in(flow)));
                     }
                 }
                 Target::Flow(flow) => self.decided.flows.push((flow.0, key(priority))),

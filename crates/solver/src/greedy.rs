@@ -271,6 +271,9 @@ impl GreedyFill {
             }
         }
         stopped.sort_unstable_by_key(|&(rank, flow, _)| (rank, flow));
+        // What is on offer to ranks before the first change stays so; all others are offered everything.
+        let mut kept = std::mem::take(&mut self.offers);
+        kept.retain(|Reverse((rank, ..))| *rank < first);
         let mut stopped = stopped.into_iter().peekable();
         for rank in first as usize..self.order.len() {
             self.accounts[self.order[rank] as usize].free = self.all_free();
@@ -296,6 +299,7 @@ impl GreedyFill {
                 }
             }
         }
+        self.offers.append(&mut kept);
     }
 
     fn update_free_at(&mut self, link: u32, rank: u32) {

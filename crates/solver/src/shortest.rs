@@ -150,14 +150,14 @@ impl ShortestFill {
             self.stop_waiting(flow, now);
         }
         self.service.set_rate(flow, rate, now);
-        self.remember(flow);
+        self.remember(flow, now);
         if before > 0.0 && rate == 0.0 {
             self.wait(flow, now);
         }
     }
 
     /// Brings what its links remember of a flow up to date.
-    fn remember(&mut self, flow: u32) {
+    fn remember(&mut self, flow: u32, now: f64) {
         let record = &self.service.flows[flow as usize];
         for (side, &link) in record.links.iter().enumerate() {
             let served = &mut self.served[link as usize];
@@ -172,7 +172,7 @@ impl ShortestFill {
                     other: record.links[1 - side],
                 });
             }
-            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize]));
+            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));
         }
     }
 
@@ -245,7 +245,7 @@ impl ShortestFill {
             self.stop_waiting(flow, now);
         }
         self.keys[flow as usize] = key;
-        self.remember(flow);
+        self.remember(flow, now);
         if waits {
             self.wait(flow, now);
         }
@@ -254,16 +254,15 @@ impl ShortestFill {
 }
 
 /// When the first of these flows has fewer bytes left than another of its key that has fewer now.
-fn first_overtaking(served: &[Served]) -> f64 {
+fn first_overtaking(served: &[Served], now: f64) -> f64 {
     let mut first = f64::INFINITY;
     for (index, a) in served.iter().enumerate() {
         for b in &served[index + 1..] {
             let (fast, slow) = if a.rate > b.rate { (a, b) } else { (b, a) };
-            let since = fast.since.max(slow.since);
-            let ahead = fast.rank(since).left - slow.rank(since).left;
+            let ahead = fast.rank(now).left - slow.rank(now).left;
             if fast.key == slow.key && fast.rate > slow.rate && ahead >= 0.0 {
                 // Looked at a moment later, so that the overtaking is over and not just on.
-                let when = since + ahead / (fast.rate - slow.rate);
+                let when = now + ahead / (fast.rate - slow.rate);
                 first = first.min(when + 2.0 * tolerance(when));
             }
         }
@@ -344,7 +343,7 @@ impl Fill for ShortestFill {
             let (links, account) = (record.links, record.accounts[0] as usize);
             self.freed.extend(links);
             self.service.remove(flow, now);
-            self.remember(flow);
+            self.remember(flow, now);
             let at = self.in_account[flow as usize] as usize;
             self.accounts[account].flows.swap_remove(at);
             if let Some(&moved) = self.accounts[account].flows.get(at) {
@@ -358,7 +357,7 @@ impl Fill for ShortestFill {
         self.freed.dedup();
         while let Some(link) = self.freed.pop() {
             self.offer(link, now);
-            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize]));
+            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));
         }
         self.service.finish_refill(now);
     }
