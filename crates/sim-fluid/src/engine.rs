@@ -103,8 +103,11 @@ impl<'a, F: Fill> Engine<'a, F> {
         let places = Accounts::places(scope, fabric);
         let policies = (0..places as u32)
             .map(|place| {
-                let setting =
-                    Setting { ports: fabric.ports(), line_rate: line_rate(scope, fabric, place), history: &history };
+                let setting = Setting {
+                    ports: fabric.ports(),
+                    line_rate: line_rate(scope, fabric, place),
+                    history: &history,
+                };
                 run.factory.build(&setting)
             })
             .collect();
@@ -152,7 +155,10 @@ impl<'a, F: Fill> Engine<'a, F> {
         let mut turns = 0;
         while self.deliver(now) | self.wake(now) {
             turns += 1;
-            assert!(turns < MAX_TURNS_AT_ONCE, "the policy keeps asking for attention at {now:?} without end");
+            assert!(
+                turns < MAX_TURNS_AT_ONCE,
+                "the policy keeps asking for attention at {now:?} without end"
+            );
         }
         // Only now: hosts that negotiate within the instant change their minds on the way.
         self.carry_out();
@@ -261,7 +267,12 @@ impl<'a, F: Fill> Engine<'a, F> {
         }
     }
 
-    fn announce(&mut self, flows: std::ops::Range<u32>, now: Instant, observer: &mut Option<&mut dyn Observer>) {
+    fn announce(
+        &mut self,
+        flows: std::ops::Range<u32>,
+        now: Instant,
+        observer: &mut Option<&mut dyn Observer>,
+    ) {
         for flow in flows {
             if let (Some(segments), true) = (&mut self.segments, observer.is_some()) {
                 segments.begin(flow);
@@ -360,7 +371,8 @@ impl<'a, F: Fill> Engine<'a, F> {
                         self.decided.accounts.push((account, key(priority)));
                         // What is decided later about a coflow holds for its flows too.
                         let (accounts, run) = (&self.accounts, &self.run);
-                        let is_in = |flow| accounts.of_flow(run.workload, run.fabric, flow).contains(&account);
+                        let is_in =
+                            |flow| accounts.of_flow(run.workload, run.fabric, flow).contains(&account);
                         let of_coflow = |flow| run.workload.coflow_of(FlowId(flow)) == coflow;
                         self.decided.flows.retain(|&(flow, _)| !(of_coflow(flow) && is_in(flow)));
                     }

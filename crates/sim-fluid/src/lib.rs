@@ -71,7 +71,9 @@ pub fn simulate(
     let run = engine::Run { workload, fabric, factory, terms: &terms, options };
     match (terms.scope, terms.discipline) {
         (Scope::Link, Discipline::MaxMin) => run.with(StableFill::new(capacity, flows), observer),
-        (Scope::Link, other) => panic!("priorities per link are defined for max-min sharing, not for {other:?}"),
+        (Scope::Link, other) => {
+            panic!("priorities per link are defined for max-min sharing, not for {other:?}")
+        }
         (_, Discipline::MaxMin) => {
             run.with(MaxMinFill::new(capacity, engine::shares(&terms.shares), flows), observer)
         }

@@ -5,8 +5,8 @@
 //! file turns (coflow, place) into accounts, which is all that the solver knows.
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Nanos, Observe, PortId,
-    Scope, Workload,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Nanos,
+    Observe, PortId, Scope, Workload,
 };
 use cavalcade_solver::Fill;
 
@@ -51,7 +51,9 @@ impl Accounts {
         let mut places: Vec<u32> = match self.scope {
             Scope::Fabric => vec![0; flows.len()],
             Scope::Host => flows.iter().map(|flow| flow.src.0).collect(),
-            Scope::Link => flows.iter().flat_map(|flow| fabric.path(flow.src, flow.dst)).map(|link| link.0).collect(),
+            Scope::Link => {
+                flows.iter().flat_map(|flow| fabric.path(flow.src, flow.dst)).map(|link| link.0).collect()
+            }
         };
         places.sort_unstable();
         for run in places.chunk_by(|a, b| a == b) {

@@ -46,7 +46,10 @@ impl Demand {
         let mut pairs = 0;
         for slot in 0..demand.links.len() {
             demand.first_pair.push(pairs);
-            pairs += demand.known[slot * words..(slot + 1) * words].iter().map(|word| word.count_ones()).sum::<u32>();
+            pairs += demand.known[slot * words..(slot + 1) * words]
+                .iter()
+                .map(|word| word.count_ones())
+                .sum::<u32>();
         }
         demand.heads = vec![NONE; pairs as usize];
         flows.sort_unstable_by_key(|&(flow, ..)| std::cmp::Reverse(flow));

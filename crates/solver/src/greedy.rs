@@ -161,7 +161,8 @@ impl GreedyFill {
             let Some(partner) = partner else { return };
             let flow = account.demand.flow(link, partner);
             let record = &self.service.flows[flow as usize];
-            let more = self.left_at(link, rank).min(self.left_at(partner, rank)).min(record.cap - record.rate);
+            let more =
+                self.left_at(link, rank).min(self.left_at(partner, rank)).min(record.cap - record.rate);
             if more <= 0.0 {
                 useless.push(partner);
                 continue;
@@ -187,7 +188,8 @@ impl GreedyFill {
             if over <= NEGLIGIBLE * self.capacity[link as usize] {
                 return;
             }
-            let rank_of = |flow: u32| self.accounts[self.service.flows[flow as usize].accounts[0] as usize].rank;
+            let rank_of =
+                |flow: u32| self.accounts[self.service.flows[flow as usize].accounts[0] as usize].rank;
             let Some(lowest) = served.max_by_key(|&flow| (rank_of(flow), flow)) else { return };
             let (lower, links) = (rank_of(lowest), self.service.flows[lowest as usize].links);
             assert!(lower > rank, "what a rank takes was left to it by those before");
@@ -317,15 +319,17 @@ impl GreedyFill {
         let mut flows = Vec::with_capacity(fresh.len());
         self.visit_flows(account, &mut |flow| flows.push(flow));
         flows.extend(&fresh);
-        for index in 0..flows.len() {
-            let rate = self.service.flows[flows[index] as usize].rate;
+        for &flow in &flows {
+            let rate = self.service.flows[flow as usize].rate;
             if rate > 0.0 {
-                self.set_rate(flows[index], rate, now);
+                self.set_rate(flow, rate, now);
             }
         }
         let described = flows
             .iter()
-            .map(|&flow| (flow, self.service.flows[flow as usize].links, self.service.flows[flow as usize].left))
+            .map(|&flow| {
+                (flow, self.service.flows[flow as usize].links, self.service.flows[flow as usize].left)
+            })
             .collect();
         self.accounts[account as usize].demand =
             Demand::new(self.capacity.len(), described, &mut self.next_in_pair);
@@ -497,7 +501,8 @@ impl Fill for GreedyFill {
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
         let demand = &self.accounts[account as usize].demand;
-        let mut loads: Vec<(u32, f64)> = demand.links.iter().copied().zip(demand.loads.iter().copied()).collect();
+        let mut loads: Vec<(u32, f64)> =
+            demand.links.iter().copied().zip(demand.loads.iter().copied()).collect();
         for (slot, &link) in demand.links.iter().enumerate() {
             for &flow in &self.service.on_link[link as usize] {
                 let flow = &self.service.flows[flow as usize];

@@ -14,8 +14,8 @@
 //!
 //! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
 
-mod fill;
 mod demand;
+mod fill;
 mod greedy;
 mod madd;
 mod marks;

@@ -461,7 +461,11 @@ impl Group {
     pub(crate) fn row_of(&self, flows: &[Flow], flow: u32, now: f64) -> Option<(u32, f64, f64)> {
         let record = &flows[flow as usize];
         let row = &self.sides[ROWS][record.lines[ROWS] as usize];
-        (row.tenant == record.account).then(|| (row.tenancy, row.sent + row.used * (now - row.counted), row.used))
+        (row.tenant == record.account).then_some((
+            row.tenancy,
+            row.sent + row.used * (now - row.counted),
+            row.used,
+        ))
     }
 
     /// The rate of `flow` since the last fill.
@@ -536,7 +540,16 @@ impl Group {
     }
 
     /// Attaches to `line` on `side` the pairs with those lines of the other side whose bits are set.
-    fn attach_all(&mut self, flows: &[Flow], side: usize, line: u32, to: usize, word: usize, mut bits: u64, now: f64) {
+    fn attach_all(
+        &mut self,
+        flows: &[Flow],
+        side: usize,
+        line: u32,
+        to: usize,
+        word: usize,
+        mut bits: u64,
+        now: f64,
+    ) {
         while bits != 0 {
             let partner = word as u32 * 64 + bits.trailing_zeros();
             bits &= bits - 1;
@@ -678,7 +691,8 @@ impl Group {
             capped.since = now;
             capped.rate = 0.0;
             let lines = flows[capped.flow as usize].lines;
-            capped.frozen = !(has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]));
+            capped.frozen =
+                !(has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]));
             if !capped.frozen {
                 scratch.caps.push(index as u32);
             }

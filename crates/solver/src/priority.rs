@@ -325,7 +325,8 @@ impl MaxMinFill {
             let before = std::mem::take(&mut self.order);
             self.order.extend(self.by_key.values());
             let same = before.iter().zip(&self.order).take_while(|(a, b)| a == b).count();
-            let same_behind = before.iter().rev().zip(self.order.iter().rev()).take_while(|(a, b)| a == b).count();
+            let same_behind =
+                before.iter().rev().zip(self.order.iter().rev()).take_while(|(a, b)| a == b).count();
             first = same;
             last = (self.order.len() - same_behind).max(same);
             self.order_changed = false;
@@ -416,9 +417,10 @@ impl MaxMinFill {
         }
         // What is free after all that goes to the highest class that can use it.
         for (index, (_, ranks)) in classes.iter().enumerate() {
-            for link in 0..links {
-                let others: f64 = (0..classes.len()).filter(|&other| other != index).map(|other| used[other][link]).sum();
-                self.residual[link] = (self.capacity[link] - others).max(0.0);
+            for (link, residual) in self.residual.iter_mut().enumerate() {
+                let others = used.iter().enumerate().filter(|(other, _)| *other != index);
+                let others: f64 = others.map(|(_, used)| used[link]).sum();
+                *residual = (self.capacity[link] - others).max(0.0);
             }
             let offer = self.residual.clone();
             self.note_open();
@@ -440,7 +442,13 @@ impl MaxMinFill {
         if !ranked.changed && ranked.input == self.residual {
             self.residual.copy_from_slice(&ranked.output);
         } else {
-            ranked.group.try_fill(&mut self.flows, &mut self.residual, &self.capacity, now, &mut self.scratch);
+            ranked.group.try_fill(
+                &mut self.flows,
+                &mut self.residual,
+                &self.capacity,
+                now,
+                &mut self.scratch,
+            );
         }
         self.note_open();
     }
@@ -497,7 +505,8 @@ fn offer_again(
     for link in 0..capacity.len() {
         let negligible = NEGLIGIBLE * capacity[link];
         let free = capacity[link] - used.iter().map(|used| used[link]).sum::<f64>();
-        let wants = |index: usize| offers[index][link] > 0.0 && used[index][link] >= offers[index][link] - negligible;
+        let wants =
+            |index: usize| offers[index][link] > 0.0 && used[index][link] >= offers[index][link] - negligible;
         let wanting: Vec<usize> = (0..classes.len()).filter(|&index| wants(index)).collect();
         let total: f64 = wanting.iter().map(|&index| weight(classes[index].0)).sum();
         for (index, offer) in offers.iter_mut().enumerate() {
@@ -554,6 +563,8 @@ impl Fill for MaxMinFill {
         holder.one_row &= holder.flows.first().is_none_or(|&other| self.links[other as usize][0] == links[0]);
         let total: f64 = self.capacity.iter().sum();
         holder.fastest = if holder.one_row { self.capacity[links[0] as usize] } else { total };
+        // What bounded its rate so far does not bound it any more.
+        holder.not_before = now;
         self.flows[flow as usize].in_account = holder.flows.len() as u32;
         holder.flows.push(flow);
         holder.added += bytes;

@@ -181,7 +181,8 @@ impl ShortestFill {
         self.sort(link);
         let mut position = self.waiting[link as usize].len();
         // Flows that are served here already may want more; with equal links they never do.
-        let mut served: Vec<Rank> = self.served[link as usize].iter().map(|served| served.rank(now)).collect();
+        let mut served: Vec<Rank> =
+            self.served[link as usize].iter().map(|served| served.rank(now)).collect();
         served.sort_unstable_by(|a, b| if a.is_before(b) { Ordering::Greater } else { Ordering::Less });
         loop {
             let waiting = position.checked_sub(1).map(|at| self.waiting[link as usize][at]);
@@ -260,7 +261,7 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
         for b in &served[index + 1..] {
             let (fast, slow) = if a.rate > b.rate { (a, b) } else { (b, a) };
             let ahead = fast.rank(now).left - slow.rank(now).left;
-            if fast.key == slow.key && fast.rate > slow.rate && ahead >= 0.0 {
+            if fast.key == slow.key && fast.rate > slow.rate && ahead > 0.0 {
                 // Looked at a moment later, so that the overtaking is over and not just on.
                 let when = now + ahead / (fast.rate - slow.rate);
                 first = first.min(when + 2.0 * tolerance(when));
