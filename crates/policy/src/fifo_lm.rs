@@ -50,16 +50,16 @@ impl Default for FifoLm {
 impl Definition for FifoLm {
     const ABOUT: About = About {
         name: "fifo_lm",
-        title: "Baraat: tasks one after the other, a heavy one beside the next, decided at each link",
+        title: "Baraat: tasks one after the other, a heavy one beside the next, decided where they are sent",
         source: "Baraat §3.3, §4.1, §4.3.1",
-        knows: "task-ids, the bytes that each task has sent across this link, past coflow sizes",
+        knows: "task-ids, the bytes that each task has sent from this port (or across this link), past coflow sizes",
         cost: "O(tasks at the link) when a coflow arrives, ends, or makes its task heavy there",
     };
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
         Parameter {
             name: "heavy_threshold",
-            meaning: "bytes across one link from which a task is heavy there; instead of heavy_percentile",
+            meaning: "bytes at one place from which a task is heavy there; instead of heavy_percentile",
             field: |p| &mut p.heavy_threshold,
         },
         Parameter {

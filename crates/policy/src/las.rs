@@ -42,9 +42,9 @@ impl Default for Las {
 impl Definition for Las {
     const ABOUT: About = About {
         name: "las",
-        title: "Local least attained service: at each link, who has had least there goes first",
+        title: "Local least attained service: who has had least from this port goes first",
         source: "Aalo §2.3, §7.2.1, Theorem A.1 (non-clairvoyant without coordination)",
-        knows: "the bytes that each coflow has sent across this link",
+        knows: "the bytes that each coflow has sent from this port (or across this link)",
         cost: "O(1) each time a coflow crosses a level at a link",
     };
 

@@ -34,6 +34,8 @@ const VALUES: &[&str] = &[
     "websearch",
     "datamining",
     "optimised",
+    "sender",
+    "link",
 ];
 
 #[test]
@@ -130,8 +132,11 @@ fn who_knows_sizes_is_as_the_papers_say() {
     let blind: Vec<&str> = registry().iter().filter(|info| !info.clairvoyant).map(|info| info.name).collect();
     assert_eq!(blind, ["fair", "fifo", "fifo_lm", "las", "dclas", "edf", "pias"]);
     let local = |scope| registry().iter().filter(move |info| info.scope == scope).map(|info| info.name);
-    assert_eq!(local(Scope::Link).collect::<Vec<_>>(), ["fifo_lm", "las"]);
-    assert_eq!(local(Scope::Host).collect::<Vec<_>>(), ["dcas", "pias", "karuna"]);
+    assert_eq!(local(Scope::Link).count(), 0, "links decide only where asked to");
+    assert_eq!(local(Scope::Host).collect::<Vec<_>>(), ["fifo_lm", "las", "dcas", "pias", "karuna"]);
+    for policy in ["fifo_lm:at=link", "las:at=link"] {
+        assert_eq!(parse(policy).unwrap().terms().scope, Scope::Link);
+    }
 }
 
 /// A carrier of the simplest kind: at each step every flow sends what the test drew for it, then watches and wakes are
