@@ -7,13 +7,6 @@
 //! a virtual time), and for each pair only where its next flow ends on that scale. When levels change nothing is done per
 //! flow; only a pair whose bottleneck moves from one of its links to the other gets a new mark.
 //!
-//! # Filling
-//! Links are rows (where flows enter) and columns (where they leave). Every row whose level is at most the lowest
-//! column level can be frozen at once: freezing a row at a level below a column's can only raise that column's level,
-//! and never touches another row. So filling alternates between the sides in a few rounds, where the textbook freezes
-//! one link a round. Who is connected to whom, and which pairs are bottlenecked where, are bit sets, so each pair is
-//! looked at once, and finding the few that move costs a word operation per 64.
-//!
 //! # Invariants
 //! - A pair is attached to exactly one of its links and its rate per flow is the level there.
 //! - A link without capacity is *closed*, at level 0; a pair with a closed link is attached where the level is 0. Links
@@ -28,18 +21,19 @@
 //! every event costs 30 times the filling on the Facebook trace); lists of neighbours in place of bit sets (every pair is
 //! then visited from both sides).
 
+mod filling;
+
 use std::collections::BinaryHeap;
 
 use crate::marks::{Mark, tolerance};
+
+pub(crate) use filling::Scratch;
 
 /// No flow, group or account.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Capacity below this share of a link is rounding, not capacity.
 pub(crate) const NEGLIGIBLE: f64 = 1e-9;
-
-/// From this many lines of equal level on it is cheaper to count whom they meet than to visit each pair.
-const MANY: usize = 4;
 
 /// The two sides of a group.
 const ROWS: usize = 0;
@@ -169,37 +163,6 @@ pub(crate) struct Group {
     pub(crate) next: f64,
     /// Bytes per nanosecond of all flows together.
     pub(crate) rate: f64,
-}
-
-/// What a line has for the flows on it that have no rate yet.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    capacity: f64,
-    count: u32,
-}
-
-impl Room {
-    fn take(&mut self, level: f64, flows: u32) {
-        self.capacity -= level * f64::from(flows);
-        self.count -= flows;
-    }
-}
-
-/// Buffers for filling, shared by all groups. One entry for each side.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    rooms: [Vec<Room>; 2],
-    level: [Vec<f64>; 2],
-    /// Lines that are not frozen yet, and those that are closed.
-    open: [Vec<u64>; 2],
-    closed: [Vec<u64>; 2],
-    waiting: [Vec<u32>; 2],
-    caps: Vec<u32>,
-    /// Lines being frozen, and the same as a bit set.
-    batch: Vec<u32>,
-    members: Vec<u64>,
-    /// Whether only levels are asked for: nothing is attached anew.
-    is_trial: bool,
 }
 
 impl Group {
@@ -558,327 +521,6 @@ impl Group {
         }
     }
 
-    /// Gives every flow its max-min fair rate on `residual` (capacity left, by link), takes what is used out of it, and
-    /// brings milestones up to date. `full` is the capacity of the links when nothing is used.
-    pub(crate) fn fill(
-        &mut self,
-        flows: &mut [Flow],
-        residual: &mut [f64],
-        full: &[f64],
-        now: f64,
-        scratch: &mut Scratch,
-    ) {
-        scratch.is_trial = false;
-        self.find_levels(flows, residual, full, now, scratch);
-        for row in &mut self.sides[ROWS] {
-            row.sent += row.used * (now - row.counted);
-            row.counted = now;
-            row.used = residual[row.link as usize];
-        }
-        self.take(residual, full, scratch);
-        self.rate = 0.0;
-        for row in &mut self.sides[ROWS] {
-            row.used -= residual[row.link as usize];
-            self.rate += row.used;
-        }
-        for side in [ROWS, COLUMNS] {
-            for index in 0..self.sides[side].len() {
-                let line = &mut self.sides[side][index];
-                let level = scratch.level[side][index];
-                if line.level != level {
-                    line.served = line.served_at(now);
-                    line.since = now;
-                    line.level = level;
-                    line.stale = true;
-                }
-                if line.stale {
-                    self.refresh(flows, side, index, now);
-                }
-            }
-        }
-        self.find_next(flows);
-    }
-
-    /// Takes out of `residual` what [`Group::fill`] would, and changes nothing else.
-    pub(crate) fn try_fill(
-        &mut self,
-        flows: &mut [Flow],
-        residual: &mut [f64],
-        full: &[f64],
-        now: f64,
-        scratch: &mut Scratch,
-    ) {
-        scratch.is_trial = true;
-        self.find_levels(flows, residual, full, now, scratch);
-        self.take(residual, full, scratch);
-    }
-
-    fn find_levels(
-        &mut self,
-        flows: &mut [Flow],
-        residual: &[f64],
-        full: &[f64],
-        now: f64,
-        scratch: &mut Scratch,
-    ) {
-        self.open_lines(flows, residual, full, now, scratch);
-        if !scratch.waiting[ROWS].is_empty() && !scratch.waiting[COLUMNS].is_empty() {
-            self.freeze_rounds(flows, now, scratch);
-        }
-    }
-
-    fn take(&self, residual: &mut [f64], full: &[f64], scratch: &Scratch) {
-        for side in [ROWS, COLUMNS] {
-            for (line, room) in self.sides[side].iter().zip(&scratch.rooms[side]) {
-                let link = line.link as usize;
-                residual[link] = if room.capacity > NEGLIGIBLE * full[link] { room.capacity } else { 0.0 };
-            }
-        }
-    }
-
-    /// Finds which links have capacity and how many flows could use each.
-    fn open_lines(
-        &mut self,
-        flows: &mut [Flow],
-        residual: &[f64],
-        full: &[f64],
-        now: f64,
-        scratch: &mut Scratch,
-    ) {
-        let mut some_closed = false;
-        for side in [ROWS, COLUMNS] {
-            let lines = &self.sides[side];
-            scratch.level[side].clear();
-            scratch.level[side].resize(lines.len(), 0.0);
-            scratch.rooms[side].clear();
-            for words in [&mut scratch.open[side], &mut scratch.closed[side]] {
-                words.clear();
-                words.resize(self.words[side], 0);
-            }
-            for (index, line) in lines.iter().enumerate() {
-                let capacity = residual[line.link as usize];
-                let open = capacity > NEGLIGIBLE * full[line.link as usize];
-                some_closed |= !open;
-                let capacity = if open { capacity } else { 0.0 };
-                scratch.rooms[side].push(Room { capacity, count: line.flows });
-                let words = if open { &mut scratch.open[side] } else { &mut scratch.closed[side] };
-                words[index / 64] |= 1 << (index % 64);
-            }
-        }
-        if some_closed {
-            self.close_lines(flows, now, scratch);
-        }
-        for side in [ROWS, COLUMNS] {
-            scratch.waiting[side].clear();
-            for (index, line) in self.sides[side].iter_mut().enumerate() {
-                let closed = has(&scratch.closed[side], index as u32);
-                line.closed = if scratch.is_trial { line.closed } else { closed };
-                let room = scratch.rooms[side][index];
-                if !closed && room.count > 0 {
-                    scratch.waiting[side].push(index as u32);
-                    scratch.level[side][index] = room.capacity / f64::from(room.count);
-                }
-            }
-        }
-        self.ready_caps(flows, now, scratch);
-    }
-
-    /// Settles capped flows and puts those with open links in order, the lowest cap last.
-    fn ready_caps(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
-        scratch.caps.clear();
-        for (index, capped) in self.capped.iter_mut().enumerate() {
-            capped.left = capped.left_at(now);
-            capped.since = now;
-            capped.rate = 0.0;
-            let lines = flows[capped.flow as usize].lines;
-            capped.frozen =
-                !(has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]));
-            if !capped.frozen {
-                scratch.caps.push(index as u32);
-            }
-        }
-        scratch.caps.sort_by(|&a, &b| {
-            let (a, b) = (&self.capped[a as usize], &self.capped[b as usize]);
-            b.limit.total_cmp(&a.limit).then_with(|| b.flow.cmp(&a.flow))
-        });
-    }
-
-    /// Attaches the pairs of newly closed lines there, and counts what is left on the open ones.
-    fn close_lines(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
-        for side in [ROWS, COLUMNS] {
-            for index in 0..self.sides[side].len() {
-                let line = &self.sides[side][index];
-                if scratch.is_trial || line.closed || has(&scratch.open[side], index as u32) {
-                    continue;
-                }
-                for word in 0..line.partners.len() {
-                    let line = &self.sides[side][index];
-                    let bits = line.partners[word] & !line.attached[word];
-                    self.attach_all(flows, side, index as u32, side, word, bits, now);
-                }
-            }
-        }
-        for side in [ROWS, COLUMNS] {
-            for (index, line) in self.sides[side].iter().enumerate() {
-                let open = has(&scratch.open[side], index as u32);
-                let partners = &scratch.open[1 - side];
-                scratch.rooms[side][index].count = match (open, self.multiple) {
-                    (false, _) => 0,
-                    (true, 0) => {
-                        let words = line.partners.iter().zip(partners);
-                        words.map(|(line, open)| (line & open).count_ones()).sum()
-                    }
-                    (true, _) => self.count_flows(side, index as u32, partners),
-                };
-            }
-        }
-        for capped in &self.capped {
-            let lines = flows[capped.flow as usize].lines;
-            if has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]) {
-                scratch.rooms[ROWS][lines[ROWS] as usize].count += 1;
-                scratch.rooms[COLUMNS][lines[COLUMNS] as usize].count += 1;
-            }
-        }
-    }
-
-    /// The flows between a line and those of the other side in `partners`, caps aside.
-    fn count_flows(&self, side: usize, line: u32, partners: &[u64]) -> u32 {
-        let mut count = 0;
-        for (word, open) in partners.iter().enumerate() {
-            let mut bits = self.sides[side][line as usize].partners[word] & open;
-            while bits != 0 {
-                let partner = word as u32 * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-                count += self.counts[self.pair_at(lines)];
-            }
-        }
-        count
-    }
-
-    /// Freezes lines in rounds, lowest levels first, until no flow is left without a rate.
-    fn freeze_rounds(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
-        let mut lowest = [lowest_level(ROWS, false, scratch), lowest_level(COLUMNS, false, scratch)];
-        while lowest[ROWS].min(lowest[COLUMNS]) < f64::INFINITY {
-            let cap = self.lowest_cap(scratch);
-            if let Some((index, limit)) = cap
-                && limit <= lowest[ROWS].min(lowest[COLUMNS])
-            {
-                self.freeze_capped(flows, index, limit, scratch);
-                lowest = [lowest_level(ROWS, true, scratch), lowest_level(COLUMNS, true, scratch)];
-                continue;
-            }
-            let side = if lowest[ROWS] <= lowest[COLUMNS] { ROWS } else { COLUMNS };
-            // With caps waiting, a level may not pass the lowest cap.
-            let limit = cap.map_or(lowest[1 - side], |(_, limit)| limit.min(lowest[1 - side]));
-            self.freeze_up_to(flows, side, limit, now, scratch);
-            // Freezing one side changes only the levels of the other.
-            lowest[side] = lowest_level(side, !self.capped.is_empty(), scratch);
-            lowest[1 - side] = lowest_level(1 - side, true, scratch);
-        }
-    }
-
-    /// The lowest cap of a flow that has no rate yet.
-    fn lowest_cap(&self, scratch: &mut Scratch) -> Option<(u32, f64)> {
-        while let Some(&index) = scratch.caps.last() {
-            let capped = &self.capped[index as usize];
-            if !capped.frozen {
-                return Some((index, capped.limit));
-            }
-            scratch.caps.pop();
-        }
-        None
-    }
-
-    fn freeze_capped(&mut self, flows: &[Flow], index: u32, rate: f64, scratch: &mut Scratch) {
-        let capped = &mut self.capped[index as usize];
-        capped.frozen = true;
-        capped.rate = rate;
-        let lines = flows[capped.flow as usize].lines;
-        for side in [ROWS, COLUMNS] {
-            scratch.rooms[side][lines[side] as usize].take(rate, 1);
-        }
-    }
-
-    /// Freezes the lines of `side` with a level of at most `limit`, those of equal level together.
-    fn freeze_up_to(&mut self, flows: &[Flow], side: usize, limit: f64, now: f64, scratch: &mut Scratch) {
-        let mut batch = std::mem::take(&mut scratch.batch);
-        let level = &scratch.level[side];
-        batch.clear();
-        batch.extend(scratch.waiting[side].iter().filter(|&&line| level[line as usize] <= limit));
-        batch.sort_unstable_by(|&a, &b| level[a as usize].total_cmp(&level[b as usize]).then(a.cmp(&b)));
-        let mut rest = batch.as_slice();
-        while let Some(&first) = rest.first() {
-            let level = scratch.level[side][first as usize];
-            let run = rest.iter().take_while(|&&line| scratch.level[side][line as usize] == level).count();
-            let (lines, behind) = rest.split_at(run);
-            rest = behind;
-            if run >= MANY && self.multiple == 0 {
-                self.take_together(side, lines, level, scratch);
-            } else {
-                lines.iter().for_each(|&line| self.take_alone(side, line, level, scratch));
-            }
-            for &line in lines {
-                if !scratch.is_trial {
-                    self.attach_frozen(flows, side, line, now, scratch);
-                }
-                for at in 0..self.capped.len() {
-                    let capped = &self.capped[at];
-                    if !capped.frozen && flows[capped.flow as usize].lines[side] == line {
-                        self.freeze_capped(flows, at as u32, level, scratch);
-                    }
-                }
-                scratch.rooms[side][line as usize] = Room { capacity: 0.0, count: 0 };
-                set(&mut scratch.open[side], line, false);
-            }
-        }
-        scratch.batch = batch;
-    }
-
-    /// Takes the rates of the pairs of one line out of the other side.
-    fn take_alone(&self, side: usize, index: u32, level: f64, scratch: &mut Scratch) {
-        let rooms = &mut scratch.rooms[1 - side];
-        for (word, open) in scratch.open[1 - side].iter().enumerate() {
-            let mut bits = self.sides[side][index as usize].partners[word] & open;
-            while bits != 0 {
-                let partner = word as u32 * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                let flows = if self.multiple == 0 {
-                    1
-                } else {
-                    self.counts[self.pair_at(if side == ROWS { [index, partner] } else { [partner, index] })]
-                };
-                rooms[partner as usize].take(level, flows);
-            }
-        }
-    }
-
-    /// Takes the rates of the pairs of lines with one common level out of the other side: what matters there is only
-    /// how many of them each line meets.
-    fn take_together(&self, side: usize, lines: &[u32], level: f64, scratch: &mut Scratch) {
-        scratch.members.clear();
-        scratch.members.resize(self.words[side], 0);
-        for &line in lines {
-            set(&mut scratch.members, line, true);
-        }
-        for &partner in &scratch.waiting[1 - side] {
-            let met = self.sides[1 - side][partner as usize].partners.iter().zip(&scratch.members);
-            let flows: u32 = met.map(|(partners, members)| (partners & members).count_ones()).sum();
-            scratch.rooms[1 - side][partner as usize].take(level, flows);
-        }
-    }
-
-    /// Attaches to a line that is being frozen the pairs that get their rate from it, and the others to their closed lines.
-    fn attach_frozen(&mut self, flows: &[Flow], side: usize, index: u32, now: f64, scratch: &Scratch) {
-        for word in 0..self.words[1 - side] {
-            let line = &self.sides[side][index as usize];
-            let here = line.partners[word] & scratch.open[1 - side][word] & !line.attached[word];
-            let away = line.partners[word] & scratch.closed[1 - side][word] & line.attached[word];
-            self.attach_all(flows, side, index, side, word, here, now);
-            self.attach_all(flows, side, index, 1 - side, word, away, now);
-        }
-    }
-
     /// Finds when the first flow attached to a line reaches its milestone.
     fn refresh(&mut self, flows: &[Flow], side: usize, index: usize, now: f64) {
         self.sides[side][index].stale = false;
@@ -955,31 +597,6 @@ impl Capped {
         }
         self.since + (self.left - flows[self.flow as usize].milestone).max(0.0) / self.rate
     }
-}
-
-/// Drops the lines of `side` that are frozen or have no flow left, and returns the lowest level of the rest, brought up to
-/// date first if `changed`.
-fn lowest_level(side: usize, changed: bool, scratch: &mut Scratch) -> f64 {
-    let mut lowest = f64::INFINITY;
-    let (rooms, level) = (&scratch.rooms[side], &mut scratch.level[side]);
-    let open = &scratch.open[side];
-    scratch.waiting[side].retain(|&line| {
-        let index = line as usize;
-        let room = rooms[index];
-        if room.count == 0 {
-            if has(open, line) {
-                // Nothing is attached to a line that was never full.
-                level[index] = 0.0;
-            }
-            return false;
-        }
-        if changed {
-            level[index] = (room.capacity / f64::from(room.count)).max(0.0);
-        }
-        lowest = lowest.min(level[index]);
-        true
-    });
-    lowest
 }
 
 fn has(words: &[u64], bit: u32) -> bool {
