@@ -153,7 +153,8 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.release(now, observer);
         self.reached(&due, now);
         let mut turns = 0;
-        while self.deliver(now) | self.wake(now) {
+        // Once every coflow is done there is nothing left to decide, though computation may go on.
+        while self.done_coflows < self.coflow_left.len() && (self.deliver(now) | self.wake(now)) {
             turns += 1;
             assert!(
                 turns < MAX_TURNS_AT_ONCE,
@@ -303,6 +304,12 @@ impl<'a, F: Fill> Engine<'a, F> {
             if record.flows_left == 0 || self.accounts.find(record.coflow, record.place).is_none() {
                 continue; // It reached the amount by finishing.
             }
+            let record = self.accounts.list[account as usize];
+            if self.fill.attained(account, self.now) + 1.0 < record.watch as f64 {
+                // The policy has asked for more since, in this very instant.
+                self.decided.account_watches.push((account, record.watch));
+                continue;
+            }
             self.tell(record.place, now, Event::Reached(Target::Coflow(record.coflow)));
         }
         for &flow in &due.flows {
@@ -387,6 +394,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             match target {
                 Target::Coflow(coflow) => {
                     if let Some(account) = self.accounts.find(coflow, place) {
+                        self.accounts.list[account as usize].watch = bytes.0;
                         self.decided.account_watches.push((account, bytes.0));
                     }
                 }

@@ -21,6 +21,8 @@ pub(crate) struct Account {
     pub(crate) arrived: u64,
     /// Whether the instance has been told of the coflow.
     pub(crate) announced: bool,
+    /// The amount that the instance last asked to be told of.
+    pub(crate) watch: u64,
 }
 
 /// The accounts of all coflows that have arrived.
@@ -59,7 +61,14 @@ impl Accounts {
         for run in places.chunk_by(|a, b| a == b) {
             self.of_coflow[coflow.index()].push((run[0], self.list.len() as u32));
             let flows_left = run.len() as u32;
-            self.list.push(Account { coflow, place: run[0], flows_left, arrived: 0, announced: false });
+            self.list.push(Account {
+                coflow,
+                place: run[0],
+                flows_left,
+                arrived: 0,
+                announced: false,
+                watch: 0,
+            });
         }
     }
 

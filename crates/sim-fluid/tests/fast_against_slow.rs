@@ -97,13 +97,6 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_decisions_agree_for_a_coordinator(
-        instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, None),
-    ) {
-        agree(&instance, &script, &at_once())?;
-    }
-
-    #[test]
     fn random_decisions_agree_for_links_on_their_own(
         instance in instance(FEW), script in script(Scope::Link, Discipline::MaxMin, None),
     ) {
