@@ -10,16 +10,14 @@
 
 mod fixed_order;
 mod instances;
-mod scripted;
 mod slow;
 
-use cavalcade_model::{Discipline, Excess, Instant, PolicyFactory, Scope};
+use cavalcade_model::{Discipline, Instant, PolicyFactory};
 use cavalcade_sim_fluid::{Options, simulate};
 use fixed_order::FixedOrder;
-use instances::{ALL, Instance, Shapes, instance};
+use instances::{ALL, Instance, instance};
 
 use proptest::prelude::*;
-use scripted::Scripted;
 
 /// How far times may differ, as a share of them.
 const CLOSE: f64 = 1e-9;
@@ -55,23 +53,10 @@ fn is_determined(discipline: Discipline) -> bool {
     discipline == Discipline::MaxMin
 }
 
-fn script(scope: Scope, discipline: Discipline, weights: Option<Excess>) -> impl Strategy<Value = Scripted> {
-    (any::<u64>(), any::<bool>()).prop_map(move |(seed, caps)| Scripted {
-        scope,
-        discipline,
-        weights,
-        caps,
-        seed,
-    })
-}
-
 /// Ranks for more coflows than there can be.
 fn order() -> impl Strategy<Value = FixedOrder> {
     proptest::collection::vec(0..4u64, 24).prop_map(|rank| FixedOrder { rank })
 }
-
-/// Small enough that what goes wrong under random decisions can be followed by hand.
-const FEW: Shapes = Shapes { most: (3, 3, 4), ..ALL };
 
 fn at_once() -> Options {
     Options::default()
@@ -91,17 +76,6 @@ proptest! {
         agree(&instance, &order, &at_once())?;
     }
 
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn random_decisions_agree_for_links_on_their_own(
-        instance in instance(FEW), script in script(Scope::Link, Discipline::MaxMin, None),
-    ) {
-        agree(&instance, &script, &at_once())?;
-    }
 }
 
 /// Each registered policy on as many instances as the time allows; a new policy is covered as soon as it is listed.
