@@ -7,27 +7,33 @@
 //! a virtual time), and for each pair only where its next flow ends on that scale. When levels change nothing is done per
 //! flow; only a pair whose bottleneck moves from one of its links to the other gets a new mark.
 //!
+//! Filling is only done where the rates of before do not hold any more (`allotment`).
+//!
 //! # Invariants
 //! - A pair is attached to exactly one of its links and its rate per flow is the level there.
-//! - A link without capacity is *closed*, at level 0; a pair with a closed link is attached where the level is 0. Links
-//!   that stay closed are not visited, so a group that waits behind others costs little.
+//! - A pair with a link that has no capacity is attached where the level is 0.
 //! - Flows with a cap of their own are kept apart, with rates of their own; they are expected to be few.
 //!
 //! # Cost
-//! A refill: about 1.5 ns per pair on open links + 5 ns per link and round. A completion: O(log pairs of the link).
+//! Nothing where no link of the group is given something else; 3 ns per link where that changes no rate; for filling
+//! about 1.5 ns per pair on open links + 5 ns per link and round. A completion: O(log pairs of the link).
 //!
 //! # Rejected
 //! A heap of links by level (each freeze changes the keys of all columns); rates per flow (touching every flow at
 //! every event costs 30 times the filling on the Facebook trace); lists of neighbours in place of bit sets (every pair is
 //! then visited from both sides).
 
+mod allotment;
 mod filling;
+mod residual;
 
 use std::collections::BinaryHeap;
 
 use crate::marks::{Mark, tolerance};
+use allotment::Allotment;
 
 pub(crate) use filling::Scratch;
+pub(crate) use residual::Residual;
 
 /// No flow, group or account.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -38,6 +44,9 @@ pub(crate) const NEGLIGIBLE: f64 = 1e-9;
 /// The two sides of a group.
 const ROWS: usize = 0;
 const COLUMNS: usize = 1;
+
+/// The allotment that flows are served by; others are trials.
+const SERVICE: usize = 0;
 
 /// One flow, as long as it is in some group.
 #[derive(Clone, Debug)]
@@ -107,8 +116,6 @@ struct Line {
     next: f64,
     /// Whether `next` may be outdated although the level is the same.
     stale: bool,
-    /// Whether the link had no capacity at the last fill.
-    closed: bool,
     /// Flows on the link, capped ones included.
     flows: u32,
     /// The account whose flows these are, if they have been of one account since `tenancy` began; of a row only.
@@ -157,8 +164,10 @@ pub(crate) struct Group {
     multiple: usize,
     capped: Vec<Capped>,
     flow_count: usize,
-    /// The links on which the group ever had flows, as bits: where they enter, and where they leave.
+    /// The links on which the group has flows, as bits: where they enter, and where they leave.
     links: [Vec<u64>; 2],
+    /// What the group is served by, then its trials.
+    allotments: Vec<Allotment>,
     /// When the first flow reaches its milestone.
     pub(crate) next: f64,
     /// Bytes per nanosecond of all flows together.
@@ -166,8 +175,10 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(crate) fn new(links: usize) -> Self {
+    /// An empty group on a fabric of so many links, with room for so many trials.
+    pub(crate) fn new(links: usize, trials: usize) -> Self {
         Self {
+            allotments: (0..=trials).map(|_| Allotment::default()).collect(),
             sides: [Vec::new(), Vec::new()],
             line_of_link: vec![NONE; links],
             words: [1, 1],
@@ -190,22 +201,28 @@ impl Group {
         self.flow_count
     }
 
-    /// Writes `weight` for every link on which the group has flows.
-    pub(crate) fn mark_links(&self, links: &mut [f64], weight: f64) {
-        for line in self.sides.iter().flatten().filter(|line| line.flows > 0) {
-            links[line.link as usize] = weight;
-        }
+    /// The links on which the group has flows, as bits: where they enter, and where they leave.
+    pub(crate) fn links(&self) -> &[Vec<u64>; 2] {
+        &self.links
     }
 
-    /// Whether every flow is without a rate and must stay so while only the links in `open` have capacity.
-    pub(crate) fn stays_idle(&self, open: &[u64]) -> bool {
-        self.rate == 0.0 && self.is_shut(open)
+    /// The links that the group has used since it was last served, as the allotment `which`.
+    pub(crate) fn uses(&self, which: usize) -> &[(u32, f64)] {
+        self.allotments[which].uses()
     }
 
-    /// Whether no flow can have a rate while only the links in `open` have capacity.
-    pub(crate) fn is_shut(&self, open: &[u64]) -> bool {
-        let meets = |side: &[u64]| side.iter().zip(open).any(|(side, open)| side & open != 0);
-        !(meets(&self.links[ROWS]) && meets(&self.links[COLUMNS]))
+    /// Notes that the group stands elsewhere in the order.
+    pub(crate) fn moved(&mut self) {
+        self.allotments.iter_mut().for_each(|allotment| allotment.moved = true);
+    }
+
+    /// Takes what the group used last time out of `residual`.
+    pub(crate) fn pass(&self, residual: &mut Residual) {
+        self.allotments[SERVICE].take_from(residual);
+    }
+
+    fn outdate(&mut self) {
+        self.allotments.iter_mut().for_each(|allotment| allotment.outdated = true);
     }
 
     fn line(&mut self, link: u32, side: usize, now: f64) -> u32 {
@@ -226,7 +243,6 @@ impl Group {
             since: now,
             next: f64::INFINITY,
             stale: false,
-            closed: false,
             flows: 0,
             tenant: NONE,
             tenancy: 0,
@@ -237,8 +253,8 @@ impl Group {
             attached: vec![0; words],
             marks: BinaryHeap::new(),
         });
+        self.allotments.iter_mut().for_each(|allotment| allotment.add_line(side));
         self.line_of_link[link as usize] = line;
-        self.links[side][link as usize / 64] |= 1 << (link % 64);
         if side == ROWS {
             let pairs = self.sides[ROWS].len() * 64 * self.words[COLUMNS];
             self.pairs.resize(pairs, Pair { head: NONE, offset: 0.0 });
@@ -297,7 +313,9 @@ impl Group {
         }
         for side in [ROWS, COLUMNS] {
             self.sides[side][lines[side] as usize].flows += 1;
+            set(&mut self.links[side], links[side], true);
         }
+        self.outdate();
         self.join_pair(flows, flow, bytes, now);
     }
 
@@ -307,10 +325,22 @@ impl Group {
         let lines = flows[flow as usize].lines;
         self.flow_count -= 1;
         for side in [ROWS, COLUMNS] {
-            self.sides[side][lines[side] as usize].flows -= 1;
+            let line = &mut self.sides[side][lines[side] as usize];
+            line.flows -= 1;
+            if line.flows == 0 {
+                set(&mut self.links[side], line.link, false);
+            }
+        }
+        if !self.capped.is_empty() {
+            self.outdate();
         }
         match flows[flow as usize].capped {
-            NONE => self.leave_pair(flows, flow),
+            NONE => {
+                self.leave_pair(flows, flow);
+                for allotment in &mut self.allotments {
+                    allotment.flow_left(lines, &self.sides);
+                }
+            }
             at => self.leave_capped(flows, at),
         }
         bytes
@@ -324,8 +354,6 @@ impl Group {
                 let (line, partner) = (&mut self.sides[side][lines[side] as usize], lines[1 - side]);
                 set(&mut line.partners, partner, true);
                 set(&mut line.attached, partner, side == ROWS);
-                // A line that was closed may have a new pair that is attached elsewhere: look at all of them again.
-                line.closed = false;
             }
             self.pairs[pair].offset = self.sides[ROWS][lines[ROWS] as usize].served_at(now);
         }
@@ -465,6 +493,7 @@ impl Group {
 
     /// Sets or lifts a cap in bytes per nanosecond.
     pub(crate) fn set_cap(&mut self, flows: &mut [Flow], flow: u32, cap: Option<f64>, now: f64) {
+        self.outdate();
         match (cap, flows[flow as usize].capped) {
             (None, NONE) => {}
             (None, at) => {
@@ -597,6 +626,21 @@ impl Capped {
         }
         self.since + (self.left - flows[self.flow as usize].milestone).max(0.0) / self.rate
     }
+}
+
+/// Whether the links of either side meet those in `bits`.
+fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
+    links[ROWS]
+        .iter()
+        .zip(&links[COLUMNS])
+        .zip(bits)
+        .any(|((rows, columns), bits)| (rows | columns) & bits != 0)
+}
+
+/// Whether no flow can have a rate while only the links in `open` have capacity.
+fn is_shut(links: &[Vec<u64>; 2], open: &[u64]) -> bool {
+    let meets = |side: &[u64]| side.iter().zip(open).any(|(side, open)| side & open != 0);
+    !(meets(&links[ROWS]) && meets(&links[COLUMNS]))
 }
 
 fn has(words: &[u64], bit: u32) -> bool {

@@ -28,6 +28,17 @@ impl MinTree {
         }
     }
 
+    /// Makes room for places below `count`.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        if count > self.leaves {
+            let mut larger = Self::new(count);
+            for place in 0..self.leaves {
+                larger.set(place, self.nodes[self.leaves + place]);
+            }
+            *self = larger;
+        }
+    }
+
     pub(crate) fn min(&self) -> f64 {
         self.nodes[1]
     }

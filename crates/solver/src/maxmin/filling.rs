@@ -8,7 +8,8 @@
 //!
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes try out their offers.
 
-use super::{COLUMNS, Flow, Group, NEGLIGIBLE, ROWS, has, set};
+use super::residual::Residual;
+use super::{COLUMNS, Flow, Group, ROWS, SERVICE, has, is_shut, meet, set};
 
 /// From this many lines of equal level on it is cheaper to count whom they meet than to visit each pair.
 const MANY: usize = 4;
@@ -32,9 +33,10 @@ impl Room {
 pub(crate) struct Scratch {
     rooms: [Vec<Room>; 2],
     level: [Vec<f64>; 2],
-    /// Lines that are not frozen yet, and those that are closed.
+    /// Lines with capacity, and those of them that are not frozen yet.
     open: [Vec<u64>; 2],
-    closed: [Vec<u64>; 2],
+    unfrozen: [Vec<u64>; 2],
+    /// Open lines with flows that have no rate yet.
     waiting: [Vec<u32>; 2],
     caps: Vec<u32>,
     /// Lines being frozen, and the same as a bit set.
@@ -45,33 +47,82 @@ pub(crate) struct Scratch {
 }
 
 impl Group {
-    /// Gives every flow its max-min fair rate on `residual` (capacity left, by link), takes what is used out of it, and
-    /// brings milestones up to date. `full` is the capacity of the links when nothing is used.
-    pub(crate) fn fill(
+    /// Lets the group take its max-min fair share of `residual` as the allotment `which`: 0 is what flows are served by,
+    /// the others are trials. Returns whether any flow is served at another rate than before.
+    pub(crate) fn serve(
         &mut self,
         flows: &mut [Flow],
-        residual: &mut [f64],
-        full: &[f64],
+        which: usize,
+        residual: &mut Residual,
         now: f64,
         scratch: &mut Scratch,
-    ) {
-        scratch.is_trial = false;
-        self.find_levels(flows, residual, full, now, scratch);
-        for row in &mut self.sides[ROWS] {
-            row.sent += row.used * (now - row.counted);
-            row.counted = now;
-            row.used = residual[row.link as usize];
+    ) -> bool {
+        let allotment = &mut self.allotments[which];
+        if allotment.is_untouched() && !meet(&self.links, residual.marked()) {
+            allotment.take_from(residual);
+            return false;
         }
-        self.take(residual, full, scratch);
-        self.rate = 0.0;
-        for row in &mut self.sides[ROWS] {
-            row.used -= residual[row.link as usize];
-            self.rate += row.used;
+        let idle = allotment.rate == 0.0;
+        if idle && is_shut(&self.links, residual.open()) {
+            allotment.stay_idle();
+            return false;
+        }
+        let holds = !idle
+            && !allotment.outdated
+            && self.capped.is_empty()
+            && allotment.still_holds(&self.sides, &self.links, &self.line_of_link, residual);
+        if !holds {
+            scratch.is_trial = which != SERVICE;
+            self.open_lines(flows, residual, now, scratch);
+            if idle && scratch.waiting[ROWS].is_empty() {
+                self.allotments[which].stay_idle();
+                return false;
+            }
+            self.freeze_rounds(flows, now, scratch);
+            self.note_levels(which, residual, scratch);
+        }
+        self.allotments[which].hand_on(&self.sides, residual);
+        if which == SERVICE {
+            self.apply_levels(flows, now);
+        }
+        which == SERVICE
+    }
+
+    /// Writes down what filling found.
+    fn note_levels(&mut self, which: usize, residual: &Residual, scratch: &Scratch) {
+        let allotment = &mut self.allotments[which];
+        for side in [ROWS, COLUMNS] {
+            for (index, line) in self.sides[side].iter().enumerate() {
+                let open = has(&scratch.open[side], index as u32);
+                let frozen = open && !has(&scratch.unfrozen[side], index as u32);
+                let given = if open { residual.left(line.link) } else { 0.0 };
+                let left = if open { scratch.rooms[side][index].capacity } else { 0.0 };
+                allotment.given[side][index] = given;
+                allotment.used[side][index] = given - left;
+                allotment.level[side][index] = match (open, frozen) {
+                    (false, _) => 0.0,
+                    (true, true) => scratch.level[side][index],
+                    (true, false) => f64::INFINITY,
+                };
+            }
+        }
+    }
+
+    /// Serves flows at the levels of the allotment.
+    fn apply_levels(&mut self, flows: &[Flow], now: f64) {
+        self.rate = self.allotments[SERVICE].rate;
+        for (row, &used) in self.sides[ROWS].iter_mut().zip(&self.allotments[SERVICE].used[ROWS]) {
+            if row.used != used {
+                row.sent += row.used * (now - row.counted);
+                row.counted = now;
+                row.used = used;
+            }
         }
         for side in [ROWS, COLUMNS] {
             for index in 0..self.sides[side].len() {
+                let level = self.allotments[SERVICE].level[side][index];
+                let level = if level < f64::INFINITY { level } else { 0.0 };
                 let line = &mut self.sides[side][index];
-                let level = scratch.level[side][index];
                 if line.level != level {
                     line.served = line.served_at(now);
                     line.since = now;
@@ -86,97 +137,76 @@ impl Group {
         self.find_next(flows);
     }
 
-    /// Takes out of `residual` what [`Group::fill`] would, and changes nothing else.
-    pub(crate) fn try_fill(
-        &mut self,
-        flows: &mut [Flow],
-        residual: &mut [f64],
-        full: &[f64],
-        now: f64,
-        scratch: &mut Scratch,
-    ) {
-        scratch.is_trial = true;
-        self.find_levels(flows, residual, full, now, scratch);
-        self.take(residual, full, scratch);
-    }
-
-    fn find_levels(
-        &mut self,
-        flows: &mut [Flow],
-        residual: &[f64],
-        full: &[f64],
-        now: f64,
-        scratch: &mut Scratch,
-    ) {
-        self.open_lines(flows, residual, full, now, scratch);
-        if !scratch.waiting[ROWS].is_empty() && !scratch.waiting[COLUMNS].is_empty() {
-            self.freeze_rounds(flows, now, scratch);
-        }
-    }
-
-    fn take(&self, residual: &mut [f64], full: &[f64], scratch: &Scratch) {
-        for side in [ROWS, COLUMNS] {
-            for (line, room) in self.sides[side].iter().zip(&scratch.rooms[side]) {
-                let link = line.link as usize;
-                residual[link] = if room.capacity > NEGLIGIBLE * full[link] { room.capacity } else { 0.0 };
-            }
-        }
-    }
-
-    /// Finds which links have capacity and how many flows could use each.
-    fn open_lines(
-        &mut self,
-        flows: &mut [Flow],
-        residual: &[f64],
-        full: &[f64],
-        now: f64,
-        scratch: &mut Scratch,
-    ) {
+    /// Finds which lines have capacity and how many flows could use each.
+    fn open_lines(&mut self, flows: &[Flow], residual: &Residual, now: f64, scratch: &mut Scratch) {
         let mut some_closed = false;
         for side in [ROWS, COLUMNS] {
-            let lines = &self.sides[side];
-            scratch.level[side].clear();
-            scratch.level[side].resize(lines.len(), 0.0);
-            scratch.rooms[side].clear();
-            for words in [&mut scratch.open[side], &mut scratch.closed[side]] {
-                words.clear();
-                words.resize(self.words[side], 0);
-            }
-            for (index, line) in lines.iter().enumerate() {
-                let capacity = residual[line.link as usize];
-                let open = capacity > NEGLIGIBLE * full[line.link as usize];
-                some_closed |= !open;
-                let capacity = if open { capacity } else { 0.0 };
-                scratch.rooms[side].push(Room { capacity, count: line.flows });
-                let words = if open { &mut scratch.open[side] } else { &mut scratch.closed[side] };
-                words[index / 64] |= 1 << (index % 64);
-            }
-        }
-        if some_closed {
-            self.close_lines(flows, now, scratch);
-        }
-        for side in [ROWS, COLUMNS] {
+            let lines = self.sides[side].len();
+            scratch.level[side].resize(lines, 0.0);
+            scratch.rooms[side].resize(lines, Room { capacity: 0.0, count: 0 });
+            scratch.open[side].clear();
+            scratch.open[side].resize(self.words[side], 0);
             scratch.waiting[side].clear();
-            for (index, line) in self.sides[side].iter_mut().enumerate() {
-                let closed = has(&scratch.closed[side], index as u32);
-                line.closed = if scratch.is_trial { line.closed } else { closed };
-                let room = scratch.rooms[side][index];
-                if !closed && room.count > 0 {
-                    scratch.waiting[side].push(index as u32);
-                    scratch.level[side][index] = room.capacity / f64::from(room.count);
+            for (word, (here, open)) in self.links[side].iter().zip(residual.open()).enumerate() {
+                some_closed |= here & !open != 0;
+                let mut bits = here & open;
+                while bits != 0 {
+                    let link = word as u32 * 64 + bits.trailing_zeros();
+                    bits &= bits - 1;
+                    let index = self.line_of_link[link as usize];
+                    set(&mut scratch.open[side], index, true);
+                    scratch.waiting[side].push(index);
+                    let count = self.sides[side][index as usize].flows;
+                    scratch.rooms[side][index as usize] = Room { capacity: residual.left(link), count };
                 }
             }
+            scratch.unfrozen[side].clone_from(&scratch.open[side]);
+        }
+        if some_closed {
+            self.count_open(flows, scratch);
+        }
+        for side in [ROWS, COLUMNS] {
+            let (rooms, level) = (&scratch.rooms[side], &mut scratch.level[side]);
+            scratch.waiting[side].retain(|&index| {
+                let room = rooms[index as usize];
+                level[index as usize] = room.capacity / f64::from(room.count);
+                room.count > 0
+            });
         }
         self.ready_caps(flows, now, scratch);
+    }
+
+    /// Counts, for open lines, the flows whose other line is open too.
+    fn count_open(&self, flows: &[Flow], scratch: &mut Scratch) {
+        for side in [ROWS, COLUMNS] {
+            let partners = &scratch.open[1 - side];
+            for &index in &scratch.waiting[side] {
+                scratch.rooms[side][index as usize].count = if self.multiple == 0 {
+                    let words = self.sides[side][index as usize].partners.iter().zip(partners);
+                    words.map(|(line, open)| (line & open).count_ones()).sum()
+                } else {
+                    self.count_flows(side, index, partners)
+                };
+            }
+        }
+        for capped in &self.capped {
+            let lines = flows[capped.flow as usize].lines;
+            if has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]) {
+                scratch.rooms[ROWS][lines[ROWS] as usize].count += 1;
+                scratch.rooms[COLUMNS][lines[COLUMNS] as usize].count += 1;
+            }
+        }
     }
 
     /// Settles capped flows and puts those with open links in order, the lowest cap last.
     fn ready_caps(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
         scratch.caps.clear();
         for (index, capped) in self.capped.iter_mut().enumerate() {
-            capped.left = capped.left_at(now);
-            capped.since = now;
-            capped.rate = 0.0;
+            if !scratch.is_trial {
+                capped.left = capped.left_at(now);
+                capped.since = now;
+                capped.rate = 0.0;
+            }
             let lines = flows[capped.flow as usize].lines;
             capped.frozen =
                 !(has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]));
@@ -188,44 +218,6 @@ impl Group {
             let (a, b) = (&self.capped[a as usize], &self.capped[b as usize]);
             b.limit.total_cmp(&a.limit).then_with(|| b.flow.cmp(&a.flow))
         });
-    }
-
-    /// Attaches the pairs of newly closed lines there, and counts what is left on the open ones.
-    fn close_lines(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
-        for side in [ROWS, COLUMNS] {
-            for index in 0..self.sides[side].len() {
-                let line = &self.sides[side][index];
-                if scratch.is_trial || line.closed || has(&scratch.open[side], index as u32) {
-                    continue;
-                }
-                for word in 0..line.partners.len() {
-                    let line = &self.sides[side][index];
-                    let bits = line.partners[word] & !line.attached[word];
-                    self.attach_all(flows, side, index as u32, side, word, bits, now);
-                }
-            }
-        }
-        for side in [ROWS, COLUMNS] {
-            for (index, line) in self.sides[side].iter().enumerate() {
-                let open = has(&scratch.open[side], index as u32);
-                let partners = &scratch.open[1 - side];
-                scratch.rooms[side][index].count = match (open, self.multiple) {
-                    (false, _) => 0,
-                    (true, 0) => {
-                        let words = line.partners.iter().zip(partners);
-                        words.map(|(line, open)| (line & open).count_ones()).sum()
-                    }
-                    (true, _) => self.count_flows(side, index as u32, partners),
-                };
-            }
-        }
-        for capped in &self.capped {
-            let lines = flows[capped.flow as usize].lines;
-            if has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]) {
-                scratch.rooms[ROWS][lines[ROWS] as usize].count += 1;
-                scratch.rooms[COLUMNS][lines[COLUMNS] as usize].count += 1;
-            }
-        }
     }
 
     /// The flows between a line and those of the other side in `partners`, caps aside.
@@ -280,7 +272,7 @@ impl Group {
     fn freeze_capped(&mut self, flows: &[Flow], index: u32, rate: f64, scratch: &mut Scratch) {
         let capped = &mut self.capped[index as usize];
         capped.frozen = true;
-        capped.rate = rate;
+        capped.rate = if scratch.is_trial { capped.rate } else { rate };
         let lines = flows[capped.flow as usize].lines;
         for side in [ROWS, COLUMNS] {
             scratch.rooms[side][lines[side] as usize].take(rate, 1);
@@ -316,7 +308,7 @@ impl Group {
                     }
                 }
                 scratch.rooms[side][line as usize] = Room { capacity: 0.0, count: 0 };
-                set(&mut scratch.open[side], line, false);
+                set(&mut scratch.unfrozen[side], line, false);
             }
         }
         scratch.batch = batch;
@@ -325,7 +317,7 @@ impl Group {
     /// Takes the rates of the pairs of one line out of the other side.
     fn take_alone(&self, side: usize, index: u32, level: f64, scratch: &mut Scratch) {
         let rooms = &mut scratch.rooms[1 - side];
-        for (word, open) in scratch.open[1 - side].iter().enumerate() {
+        for (word, open) in scratch.unfrozen[1 - side].iter().enumerate() {
             let mut bits = self.sides[side][index as usize].partners[word] & open;
             while bits != 0 {
                 let partner = word as u32 * 64 + bits.trailing_zeros();
@@ -359,8 +351,8 @@ impl Group {
     fn attach_frozen(&mut self, flows: &[Flow], side: usize, index: u32, now: f64, scratch: &Scratch) {
         for word in 0..self.words[1 - side] {
             let line = &self.sides[side][index as usize];
-            let here = line.partners[word] & scratch.open[1 - side][word] & !line.attached[word];
-            let away = line.partners[word] & scratch.closed[1 - side][word] & line.attached[word];
+            let here = line.partners[word] & scratch.unfrozen[1 - side][word] & !line.attached[word];
+            let away = line.partners[word] & !scratch.open[1 - side][word] & line.attached[word];
             self.attach_all(flows, side, index, side, word, here, now);
             self.attach_all(flows, side, index, 1 - side, word, away, now);
         }
@@ -372,15 +364,10 @@ impl Group {
 fn lowest_level(side: usize, changed: bool, scratch: &mut Scratch) -> f64 {
     let mut lowest = f64::INFINITY;
     let (rooms, level) = (&scratch.rooms[side], &mut scratch.level[side]);
-    let open = &scratch.open[side];
     scratch.waiting[side].retain(|&line| {
         let index = line as usize;
         let room = rooms[index];
         if room.count == 0 {
-            if has(open, line) {
-                // Nothing is attached to a line that was never full.
-                level[index] = 0.0;
-            }
             return false;
         }
         if changed {

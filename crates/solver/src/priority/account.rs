@@ -1,0 +1,234 @@
+//! What accounts have been sent, and when that reaches the amounts that are watched.
+//!
+//! An account's bytes are those of its flows, which may be many; adding them up at each event would cost more than
+//! filling. Mostly something else knows the sum: the group that holds nothing but the account's flows, or the one row
+//! of a group that the account has to itself. Only otherwise are flows added up.
+//!
+//! A watched amount is predicted from the account's present rate, anew whenever a group changes its rates. A bound on
+//! the rate says before when no prediction is needed.
+
+use std::cell::Cell;
+
+use super::MaxMinFill;
+use crate::fill::{Due, Fill, Key};
+use crate::marks::tolerance;
+use crate::maxmin::NONE;
+
+/// A set of flows with one key.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub(super) key: Key,
+    /// Its flows in the solver.
+    pub(super) flows: Vec<u32>,
+    /// Bytes of all flows that it ever had.
+    pub(super) added: f64,
+    /// Whether all of them enter on the same link.
+    pub(super) one_row: bool,
+    /// Whether any of them ever had a key of its own, so that what the account was sent is not what one group sent.
+    strayed: bool,
+    /// What it had sent when it came alone into a group of its own.
+    pub(super) base: f64,
+    /// The largest amount that it was reported to have reached: rounding may not take it back.
+    reached: f64,
+    pub(super) watch: f64,
+    /// The number of the group in whose list of watched accounts it stands.
+    listed_in: u32,
+    /// Until then the watched amount cannot be reached at any rate.
+    pub(super) not_before: f64,
+    /// The rate that all its flows together cannot exceed.
+    pub(super) fastest: f64,
+    /// What it had sent at some time, and what its row had then.
+    counted: Cell<Counted>,
+}
+
+/// What an account had sent when the row that it has to itself had sent so much.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    group: u32,
+    tenancy: u32,
+    row_sent: f64,
+    sent: f64,
+}
+
+impl Account {
+    pub(super) fn new() -> Self {
+        Self {
+            key: Key::default(),
+            flows: Vec::new(),
+            added: 0.0,
+            one_row: true,
+            strayed: false,
+            base: 0.0,
+            reached: 0.0,
+            watch: f64::INFINITY,
+            listed_in: NONE,
+            not_before: 0.0,
+            fastest: 0.0,
+            counted: Cell::default(),
+        }
+    }
+}
+
+impl MaxMinFill {
+    fn account_rate(&self, account: u32) -> f64 {
+        let flows = &self.accounts[account as usize].flows;
+        match (self.sole_group(account), self.own_row(account, 0.0)) {
+            (Some(group), _) => self.groups[group as usize].group.rate,
+            (None, Some((.., rate))) => rate,
+            (None, None) => flows.iter().map(|&flow| self.rate(flow)).sum(),
+        }
+    }
+
+    /// The group in which `account` has always been alone.
+    fn sole_group(&self, account: u32) -> Option<u32> {
+        let holder = &self.accounts[account as usize];
+        let group = self.flows[*holder.flows.first()? as usize].group;
+        let ranked = self.groups.get(group as usize)?;
+        (!ranked.mixed && !holder.strayed && ranked.first == account).then_some(group)
+    }
+
+    /// If `account` has a row of a group to itself and no flow elsewhere: the numbers of the group and of the tenancy, what
+    /// the row was sent, and its rate.
+    fn own_row(&self, account: u32, now: f64) -> Option<(u32, u32, f64, f64)> {
+        let holder = &self.accounts[account as usize];
+        if !holder.one_row || holder.strayed {
+            return None;
+        }
+        let &flow = holder.flows.first()?;
+        let ranked = self.groups.get(self.flows[flow as usize].group as usize)?;
+        if ranked.strays > 0 {
+            return None;
+        }
+        let (tenancy, sent, rate) = ranked.group.row_of(&self.flows, flow, now)?;
+        Some((ranked.number, tenancy, sent, rate))
+    }
+
+    pub(super) fn attained_by(&self, account: u32, now: f64) -> f64 {
+        let holder = &self.accounts[account as usize];
+        if let Some(group) = self.sole_group(account) {
+            return (holder.base + self.groups[group as usize].sent_at(now)).max(holder.reached);
+        }
+        let row = self.own_row(account, now);
+        let counted = holder.counted.get();
+        if let Some((group, tenancy, row_sent, _)) = row
+            && (group, tenancy) == (counted.group, counted.tenancy)
+        {
+            return (counted.sent + row_sent - counted.row_sent).max(holder.reached);
+        }
+        let sent = holder.added - holder.flows.iter().map(|&flow| self.remaining(flow, now)).sum::<f64>();
+        if let Some((group, tenancy, row_sent, _)) = row {
+            holder.counted.set(Counted { group, tenancy, row_sent, sent });
+        }
+        sent.max(holder.reached)
+    }
+
+    pub(super) fn set_watch(&mut self, account: u32, bytes: f64, now: f64) {
+        self.accounts[account as usize].watch = bytes;
+        if self.accounts[account as usize].strayed {
+            self.stray_watches.push(account);
+        }
+        if let Some(group) = self.find(self.accounts[account as usize].key) {
+            self.list_watch(account, group);
+        }
+        self.predict(account, now);
+    }
+
+    /// Has a watched account looked at whenever the group's rates change.
+    pub(super) fn list_watch(&mut self, account: u32, group: u32) {
+        let (holder, ranked) = (&mut self.accounts[account as usize], &mut self.groups[group as usize]);
+        if holder.watch < f64::INFINITY && holder.listed_in != ranked.number {
+            holder.listed_in = ranked.number;
+            ranked.watched.push(account);
+        }
+    }
+
+    /// Notes that a flow of the account is given a key of its own.
+    pub(super) fn set_strayed(&mut self, account: u32) {
+        let holder = &mut self.accounts[account as usize];
+        if !std::mem::replace(&mut holder.strayed, true) && holder.watch < f64::INFINITY {
+            self.stray_watches.push(account);
+        }
+    }
+
+    /// After rates have changed: when watched accounts reach their amounts.
+    pub(super) fn update_watches(&mut self, now: f64) {
+        while let Some(group) = self.served.pop() {
+            let ranked = &mut self.groups[group as usize];
+            let (number, mut watched) = (ranked.number, std::mem::take(&mut ranked.watched));
+            watched.retain(|&account| {
+                let holder = &mut self.accounts[account as usize];
+                if holder.listed_in != number {
+                    return false;
+                }
+                if holder.watch == f64::INFINITY {
+                    holder.listed_in = NONE;
+                    return false;
+                }
+                if now < holder.not_before {
+                    self.watches.set(account as usize, holder.not_before);
+                } else {
+                    self.predict(account, now);
+                }
+                true
+            });
+            self.groups[group as usize].watched = watched;
+        }
+        let mut strays = std::mem::take(&mut self.stray_watches);
+        strays.retain(|&account| self.accounts[account as usize].watch < f64::INFINITY);
+        strays.iter().for_each(|&account| {
+            self.predict(account, now);
+        });
+        self.stray_watches = strays;
+    }
+
+    /// Finds out when `account` reaches its watched amount at the present rate, and before when it cannot at any. Returns
+    /// whether it has.
+    fn predict(&mut self, account: u32, now: f64) -> bool {
+        let missing = self.accounts[account as usize].watch - self.attained(account, now);
+        let rate = self.account_rate(account);
+        let holder = &mut self.accounts[account as usize];
+        // A millibyte is rounding, far below any threshold.
+        let reached = missing <= rate * tolerance(now) + 1e-3;
+        holder.not_before = now + missing.max(0.0) / holder.fastest;
+        let at = if reached {
+            now
+        } else if rate > 0.0 {
+            now + missing / rate
+        } else {
+            f64::INFINITY
+        };
+        self.watches.set(account as usize, at);
+        reached
+    }
+
+    /// Takes out the watches that have come due.
+    pub(super) fn take_due_watches(&mut self, reach: f64, now: f64, due: &mut Due) {
+        let mut places = std::mem::take(&mut self.places);
+        places.clear();
+        self.watches.up_to(reach, &mut places);
+        for &account in &places {
+            if !self.predict(account, now) {
+                continue;
+            }
+            let holder = &mut self.accounts[account as usize];
+            holder.reached = holder.watch;
+            holder.watch = f64::INFINITY;
+            self.watches.set(account as usize, f64::INFINITY);
+            due.accounts.push(account);
+        }
+        self.places = places;
+    }
+
+    /// Takes a finished flow off its account's list.
+    pub(super) fn forget(&mut self, flow: u32) {
+        let record = &self.flows[flow as usize];
+        let (account, position) = (record.account as usize, record.in_account as usize);
+        let flows = &mut self.accounts[account].flows;
+        flows.swap_remove(position);
+        if let Some(&moved) = flows.get(position) {
+            self.flows[moved as usize].in_account = position as u32;
+        } else if flows.is_empty() {
+            self.watches.set(account, f64::INFINITY);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Classes that share links by weight (Aalo Pseudocode 1).
+//!
+//! Each class serves its groups, in order of key, from an *offer* of its own instead of what the class before left.
+//! First, every link offers its capacity to the classes present there by weight. After all classes have tried their
+//! offers, what is free on a link is offered on top to the classes that used up theirs (all of them by weight, or the
+//! highest), and they try again, [`TRIALS`] times in all. A class that left some of its offer is offered what it used.
+//! In the end each class, highest first, is served from all that the others do not use.
+//!
+//! Offers are remembered, so a class is only looked at where an offer changed or one of its groups did. Trials are
+//! allotments of the groups like the one that flows are served by; only levels are found, nothing is attached.
+//!
+//! Not quite work conserving: what a low class gave up for a higher one that then does not take it stays free until the
+//! next event. More trials would leave less of it, at the price of one look at each class for each.
+
+use super::MaxMinFill;
+use crate::fill::Key;
+use crate::maxmin::NEGLIGIBLE;
+
+/// How often offers are tried out before classes are served.
+const TRIALS: usize = 2;
+
+/// What one class is offered and uses at one trial, by link.
+#[derive(Clone, Debug)]
+struct Stage {
+    offer: Vec<f64>,
+    used: Vec<f64>,
+    /// Links whose offer changed since it was last looked at, as bits.
+    changed: Vec<u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Class {
+    weight: f64,
+    /// Links on which the class has flows, as bits.
+    present: Vec<u64>,
+    /// Served for real, then the trials.
+    stages: Vec<Stage>,
+    touched: bool,
+}
+
+/// The state of all classes.
+#[derive(Debug)]
+pub(super) struct Weighted {
+    weights: Vec<u32>,
+    to_highest: bool,
+    links: usize,
+    /// By number, as far as any was ever there.
+    classes: Vec<Class>,
+    /// Links on which an offer or use changed in this refill, as bits.
+    moved: Vec<u64>,
+    wanting: Vec<usize>,
+}
+
+impl Weighted {
+    pub(super) fn new(weights: &[u32], to_highest: bool, links: usize) -> Self {
+        Self {
+            weights: weights.to_vec(),
+            to_highest,
+            links,
+            classes: Vec::new(),
+            moved: vec![0; links.div_ceil(64)],
+            wanting: Vec::new(),
+        }
+    }
+
+    /// How many trials every group keeps.
+    pub(super) fn trials(&self) -> usize {
+        TRIALS
+    }
+
+    /// Brings offers and rates up to date.
+    pub(super) fn refill(&mut self, fill: &mut MaxMinFill, now: f64) {
+        self.moved.fill(0);
+        self.find_presence(fill);
+        self.first_offers(fill);
+        for trial in 1..=TRIALS {
+            for class in 0..self.classes.len() {
+                self.serve(fill, class, trial, now);
+            }
+            if trial < TRIALS {
+                self.offer_again(fill, trial);
+            }
+        }
+        for class in 0..self.classes.len() {
+            self.offer_the_rest(fill, class);
+            self.serve(fill, class, 0, now);
+        }
+        self.classes.iter_mut().for_each(|class| class.touched = false);
+    }
+
+    /// Notes which classes changed, and on which links they have flows now.
+    fn find_presence(&mut self, fill: &MaxMinFill) {
+        for key in &fill.touched {
+            while self.classes.len() <= usize::from(key.class) {
+                let weight = f64::from(self.weights[self.classes.len().min(self.weights.len() - 1)]);
+                let stage = Stage {
+                    offer: vec![0.0; self.links],
+                    used: vec![0.0; self.links],
+                    changed: vec![0; self.moved.len()],
+                };
+                let present = vec![0; self.moved.len()];
+                self.classes.push(Class { weight, present, stages: vec![stage; 1 + TRIALS], touched: false });
+            }
+            self.classes[usize::from(key.class)].touched = true;
+        }
+        let mut now = vec![0; self.moved.len()];
+        for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.touched) {
+            now.fill(0);
+            for &(_, group) in fill.ranks_of(number as u16) {
+                for links in fill.groups[group as usize].group.links() {
+                    now.iter_mut().zip(links).for_each(|(now, links)| *now |= links);
+                }
+            }
+            for ((moved, before), now) in self.moved.iter_mut().zip(&mut class.present).zip(&now) {
+                *moved |= *before ^ now;
+                *before = *now;
+            }
+        }
+    }
+
+    /// Splits each link on which presence changed by weight.
+    fn first_offers(&mut self, fill: &MaxMinFill) {
+        let moved = std::mem::take(&mut self.moved);
+        each_bit(&moved, |link| {
+            let is_present = |class: &Class| class.present[link / 64] & 1 << (link % 64) != 0;
+            let present = self.classes.iter().filter(|class| is_present(class));
+            let total: f64 = present.map(|class| class.weight).sum();
+            for class in &mut self.classes {
+                let share = if is_present(class) { class.weight / total } else { 0.0 };
+                class.stages[1].offer(link, share * fill.capacity[link]);
+            }
+        });
+        self.moved = moved;
+    }
+
+    /// Serves the groups of a class from its offer, if anything changed for it.
+    fn serve(&mut self, fill: &mut MaxMinFill, number: usize, which: usize, now: f64) {
+        let class = &mut self.classes[number];
+        let stage = &mut class.stages[which];
+        if !class.touched && stage.changed.iter().all(|word| *word == 0) {
+            return;
+        }
+        fill.residual.restart_from(&stage.offer, &stage.changed);
+        stage.changed.fill(0);
+        fill.serve_class(number as u16, which, now);
+        for (link, (offer, used)) in stage.offer.iter().zip(&mut stage.used).enumerate() {
+            let uses = offer - fill.residual.left(link as u32);
+            if *used != uses {
+                *used = uses;
+                self.moved[link / 64] |= 1 << (link % 64);
+            }
+        }
+    }
+
+    /// Offers what is free after a trial to the classes that used up their offer.
+    fn offer_again(&mut self, fill: &MaxMinFill, trial: usize) {
+        let moved = std::mem::take(&mut self.moved);
+        each_bit(&moved, |link| {
+            let negligible = NEGLIGIBLE * fill.capacity[link];
+            let used: f64 = self.classes.iter().map(|class| class.stages[trial].used[link]).sum();
+            let free = fill.capacity[link] - used;
+            self.wanting.clear();
+            for (number, class) in self.classes.iter().enumerate() {
+                let stage = &class.stages[trial];
+                if stage.offer[link] > 0.0 && stage.used[link] >= stage.offer[link] - negligible {
+                    self.wanting.push(number);
+                }
+            }
+            if free <= negligible {
+                self.wanting.clear();
+            }
+            self.wanting.truncate(if self.to_highest { 1 } else { usize::MAX });
+            let total: f64 = self.wanting.iter().map(|&number| self.classes[number].weight).sum();
+            for (number, class) in self.classes.iter_mut().enumerate() {
+                let more = if self.wanting.contains(&number) { free * class.weight / total } else { 0.0 };
+                let offer = class.stages[trial].used[link] + more;
+                class.stages[trial + 1].offer(link, offer);
+            }
+        });
+        self.moved = moved;
+    }
+
+    /// Offers a class all that the others do not use: those before it as they were served, those behind as they tried.
+    fn offer_the_rest(&mut self, fill: &MaxMinFill, number: usize) {
+        let moved = std::mem::take(&mut self.moved);
+        each_bit(&moved, |link| {
+            let mut others = 0.0;
+            for (other, class) in self.classes.iter().enumerate().filter(|(other, _)| *other != number) {
+                others += class.stages[if other < number { 0 } else { TRIALS }].used[link];
+            }
+            let rest = (fill.capacity[link] - others).max(0.0);
+            self.classes[number].stages[0].offer(link, rest);
+        });
+        self.moved = moved;
+    }
+}
+
+impl Stage {
+    /// Changes the offer of a link.
+    fn offer(&mut self, link: usize, offer: f64) {
+        if self.offer[link] != offer {
+            self.offer[link] = offer;
+            self.changed[link / 64] |= 1 << (link % 64);
+        }
+    }
+}
+
+impl MaxMinFill {
+    /// The groups of a class, in order of key.
+    fn ranks_of(&self, class: u16) -> &[(Key, u32)] {
+        let from = self.order.partition_point(|(key, _)| key.class < class);
+        let to = self.order.partition_point(|(key, _)| key.class <= class);
+        &self.order[from..to]
+    }
+
+    /// Serves the groups of a class, one after the other, on the residual.
+    fn serve_class(&mut self, class: u16, which: usize, now: f64) {
+        let mut vacated = self.vacated.partition_point(|(key, _)| key.class < class);
+        let from = self.order.partition_point(|(key, _)| key.class < class);
+        for rank in from..self.order.len() {
+            let (key, group) = self.order[rank];
+            if key.class > class {
+                break;
+            }
+            vacated = self.mark_vacated(vacated, key);
+            self.serve(group, which, now);
+        }
+    }
+}
+
+fn each_bit(words: &[u64], mut visit: impl FnMut(usize)) {
+    for (word, &bits) in words.iter().enumerate() {
+        let mut bits = bits;
+        while bits != 0 {
+            visit(word * 64 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
+        }
+    }
+}
