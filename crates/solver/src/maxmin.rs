@@ -103,26 +103,18 @@ struct Capped {
     frozen: bool,
 }
 
-/// A link within a group.
+/// A link within a group. What every refill looks at is kept in arrays of the group instead.
 #[derive(Debug)]
 struct Line {
-    link: u32,
-    /// Bytes per nanosecond of each flow attached here.
-    level: f64,
     /// What one flow attached here has been served by `since`.
     served: f64,
     since: f64,
-    /// When the first flow attached here reaches its milestone.
-    next: f64,
-    /// Whether `next` may be outdated although the level is the same.
-    stale: bool,
     /// Flows on the link, capped ones included.
     flows: u32,
     /// The account whose flows these are, if they have been of one account since `tenancy` began; of a row only.
     tenant: u32,
     tenancy: u32,
-    /// Bytes per nanosecond of all flows on the link, and what they were sent by `counted`; of a row only.
-    used: f64,
+    /// What all flows on the link were sent by `counted`; of a row only.
     sent: f64,
     counted: f64,
     /// Lines of the other side with which there are flows.
@@ -131,12 +123,6 @@ struct Line {
     attached: Vec<u64>,
     /// Milestones of the pairs attached here; outdated marks are dropped when they come up.
     marks: BinaryHeap<Mark>,
-}
-
-impl Line {
-    fn served_at(&self, now: f64) -> f64 {
-        self.served + self.level * (now - self.since)
-    }
 }
 
 /// Flows between the same two lines.
@@ -152,6 +138,16 @@ struct Pair {
 #[derive(Debug)]
 pub(crate) struct Group {
     sides: [Vec<Line>; 2],
+    /// By side and line: the link.
+    link: [Vec<u32>; 2],
+    /// Bytes per nanosecond of each flow attached to a line.
+    level: [Vec<f64>; 2],
+    /// When the first flow attached to a line reaches its milestone.
+    next_of: [Vec<f64>; 2],
+    /// Lines whose `next_of` may be outdated although the level is the same, as bits.
+    stale: [Vec<u64>; 2],
+    /// Bytes per nanosecond of all flows of a row.
+    used: Vec<f64>,
     /// The line of each link, as a row or a column.
     line_of_link: Vec<u32>,
     /// Words of a bit set over columns and over rows.
@@ -180,6 +176,11 @@ impl Group {
         Self {
             allotments: (0..=trials).map(|_| Allotment::default()).collect(),
             sides: [Vec::new(), Vec::new()],
+            link: [Vec::new(), Vec::new()],
+            level: [Vec::new(), Vec::new()],
+            next_of: [Vec::new(), Vec::new()],
+            stale: [vec![0], vec![0]],
+            used: Vec::new(),
             line_of_link: vec![NONE; links],
             words: [1, 1],
             pairs: Vec::new(),
@@ -236,17 +237,15 @@ impl Group {
             self.widen(side);
         }
         let words = self.words[1 - side];
+        self.link[side].push(link);
+        self.level[side].push(0.0);
+        self.next_of[side].push(f64::INFINITY);
         self.sides[side].push(Line {
-            link,
-            level: 0.0,
             served: 0.0,
             since: now,
-            next: f64::INFINITY,
-            stale: false,
             flows: 0,
             tenant: NONE,
             tenancy: 0,
-            used: 0.0,
             sent: 0.0,
             counted: now,
             partners: vec![0; words],
@@ -256,6 +255,7 @@ impl Group {
         self.allotments.iter_mut().for_each(|allotment| allotment.add_line(side));
         self.line_of_link[link as usize] = line;
         if side == ROWS {
+            self.used.push(0.0);
             let pairs = self.sides[ROWS].len() * 64 * self.words[COLUMNS];
             self.pairs.resize(pairs, Pair { head: NONE, offset: 0.0 });
             self.counts.resize(pairs, 0);
@@ -267,6 +267,7 @@ impl Group {
     fn widen(&mut self, side: usize) {
         let before = self.words[side];
         self.words[side] *= 2;
+        self.stale[side].resize(2 * before, 0);
         for line in &mut self.sides[1 - side] {
             line.partners.resize(2 * before, 0);
             line.attached.resize(2 * before, 0);
@@ -294,10 +295,16 @@ impl Group {
         if has(&self.sides[ROWS][row as usize].attached, column) { ROWS } else { COLUMNS }
     }
 
+    /// What one flow attached to a line has been served.
+    fn served_at(&self, side: usize, index: u32, now: f64) -> f64 {
+        let line = &self.sides[side][index as usize];
+        line.served + self.level[side][index as usize] * (now - line.since)
+    }
+
     /// What one flow of a pair has been served.
     fn pair_served(&self, lines: [u32; 2], now: f64) -> f64 {
         let side = self.side_of(lines);
-        self.sides[side][lines[side] as usize].served_at(now) - self.pairs[self.pair_at(lines)].offset
+        self.served_at(side, lines[side], now) - self.pairs[self.pair_at(lines)].offset
     }
 
     /// Adds `flow` with `bytes` to send. The next [`Group::fill`] gives it a rate.
@@ -328,7 +335,7 @@ impl Group {
             let line = &mut self.sides[side][lines[side] as usize];
             line.flows -= 1;
             if line.flows == 0 {
-                set(&mut self.links[side], line.link, false);
+                set(&mut self.links[side], self.link[side][lines[side] as usize], false);
             }
         }
         if !self.capped.is_empty() {
@@ -355,7 +362,7 @@ impl Group {
                 set(&mut line.partners, partner, true);
                 set(&mut line.attached, partner, side == ROWS);
             }
-            self.pairs[pair].offset = self.sides[ROWS][lines[ROWS] as usize].served_at(now);
+            self.pairs[pair].offset = self.served_at(ROWS, lines[ROWS], now);
         }
         self.counts[pair] += 1;
         self.multiple += usize::from(self.counts[pair] == 2);
@@ -420,7 +427,7 @@ impl Group {
         let at = pair.offset + flows[pair.head as usize].due();
         let line = &mut self.sides[side][lines[side] as usize];
         line.marks.push(Mark { at, what: lines[ROWS] << 16 | lines[COLUMNS] });
-        line.stale = true;
+        set(&mut self.stale[side], lines[side], true);
         // Pairs that move to and fro leave outdated marks behind; dropping them keeps the heap within a factor.
         if line.marks.len() > 4 * line.flows as usize + 64 {
             let mut marks = std::mem::take(&mut line.marks).into_vec();
@@ -454,8 +461,8 @@ impl Group {
         let row = &self.sides[ROWS][record.lines[ROWS] as usize];
         (row.tenant == record.account).then_some((
             row.tenancy,
-            row.sent + row.used * (now - row.counted),
-            row.used,
+            row.sent + self.used[record.lines[ROWS] as usize] * (now - row.counted),
+            self.used[record.lines[ROWS] as usize],
         ))
     }
 
@@ -465,7 +472,7 @@ impl Group {
         match record.capped {
             NONE => {
                 let side = self.side_of(record.lines);
-                self.sides[side][record.lines[side] as usize].level
+                self.level[side][record.lines[side] as usize]
             }
             at => self.capped[at as usize].rate,
         }
@@ -522,11 +529,11 @@ impl Group {
     /// Moves the bottleneck of a pair to its line on `side`.
     fn attach(&mut self, flows: &[Flow], lines: [u32; 2], side: usize, now: f64) {
         let pair = self.pair_at(lines);
-        let from = self.sides[1 - side][lines[1 - side] as usize].served_at(now);
-        let to = self.sides[side][lines[side] as usize].served_at(now);
+        let from = self.served_at(1 - side, lines[1 - side], now);
+        let to = self.served_at(side, lines[side], now);
         set(&mut self.sides[side][lines[side] as usize].attached, lines[1 - side], true);
         set(&mut self.sides[1 - side][lines[1 - side] as usize].attached, lines[side], false);
-        self.sides[1 - side][lines[1 - side] as usize].stale = true;
+        set(&mut self.stale[1 - side], lines[1 - side], true);
         self.pairs[pair].offset += to - from;
         self.push_mark(flows, lines);
     }
@@ -552,15 +559,16 @@ impl Group {
 
     /// Finds when the first flow attached to a line reaches its milestone.
     fn refresh(&mut self, flows: &[Flow], side: usize, index: usize, now: f64) {
-        self.sides[side][index].stale = false;
-        self.sides[side][index].next = f64::INFINITY;
-        if self.sides[side][index].level == 0.0 {
+        set(&mut self.stale[side], index as u32, false);
+        self.next_of[side][index] = f64::INFINITY;
+        let level = self.level[side][index];
+        if level == 0.0 {
             return;
         }
         while let Some(mark) = self.sides[side][index].marks.peek().copied() {
             if self.is_current(flows, side, &mark) {
-                let line = &mut self.sides[side][index];
-                line.next = (line.since + (mark.at - line.served) / line.level).max(now);
+                let line = &self.sides[side][index];
+                self.next_of[side][index] = (line.since + (mark.at - line.served) / level).max(now);
                 break;
             }
             self.sides[side][index].marks.pop();
@@ -568,9 +576,9 @@ impl Group {
     }
 
     fn find_next(&mut self, flows: &[Flow]) {
-        let lines = self.sides.iter().flatten().map(|line| line.next);
+        let least = |next: &[f64]| next.iter().copied().fold(f64::INFINITY, f64::min);
         let capped = self.capped.iter().map(|capped| capped.next(flows));
-        self.next = lines.chain(capped).fold(f64::INFINITY, f64::min);
+        self.next = capped.fold(least(&self.next_of[ROWS]).min(least(&self.next_of[COLUMNS])), f64::min);
     }
 
     /// Appends the flows that have reached their milestone at `now` to `due`. Each must then be removed or given another
@@ -578,7 +586,7 @@ impl Group {
     pub(crate) fn take_due(&mut self, flows: &[Flow], now: f64, due: &mut Vec<u32>) {
         for side in [ROWS, COLUMNS] {
             for index in 0..self.sides[side].len() {
-                if self.sides[side][index].next <= now + tolerance(now) {
+                if self.next_of[side][index] <= now + tolerance(now) {
                     self.take_due_of(flows, side, index, now, due);
                 }
             }
@@ -589,10 +597,9 @@ impl Group {
     }
 
     fn take_due_of(&mut self, flows: &[Flow], side: usize, index: usize, now: f64, due: &mut Vec<u32>) {
-        let line = &mut self.sides[side][index];
-        line.stale = true;
-        let served = line.served_at(now);
-        let reached = served + line.level * tolerance(now) + served * 1e-14;
+        set(&mut self.stale[side], index as u32, true);
+        let served = self.served_at(side, index as u32, now);
+        let reached = served + self.level[side][index] * tolerance(now) + served * 1e-14;
         let mut last = None;
         while let Some(mark) = self.sides[side][index].marks.peek().copied() {
             let current = self.is_current(flows, side, &mark);

@@ -151,26 +151,26 @@ impl Allotment {
         }
     }
 
-    /// Takes what is used out of `residual`, and marks the links where what is handed on differs from last time.
-    pub(super) fn hand_on(&mut self, sides: &[Vec<Line>; 2], residual: &mut Residual) {
+    /// Takes what is used out of `residual`, and marks the links where what is handed on differs from last time. `links`
+    /// are those of the lines, by side.
+    pub(super) fn hand_on(&mut self, links: &[Vec<u32>; 2], residual: &mut Residual) {
         let moved = self.moved;
         (self.outdated, self.touched, self.moved) = (false, false, false);
         self.uses.clear();
         self.rate = 0.0;
         for side in [ROWS, COLUMNS] {
-            for (index, line) in sides[side].iter().enumerate() {
-                let (link, used) = (line.link, self.used[side][index]);
-                let before = self.handed_on[side][index];
+            let lines = links[side].iter().zip(&self.used[side]).zip(&mut self.handed_on[side]);
+            for ((&link, &used), before) in lines {
                 if used > 0.0 {
                     residual.set_left(link, residual.left(link) - used);
                     let left = residual.left(link);
-                    residual.mark(link, moved || left != before);
-                    self.handed_on[side][index] = left;
+                    residual.mark(link, moved || left != *before);
+                    *before = left;
                     self.uses.push((link, used));
                     self.rate += if side == ROWS { used } else { 0.0 };
                 } else if !before.is_nan() {
                     residual.mark(link, true);
-                    self.handed_on[side][index] = f64::NAN;
+                    *before = f64::NAN;
                 }
             }
         }

@@ -31,6 +31,8 @@ impl Room {
 /// Buffers for filling, shared by all groups. One entry for each side.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
+    /// What lines are given, what they have left, and what a flow there gets.
+    given: [Vec<f64>; 2],
     rooms: [Vec<Room>; 2],
     level: [Vec<f64>; 2],
     /// Lines with capacity, and those of them that are not frozen yet.
@@ -79,9 +81,9 @@ impl Group {
                 return false;
             }
             self.freeze_rounds(flows, now, scratch);
-            self.note_levels(which, residual, scratch);
+            self.note_levels(which, scratch);
         }
-        self.allotments[which].hand_on(&self.sides, residual);
+        self.allotments[which].hand_on(&self.link, residual);
         if which == SERVICE {
             self.apply_levels(flows, now);
         }
@@ -89,21 +91,14 @@ impl Group {
     }
 
     /// Writes down what filling found.
-    fn note_levels(&mut self, which: usize, residual: &Residual, scratch: &Scratch) {
+    fn note_levels(&mut self, which: usize, scratch: &mut Scratch) {
         let allotment = &mut self.allotments[which];
         for side in [ROWS, COLUMNS] {
-            for (index, line) in self.sides[side].iter().enumerate() {
-                let open = has(&scratch.open[side], index as u32);
-                let frozen = open && !has(&scratch.unfrozen[side], index as u32);
-                let given = if open { residual.left(line.link) } else { 0.0 };
-                let left = if open { scratch.rooms[side][index].capacity } else { 0.0 };
-                allotment.given[side][index] = given;
-                allotment.used[side][index] = given - left;
-                allotment.level[side][index] = match (open, frozen) {
-                    (false, _) => 0.0,
-                    (true, true) => scratch.level[side][index],
-                    (true, false) => f64::INFINITY,
-                };
+            std::mem::swap(&mut allotment.given[side], &mut scratch.given[side]);
+            std::mem::swap(&mut allotment.level[side], &mut scratch.level[side]);
+            let rooms = allotment.given[side].iter().zip(&scratch.rooms[side]);
+            for (used, (given, room)) in allotment.used[side].iter_mut().zip(rooms) {
+                *used = given - room.capacity;
             }
         }
     }
@@ -111,25 +106,26 @@ impl Group {
     /// Serves flows at the levels of the allotment.
     fn apply_levels(&mut self, flows: &[Flow], now: f64) {
         self.rate = self.allotments[SERVICE].rate;
-        for (row, &used) in self.sides[ROWS].iter_mut().zip(&self.allotments[SERVICE].used[ROWS]) {
-            if row.used != used {
-                row.sent += row.used * (now - row.counted);
-                row.counted = now;
-                row.used = used;
+        for (row, used) in self.used.iter_mut().enumerate() {
+            let allotted = self.allotments[SERVICE].used[ROWS][row];
+            if *used != allotted {
+                let line = &mut self.sides[ROWS][row];
+                line.sent += *used * (now - line.counted);
+                line.counted = now;
+                *used = allotted;
             }
         }
         for side in [ROWS, COLUMNS] {
-            for index in 0..self.sides[side].len() {
+            for index in 0..self.level[side].len() {
                 let level = self.allotments[SERVICE].level[side][index];
                 let level = if level < f64::INFINITY { level } else { 0.0 };
-                let line = &mut self.sides[side][index];
-                if line.level != level {
-                    line.served = line.served_at(now);
+                if self.level[side][index] != level {
+                    let line = &mut self.sides[side][index];
+                    line.served += self.level[side][index] * (now - line.since);
                     line.since = now;
-                    line.level = level;
-                    line.stale = true;
-                }
-                if line.stale {
+                    self.level[side][index] = level;
+                    self.refresh(flows, side, index, now);
+                } else if has(&self.stale[side], index as u32) {
                     self.refresh(flows, side, index, now);
                 }
             }
@@ -142,7 +138,11 @@ impl Group {
         let mut some_closed = false;
         for side in [ROWS, COLUMNS] {
             let lines = self.sides[side].len();
-            scratch.level[side].resize(lines, 0.0);
+            for values in [&mut scratch.given[side], &mut scratch.level[side]] {
+                values.clear();
+                values.resize(lines, 0.0);
+            }
+            scratch.rooms[side].clear();
             scratch.rooms[side].resize(lines, Room { capacity: 0.0, count: 0 });
             scratch.open[side].clear();
             scratch.open[side].resize(self.words[side], 0);
@@ -156,8 +156,9 @@ impl Group {
                     let index = self.line_of_link[link as usize];
                     set(&mut scratch.open[side], index, true);
                     scratch.waiting[side].push(index);
-                    let count = self.sides[side][index as usize].flows;
-                    scratch.rooms[side][index as usize] = Room { capacity: residual.left(link), count };
+                    let (capacity, count) = (residual.left(link), self.sides[side][index as usize].flows);
+                    scratch.rooms[side][index as usize] = Room { capacity, count };
+                    scratch.given[side][index as usize] = capacity;
                 }
             }
             scratch.unfrozen[side].clone_from(&scratch.open[side]);
@@ -168,6 +169,7 @@ impl Group {
         for side in [ROWS, COLUMNS] {
             let (rooms, level) = (&scratch.rooms[side], &mut scratch.level[side]);
             scratch.waiting[side].retain(|&index| {
+                // Without flows it is infinite, as it should be: nobody has a bottleneck there.
                 let room = rooms[index as usize];
                 level[index as usize] = room.capacity / f64::from(room.count);
                 room.count > 0
@@ -364,10 +366,14 @@ impl Group {
 fn lowest_level(side: usize, changed: bool, scratch: &mut Scratch) -> f64 {
     let mut lowest = f64::INFINITY;
     let (rooms, level) = (&scratch.rooms[side], &mut scratch.level[side]);
+    let unfrozen = &scratch.unfrozen[side];
     scratch.waiting[side].retain(|&line| {
         let index = line as usize;
         let room = rooms[index];
         if room.count == 0 {
+            if has(unfrozen, line) {
+                level[index] = f64::INFINITY;
+            }
             return false;
         }
         if changed {
