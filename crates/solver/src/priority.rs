@@ -147,7 +147,7 @@ impl MaxMinFill {
         let fresh = Ranked {
             key,
             number: self.numbers,
-            group: Group::new(self.capacity.len(), trials),
+            group: Group::new(self.capacity.len(), trials, now),
             first: account,
             mixed: false,
             strays: 0,

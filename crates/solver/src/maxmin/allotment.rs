@@ -17,7 +17,7 @@
 //! Nothing for a group none of whose links is marked but a look at the bits; about 3 ns per line otherwise.
 
 use super::residual::Residual;
-use super::{COLUMNS, Line, NEGLIGIBLE, ROWS};
+use super::{COLUMNS, NEGLIGIBLE, ROWS, Side};
 
 /// What each line is given and uses, by side.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Allotment {
     }
 
     /// Corrects what is used after one flow without a cap went from a pair. `sides` are without it already.
-    pub(super) fn flow_left(&mut self, lines: [u32; 2], sides: &[Vec<Line>; 2]) {
+    pub(super) fn flow_left(&mut self, lines: [u32; 2], sides: &[Side; 2]) {
         if self.outdated || self.rate == 0.0 {
             return;
         }
@@ -76,7 +76,7 @@ impl Allotment {
         self.touched = true;
         for side in [ROWS, COLUMNS] {
             let index = lines[side] as usize;
-            if sides[side][index].flows == 0 {
+            if sides[side].flows[index] == 0 {
                 self.used[side][index] = 0.0;
                 self.level[side][index] = f64::INFINITY;
                 continue;
@@ -85,7 +85,7 @@ impl Allotment {
             if self.level[side][index] == f64::INFINITY {
                 continue;
             }
-            if self.is_bottleneck(side, index, &sides[side][index]) {
+            if self.is_bottleneck(side, index, sides[side].partners(index as u32)) {
                 self.outdated = true;
                 return;
             }
@@ -95,16 +95,16 @@ impl Allotment {
 
     /// Whether any flow of a line may have its bottleneck there. Where both of its lines have one level but for rounding,
     /// either may be it.
-    fn is_bottleneck(&self, side: usize, index: usize, line: &Line) -> bool {
+    fn is_bottleneck(&self, side: usize, index: usize, partners: &[u64]) -> bool {
         let level = self.level[side][index] * (1.0 - NEGLIGIBLE);
-        any_bit(&line.partners, |partner| self.level[1 - side][partner] >= level)
+        any_bit(partners, |partner| self.level[1 - side][partner] >= level)
     }
 
     /// Takes note of what is given on marked links. Returns whether all rates stay as they are; if not, `given` is to be
     /// set anew.
     pub(super) fn still_holds(
         &mut self,
-        sides: &[Vec<Line>; 2],
+        sides: &[Side; 2],
         links: &[Vec<u64>; 2],
         line_of_link: &[u32],
         residual: &Residual,
@@ -135,7 +135,7 @@ impl Allotment {
         }
         // A link that had nothing to give is of use only to flows whose other link has something.
         !self.opened.iter().any(|&(side, index)| {
-            any_bit(&sides[side][index].partners, |partner| self.given[1 - side][partner] > 0.0)
+            any_bit(sides[side].partners(index as u32), |partner| self.given[1 - side][partner] > 0.0)
         })
     }
 
@@ -147,33 +147,30 @@ impl Allotment {
     /// Takes what was used last time out of `residual`.
     pub(super) fn take_from(&self, residual: &mut Residual) {
         for &(link, used) in &self.uses {
-            residual.set_left(link, residual.left(link) - used);
+            residual.take(link, used);
         }
     }
 
-    /// Takes what is used out of `residual`, and marks the links where what is handed on differs from last time. `links`
-    /// are those of the lines, by side.
-    pub(super) fn hand_on(&mut self, links: &[Vec<u32>; 2], residual: &mut Residual) {
+    /// Takes what is used out of `residual`, and marks the links where what is handed on differs from last time.
+    pub(super) fn hand_on(&mut self, sides: &[Side; 2], residual: &mut Residual) {
         let moved = self.moved;
         (self.outdated, self.touched, self.moved) = (false, false, false);
         self.uses.clear();
-        self.rate = 0.0;
         for side in [ROWS, COLUMNS] {
-            let lines = links[side].iter().zip(&self.used[side]).zip(&mut self.handed_on[side]);
+            let lines = sides[side].link.iter().zip(&self.used[side]).zip(&mut self.handed_on[side]);
             for ((&link, &used), before) in lines {
                 if used > 0.0 {
-                    residual.set_left(link, residual.left(link) - used);
-                    let left = residual.left(link);
+                    let left = residual.take(link, used);
                     residual.mark(link, moved || left != *before);
                     *before = left;
                     self.uses.push((link, used));
-                    self.rate += if side == ROWS { used } else { 0.0 };
                 } else if !before.is_nan() {
                     residual.mark(link, true);
                     *before = f64::NAN;
                 }
             }
         }
+        self.rate = self.used[ROWS].iter().sum();
     }
 }
 

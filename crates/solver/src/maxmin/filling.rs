@@ -9,43 +9,55 @@
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes try out their offers.
 
 use super::residual::Residual;
-use super::{COLUMNS, Flow, Group, ROWS, SERVICE, has, is_shut, meet, set};
+use super::{COLUMNS, Flow, Group, ROWS, SERVICE, has, is_shut, least, meet, set};
 
 /// From this many lines of equal level on it is cheaper to count whom they meet than to visit each pair.
 const MANY: usize = 4;
 
-/// What a line has for the flows on it that have no rate yet.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    capacity: f64,
-    count: u32,
-}
-
-impl Room {
-    fn take(&mut self, level: f64, flows: u32) {
-        self.capacity -= level * f64::from(flows);
-        self.count -= flows;
-    }
-}
-
-/// Buffers for filling, shared by all groups. One entry for each side.
+/// Buffers for filling, shared by all groups. One entry for each side, in it one for each line.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    /// What lines are given, what they have left, and what a flow there gets.
     given: [Vec<f64>; 2],
-    rooms: [Vec<Room>; 2],
+    /// Capacity left for the flows that have no rate yet, and how many those are.
+    room: [Vec<f64>; 2],
+    count: [Vec<f64>; 2],
+    /// The level at which a line would be full if only it counted; infinite where no flow is without a rate.
+    estimate: [Vec<f64>; 2],
+    /// The level at which a line was frozen; infinite where it was not, 0 where there is no capacity.
     level: [Vec<f64>; 2],
-    /// Lines with capacity, and those of them that are not frozen yet.
+    /// Lines with capacity, and those of them that are not frozen yet, as bits.
     open: [Vec<u64>; 2],
     unfrozen: [Vec<u64>; 2],
-    /// Open lines with flows that have no rate yet.
-    waiting: [Vec<u32>; 2],
     caps: Vec<u32>,
     /// Lines being frozen, and the same as a bit set.
     batch: Vec<u32>,
     members: Vec<u64>,
     /// Whether only levels are asked for: nothing is attached anew.
     is_trial: bool,
+}
+
+impl Scratch {
+    /// Makes room for the lines of a side, and for bit sets of `words` words over them.
+    fn resize(&mut self, side: usize, lines: usize, words: usize) {
+        for values in [&mut self.given, &mut self.room, &mut self.count, &mut self.level, &mut self.estimate]
+        {
+            values[side].resize(lines, 0.0);
+        }
+        for bits in [&mut self.open, &mut self.unfrozen] {
+            bits[side].clear();
+            bits[side].resize(words, 0);
+        }
+    }
+
+    /// Brings the estimates of a side up to date and returns the lowest.
+    fn lowest(&mut self, side: usize) -> f64 {
+        let rooms = self.room[side].iter().zip(&self.count[side]);
+        for (estimate, (room, count)) in self.estimate[side].iter_mut().zip(rooms) {
+            let level = if *room > 0.0 { room / count } else { 0.0 };
+            *estimate = if *count > 0.0 { level } else { f64::INFINITY };
+        }
+        least(&self.estimate[side])
+    }
 }
 
 impl Group {
@@ -76,14 +88,15 @@ impl Group {
         if !holds {
             scratch.is_trial = which != SERVICE;
             self.open_lines(flows, residual, now, scratch);
-            if idle && scratch.waiting[ROWS].is_empty() {
+            let lowest = [scratch.lowest(ROWS), scratch.lowest(COLUMNS)];
+            if idle && lowest[ROWS] == f64::INFINITY {
                 self.allotments[which].stay_idle();
                 return false;
             }
-            self.freeze_rounds(flows, now, scratch);
+            self.freeze_rounds(flows, lowest, now, scratch);
             self.note_levels(which, scratch);
         }
-        self.allotments[which].hand_on(&self.link, residual);
+        self.allotments[which].hand_on(&self.sides, residual);
         if which == SERVICE {
             self.apply_levels(flows, now);
         }
@@ -96,84 +109,53 @@ impl Group {
         for side in [ROWS, COLUMNS] {
             std::mem::swap(&mut allotment.given[side], &mut scratch.given[side]);
             std::mem::swap(&mut allotment.level[side], &mut scratch.level[side]);
-            let rooms = allotment.given[side].iter().zip(&scratch.rooms[side]);
+            let rooms = allotment.given[side].iter().zip(&scratch.room[side]);
             for (used, (given, room)) in allotment.used[side].iter_mut().zip(rooms) {
-                *used = given - room.capacity;
+                *used = given - room;
             }
         }
     }
 
     /// Serves flows at the levels of the allotment.
     fn apply_levels(&mut self, flows: &[Flow], now: f64) {
-        self.rate = self.allotments[SERVICE].rate;
-        for (row, used) in self.used.iter_mut().enumerate() {
-            let allotted = self.allotments[SERVICE].used[ROWS][row];
-            if *used != allotted {
-                let line = &mut self.sides[ROWS][row];
-                line.sent += *used * (now - line.counted);
-                line.counted = now;
-                *used = allotted;
+        self.settle(now);
+        let allotment = &self.allotments[SERVICE];
+        self.rate = allotment.rate;
+        self.sides[ROWS].used.copy_from_slice(&allotment.used[ROWS]);
+        for (side, levels) in self.sides.iter_mut().zip(&allotment.level) {
+            for (level, allotted) in side.level.iter_mut().zip(levels) {
+                *level = if *allotted < f64::INFINITY { *allotted } else { 0.0 };
             }
         }
-        for side in [ROWS, COLUMNS] {
-            for index in 0..self.level[side].len() {
-                let level = self.allotments[SERVICE].level[side][index];
-                let level = if level < f64::INFINITY { level } else { 0.0 };
-                if self.level[side][index] != level {
-                    let line = &mut self.sides[side][index];
-                    line.served += self.level[side][index] * (now - line.since);
-                    line.since = now;
-                    self.level[side][index] = level;
-                    self.refresh(flows, side, index, now);
-                } else if has(&self.stale[side], index as u32) {
-                    self.refresh(flows, side, index, now);
-                }
-            }
-        }
-        self.find_next(flows);
+        self.find_next(flows, now);
     }
 
     /// Finds which lines have capacity and how many flows could use each.
     fn open_lines(&mut self, flows: &[Flow], residual: &Residual, now: f64, scratch: &mut Scratch) {
         let mut some_closed = false;
         for side in [ROWS, COLUMNS] {
-            let lines = self.sides[side].len();
-            for values in [&mut scratch.given[side], &mut scratch.level[side]] {
-                values.clear();
-                values.resize(lines, 0.0);
+            let lines = &self.sides[side];
+            scratch.resize(side, lines.len(), self.sides[1 - side].words);
+            let given = scratch.given[side].iter_mut().zip(&mut scratch.room[side]);
+            let found = scratch.count[side].iter_mut().zip(&mut scratch.level[side]);
+            for (((link, flows), (given, room)), (count, level)) in
+                lines.link.iter().zip(&lines.flows).zip(given).zip(found)
+            {
+                let left = residual.left(*link);
+                let open = left > 0.0;
+                some_closed |= !open && *flows > 0;
+                (*given, *room) = (left, left);
+                *count = if open { f64::from(*flows) } else { 0.0 };
+                *level = if open { f64::INFINITY } else { 0.0 };
             }
-            scratch.rooms[side].clear();
-            scratch.rooms[side].resize(lines, Room { capacity: 0.0, count: 0 });
-            scratch.open[side].clear();
-            scratch.open[side].resize(self.words[side], 0);
-            scratch.waiting[side].clear();
-            for (word, (here, open)) in self.links[side].iter().zip(residual.open()).enumerate() {
-                some_closed |= here & !open != 0;
-                let mut bits = here & open;
-                while bits != 0 {
-                    let link = word as u32 * 64 + bits.trailing_zeros();
-                    bits &= bits - 1;
-                    let index = self.line_of_link[link as usize];
-                    set(&mut scratch.open[side], index, true);
-                    scratch.waiting[side].push(index);
-                    let (capacity, count) = (residual.left(link), self.sides[side][index as usize].flows);
-                    scratch.rooms[side][index as usize] = Room { capacity, count };
-                    scratch.given[side][index as usize] = capacity;
-                }
+            for (bits, given) in scratch.open[side].iter_mut().zip(scratch.given[side].chunks(64)) {
+                let word = given.iter().enumerate();
+                *bits = word.fold(0, |bits, (line, given)| bits | u64::from(*given > 0.0) << line);
             }
-            scratch.unfrozen[side].clone_from(&scratch.open[side]);
+            scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
         }
         if some_closed {
             self.count_open(flows, scratch);
-        }
-        for side in [ROWS, COLUMNS] {
-            let (rooms, level) = (&scratch.rooms[side], &mut scratch.level[side]);
-            scratch.waiting[side].retain(|&index| {
-                // Without flows it is infinite, as it should be: nobody has a bottleneck there.
-                let room = rooms[index as usize];
-                level[index as usize] = room.capacity / f64::from(room.count);
-                room.count > 0
-            });
         }
         self.ready_caps(flows, now, scratch);
     }
@@ -182,20 +164,21 @@ impl Group {
     fn count_open(&self, flows: &[Flow], scratch: &mut Scratch) {
         for side in [ROWS, COLUMNS] {
             let partners = &scratch.open[1 - side];
-            for &index in &scratch.waiting[side] {
-                scratch.rooms[side][index as usize].count = if self.multiple == 0 {
-                    let words = self.sides[side][index as usize].partners.iter().zip(partners);
-                    words.map(|(line, open)| (line & open).count_ones()).sum()
+            let lines = &self.sides[side];
+            let lines = lines.partners.chunks_exact(lines.words).zip(&mut scratch.count[side]);
+            for (line, (partners_of, count)) in lines.enumerate().filter(|(_, (_, count))| **count > 0.0) {
+                *count = f64::from(if self.multiple == 0 {
+                    met(partners_of, partners)
                 } else {
-                    self.count_flows(side, index, partners)
-                };
+                    self.count_flows(side, line as u32, partners)
+                });
             }
         }
         for capped in &self.capped {
-            let lines = flows[capped.flow as usize].lines;
-            if has(&scratch.open[ROWS], lines[ROWS]) && has(&scratch.open[COLUMNS], lines[COLUMNS]) {
-                scratch.rooms[ROWS][lines[ROWS] as usize].count += 1;
-                scratch.rooms[COLUMNS][lines[COLUMNS] as usize].count += 1;
+            let [row, column] = flows[capped.flow as usize].lines;
+            if has(&scratch.open[ROWS], row) && has(&scratch.open[COLUMNS], column) {
+                scratch.count[ROWS][row as usize] += 1.0;
+                scratch.count[COLUMNS][column as usize] += 1.0;
             }
         }
     }
@@ -226,7 +209,7 @@ impl Group {
     fn count_flows(&self, side: usize, line: u32, partners: &[u64]) -> u32 {
         let mut count = 0;
         for (word, open) in partners.iter().enumerate() {
-            let mut bits = self.sides[side][line as usize].partners[word] & open;
+            let mut bits = self.sides[side].partners(line)[word] & open;
             while bits != 0 {
                 let partner = word as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
@@ -238,24 +221,20 @@ impl Group {
     }
 
     /// Freezes lines in rounds, lowest levels first, until no flow is left without a rate.
-    fn freeze_rounds(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
-        let mut lowest = [lowest_level(ROWS, false, scratch), lowest_level(COLUMNS, false, scratch)];
+    fn freeze_rounds(&mut self, flows: &[Flow], mut lowest: [f64; 2], now: f64, scratch: &mut Scratch) {
         while lowest[ROWS].min(lowest[COLUMNS]) < f64::INFINITY {
             let cap = self.lowest_cap(scratch);
             if let Some((index, limit)) = cap
                 && limit <= lowest[ROWS].min(lowest[COLUMNS])
             {
                 self.freeze_capped(flows, index, limit, scratch);
-                lowest = [lowest_level(ROWS, true, scratch), lowest_level(COLUMNS, true, scratch)];
-                continue;
+            } else {
+                let side = if lowest[ROWS] <= lowest[COLUMNS] { ROWS } else { COLUMNS };
+                // With caps waiting, a level may not pass the lowest cap.
+                let limit = cap.map_or(lowest[1 - side], |(_, limit)| limit.min(lowest[1 - side]));
+                self.freeze_up_to(flows, side, limit, now, scratch);
             }
-            let side = if lowest[ROWS] <= lowest[COLUMNS] { ROWS } else { COLUMNS };
-            // With caps waiting, a level may not pass the lowest cap.
-            let limit = cap.map_or(lowest[1 - side], |(_, limit)| limit.min(lowest[1 - side]));
-            self.freeze_up_to(flows, side, limit, now, scratch);
-            // Freezing one side changes only the levels of the other.
-            lowest[side] = lowest_level(side, !self.capped.is_empty(), scratch);
-            lowest[1 - side] = lowest_level(1 - side, true, scratch);
+            lowest = [scratch.lowest(ROWS), scratch.lowest(COLUMNS)];
         }
     }
 
@@ -277,21 +256,25 @@ impl Group {
         capped.rate = if scratch.is_trial { capped.rate } else { rate };
         let lines = flows[capped.flow as usize].lines;
         for side in [ROWS, COLUMNS] {
-            scratch.rooms[side][lines[side] as usize].take(rate, 1);
+            scratch.room[side][lines[side] as usize] -= rate;
+            scratch.count[side][lines[side] as usize] -= 1.0;
         }
     }
 
     /// Freezes the lines of `side` with a level of at most `limit`, those of equal level together.
     fn freeze_up_to(&mut self, flows: &[Flow], side: usize, limit: f64, now: f64, scratch: &mut Scratch) {
         let mut batch = std::mem::take(&mut scratch.batch);
-        let level = &scratch.level[side];
+        let estimate = &scratch.estimate[side];
         batch.clear();
-        batch.extend(scratch.waiting[side].iter().filter(|&&line| level[line as usize] <= limit));
-        batch.sort_unstable_by(|&a, &b| level[a as usize].total_cmp(&level[b as usize]).then(a.cmp(&b)));
+        let limit = limit.min(f64::MAX);
+        let within = estimate.iter().enumerate().filter(|(_, estimate)| **estimate <= limit);
+        batch.extend(within.map(|(line, _)| line as u32));
+        batch
+            .sort_unstable_by(|&a, &b| estimate[a as usize].total_cmp(&estimate[b as usize]).then(a.cmp(&b)));
         let mut rest = batch.as_slice();
         while let Some(&first) = rest.first() {
-            let level = scratch.level[side][first as usize];
-            let run = rest.iter().take_while(|&&line| scratch.level[side][line as usize] == level).count();
+            let level = scratch.estimate[side][first as usize];
+            let run = rest.iter().take_while(|&&line| scratch.estimate[side][line as usize] == level).count();
             let (lines, behind) = rest.split_at(run);
             rest = behind;
             if run >= MANY && self.multiple == 0 {
@@ -309,7 +292,9 @@ impl Group {
                         self.freeze_capped(flows, at as u32, level, scratch);
                     }
                 }
-                scratch.rooms[side][line as usize] = Room { capacity: 0.0, count: 0 };
+                scratch.room[side][line as usize] = 0.0;
+                scratch.count[side][line as usize] = 0.0;
+                scratch.level[side][line as usize] = level;
                 set(&mut scratch.unfrozen[side], line, false);
             }
         }
@@ -317,19 +302,23 @@ impl Group {
     }
 
     /// Takes the rates of the pairs of one line out of the other side.
-    fn take_alone(&self, side: usize, index: u32, level: f64, scratch: &mut Scratch) {
-        let rooms = &mut scratch.rooms[1 - side];
-        for (word, open) in scratch.unfrozen[1 - side].iter().enumerate() {
-            let mut bits = self.sides[side][index as usize].partners[word] & open;
+    fn take_alone(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
+        let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
+        for (word, (partners, unfrozen)) in
+            self.sides[side].partners(line).iter().zip(&scratch.unfrozen[1 - side]).enumerate()
+        {
+            let mut bits = partners & unfrozen;
             while bits != 0 {
                 let partner = word as u32 * 64 + bits.trailing_zeros();
                 bits &= bits - 1;
                 let flows = if self.multiple == 0 {
-                    1
+                    1.0
                 } else {
-                    self.counts[self.pair_at(if side == ROWS { [index, partner] } else { [partner, index] })]
+                    let lines = if side == ROWS { [line, partner] } else { [partner, line] };
+                    f64::from(self.counts[self.pair_at(lines)])
                 };
-                rooms[partner as usize].take(level, flows);
+                room[partner as usize] -= level * flows;
+                count[partner as usize] -= flows;
             }
         }
     }
@@ -337,50 +326,39 @@ impl Group {
     /// Takes the rates of the pairs of lines with one common level out of the other side: what matters there is only
     /// how many of them each line meets.
     fn take_together(&self, side: usize, lines: &[u32], level: f64, scratch: &mut Scratch) {
+        let others = &self.sides[1 - side];
         scratch.members.clear();
-        scratch.members.resize(self.words[side], 0);
+        scratch.members.resize(others.words, 0);
         for &line in lines {
             set(&mut scratch.members, line, true);
         }
-        for &partner in &scratch.waiting[1 - side] {
-            let met = self.sides[1 - side][partner as usize].partners.iter().zip(&scratch.members);
-            let flows: u32 = met.map(|(partners, members)| (partners & members).count_ones()).sum();
-            scratch.rooms[1 - side][partner as usize].take(level, flows);
+        let rooms = scratch.room[1 - side].iter_mut().zip(&mut scratch.count[1 - side]);
+        for (partners, (room, count)) in others.partners.chunks_exact(others.words).zip(rooms) {
+            if *count > 0.0 {
+                let flows = f64::from(met(partners, &scratch.members));
+                *room -= level * flows;
+                *count -= flows;
+            }
         }
     }
 
     /// Attaches to a line that is being frozen the pairs that get their rate from it, and the others to their closed lines.
-    fn attach_frozen(&mut self, flows: &[Flow], side: usize, index: u32, now: f64, scratch: &Scratch) {
-        for word in 0..self.words[1 - side] {
-            let line = &self.sides[side][index as usize];
-            let here = line.partners[word] & scratch.unfrozen[1 - side][word] & !line.attached[word];
-            let away = line.partners[word] & !scratch.open[1 - side][word] & line.attached[word];
-            self.attach_all(flows, side, index, side, word, here, now);
-            self.attach_all(flows, side, index, 1 - side, word, away, now);
+    fn attach_frozen(&mut self, flows: &[Flow], side: usize, line: u32, now: f64, scratch: &Scratch) {
+        for word in 0..self.sides[side].words {
+            let at = line as usize * self.sides[side].words + word;
+            let (partners, attached) = (self.sides[side].partners[at], self.sides[side].attached[at]);
+            let here = partners & scratch.unfrozen[1 - side][word] & !attached;
+            let away = partners & !scratch.open[1 - side][word] & attached;
+            if here | away == 0 {
+                continue;
+            }
+            self.attach_all(flows, side, line, side, word, here, now);
+            self.attach_all(flows, side, line, 1 - side, word, away, now);
         }
     }
 }
 
-/// Drops the lines of `side` that are frozen or have no flow left, and returns the lowest level of the rest, brought up to
-/// date first if `changed`.
-fn lowest_level(side: usize, changed: bool, scratch: &mut Scratch) -> f64 {
-    let mut lowest = f64::INFINITY;
-    let (rooms, level) = (&scratch.rooms[side], &mut scratch.level[side]);
-    let unfrozen = &scratch.unfrozen[side];
-    scratch.waiting[side].retain(|&line| {
-        let index = line as usize;
-        let room = rooms[index];
-        if room.count == 0 {
-            if has(unfrozen, line) {
-                level[index] = f64::INFINITY;
-            }
-            return false;
-        }
-        if changed {
-            level[index] = (room.capacity / f64::from(room.count)).max(0.0);
-        }
-        lowest = lowest.min(level[index]);
-        true
-    });
-    lowest
+/// How many bits two sets have in common.
+fn met(a: &[u64], b: &[u64]) -> u32 {
+    a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum()
 }

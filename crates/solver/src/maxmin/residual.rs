@@ -11,6 +11,8 @@ use super::NEGLIGIBLE;
 #[derive(Debug)]
 pub(crate) struct Residual {
     full: Vec<f64>,
+    /// So much or less of a link is rounding.
+    negligible: Vec<f64>,
     left: Vec<f64>,
     /// Links with anything left, as bits.
     open: Vec<u64>,
@@ -28,7 +30,15 @@ impl Residual {
         for (link, _) in full.iter().enumerate().filter(|(_, capacity)| **capacity > 0.0) {
             all_open[link / 64] |= 1 << (link % 64);
         }
-        Self { left: full.clone(), full, open: all_open.clone(), all_open, marked: vec![0; words] }
+        let negligible = full.iter().map(|full| NEGLIGIBLE * full).collect();
+        Self {
+            left: full.clone(),
+            full,
+            negligible,
+            open: all_open.clone(),
+            all_open,
+            marked: vec![0; words],
+        }
     }
 
     /// Starts again from whole links, with nothing marked.
@@ -54,13 +64,25 @@ impl Residual {
     /// Sets what is left of a link; what is only rounding counts as nothing.
     pub(crate) fn set_left(&mut self, link: u32, left: f64) {
         let (word, bit) = (link as usize / 64, 1 << (link % 64));
-        if left > NEGLIGIBLE * self.full[link as usize] {
+        if left > self.negligible[link as usize] {
             self.left[link as usize] = left;
             self.open[word] |= bit;
         } else {
             self.left[link as usize] = 0.0;
             self.open[word] &= !bit;
         }
+    }
+
+    /// Takes out what is used of a link and returns what is left.
+    pub(crate) fn take(&mut self, link: u32, used: f64) -> f64 {
+        let left = self.left[link as usize] - used;
+        if left > self.negligible[link as usize] {
+            self.left[link as usize] = left;
+            return left;
+        }
+        self.left[link as usize] = 0.0;
+        self.open[link as usize / 64] &= !(1 << (link % 64));
+        0.0
     }
 
     /// Links with anything left, as bits.
