@@ -4,9 +4,13 @@
 //! released, watches that are reached, messages that arrive, policies that wake. Each of these may make the policy decide;
 //! decisions are gathered and carried out together, then rates are computed anew. Priorities are known before flows enter
 //! the solver, so an arriving coflow goes straight to its place in the order.
+//!
+//! What comes due in one instant is told in order of ids, whatever order the solver found it in, and decisions hold in the
+//! order in which they were made. A watch that has been reached but not told of yet is forgotten when the policy, told of
+//! something else first, asks for another amount: only what it asked for last counts.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
@@ -17,7 +21,7 @@ use cavalcade_solver::{Due, Fill, Key, Shares};
 
 use crate::release::{Release, Releases};
 use crate::schedule::Segments;
-use crate::scopes::{Accounts, View, line_rate};
+use crate::scopes::{self, Accounts, View, line_rate};
 use crate::{Observer, Options};
 
 /// Turns at one and the same instant after which a policy is taken to be stuck.
@@ -68,6 +72,9 @@ struct Engine<'a, F> {
     decision: Decision,
     decided: Decided,
     pending: Vec<u32>,
+    /// Accounts and flows that have reached their watched amounts and whose policies are still to be told.
+    due_accounts: BTreeSet<(CoflowId, u32)>,
+    due_flows: BTreeSet<u32>,
     letters: VecDeque<Letter>,
     wakes: BinaryHeap<Reverse<(Instant, u32)>>,
     wake_at: Vec<Option<Instant>>,
@@ -118,6 +125,8 @@ impl<'a, F: Fill> Engine<'a, F> {
             decision: Decision::default(),
             decided: Decided::default(),
             pending: Vec::new(),
+            due_accounts: BTreeSet::new(),
+            due_flows: BTreeSet::new(),
             letters: VecDeque::new(),
             wakes: BinaryHeap::new(),
             wake_at: vec![None; places],
@@ -147,11 +156,10 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.counts.events += 1;
         let now = instant(next);
 
-        let mut due = Due::default();
-        self.fill.take_due(next, &mut due);
-        self.finish(&due.finished, now, observer);
+        let finished = self.take_due();
+        self.finish(&finished, now, observer);
         self.release(now, observer);
-        self.reached(&due, now);
+        self.reached(now);
         let mut turns = 0;
         // Once every coflow is done there is nothing left to decide, though computation may go on.
         while self.done_coflows < self.coflow_left.len() && (self.deliver(now) | self.wake(now)) {
@@ -176,6 +184,9 @@ impl<'a, F: Fill> Engine<'a, F> {
     }
 
     fn next_instant(&self) -> Option<f64> {
+        if !self.due_flows.is_empty() {
+            return Some(self.now);
+        }
         let mut next = self.fill.next();
         if let Some(release) = self.releases.next() {
             next = next.min(release.as_f64());
@@ -191,10 +202,23 @@ impl<'a, F: Fill> Engine<'a, F> {
         (next < f64::INFINITY).then(|| next.max(self.now))
     }
 
+    /// Notes which watched amounts have been reached, and returns the flows that have ended.
+    fn take_due(&mut self) -> Vec<u32> {
+        let mut due = Due::default();
+        self.fill.take_due(self.now, &mut due);
+        let list = &self.accounts.list;
+        self.due_accounts
+            .extend(due.accounts.iter().map(|&account| (list[account as usize].coflow, account)));
+        self.due_flows.extend(&due.flows);
+        due.finished.sort_unstable();
+        due.finished
+    }
+
     fn finish(&mut self, finished: &[u32], now: Instant, observer: &mut Option<&mut dyn Observer>) {
         let scoped = self.run.terms.scope != Scope::Fabric;
         for &flow in finished {
             self.flow_finish[flow as usize] = now;
+            self.due_flows.remove(&flow);
             if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
                 segments.end(flow, self.now, *observer);
             }
@@ -207,10 +231,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             }
             if done {
                 if !scoped {
-                    self.tell(0, now, Event::CoflowFinished(coflow));
-                }
-                for account in self.accounts.close(coflow) {
-                    self.fill.unwatch_account(account);
+                    self.end_part(coflow, 0, now);
                 }
                 self.releases.coflow_done(coflow, now);
                 self.done_coflows += 1;
@@ -232,9 +253,17 @@ impl<'a, F: Fill> Engine<'a, F> {
                 self.tell(place, now, Event::FlowFinished(FlowId(flow)));
             }
             if over && self.run.terms.scope != Scope::Fabric {
-                self.tell(place, now, Event::CoflowFinished(coflow));
+                self.end_part(coflow, place, now);
             }
         }
+    }
+
+    /// All flows of `coflow` at `place` have finished: tells the instance, and forgets the account.
+    fn end_part(&mut self, coflow: CoflowId, place: u32, now: Instant) {
+        self.tell(place, now, Event::CoflowFinished(coflow));
+        let account = self.accounts.close(coflow, place);
+        self.fill.unwatch_account(account);
+        self.due_accounts.remove(&(coflow, account));
     }
 
     fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) {
@@ -298,21 +327,12 @@ impl<'a, F: Fill> Engine<'a, F> {
         }
     }
 
-    fn reached(&mut self, due: &Due, now: Instant) {
-        for &account in &due.accounts {
-            let record = self.accounts.list[account as usize];
-            if record.flows_left == 0 || self.accounts.find(record.coflow, record.place).is_none() {
-                continue; // It reached the amount by finishing.
-            }
-            let record = self.accounts.list[account as usize];
-            if self.fill.attained(account, self.now) + 1.0 < record.watch as f64 {
-                // The policy has asked for more since, in this very instant.
-                self.decided.account_watches.push((account, record.watch));
-                continue;
-            }
-            self.tell(record.place, now, Event::Reached(Target::Coflow(record.coflow)));
+    fn reached(&mut self, now: Instant) {
+        while let Some((coflow, account)) = self.due_accounts.pop_first() {
+            let place = self.accounts.list[account as usize].place;
+            self.tell(place, now, Event::Reached(Target::Coflow(coflow)));
         }
-        for &flow in &due.flows {
+        while let Some(flow) = self.due_flows.pop_first() {
             let place = match self.run.terms.scope {
                 Scope::Fabric => 0,
                 Scope::Host => self.run.workload.flow(FlowId(flow)).src.0,
@@ -377,11 +397,12 @@ impl<'a, F: Fill> Engine<'a, F> {
                     if let Some(account) = self.accounts.find(coflow, place) {
                         self.decided.accounts.push((account, key(priority)));
                         // What is decided later about a coflow holds for its flows too.
-                        let (accounts, run) = (&self.accounts, &self.run);
-                        let is_in =
-                            |flow| accounts.of_flow(run.workload, run.fabric, flow).contains(&account);
-                        let of_coflow = |flow| run.workload.coflow_of(FlowId(flow)) == coflow;
-                        self.decided.flows.retain(|&(flow, _)| !(of_coflow(flow) && is_in(flow)));
+                        let Run { workload, fabric, terms, .. } = self.run;
+                        let is_in = |flow| {
+                            workload.coflow_of(flow) == coflow
+                                && scopes::is_at(terms.scope, workload, fabric, flow, place)
+                        };
+                        self.decided.flows.retain(|&(flow, _)| !is_in(FlowId(flow)));
                     }
                 }
                 Target::Flow(flow) => self.decided.flows.push((flow.0, key(priority))),
@@ -394,11 +415,14 @@ impl<'a, F: Fill> Engine<'a, F> {
             match target {
                 Target::Coflow(coflow) => {
                     if let Some(account) = self.accounts.find(coflow, place) {
-                        self.accounts.list[account as usize].watch = bytes.0;
+                        self.due_accounts.remove(&(coflow, account));
                         self.decided.account_watches.push((account, bytes.0));
                     }
                 }
-                Target::Flow(flow) => self.decided.flow_watches.push((flow.0, bytes.0)),
+                Target::Flow(flow) => {
+                    self.due_flows.remove(&flow.0);
+                    self.decided.flow_watches.push((flow.0, bytes.0));
+                }
             }
         }
         if let Some(when) = self.decision.wake_at {
@@ -449,9 +473,15 @@ impl<'a, F: Fill> Engine<'a, F> {
             self.fill.set_cap(flow, cap, now);
         }
         for (flow, bytes) in self.decided.flow_watches.drain(..) {
-            let size = self.run.workload.flow(FlowId(flow)).size.0;
-            if bytes < size {
-                self.fill.watch_flow(flow, (size - bytes) as f64, now);
+            let milestone = self.run.workload.flow(FlowId(flow)).size.0.saturating_sub(bytes) as f64;
+            let left = self.fill.remaining(flow, now);
+            // Solvers look at flows as they are served; what has been sent already is told of without waiting for that.
+            if left > 0.0 && left <= milestone {
+                self.due_flows.insert(flow);
+                self.fill.watch_flow(flow, 0.0, now);
+            } else {
+                self.due_flows.remove(&flow);
+                self.fill.watch_flow(flow, milestone, now);
             }
         }
         for (account, bytes) in self.decided.account_watches.drain(..) {

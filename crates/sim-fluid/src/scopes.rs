@@ -21,15 +21,13 @@ pub(crate) struct Account {
     pub(crate) arrived: u64,
     /// Whether the instance has been told of the coflow.
     pub(crate) announced: bool,
-    /// The amount that the instance last asked to be told of.
-    pub(crate) watch: u64,
 }
 
 /// The accounts of all coflows that have arrived.
 pub(crate) struct Accounts {
     scope: Scope,
     pub(crate) list: Vec<Account>,
-    /// For each coflow: (place, account), ascending; empty before it arrives and after it finishes.
+    /// For each coflow: (place, account), ascending, of the places where it has arrived and not finished.
     of_coflow: Vec<Vec<(u32, u32)>>,
 }
 
@@ -61,20 +59,15 @@ impl Accounts {
         for run in places.chunk_by(|a, b| a == b) {
             self.of_coflow[coflow.index()].push((run[0], self.list.len() as u32));
             let flows_left = run.len() as u32;
-            self.list.push(Account {
-                coflow,
-                place: run[0],
-                flows_left,
-                arrived: 0,
-                announced: false,
-                watch: 0,
-            });
+            self.list.push(Account { coflow, place: run[0], flows_left, arrived: 0, announced: false });
         }
     }
 
-    /// Forgets a finished coflow's places, and returns its accounts.
-    pub(crate) fn close(&mut self, coflow: CoflowId) -> impl Iterator<Item = u32> + use<> {
-        std::mem::take(&mut self.of_coflow[coflow.index()]).into_iter().map(|(_, account)| account)
+    /// Forgets the account of what has finished at `place`, and returns it.
+    pub(crate) fn close(&mut self, coflow: CoflowId, place: u32) -> u32 {
+        let places = &mut self.of_coflow[coflow.index()];
+        let at = places.binary_search_by_key(&place, |(place, _)| *place);
+        places.remove(at.expect("what finishes has an account until then")).1
     }
 
     /// The account of `coflow` at `place`; `None` where it has none or is over.
@@ -130,16 +123,8 @@ impl<F: Fill> View<'_, F> {
         // Pending flows are in order of coflow, and so of flow within an instant's release.
         let from = self.pending.partition_point(|&flow| flow < ids.start);
         let to = self.pending.partition_point(|&flow| flow < ids.end);
-        self.pending[from..to].iter().copied().filter(|&flow| self.is_here(flow))
-    }
-
-    fn is_here(&self, flow: u32) -> bool {
-        let flow = self.workload.flow(FlowId(flow));
-        match self.accounts.scope {
-            Scope::Fabric => true,
-            Scope::Host => flow.src.0 == self.place,
-            Scope::Link => self.fabric.path(flow.src, flow.dst).contains(&LinkId(self.place)),
-        }
+        let is_here = |flow| is_at(self.accounts.scope, self.workload, self.fabric, FlowId(flow), self.place);
+        self.pending[from..to].iter().copied().filter(move |&flow| is_here(flow))
     }
 
     fn size(&self, flow: u32) -> u64 {
@@ -245,6 +230,16 @@ impl<F: Fill> Foresee for View<'_, F> {
         for (link, bytes) in arriving.into_iter().enumerate() {
             tell(link as u32, bytes);
         }
+    }
+}
+
+/// Whether the instance at `place` sees `flow`.
+pub(crate) fn is_at(scope: Scope, workload: &Workload, fabric: &Fabric, flow: FlowId, place: u32) -> bool {
+    let flow = workload.flow(flow);
+    match scope {
+        Scope::Fabric => true,
+        Scope::Host => flow.src.0 == place,
+        Scope::Link => fabric.path(flow.src, flow.dst).contains(&LinkId(place)),
     }
 }
 

@@ -3,9 +3,11 @@
 //!
 //! What is a convention rather than a consequence is the same in both, and stands here in one place:
 //! - two times within 10⁻³ ns are one ([`grain`]), and an instant is a time rounded up ([`instant`]);
-//! - at an instant, flows end, then flows arrive, then watches of what has not ended are reached; what is decided is
-//!   carried out; then messages and wake-ups come, and what they decide is carried out, until there are no more;
-//! - a coflow's priority goes to all of its flows that are there; a flow's own, set at the same instant, wins.
+//! - at an instant, flows end, then flows arrive, then watches of what has not ended are reached, each in order of ids;
+//!   what is decided is carried out; then messages and wake-ups come, and what they decide is carried out, until there are
+//!   no more;
+//! - a watch that has been replaced in the same instant, before it was told of, is not told of;
+//! - decisions hold in the order in which they were made; a coflow's priority goes to all of its flows that are there.
 
 pub(crate) mod rates;
 mod stages;
@@ -254,11 +256,11 @@ impl<'a> Engine<'a> {
         let (parts, flows) = self.due_watches();
         self.release_flows();
         for (place, coflow) in parts {
-            self.tell(place, Event::Reached(Target::Coflow(coflow)));
+            self.tell_reached(place, Target::Coflow(coflow));
         }
         for flow in flows {
             for place in self.places(flow) {
-                self.tell(place, Event::Reached(Target::Flow(flow)));
+                self.tell_reached(place, Target::Flow(flow));
             }
         }
         self.carry_out();
@@ -268,17 +270,26 @@ impl<'a> Engine<'a> {
         self.allocate();
     }
 
+    fn tell_reached(&mut self, place: u32, target: Target) {
+        let mut watches =
+            self.decided.iter().filter(|(at, _)| *at == place).flat_map(|(_, decision)| &decision.watches);
+        if !watches.any(|(watched, _)| *watched == target) {
+            self.tell(place, Event::Reached(target));
+        }
+    }
+
     /// Takes out the watches that have been reached.
     fn due_watches(&mut self) -> (Vec<(u32, CoflowId)>, Vec<FlowId>) {
         let reached = |bytes: Option<u64>, sent: f64, rate: f64| {
             bytes.is_some_and(|bytes| self.time_to(bytes, sent, rate) <= self.now)
         };
-        let parts: Vec<(u32, CoflowId)> = (self.parts.iter())
+        let mut parts: Vec<(u32, CoflowId)> = (self.parts.iter())
             .filter(|((place, coflow), part)| {
                 reached(part.watch, self.attained(*place, *coflow), self.rate_at(*place, *coflow))
             })
             .map(|(&part, _)| part)
             .collect();
+        parts.sort_by_key(|&(place, coflow)| (coflow, place));
         let flows: Vec<FlowId> = (self.active().into_iter())
             .filter(|&flow| {
                 let state = &self.flows[flow.index()];
@@ -330,7 +341,7 @@ impl<'a> Engine<'a> {
         let due = |flow: &FlowId| {
             let release = releases[flow.index()];
             !self.flows[flow.index()].arrived
-                && release.is_some_and(|release| release.as_f64() <= self.now + grain(self.now))
+                && release.is_some_and(|release| release.as_f64() <= self.now + 2.0 * grain(self.now))
         };
         let arriving: Vec<FlowId> = self.all_flows().filter(due).collect();
         for &flow in &arriving {
@@ -354,7 +365,9 @@ impl<'a> Engine<'a> {
 
     fn deliver(&mut self) -> bool {
         let mut any = false;
-        while let Some(at) = self.letters.iter().position(|letter| letter.due <= self.now + grain(self.now)) {
+        while let Some(at) =
+            self.letters.iter().position(|letter| letter.due <= self.now + 2.0 * grain(self.now))
+        {
             let Letter { from, to, message, .. } = self.letters.remove(at);
             self.tell(to, Event::Received { from: PortId(from), message });
             any = true;
@@ -365,7 +378,7 @@ impl<'a> Engine<'a> {
     fn wake(&mut self) -> bool {
         let mut any = false;
         for place in 0..self.wake_at.len() {
-            if self.wake_at[place].is_some_and(|when| when.as_f64() <= self.now + grain(self.now)) {
+            if self.wake_at[place].is_some_and(|when| when.as_f64() <= self.now + 2.0 * grain(self.now)) {
                 self.wake_at[place] = None;
                 self.tell(place as u32, Event::Wake);
                 any = true;
@@ -391,20 +404,14 @@ impl<'a> Engine<'a> {
         self.decided.push((place, decision));
     }
 
-    /// Carries out all decisions of the instant: coflows, then flows.
+    /// Carries out what was decided, in that order.
     fn carry_out(&mut self) {
         let decided = std::mem::take(&mut self.decided);
         for (place, decision) in &decided {
             for &(target, key) in &decision.priorities {
-                if let Target::Coflow(coflow) = target {
-                    self.set_coflow(*place, coflow, key);
-                }
-            }
-        }
-        for (place, decision) in &decided {
-            for &(target, key) in &decision.priorities {
-                if let Target::Flow(flow) = target {
-                    self.set_flow(*place, flow, key);
+                match target {
+                    Target::Coflow(coflow) => self.set_coflow(*place, coflow, key),
+                    Target::Flow(flow) => self.set_flow(*place, flow, key),
                 }
             }
             for &(flow, cap) in &decision.caps {
