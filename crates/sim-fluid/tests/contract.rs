@@ -17,7 +17,7 @@ use cavalcade_model::{
 };
 use cavalcade_policy::{parse, registry};
 use cavalcade_sim_fluid::{Options, simulate};
-use instances::{ALL, Instance, instance};
+use instances::{ALL, Instance, cases, instance};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use scripted::Scripted;
@@ -149,7 +149,7 @@ fn the_contract_is_kept_with_every_registered_policy() {
     let mut failures = Vec::new();
     for info in registry() {
         let policy = parse(info.name).unwrap();
-        let config = ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() };
+        let config = cases(100);
         let result = TestRunner::new(config).run(&(instance(ALL), 0..2_000_000u64), |(instance, delay)| {
             is_kept(&policy, &instance, delay);
             Ok(())
@@ -160,7 +160,7 @@ fn the_contract_is_kept_with_every_registered_policy() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn the_contract_is_kept_whatever_is_decided(

@@ -17,7 +17,7 @@ mod timeline;
 use cavalcade_model::{Discipline, Excess, Instant, Nanos, PolicyFactory, Scope};
 use cavalcade_sim_fluid::{Options, simulate};
 use fixed_order::FixedOrder;
-use instances::{ALL, Instance, Shapes, instance};
+use instances::{ALL, Instance, Shapes, cases, instance};
 
 use proptest::prelude::*;
 use scripted::Scripted;
@@ -87,7 +87,7 @@ fn at_once() -> Options {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(1500))]
 
     #[test]
     fn fair_shares_agree(instance in instance(ALL)) {
@@ -103,7 +103,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn random_decisions_agree_for_a_coordinator(
@@ -179,11 +179,7 @@ mod registered {
             if !is_determined(policy.terms().discipline) || spec == "karuna" {
                 continue;
             }
-            let mut runner = TestRunner::new(ProptestConfig {
-                cases: 300,
-                failure_persistence: None,
-                ..ProptestConfig::default()
-            });
+            let mut runner = TestRunner::new(cases(300));
             let result = runner
                 .run(&instance(ALL), |instance| agree(&instance, &policy, &Options::default()).map(|_| ()));
             failures.extend(result.err().map(|error| format!("{spec}: {error}")));

@@ -45,7 +45,7 @@ fn for_each_policy<S: Strategy>(
 ) {
     let mut failures = Vec::new();
     for policy in policies() {
-        let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+        let config = instances::cases(cases);
         let result = TestRunner::new(config).run(&inputs(), |input| holds(&policy, input));
         failures.extend(result.err().map(|error| format!("{}: {error}", policy.label())));
     }

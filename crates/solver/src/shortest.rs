@@ -260,8 +260,10 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
     for (index, a) in served.iter().enumerate() {
         for b in &served[index + 1..] {
             let (fast, slow) = if a.rate > b.rate { (a, b) } else { (b, a) };
-            let ahead = fast.rank(now).left - slow.rank(now).left;
-            if fast.key == slow.key && fast.rate > slow.rate && ahead > 0.0 {
+            let (behind, before) = (fast.rank(now), slow.rank(now));
+            // Of two with equal bytes left, the faster one is ahead a moment later.
+            if fast.key == slow.key && fast.rate > slow.rate && before.is_before(&behind) {
+                let ahead = behind.left - before.left;
                 // Looked at a moment later, so that the overtaking is over and not just on.
                 let when = now + ahead / (fast.rate - slow.rate);
                 first = first.min(when + 2.0 * tolerance(when));

@@ -47,6 +47,12 @@ impl fmt::Debug for Instance {
     }
 }
 
+/// So many cases, or as many as `PROPTEST_CASES` says. What fails is printed in full, so no seeds are kept in files.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+}
+
 /// Which shapes are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shapes {

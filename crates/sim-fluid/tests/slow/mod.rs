@@ -224,15 +224,14 @@ impl<'a> Engine<'a> {
         if missing <= rate * grain(self.now) { self.now } else { self.now + missing / rate }
     }
 
-    /// When a flow that sends faster comes to have fewer bytes left than one that sends slower: a moment later, so that
-    /// the order has changed by then.
+    /// When a flow that sends faster draws level with one that has fewer bytes left.
     fn overtaking(&self) -> Vec<f64> {
         let mut times = Vec::new();
         for a in self.active() {
             for b in self.active() {
                 let (a, b) = (&self.flows[a.index()], &self.flows[b.index()]);
-                if a.remaining > b.remaining && a.rate > b.rate {
-                    times.push(self.now + (a.remaining - b.remaining) / (a.rate - b.rate) + 1e-6);
+                if a.remaining > b.remaining + rates::LEVEL && a.rate > b.rate {
+                    times.push(self.now + (a.remaining - b.remaining) / (a.rate - b.rate));
                 }
             }
         }
