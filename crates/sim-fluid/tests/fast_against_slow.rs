@@ -82,6 +82,14 @@ fn order() -> impl Strategy<Value = FixedOrder> {
 /// Small enough that what goes wrong under random decisions can be followed by hand.
 const FEW: Shapes = Shapes { most: (3, 3, 4), ..ALL };
 
+/// Shortest flow first goes by id where flows have the same bytes left. On these links bytes are multiples of an eighth at
+/// every whole nanosecond, which `f64` holds exactly, so that both engines see who is level.
+const FEW_ON_EVEN_LINKS: Shapes = Shapes { uneven: false, ..FEW };
+
+/// With other rates, flows of one size that were served as long as each other differ by rounding, each engine's own, and
+/// so does who of them goes on when they come to compete. Flows of different sizes draw level only to pass.
+const FEW_WITHOUT_TIES: Shapes = Shapes { ties: false, ..FEW };
+
 fn at_once() -> Options {
     Options::default()
 }
@@ -131,7 +139,14 @@ proptest! {
     #[test]
     #[ignore = "differences being traced"]
     fn random_decisions_agree_for_shortest_flow_first(
-        instance in instance(FEW), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
+        instance in instance(FEW_ON_EVEN_LINKS), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
+    ) {
+        agree(&instance, &script, &at_once())?;
+    }
+
+    #[test]
+    fn random_decisions_agree_for_shortest_flow_first_on_uneven_links(
+        instance in instance(FEW_WITHOUT_TIES), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
     ) {
         agree(&instance, &script, &at_once())?;
     }

@@ -15,7 +15,6 @@
 use std::cmp::Ordering;
 
 use crate::fill::{Due, Fill, Key};
-use crate::marks::tolerance;
 use crate::maxmin::NEGLIGIBLE;
 use crate::min_tree::MinTree;
 use crate::service::Service;
@@ -264,9 +263,10 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
             // Of two with equal bytes left, the faster one is ahead a moment later.
             if fast.key == slow.key && fast.rate > slow.rate && before.is_before(&behind) {
                 let ahead = behind.left - before.left;
-                // Looked at a moment later, so that the overtaking is over and not just on.
+                // Looked at when it is over and not just on, beyond what rounding could undo.
+                let ahead = ahead + (1e-14 * behind.left).max(1e-6);
                 let when = now + ahead / (fast.rate - slow.rate);
-                first = first.min(when + 2.0 * tolerance(when));
+                first = first.min(when + 2e-15 * when);
             }
         }
     }

@@ -2,7 +2,8 @@
 //! events but bytes and priorities. It drives policies by the same contract as the real one and must agree with it.
 //!
 //! What is a convention rather than a consequence is the same in both, and stands here in one place:
-//! - two times within 10⁻³ ns are one ([`grain`]), and an instant is a time rounded up ([`instant`]);
+//! - two times within 10⁻³ ns are one ([`grain`]), and an instant is a time rounded up ([`instant`]); an amount that lacks
+//!   a millibyte is reached;
 //! - at an instant, flows end, then flows arrive, then watches of what has not ended are reached, each in order of ids;
 //!   what is decided is carried out; then messages and wake-ups come, and what they decide is carried out, until there are
 //!   no more;
@@ -94,6 +95,9 @@ pub(crate) fn simulate(
 fn grain(now: f64) -> f64 {
     (now * 1e-15).max(1e-3)
 }
+
+/// What an amount may lack that counts as reached.
+const MILLIBYTE: f64 = 1e-3;
 
 /// The whole nanosecond in which a time ends.
 fn instant(now: f64) -> Instant {
@@ -221,7 +225,7 @@ impl<'a> Engine<'a> {
 
     fn time_to(&self, bytes: u64, sent: f64, rate: f64) -> f64 {
         let missing = bytes as f64 - sent;
-        if missing <= rate * grain(self.now) { self.now } else { self.now + missing / rate }
+        if missing <= rate * grain(self.now) + MILLIBYTE { self.now } else { self.now + missing / rate }
     }
 
     /// When a flow that sends faster draws level with one that has fewer bytes left.
