@@ -234,8 +234,9 @@ impl<'a> Engine<'a> {
         for a in self.active() {
             for b in self.active() {
                 let (a, b) = (&self.flows[a.index()], &self.flows[b.index()]);
-                if a.remaining > b.remaining + rates::LEVEL && a.rate > b.rate {
-                    times.push(self.now + (a.remaining - b.remaining) / (a.rate - b.rate));
+                if a.keys == b.keys && a.remaining > b.remaining + rates::LEVEL && a.rate > b.rate {
+                    let level = self.now + (a.remaining - b.remaining) / (a.rate - b.rate);
+                    times.push(level.max(self.now.next_up()));
                 }
             }
         }

@@ -175,7 +175,8 @@ fn shortest(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     for _ in 0..=asks.len().pow(2) {
         rates.fill(0.0);
         take_all(capacity, asks, &order, rates);
-        let passes = |pair: &[usize]| level(pair[0], pair[1]) && rates[pair[1]] > rates[pair[0]] * (1.0 + 1e-9);
+        let passes =
+            |pair: &[usize]| level(pair[0], pair[1]) && rates[pair[1]] > rates[pair[0]] * (1.0 + 1e-9);
         match order.windows(2).position(passes) {
             Some(at) => order.swap(at, at + 1),
             None => return,
