@@ -179,6 +179,12 @@ pub enum WorkloadError {
     /// More than 2³² flows, or bytes beyond 2⁶³.
     #[error("the workload is too large: at most 4294967295 flows and 2^63 bytes")]
     TooLarge,
+    /// A task whose arrival, waves and computation do not fit the scale of time together.
+    #[error("task {task}: its times add up to more than 2^62 ns (146 years): give them in nanoseconds")]
+    TooLate {
+        /// The task.
+        task: String,
+    },
     /// A weight of zero.
     #[error("task {task} has a weight of 0: weights are at least 1")]
     ZeroWeight {
@@ -375,6 +381,19 @@ impl WorkloadBuilder {
     }
 }
 
+/// What a task's own times may add up to, so that there is as much room again for its transfers.
+const LATEST: u64 = 1 << 62;
+
+/// Whether a task's arrival, and the waits of all its stages one after the other, stay within [`LATEST`].
+fn is_in_time(task: &Task, transfers: &[Coflow]) -> bool {
+    let waves = transfers.iter().filter_map(|coflow| coflow.flows.iter().map(|flow| flow.wave.0).max());
+    let computed = task.stages.iter().map(|stage| match stage.work {
+        Work::Compute(compute) => compute.duration.0,
+        Work::Transfer(_) => 0,
+    });
+    waves.chain(computed).try_fold(task.arrival.0, u64::checked_add).is_some_and(|end| end <= LATEST)
+}
+
 impl Workload {
     fn append(&mut self, mut task: Task, transfers: Vec<Coflow>) -> Result<(), WorkloadError> {
         if task.stages.is_empty() {
@@ -382,6 +401,9 @@ impl Workload {
         }
         if task.weight == 0 {
             return Err(WorkloadError::ZeroWeight { task: task.name });
+        }
+        if !is_in_time(&task, &transfers) {
+            return Err(WorkloadError::TooLate { task: task.name });
         }
         let id = TaskId::from_index(self.tasks.len());
         let mut transfers = transfers.into_iter();
@@ -448,5 +470,41 @@ impl CoflowRef<'_> {
     /// Its size: the bytes of all its flows.
     pub fn size(&self) -> Bytes {
         self.flows.iter().map(|flow| flow.size).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(wave: u64) -> Flow {
+        Flow { src: PortId(0), dst: PortId(1), size: Bytes(1), wave: Nanos(wave) }
+    }
+
+    fn build(arrival: u64, compute: u64, waves: &[u64]) -> Result<Workload, WorkloadError> {
+        let stage = |work| Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work };
+        let task = Task {
+            name: "late".to_owned(),
+            arrival: Instant(arrival),
+            deadline: None,
+            class: TaskClass::Online,
+            weight: 1,
+            stages: vec![
+                stage(Work::Compute(Compute { duration: Nanos(compute) })),
+                stage(Work::Transfer(CoflowId::default())),
+            ],
+        };
+        let mut builder = WorkloadBuilder::new(2);
+        builder.push(task, vec![Coflow { flows: waves.iter().map(|&wave| flow(wave)).collect() }]);
+        builder.build()
+    }
+
+    #[test]
+    fn a_task_whose_times_do_not_fit_is_refused() {
+        let refused = Err(WorkloadError::TooLate { task: "late".to_owned() });
+        assert_eq!(build(u64::MAX, 0, &[0, 1]), refused);
+        assert_eq!(build(1, 0, &[0, LATEST]), refused);
+        assert_eq!(build(0, u64::MAX, &[1]), refused);
+        assert!(build(LATEST - 7, 4, &[3, 0]).is_ok());
     }
 }

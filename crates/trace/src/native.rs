@@ -225,6 +225,7 @@ fn place_of(error: &WorkloadError, lines: &[Line<'_>]) -> core::ops::Range<usize
         | WorkloadError::NoFlows { task, .. }
         | WorkloadError::NoStages { task }
         | WorkloadError::BadDependency { task, .. }
+        | WorkloadError::TooLate { task }
         | WorkloadError::ZeroWeight { task } => (task, 0),
         WorkloadError::NoPorts | WorkloadError::TooLarge => return 0..0,
     };
