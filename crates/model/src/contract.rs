@@ -230,7 +230,8 @@ pub trait Foresee: Observe {
 /// What a policy decided at one event. The driver clears it, hands it over, and carries it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// New priorities; the last one for a target counts.
+    /// New priorities, in the order in which they hold: a coflow's goes to all its flows, a flow's to it alone, and the
+    /// last one counts.
     pub priorities: Vec<(Target, Priority)>,
     /// New rate caps for flows; `None` lifts one. A capped flow never gets more, whatever is free.
     pub caps: Vec<(FlowId, Option<BitsPerSec>)>,
@@ -267,7 +268,8 @@ impl Decision {
         self.caps.push((flow, rate));
     }
 
-    /// Asks for [`Event::Reached`] once `target` has sent `bytes` in scope (at once, if it has already).
+    /// Asks for [`Event::Reached`] once `target` has sent `bytes` in scope (at once, if it has already). It replaces what
+    /// was asked before, also an amount that has been reached in this instant and not been told of yet.
     pub fn watch(&mut self, target: Target, bytes: Bytes) {
         self.watches.push((target, bytes));
     }

@@ -12,8 +12,9 @@ mod slow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    Bytes, Clairvoyant, CoflowId, Decision, Discipline, Event, FlowId, Foresee, Instant, Nanos, Policy,
-    PolicyFactory, Scope, Setting, Target, Terms,
+    BitsPerSec, Bytes, Clairvoyant, CoflowId, Decision, Discipline, Event, Fabric, Flow, FlowId, Foresee,
+    Instant, Nanos, NonClairvoyant, Observe, Policy, PolicyFactory, PortId, Scope, Setting, Target, Terms,
+    WorkloadBuilder,
 };
 use cavalcade_policy::{parse, registry};
 use cavalcade_sim_fluid::{Options, simulate};
@@ -157,6 +158,48 @@ fn the_contract_is_kept_with_every_registered_policy() {
         failures.extend(result.err().map(|error| format!("{}: {error}", info.name)));
     }
     assert!(failures.is_empty(), "{} policies\n\n{}", failures.len(), failures.join("\n\n"));
+}
+
+/// Asks for amounts of all coflows whenever it is told of any of them, always a little more than they have sent: in one
+/// instant, watches that have been reached are replaced before they are told of.
+struct Raising;
+
+impl PolicyFactory for Raising {
+    fn terms(&self) -> Terms {
+        parse("fair").unwrap().terms()
+    }
+
+    fn build(&self, _: &Setting<'_>) -> Policy {
+        Policy::NonClairvoyant(Box::new(Raiser(Vec::new())))
+    }
+}
+
+struct Raiser(Vec<CoflowId>);
+
+impl NonClairvoyant for Raiser {
+    fn handle(&mut self, _: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
+        match event {
+            Event::CoflowArrived(coflow) => self.0.push(coflow),
+            Event::CoflowFinished(coflow) => self.0.retain(|&other| other != coflow),
+            _ => {}
+        }
+        for &coflow in &self.0 {
+            decision.watch(Target::Coflow(coflow), view.attained(coflow) + Bytes(1));
+        }
+    }
+}
+
+#[test]
+fn a_watch_that_is_replaced_in_the_instant_in_which_it_is_reached_is_not_told_of() {
+    // Two coflows beside each other, so that each amount is reached by both at once.
+    let mut builder = WorkloadBuilder::new(4);
+    for (name, src, dst) in [("a", 0, 1), ("b", 2, 3)] {
+        let flow = Flow { src: PortId(src), dst: PortId(dst), size: Bytes(40), wave: Nanos::ZERO };
+        builder.coflow(name, Instant::ZERO, vec![flow; 3]);
+    }
+    let workload = builder.build().unwrap();
+    let fabric = Fabric::big_switch(4, BitsPerSec(1_000_000_000)).unwrap();
+    is_kept(&Raising, &Instance { workload, fabric }, 0);
 }
 
 proptest! {
