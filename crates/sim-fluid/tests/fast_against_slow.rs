@@ -127,7 +127,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "differences being traced"]
     fn random_decisions_agree_for_weighted_classes(
         instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Weighted)),
     ) {
@@ -135,7 +134,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "differences being traced"]
     fn random_decisions_agree_for_weighted_classes_with_excess_to_the_highest(
         instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Highest)),
     ) {
@@ -143,7 +141,6 @@ proptest! {
     }
 
     #[test]
-    #[ignore = "differences being traced"]
     fn random_decisions_agree_for_shortest_flow_first(
         instance in instance(FEW_ON_EVEN_LINKS), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
     ) {

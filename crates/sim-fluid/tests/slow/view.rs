@@ -22,12 +22,12 @@ impl View<'_, '_> {
 
 /// Bytes sent: whole ones, but for rounding.
 fn down(bytes: f64) -> Bytes {
-    Bytes((bytes + 1e-3) as u64)
+    Bytes((bytes + 2e-3) as u64)
 }
 
 /// Bytes to send: begun ones, but for rounding.
 fn up(bytes: f64) -> Bytes {
-    Bytes((bytes - 1e-3).max(0.0).ceil() as u64)
+    Bytes((bytes - 2e-3).max(0.0).ceil() as u64)
 }
 
 impl Observe for View<'_, '_> {
