@@ -303,7 +303,8 @@ impl Fill for MaxMinFill {
             self.accounts[account as usize].base = self.attained(account, now);
         }
         let holder = &mut self.accounts[account as usize];
-        holder.one_row &= holder.flows.first().is_none_or(|&other| self.links[other as usize][0] == links[0]);
+        holder.row = if holder.row == NONE { links[0] } else { holder.row };
+        holder.one_row &= holder.row == links[0];
         holder.fastest = if holder.one_row { self.capacity[links[0] as usize] } else { self.total };
         // What bounded its rate so far does not bound it any more.
         holder.not_before = now;

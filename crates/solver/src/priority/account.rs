@@ -22,7 +22,8 @@ pub(super) struct Account {
     pub(super) flows: Vec<u32>,
     /// Bytes of all flows that it ever had.
     pub(super) added: f64,
-    /// Whether all of them enter on the same link.
+    /// The link where its first flow entered, and whether all entered there, also those that are over.
+    pub(super) row: u32,
     pub(super) one_row: bool,
     /// Whether any of them ever had a key of its own, so that what the account was sent is not what one group sent.
     strayed: bool,
@@ -56,6 +57,7 @@ impl Account {
             key: Key::default(),
             flows: Vec::new(),
             added: 0.0,
+            row: NONE,
             one_row: true,
             strayed: false,
             base: 0.0,
