@@ -75,6 +75,7 @@ struct Engine<'a, F> {
     /// Accounts and flows that have reached their watched amounts and whose policies are still to be told.
     due_accounts: BTreeSet<(CoflowId, u32)>,
     due_flows: BTreeSet<u32>,
+    due: Due,
     letters: VecDeque<Letter>,
     wakes: BinaryHeap<Reverse<(Instant, u32)>>,
     wake_at: Vec<Option<Instant>>,
@@ -127,6 +128,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             pending: Vec::new(),
             due_accounts: BTreeSet::new(),
             due_flows: BTreeSet::new(),
+            due: Due::default(),
             letters: VecDeque::new(),
             wakes: BinaryHeap::new(),
             wake_at: vec![None; places],
@@ -156,10 +158,12 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.counts.events += 1;
         let now = instant(next);
 
-        let finished = self.take_due();
-        self.finish(&finished, now, observer);
+        let mut due = std::mem::take(&mut self.due);
+        self.take_due(&mut due);
+        self.finish(&due.finished, now, observer);
         self.release(now, observer);
         self.reached(now);
+        self.due = due;
         let mut turns = 0;
         // Once every coflow is done there is nothing left to decide, though computation may go on.
         while self.done_coflows < self.coflow_left.len() && (self.deliver(now) | self.wake(now)) {
@@ -202,16 +206,15 @@ impl<'a, F: Fill> Engine<'a, F> {
         (next < f64::INFINITY).then(|| next.max(self.now))
     }
 
-    /// Notes which watched amounts have been reached, and returns the flows that have ended.
-    fn take_due(&mut self) -> Vec<u32> {
-        let mut due = Due::default();
-        self.fill.take_due(self.now, &mut due);
+    /// Finds the flows that have ended, and notes which watched amounts have been reached.
+    fn take_due(&mut self, due: &mut Due) {
+        due.clear();
+        self.fill.take_due(self.now, due);
         let list = &self.accounts.list;
         self.due_accounts
             .extend(due.accounts.iter().map(|&account| (list[account as usize].coflow, account)));
         self.due_flows.extend(&due.flows);
         due.finished.sort_unstable();
-        due.finished
     }
 
     fn finish(&mut self, finished: &[u32], now: Instant, observer: &mut Option<&mut dyn Observer>) {

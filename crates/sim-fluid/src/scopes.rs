@@ -84,15 +84,15 @@ impl Accounts {
     /// The accounts that a flow belongs to: the same one twice, except with one at each of its links.
     pub(crate) fn of_flow(&self, workload: &Workload, fabric: &Fabric, flow: u32) -> [u32; 2] {
         let coflow = workload.coflow_of(FlowId(flow));
-        let (src, dst) = (workload.flow(FlowId(flow)).src, workload.flow(FlowId(flow)).dst);
+        let ports = || (workload.flow(FlowId(flow)).src, workload.flow(FlowId(flow)).dst);
         let at = |place| match self.of_coflow[coflow.index()].as_slice() {
             [(_, account)] => *account,
             _ => self.find(coflow, place).expect("an arrived flow has an account"),
         };
         match self.scope {
             Scope::Fabric => [at(0); 2],
-            Scope::Host => [at(src.0); 2],
-            Scope::Link => fabric.path(src, dst).map(|link| at(link.0)),
+            Scope::Host => [at(ports().0.0); 2],
+            Scope::Link => fabric.path(ports().0, ports().1).map(|link| at(link.0)),
         }
     }
 }

@@ -40,6 +40,15 @@ pub struct Due {
     pub accounts: Vec<u32>,
 }
 
+impl Due {
+    /// Empties it, to be used again.
+    pub fn clear(&mut self) {
+        self.finished.clear();
+        self.flows.clear();
+        self.accounts.clear();
+    }
+}
+
 /// Rates that are kept up to date. `now` never decreases from call to call.
 pub trait Fill {
     /// Makes room for `account` numbers below `count`.
