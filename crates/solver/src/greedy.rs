@@ -11,195 +11,240 @@
 //!
 //! # Invariants
 //! - At every rank, no unfinished flow has capacity left on both links (after the ranks up to its own).
-//! - `free[rank]` has the bit of a link set exactly if ranks up to this one leave something of it.
+//! - A link is offered to every rank from the one at which it was freed to the one that uses it up.
+//!
+//! # Parts
+//! What is running stands apart from what waits, since an event touches the one and never the other: `running` has the flows
+//! with a rate, at most one per link where links are equal; `demand` what an account still wants; `free` which links have
+//! something left after which rank; `offers` the links that have something to give.
 //!
 //! # Cost
-//! About 0.1 µs per flow on the Facebook trace: a bit-set intersection per rank visited, two updates of a tree of minima.
+//! Per flow that ends: two offers; per offer, an intersection of two short bit sets for each rank until it is taken.
 //!
 //! # Rejected
-//! Filling anew at each event (15 times slower), a heap of finish times with lazy deletion (half of the run time).
+//! Filling anew at each event (15 times slower). A heap of finish times with lazy deletion (half of the run time). One record
+//! per flow with all about it: which flow is next is as good as random, and a fifth of the run time was waiting for its
+//! memory. Updating the free sets at every change: mostly a link freed at a rank is taken at that rank again.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
-use crate::demand::Demand;
+use crate::attained::Attained;
+use crate::demand::{Demand, Flow, Held};
 use crate::fill::{Due, Fill, Key};
-use crate::maxmin::{NEGLIGIBLE, NONE};
-use crate::service::Service;
+use crate::free::Free;
+use crate::maxmin::NEGLIGIBLE;
+use crate::offers::{Offer, Offers};
+use crate::running::{Running, Served};
 
-#[derive(Debug)]
+/// With at most so many offers, the links on offer are left unmarked until it is known who takes them: mostly it is the one
+/// who had them.
+const MANY_OFFERS: usize = 8;
+
+#[derive(Debug, Default)]
 struct Account {
     key: Key,
     /// Flows that were added since the demand was last built.
-    fresh: Vec<u32>,
+    fresh: Vec<Flow>,
     demand: Demand,
-    flows_left: usize,
+    flows_left: u32,
     /// Whether it has a rank.
     ranked: bool,
     rank: u32,
-    /// Links that have something left after this rank.
-    free: Vec<u64>,
 }
-
-/// A link to be offered, in order of rank, then of the bytes that the rank's account has left there.
-type Offer = Reverse<(u32, Reverse<u64>, u32)>;
 
 /// Greedy rates in the order of accounts' keys.
 #[derive(Debug)]
 pub struct GreedyFill {
     capacity: Vec<f64>,
-    service: Service,
-    next_in_pair: Vec<u32>,
+    running: Running,
+    attained: Attained,
     accounts: Vec<Account>,
+    /// For each flow that was added: its account.
+    account_of: Vec<u32>,
+    /// Flows with a cap of their own, and those to be reported once they have so many bytes left.
+    caps: BTreeMap<u32, f64>,
+    milestones: BTreeMap<u32, f64>,
     /// Accounts with flows, by rank.
     order: Vec<u32>,
     order_changed: bool,
-    offers: BinaryHeap<Offer>,
+    free: Free,
+    offers: Offers,
     /// Accounts that were given flows since the last refill, and those of them that have no rank yet.
     grown: Vec<u32>,
     newcomers: Vec<u32>,
+    ended: Vec<u32>,
 }
 
 impl GreedyFill {
     /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
     pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
         Self {
-            service: Service::new(capacity.len(), flows),
-            next_in_pair: vec![NONE; flows],
+            running: Running::new(&capacity),
+            attained: Attained::default(),
             accounts: Vec::new(),
+            account_of: vec![0; flows],
+            caps: BTreeMap::new(),
+            milestones: BTreeMap::new(),
             order: Vec::new(),
             order_changed: false,
-            offers: BinaryHeap::new(),
+            free: Free::new(capacity.len()),
+            offers: Offers::default(),
             grown: Vec::new(),
             newcomers: Vec::new(),
+            ended: Vec::new(),
             capacity,
         }
     }
 
-    fn rank_of(&self, flow: u32) -> u32 {
-        self.accounts[self.service.flows[flow as usize].accounts[0] as usize].rank
+    fn number_of(&self, slot: u32) -> u32 {
+        let Served { account, place, .. } = self.running[slot];
+        self.accounts[account as usize].demand.number(place)
     }
 
-    /// What is left of `link` after ranks up to `rank`.
-    fn left_at(&self, link: u32, rank: u32) -> f64 {
-        let capacity = self.capacity[link as usize];
-        let mut left = capacity;
-        for &flow in &self.service.on_link[link as usize] {
-            if self.rank_of(flow) <= rank {
-                left -= self.service.flows[flow as usize].rate;
-            }
-        }
-        if left > NEGLIGIBLE * capacity { left } else { 0.0 }
+    /// Takes note of the rank after which `link` is used up.
+    fn note(&mut self, link: u32) {
+        self.free.note(link, self.running.used_up_after(link));
     }
 
-    /// Brings the `free` bits of `link` up to date from `rank` down.
-    fn update_free(&mut self, link: u32, rank: u32) {
-        let (word, bit) = (link as usize / 64, 1u64 << (link % 64));
-        let on_link = &self.service.on_link[link as usize];
-        if on_link.len() > 1 {
-            for rank in rank..self.order.len() as u32 {
-                let free = self.left_at(link, rank) > 0.0;
-                set_bit(&mut self.accounts[self.order[rank as usize] as usize].free[word], bit, free);
-            }
-            return;
-        }
-        // With at most one flow there is one rank from which on the link is used up, if it ever is.
-        let used_up_from = match on_link.first() {
-            Some(&flow) if self.left_at(link, u32::MAX) <= 0.0 => self.rank_of(flow),
-            _ => u32::MAX,
-        };
-        for rank in rank..self.order.len() as u32 {
-            let account = &mut self.accounts[self.order[rank as usize] as usize];
-            set_bit(&mut account.free[word], bit, rank < used_up_from);
+    /// The same for all links, after ranks have changed.
+    fn note_all(&mut self) {
+        (0..self.capacity.len() as u32).for_each(|link| self.note(link));
+        self.free.mark_all(self.order.len());
+    }
+
+    /// Starts to serve the flow at a place of an account's demand.
+    fn start(&mut self, account: u32, place: u32, links: [u32; 2], rate: f64, now: f64) {
+        let Account { demand, rank, .. } = &self.accounts[account as usize];
+        let milestone = of_few(&self.milestones, 0.0, || demand.number(place));
+        let mut served = Served::new(account, place, links, demand.left(place));
+        (served.rank, served.rate, served.milestone) = (*rank, rate, milestone);
+        self.running.start(served, now);
+        self.attained.book(account, 0.0, rate, now);
+    }
+
+    /// Changes the rate of what is served at `slot`, and what its account has left on its links.
+    fn change(&mut self, slot: u32, rate: f64, now: f64) {
+        let before = self.running[slot].rate;
+        let sent = self.running.change(slot, rate, now);
+        let Served { account, place, links, left, .. } = self.running[slot];
+        self.attained.book(account, before, rate, now);
+        let demand = &mut self.accounts[account as usize].demand;
+        demand.settle(links, sent);
+        demand.set_left(place, left);
+        if rate == 0.0 {
+            self.running.stop(slot);
         }
     }
 
-    /// Changes the rate of `flow`, and what its account has left on its links.
-    fn set_rate(&mut self, flow: u32, rate: f64, now: f64) {
-        let sent = self.service.set_rate(flow, rate, now);
-        let record = &self.service.flows[flow as usize];
-        self.accounts[record.accounts[0] as usize].demand.settle(record.links, sent);
+    /// Where the flow at a place is served, if it is. Its `link` is either of its links.
+    fn slot_of(&self, account: u32, place: u32, link: u32) -> Option<u32> {
+        let is_it = |served: &Served| served.account == account && served.place == place;
+        self.running.on_link(link).find(|&slot| is_it(&self.running[slot]))
     }
 
     fn offer(&mut self, rank: u32, link: u32) {
-        let Some(&account) = self.order.get(rank as usize) else { return };
-        let demand = &self.accounts[account as usize].demand;
-        let load = demand.slot(link).map_or(0.0, |slot| demand.loads[slot].max(0.0));
-        self.offers.push(Reverse((rank, Reverse(load.to_bits()), link)));
+        self.offers.collect([self.offer_of(rank, link)]);
+    }
+
+    fn offer_of(&self, rank: u32, link: u32) -> Offer {
+        let account = self.order[rank as usize];
+        Offer::new(rank, self.accounts[account as usize].demand.load(link), link)
+    }
+
+    /// All links on which the account at `rank` has flows left.
+    fn all_offers(&self, rank: u32) -> Vec<Offer> {
+        let links = self.accounts[self.order[rank as usize] as usize].demand.links();
+        let left = links.filter(|&(_, count, _)| count > 0);
+        left.map(|(link, _, load)| Offer::new(rank, load, link)).collect()
+    }
+
+    fn offer_all(&mut self, account: u32) {
+        let offers = self.all_offers(self.accounts[account as usize].rank);
+        self.offers.collect(offers);
     }
 
     /// Hands out all offers, and those that arise from it.
     fn hand_out(&mut self, now: f64) {
-        while let Some(Reverse((rank, _, link))) = self.offers.pop() {
-            let (word, bit) = (link as usize / 64, 1u64 << (link % 64));
-            for rank in rank..self.order.len() as u32 {
-                let account = &self.accounts[self.order[rank as usize] as usize];
-                if account.free[word] & bit == 0 {
-                    break;
-                }
-                if let Some(slot) = account.demand.slot(link) {
-                    self.serve(link, slot, rank, now);
-                }
+        let offers = self.offers.sort();
+        if offers.len() > MANY_OFFERS {
+            offers.iter().for_each(|offer| self.free.mark(offer.link()));
+        }
+        while let Some(offer) = self.offers.next() {
+            let (mut rank, link) = (offer.rank(), offer.link());
+            while rank < self.order.len() as u32 && self.free.is_free(link, rank) {
+                self.serve(link, rank, now);
+                rank += 1;
             }
+            self.free.mark(link);
         }
     }
 
     /// Lets the account at `rank` take what is left of `link`, fullest partners first.
-    fn serve(&mut self, link: u32, slot: usize, rank: u32, now: f64) {
-        let account = self.order[rank as usize] as usize;
+    fn serve(&mut self, link: u32, rank: u32, now: f64) {
+        let account = self.order[rank as usize];
+        let Some(held) = self.accounts[account as usize].demand.held(link) else { return };
         // A partner whose flow is at its own cap stays free without being of use.
         let mut useless: Vec<u32> = Vec::new();
-        loop {
-            let account = &self.accounts[account];
-            let partner = if useless.is_empty() {
-                account.demand.fullest_partner(slot, &account.free)
-            } else {
-                let mut free = account.free.clone();
-                useless.iter().for_each(|link| free[*link as usize / 64] &= !(1 << (link % 64)));
-                account.demand.fullest_partner(slot, &free)
-            };
-            let Some(partner) = partner else { return };
-            let flow = account.demand.flow(link, partner);
-            let record = &self.service.flows[flow as usize];
-            let more =
-                self.left_at(link, rank).min(self.left_at(partner, rank)).min(record.cap - record.rate);
+        while let Some(partner) = self.fullest_partner(account, held, rank, &useless) {
+            let demand = &self.accounts[account as usize].demand;
+            let links = Demand::row_and_column(held, link, partner);
+            let place = demand.first_unfinished(links);
+            let slot = self.slot_of(account, place, link);
+            let rate = slot.map_or(0.0, |slot| self.running[slot].rate);
+            let cap = of_few(&self.caps, f64::INFINITY, || demand.number(place));
+            let more = self
+                .running
+                .left_after(link, rank)
+                .min(self.running.left_after(partner, rank))
+                .min(cap - rate);
             if more <= 0.0 {
                 useless.push(partner);
                 continue;
             }
-            let rate = record.rate + more;
-            self.set_rate(flow, rate, now);
-            self.make_room(link, rank, now);
-            self.make_room(partner, rank, now);
-            self.update_free(link, rank);
-            self.update_free(partner, rank);
-            if self.left_at(link, rank) <= 0.0 {
+            match slot {
+                None => self.start(account, place, links, more, now),
+                Some(slot) => self.change(slot, rate + more, now),
+            }
+            for end in [link, partner] {
+                if self.running.is_shared(end) {
+                    self.make_room(end, rank, now);
+                }
+                self.note(end);
+            }
+            self.free.mark(partner);
+            if !self.free.is_free(link, rank) {
                 return;
             }
         }
     }
 
+    /// The partner of `link` with the most bytes left that is free after `rank`.
+    fn fullest_partner(&self, account: u32, held: Held, rank: u32, useless: &[u32]) -> Option<u32> {
+        self.accounts[account as usize].demand.fullest_partner(held, |word, open| {
+            let of_this_word = useless.iter().filter(|&&link| link as usize / 64 == word);
+            of_this_word.fold(self.free.among(rank, word, open), |usable, link| usable & !(1 << (link % 64)))
+        })
+    }
+
     /// Takes from the lowest ranks until `link` carries no more than it can.
     fn make_room(&mut self, link: u32, rank: u32, now: f64) {
-        while self.service.on_link[link as usize].len() > 1 {
-            let served = self.service.on_link[link as usize].iter().copied();
-            let used: f64 = served.clone().map(|flow| self.service.flows[flow as usize].rate).sum();
-            let over = used - self.capacity[link as usize];
-            if over <= NEGLIGIBLE * self.capacity[link as usize] {
+        while self.running.is_shared(link) {
+            let (over, negligible) = (self.running.excess(link), NEGLIGIBLE * self.capacity[link as usize]);
+            if over <= negligible {
                 return;
             }
-            let rank_of =
-                |flow: u32| self.accounts[self.service.flows[flow as usize].accounts[0] as usize].rank;
-            let Some(lowest) = served.max_by_key(|&flow| (rank_of(flow), flow)) else { return };
-            let (lower, links) = (rank_of(lowest), self.service.flows[lowest as usize].links);
+            let rank_of = |slot: u32| self.running[slot].rank;
+            let later = |a: &u32, b: &u32| {
+                rank_of(*a).cmp(&rank_of(*b)).then_with(|| self.number_of(*a).cmp(&self.number_of(*b)))
+            };
+            let Some(lowest) = self.running.on_link(link).max_by(later) else { return };
+            let Served { links, rate, rank: lower, .. } = self.running[lowest];
             assert!(lower > rank, "what a rank takes was left to it by those before");
-            let rate = self.service.flows[lowest as usize].rate - over;
-            let kept = if rate > NEGLIGIBLE * self.capacity[link as usize] { rate } else { 0.0 };
-            self.set_rate(lowest, kept, now);
+            self.change(lowest, if rate - over > negligible { rate - over } else { 0.0 }, now);
             for freed in links {
-                self.update_free(freed, rank);
                 if freed != link {
-                    self.offer(lower, freed);
+                    self.note(freed);
+                    self.offers.insert(self.offer_of(lower, freed));
                 }
             }
         }
@@ -219,12 +264,9 @@ impl GreedyFill {
             self.accounts[account as usize].rank = rank as u32;
             self.accounts[account as usize].ranked = true;
         }
+        self.update_ranks();
         if kept == before {
-            for rank in 0..self.order.len() {
-                if newcomers.contains(&self.order[rank]) {
-                    self.settle_in(rank);
-                }
-            }
+            self.note_all();
             for &account in &newcomers {
                 self.offer_all(account);
             }
@@ -234,106 +276,68 @@ impl GreedyFill {
         }
     }
 
-    /// What is free after a newcomer that is served nothing is what is free before it.
-    fn settle_in(&mut self, rank: usize) {
-        let free = match rank.checked_sub(1) {
-            Some(before) => self.accounts[self.order[before] as usize].free.clone(),
-            None => self.all_free(),
-        };
-        self.accounts[self.order[rank] as usize].free = free;
+    fn update_ranks(&mut self) {
+        self.running.update_ranks(|account| self.accounts[account as usize].rank);
     }
 
-    fn all_free(&self) -> Vec<u64> {
-        let mut free = vec![0; self.capacity.len().div_ceil(64)];
-        for link in 0..self.capacity.len() {
-            free[link / 64] |= 1 << (link % 64);
-        }
-        free
-    }
-
-    fn offer_all(&mut self, account: u32) {
-        let rank = self.accounts[account as usize].rank;
-        for index in 0..self.accounts[account as usize].demand.links.len() {
-            if self.accounts[account as usize].demand.counts[index] > 0 {
-                self.offer(rank, self.accounts[account as usize].demand.links[index]);
-            }
-        }
-    }
-
+    /// Stops everything from rank `first` on and hands it out rank by rank.
     fn start_over(&mut self, first: u32, now: f64) {
         let mut stopped = Vec::new();
-        for link in 0..self.service.on_link.len() {
-            for index in (0..self.service.on_link[link].len()).rev() {
-                let flow = self.service.on_link[link][index];
-                let rank = self.accounts[self.service.flows[flow as usize].accounts[0] as usize].rank;
-                if rank >= first {
-                    stopped.push((rank, flow, self.service.flows[flow as usize].rate));
-                    self.set_rate(flow, 0.0, now);
-                }
+        for link in 0..self.capacity.len() as u32 {
+            let slots = self.running.on_link(link).filter(|&slot| self.running[slot].rank >= first);
+            for slot in slots.collect::<Vec<_>>() {
+                stopped.push((self.running[slot].rank, self.number_of(slot), self.running[slot]));
+                self.change(slot, 0.0, now);
             }
         }
-        stopped.sort_unstable_by_key(|&(rank, flow, _)| (rank, flow));
-        // What is on offer to ranks before the first change stays so; all others are offered everything.
-        let mut kept = std::mem::take(&mut self.offers);
-        kept.retain(|Reverse((rank, ..))| *rank < first);
+        self.note_all();
+        stopped.sort_unstable_by_key(|&(rank, number, _)| (rank, number));
         let mut stopped = stopped.into_iter().peekable();
-        for rank in first as usize..self.order.len() {
-            self.accounts[self.order[rank] as usize].free = self.all_free();
-        }
+        // What is on offer to ranks before the first change stays so; all others are offered everything.
+        self.offers.drop_from(first);
         for rank in first..self.order.len() as u32 {
-            self.settle_in(rank as usize);
-            while let Some((_, flow, before)) = stopped.next_if(|&(of, ..)| of == rank) {
-                let links = self.service.flows[flow as usize].links;
-                let rate = links.iter().map(|&link| self.left_at(link, rank)).fold(before, f64::min);
+            while let Some((.., served)) = stopped.next_if(|&(of, ..)| of == rank) {
+                let Served { account, place, links, .. } = served;
+                let rate =
+                    links.iter().map(|&link| self.running.left_after(link, rank)).fold(served.rate, f64::min);
                 if rate > 0.0 {
-                    self.set_rate(flow, rate, now);
-                    links.iter().for_each(|&link| self.update_free_at(link, rank));
+                    self.start(account, place, links, rate, now);
+                    for link in links {
+                        self.note(link);
+                        self.free.mark(link);
+                    }
                 }
             }
-            self.offer_all(self.order[rank as usize]);
-            let offers = std::mem::take(&mut self.offers);
-            for Reverse((_, _, link)) in offers.into_sorted_vec().into_iter().rev() {
-                let account = &self.accounts[self.order[rank as usize] as usize];
-                if account.free[link as usize / 64] & 1 << (link % 64) != 0
-                    && let Some(slot) = account.demand.slot(link)
-                {
-                    self.serve(link, slot, rank, now);
+            let mut offers = self.all_offers(rank);
+            offers.sort_unstable();
+            for link in offers.into_iter().map(Offer::link) {
+                if self.free.is_free(link, rank) {
+                    self.serve(link, rank, now);
+                    self.free.mark(link);
                 }
             }
         }
-        self.offers.append(&mut kept);
     }
 
-    fn update_free_at(&mut self, link: u32, rank: u32) {
-        let free = self.left_at(link, rank) > 0.0;
-        let account = self.order[rank as usize];
-        set_bit(&mut self.accounts[account as usize].free[link as usize / 64], 1 << (link % 64), free);
-    }
-
-    /// Builds the demand of accounts that were given flows.
+    /// Builds the demand of an account that was given flows.
     fn build(&mut self, account: u32, now: f64) {
-        let fresh = std::mem::take(&mut self.accounts[account as usize].fresh);
-        if fresh.is_empty() {
+        let mut flows = std::mem::take(&mut self.accounts[account as usize].fresh);
+        if flows.is_empty() {
             return;
         }
-        let mut flows = Vec::with_capacity(fresh.len());
-        self.visit_flows(account, &mut |flow| flows.push(flow));
-        flows.extend(&fresh);
-        for &flow in &flows {
-            let rate = self.service.flows[flow as usize].rate;
-            if rate > 0.0 {
-                self.set_rate(flow, rate, now);
-            }
+        let slots = self.slots_of(account);
+        for &slot in &slots {
+            self.change(slot, self.running[slot].rate, now);
         }
-        let described = flows
-            .iter()
-            .map(|&flow| {
-                (flow, self.service.flows[flow as usize].links, self.service.flows[flow as usize].left)
-            })
-            .collect();
-        self.accounts[account as usize].demand =
-            Demand::new(self.capacity.len(), described, &mut self.next_in_pair);
-        if self.accounts[account as usize].ranked {
+        let numbers: Vec<u32> = slots.iter().map(|&slot| self.number_of(slot)).collect();
+        let holder = &mut self.accounts[account as usize];
+        flows.extend(holder.demand.unfinished());
+        holder.demand = Demand::new(flows);
+        for (slot, number) in slots.into_iter().zip(numbers) {
+            let (place, _) = holder.demand.find(number).expect("what is served has not finished");
+            self.running.replace(slot, place);
+        }
+        if holder.ranked {
             self.offer_all(account);
         } else if !self.newcomers.contains(&account) {
             self.newcomers.push(account);
@@ -341,71 +345,84 @@ impl GreedyFill {
         }
     }
 
-    fn finish(&mut self, flow: u32, now: f64) {
-        let record = &self.service.flows[flow as usize];
-        let (links, account, left) = (record.links, record.accounts[0], record.left);
-        self.service.remove(flow, now);
+    /// The slots of all flows of an account that are served.
+    fn slots_of(&self, account: u32) -> Vec<u32> {
+        let rows = self.accounts[account as usize].demand.rows();
+        let slots = rows.flat_map(|row| self.running.on_link(row));
+        slots.filter(|&slot| self.running[slot].account == account).collect()
+    }
+
+    /// Takes out a flow that has nothing left, and returns its number.
+    fn finish(&mut self, slot: u32, now: f64) -> u32 {
+        let Served { account, place, links, left, rate, .. } = self.running[slot];
+        self.running.stop(slot);
+        self.attained.book(account, rate, 0.0, now);
         let holder = &mut self.accounts[account as usize];
         holder.demand.settle(links, left);
-        holder.demand.finish(links, flow, &mut self.next_in_pair);
+        let number = holder.demand.finish(place, links);
+        self.caps.remove(&number);
+        self.milestones.remove(&number);
         holder.flows_left -= 1;
         let (rank, over) = (holder.rank, holder.flows_left == 0);
         for link in links {
-            self.update_free(link, rank);
+            self.note(link);
             self.offer(rank, link);
         }
         if over {
             self.retire(account);
         }
+        number
     }
 
     /// Takes an account without flows out of the order.
     fn retire(&mut self, account: u32) {
-        let rank = self.accounts[account as usize].rank as usize;
-        self.order.remove(rank);
-        for rank in rank..self.order.len() {
-            self.accounts[self.order[rank] as usize].rank = rank as u32;
+        let rank = self.accounts[account as usize].rank;
+        self.order.remove(rank as usize);
+        for (rank, &account) in self.order.iter().enumerate() {
+            self.accounts[account as usize].rank = rank as u32;
         }
+        self.update_ranks();
+        self.free.remove(rank);
         // Offers made by rank now stand one too low for those behind; offering one rank higher is always right.
-        let offers: Vec<Offer> = self.offers.drain().collect();
-        for Reverse((of, load, link)) in offers {
-            self.offers.push(Reverse((of - u32::from(of > rank as u32), load, link)));
-        }
+        self.offers.move_up(rank);
+        // Its key stays: another wave of flows may come.
         let holder = &mut self.accounts[account as usize];
-        holder.ranked = false;
-        holder.demand = Demand::default();
-        holder.free = Vec::new();
+        *holder = Account { key: holder.key, ..Account::default() };
+    }
+
+    /// The account, place and links of an unfinished flow; `None` where it is not in the solver, or not yet built into
+    /// its account's demand.
+    fn find(&self, flow: u32) -> Option<(u32, u32, [u32; 2])> {
+        let account = self.account_of[flow as usize];
+        let (place, links) = self.accounts.get(account as usize)?.demand.find(flow)?;
+        Some((account, place, links))
+    }
+
+    /// What is served of a flow, if anything is.
+    fn served(&self, flow: u32) -> Option<&Served> {
+        let (account, place, links) = self.find(flow)?;
+        Some(&self.running[self.slot_of(account, place, links[0])?])
     }
 }
 
-fn set_bit(word: &mut u64, bit: u64, set: bool) {
-    if set { *word |= bit } else { *word &= !bit }
+/// What a map that mostly is empty holds, else `default`.
+fn of_few(map: &BTreeMap<u32, f64>, default: f64, key: impl Fn() -> u32) -> f64 {
+    if map.is_empty() { default } else { map.get(&key()).copied().unwrap_or(default) }
 }
 
 impl Fill for GreedyFill {
     fn reserve_accounts(&mut self, count: usize) {
-        let fresh = || Account {
-            key: Key::default(),
-            fresh: Vec::new(),
-            demand: Demand::default(),
-            flows_left: 0,
-            ranked: false,
-            rank: 0,
-            free: Vec::new(),
-        };
-        self.service.reserve_accounts(count);
-        if count > self.accounts.len() {
-            self.accounts.resize_with(count, fresh);
-        }
+        self.attained.reserve(count);
+        self.accounts.resize_with(count.max(self.accounts.len()), Account::default);
     }
 
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
-        self.service.add(flow, links, accounts, bytes, now);
+    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, _now: f64) {
+        self.account_of[flow as usize] = accounts[0];
         let account = &mut self.accounts[accounts[0] as usize];
         if account.fresh.is_empty() {
             self.grown.push(accounts[0]);
         }
-        account.fresh.push(flow);
+        account.fresh.push(Flow { number: flow, links, left: bytes });
         account.flows_left += 1;
     }
 
@@ -422,47 +439,55 @@ impl Fill for GreedyFill {
     }
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64) {
-        let account = self.service.flows[flow as usize].accounts[0];
-        if account == NONE {
-            return;
-        }
         let cap = cap.unwrap_or(f64::INFINITY);
-        self.service.flows[flow as usize].cap = cap;
-        let links = self.service.flows[flow as usize].links;
-        if self.service.flows[flow as usize].rate > cap {
-            self.set_rate(flow, cap, now);
+        self.caps.insert(flow, cap);
+        let Some((account, place, links)) = self.find(flow) else { return };
+        if let Some(slot) = self.slot_of(account, place, links[0])
+            && self.running[slot].rate > cap
+        {
+            self.change(slot, cap, now);
         }
         if self.accounts[account as usize].ranked {
-            let rank = self.accounts[account as usize].rank;
             for link in links {
-                self.update_free(link, rank);
-                self.offer(rank, link);
+                self.note(link);
+                self.offer(self.accounts[account as usize].rank, link);
             }
         }
     }
 
     fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
-        self.service.watch_flow(flow, remaining);
+        self.milestones.insert(flow, remaining);
+        if let Some((account, place, links)) = self.find(flow)
+            && let Some(slot) = self.slot_of(account, place, links[0])
+        {
+            self.running.watch(slot, remaining);
+        }
     }
 
     fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        self.service.watch_account(account, bytes, now);
+        self.attained.watch(account, bytes, now);
     }
 
     fn unwatch_account(&mut self, account: u32) {
-        self.service.unwatch_account(account);
+        self.attained.unwatch(account);
     }
 
     fn next(&self) -> f64 {
-        self.service.next()
+        self.running.next().min(self.attained.next())
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let first = due.finished.len();
-        self.service.take_due(now, due);
-        for &flow in &due.finished[first..] {
-            self.finish(flow, now);
+        self.attained.take_due(now, &mut due.accounts);
+        let (mut ended, mut reached) = (std::mem::take(&mut self.ended), Vec::new());
+        self.running.take_due(now, &mut ended, &mut reached);
+        for slot in reached {
+            due.flows.push(self.number_of(slot));
+            self.milestones.remove(&self.number_of(slot));
         }
+        for slot in ended.drain(..) {
+            due.finished.push(self.finish(slot, now));
+        }
+        self.ended = ended;
     }
 
     fn refill(&mut self, now: f64) {
@@ -473,42 +498,44 @@ impl Fill for GreedyFill {
             self.reorder(now);
         }
         self.hand_out(now);
-        self.service.finish_refill(now);
+        self.running.update_ends();
+        self.attained.update_watches(now);
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.service.remaining(flow, now)
+        let Some((account, place, links)) = self.find(flow) else { return 0.0 };
+        match self.slot_of(account, place, links[0]) {
+            Some(slot) => self.running[slot].left_at(now),
+            None => self.accounts[account as usize].demand.left(place),
+        }
     }
 
     fn attained(&self, account: u32, now: f64) -> f64 {
-        self.service.attained(account, now)
+        self.attained.at(account, now)
     }
 
     fn rate(&self, flow: u32) -> f64 {
-        self.service.flows[flow as usize].rate
+        self.served(flow).map_or(0.0, |served| served.rate)
     }
 
     fn add_use(&self, use_of_link: &mut [f64]) {
-        self.service.add_use(use_of_link);
+        for (link, rate) in use_of_link.iter_mut().enumerate() {
+            *rate += self.running.on_link(link as u32).map(|slot| self.running[slot].rate).sum::<f64>();
+        }
     }
 
     fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
-        self.accounts[account as usize].demand.visit_flows(&self.next_in_pair, visit);
-        for &flow in &self.accounts[account as usize].fresh {
-            visit(flow);
-        }
+        let Account { demand, fresh, .. } = &self.accounts[account as usize];
+        demand.unfinished().chain(fresh.iter().copied()).for_each(|flow| visit(flow.number));
     }
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
         let demand = &self.accounts[account as usize].demand;
-        let mut loads: Vec<(u32, f64)> =
-            demand.links.iter().copied().zip(demand.loads.iter().copied()).collect();
-        for (slot, &link) in demand.links.iter().enumerate() {
-            for &flow in &self.service.on_link[link as usize] {
-                let flow = &self.service.flows[flow as usize];
-                if flow.accounts[0] == account {
-                    loads[slot].1 -= flow.left - flow.left_at(now);
-                }
+        let mut loads: Vec<(u32, f64)> = demand.links().map(|(link, _, load)| (link, load)).collect();
+        for (link, load) in &mut loads {
+            let slots = self.running.on_link(*link).map(|slot| &self.running[slot]);
+            for served in slots.filter(|served| served.account == account) {
+                *load -= served.left - served.left_at(now);
             }
         }
         loads.sort_unstable_by_key(|&(link, _)| link);
@@ -517,3 +544,6 @@ impl Fill for GreedyFill {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

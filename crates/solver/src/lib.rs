@@ -14,14 +14,18 @@
 //!
 //! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
 
+mod attained;
 mod demand;
 mod fill;
+mod free;
 mod greedy;
 mod madd;
 mod marks;
 mod maxmin;
 mod min_tree;
+mod offers;
 mod priority;
+mod running;
 mod service;
 mod shortest;
 mod stable;

@@ -1,31 +1,40 @@
-//! The minimum of an array that changes one place at a time: a complete binary tree of minima. Setting a place costs
-//! O(log n) without branches on data that a processor cannot predict, asking for the minimum costs nothing, and nothing
-//! outdated is ever left behind, unlike in a heap with lazy deletion.
+//! The minimum of an array that changes one place at a time: a tree of minima, sixteen children to a node. A node is two
+//! cache lines and its minimum a few vector instructions, so setting a place costs O(log n) with a logarithm that is two
+//! or three, without branches on data that a processor cannot predict; and nothing outdated is ever left behind, unlike
+//! in a heap with lazy deletion.
+
+/// Children of a node.
+const WIDTH: usize = 16;
 
 /// Values by place; infinity where there is none.
 #[derive(Debug)]
 pub(crate) struct MinTree {
-    leaves: usize,
-    nodes: Vec<f64>,
+    /// From the values themselves up to one node.
+    levels: Vec<Vec<[f64; WIDTH]>>,
+    least: f64,
 }
 
 impl MinTree {
     pub(crate) fn new(places: usize) -> Self {
-        let leaves = places.next_power_of_two().max(2);
-        Self { leaves, nodes: vec![f64::INFINITY; 2 * leaves] }
+        let mut levels = Vec::new();
+        let mut nodes = places;
+        while nodes != 1 || levels.is_empty() {
+            nodes = nodes.div_ceil(WIDTH).max(1);
+            levels.push(vec![[f64::INFINITY; WIDTH]; nodes]);
+        }
+        Self { levels, least: f64::INFINITY }
     }
 
-    pub(crate) fn set(&mut self, place: usize, value: f64) {
-        let mut node = self.leaves + place;
-        self.nodes[node] = value;
-        while node > 1 {
-            node /= 2;
-            let least = self.nodes[2 * node].min(self.nodes[2 * node + 1]);
-            if self.nodes[node] == least {
-                break;
+    pub(crate) fn set(&mut self, mut place: usize, mut value: f64) {
+        for level in &mut self.levels {
+            let node = &mut level[place / WIDTH];
+            if node[place % WIDTH] == value {
+                return;
             }
-            self.nodes[node] = least;
+            node[place % WIDTH] = value;
+            (place, value) = (place / WIDTH, least(node));
         }
+        self.least = value;
     }
 
     /// Makes room for places below `count`.
@@ -40,25 +49,40 @@ impl MinTree {
     }
 
     pub(crate) fn min(&self) -> f64 {
-        self.nodes[1]
+        self.least
     }
 
     /// Appends the places with a value of at most `bound`, in ascending order.
     pub(crate) fn up_to(&self, bound: f64, places: &mut Vec<u32>) {
-        self.descend(1, bound, places);
+        if self.least <= bound {
+            self.descend(self.levels.len() - 1, 0, bound, places);
+        }
     }
 
-    fn descend(&self, node: usize, bound: f64, places: &mut Vec<u32>) {
-        if self.nodes[node] > bound {
-            return;
+    fn descend(&self, level: usize, node: usize, bound: f64, places: &mut Vec<u32>) {
+        for (child, &value) in self.levels[level][node].iter().enumerate() {
+            if value <= bound {
+                let at = node * WIDTH + child;
+                if level == 0 {
+                    places.push(at as u32);
+                } else {
+                    self.descend(level - 1, at, bound, places);
+                }
+            }
         }
-        if node >= self.leaves {
-            places.push((node - self.leaves) as u32);
-            return;
-        }
-        self.descend(2 * node, bound, places);
-        self.descend(2 * node + 1, bound, places);
     }
+}
+
+/// The least of a node, in four lanes. Written out, since the minimum of the standard library also minds NaN.
+fn least(node: &[f64; WIDTH]) -> f64 {
+    let lesser = |a: f64, b: f64| if a < b { a } else { b };
+    let mut lanes = [f64::INFINITY; 4];
+    for values in node.as_chunks::<4>().0 {
+        for (lane, &value) in lanes.iter_mut().zip(values) {
+            *lane = lesser(*lane, value);
+        }
+    }
+    lesser(lesser(lanes[0], lanes[1]), lesser(lanes[2], lanes[3]))
 }
 
 #[cfg(test)]
@@ -68,8 +92,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_plain_array(sets in prop::collection::vec((0usize..37, 0u8..20), 1..200), bound in 0u8..20) {
-            let (mut tree, mut plain) = (MinTree::new(37), vec![f64::INFINITY; 37]);
+        fn agrees_with_a_plain_array(sets in prop::collection::vec((0usize..300, 0u8..20), 1..200), bound in 0u8..20) {
+            let (mut tree, mut plain) = (MinTree::new(300), vec![f64::INFINITY; 300]);
             for (place, value) in sets {
                 tree.set(place, f64::from(value));
                 plain[place] = f64::from(value);
@@ -77,7 +101,7 @@ mod tests {
             }
             let mut found = Vec::new();
             tree.up_to(f64::from(bound), &mut found);
-            let expected: Vec<u32> = (0..37).filter(|&p| plain[p as usize] <= f64::from(bound)).collect();
+            let expected: Vec<u32> = (0..300).filter(|&p| plain[p as usize] <= f64::from(bound)).collect();
             prop_assert_eq!(found, expected);
         }
     }

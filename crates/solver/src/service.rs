@@ -1,9 +1,10 @@
 //! Flows that are served at rates set one by one: bytes left, when each ends, what each account has been sent.
 //!
-//! The book that the greedy, shortest-first, MADD and per-link solvers keep. Bytes are settled only when a rate changes; when a
+//! The book that the shortest-first, MADD and per-link solvers keep. Bytes are settled only when a rate changes; when a
 //! flow ends follows from its rate and is kept in a tree of minima by the link where it enters, so changing a rate
 //! costs O(log links + flows served on the link).
 
+use crate::attained::Attained;
 use crate::fill::Due;
 use crate::marks::tolerance;
 use crate::maxmin::NONE;
@@ -24,18 +25,6 @@ pub(crate) struct Flow {
     milestone: f64,
 }
 
-/// What an account has been sent.
-#[derive(Clone, Debug)]
-struct Account {
-    sent: f64,
-    rate: f64,
-    since: f64,
-    /// Flows being served.
-    served: u32,
-    watch: f64,
-    watch_at: f64,
-}
-
 /// Flows, links and accounts with their rates.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -46,8 +35,7 @@ pub(crate) struct Service {
     /// Links where flows enter whose entry in `ends` is outdated.
     outdated: Vec<u32>,
     is_outdated: Vec<bool>,
-    accounts: Vec<Account>,
-    watched: Vec<u32>,
+    attained: Attained,
     places: Vec<u32>,
 }
 
@@ -79,22 +67,13 @@ impl Service {
             ends: MinTree::new(links),
             outdated: Vec::new(),
             is_outdated: vec![false; links],
-            accounts: Vec::new(),
-            watched: Vec::new(),
+            attained: Attained::default(),
             places: Vec::new(),
         }
     }
 
     pub(crate) fn reserve_accounts(&mut self, count: usize) {
-        let fresh = Account {
-            sent: 0.0,
-            rate: 0.0,
-            since: 0.0,
-            served: 0,
-            watch: f64::INFINITY,
-            watch_at: f64::INFINITY,
-        };
-        self.accounts.resize(count.max(self.accounts.len()), fresh);
+        self.attained.reserve(count);
     }
 
     pub(crate) fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
@@ -111,9 +90,9 @@ impl Service {
         let before = std::mem::replace(&mut record.rate, rate);
         let (links, [near, far]) = (record.links, record.accounts);
         let (starts, stops) = (before == 0.0 && rate > 0.0, before > 0.0 && rate == 0.0);
-        self.book(near, before, rate, now);
+        self.attained.book(near, before, rate, now);
         if far != near {
-            self.book(far, before, rate, now);
+            self.attained.book(far, before, rate, now);
         }
         for link in links {
             let on_link = &mut self.on_link[link as usize];
@@ -127,18 +106,6 @@ impl Service {
             self.outdated.push(links[0]);
         }
         sent
-    }
-
-    /// Notes that a flow of `account` goes from one rate to another.
-    fn book(&mut self, account: u32, before: f64, rate: f64, now: f64) {
-        let account = &mut self.accounts[account as usize];
-        account.sent += account.rate * (now - account.since);
-        account.since = now;
-        account.rate += rate - before;
-        account.served = account.served + u32::from(rate > 0.0) - u32::from(before > 0.0);
-        if account.served == 0 {
-            account.rate = 0.0;
-        }
     }
 
     fn update_end(&mut self, link: u32) {
@@ -165,17 +132,11 @@ impl Service {
     }
 
     pub(crate) fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        let record = &mut self.accounts[account as usize];
-        if record.watch == f64::INFINITY {
-            self.watched.push(account);
-        }
-        record.watch = bytes;
-        record.update_watch(now);
+        self.attained.watch(account, bytes, now);
     }
 
     pub(crate) fn unwatch_account(&mut self, account: u32) {
-        self.accounts[account as usize].watch = f64::INFINITY;
-        self.watched.retain(|&other| other != account);
+        self.attained.unwatch(account);
     }
 
     /// After rates have changed: when flows end and watched accounts reach their amounts.
@@ -184,32 +145,17 @@ impl Service {
             self.is_outdated[link as usize] = false;
             self.update_end(link);
         }
-        for &account in &self.watched {
-            self.accounts[account as usize].update_watch(now);
-        }
+        self.attained.update_watches(now);
     }
 
     pub(crate) fn next(&self) -> f64 {
-        let watches = self.watched.iter().map(|&account| self.accounts[account as usize].watch_at);
-        watches.fold(self.ends.min(), f64::min)
+        self.ends.min().min(self.attained.next())
     }
 
     /// Takes out what is due. Finished flows are still in the book, for the solver to [`Service::remove`].
     pub(crate) fn take_due(&mut self, now: f64, due: &mut Due) {
         let reach = now + tolerance(now);
-        let accounts = &mut self.accounts;
-        self.watched.retain(|&account| {
-            let record = &mut accounts[account as usize];
-            let reached = record.watch_at <= reach;
-            if reached {
-                // Rounding may not take back what is reported as reached.
-                record.sent = record.sent_at(now).max(record.watch);
-                record.since = now;
-                record.watch = f64::INFINITY;
-                due.accounts.push(account);
-            }
-            !reached
-        });
+        self.attained.take_due(now, &mut due.accounts);
         let mut places = std::mem::take(&mut self.places);
         places.clear();
         self.ends.up_to(reach, &mut places);
@@ -238,7 +184,7 @@ impl Service {
     }
 
     pub(crate) fn attained(&self, account: u32, now: f64) -> f64 {
-        self.accounts[account as usize].sent_at(now)
+        self.attained.at(account, now)
     }
 
     /// Calls `visit` with each link on which these flows have bytes left, and how many, in ascending order.
@@ -259,23 +205,5 @@ impl Service {
         for (link, flows) in self.on_link.iter().enumerate() {
             use_of_link[link] += flows.iter().map(|&flow| self.flows[flow as usize].rate).sum::<f64>();
         }
-    }
-}
-
-impl Account {
-    fn sent_at(&self, now: f64) -> f64 {
-        self.sent + self.rate * (now - self.since)
-    }
-
-    fn update_watch(&mut self, now: f64) {
-        let missing = self.watch - self.sent_at(now);
-        // What is watched may be reached but for rounding; a millibyte is far below any threshold.
-        self.watch_at = if missing <= self.rate * tolerance(now) + 1e-3 {
-            now
-        } else if self.rate > 0.0 {
-            now + missing / self.rate
-        } else {
-            f64::INFINITY
-        };
     }
 }
