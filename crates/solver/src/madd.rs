@@ -13,7 +13,7 @@
 
 use crate::fill::{Due, Fill, Key};
 use crate::maxmin::NEGLIGIBLE;
-use crate::service::Service;
+use crate::service::{Service, leave_to_service};
 
 #[derive(Clone, Debug, Default)]
 struct Account {
@@ -78,6 +78,8 @@ impl MaddFill {
 }
 
 impl Fill for MaddFill {
+    leave_to_service!();
+
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
         self.service.reserve_accounts(count);
@@ -104,18 +106,6 @@ impl Fill for MaddFill {
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, _now: f64) {
         self.service.flows[flow as usize].cap = cap.unwrap_or(f64::INFINITY);
-    }
-
-    fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
-        self.service.watch_flow(flow, remaining);
-    }
-
-    fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        self.service.watch_account(account, bytes, now);
-    }
-
-    fn unwatch_account(&mut self, account: u32) {
-        self.service.unwatch_account(account);
     }
 
     fn next(&self) -> f64 {
@@ -157,29 +147,5 @@ impl Fill for MaddFill {
         }
         self.order = order;
         self.service.finish_refill(now);
-    }
-
-    fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.service.remaining(flow, now)
-    }
-
-    fn attained(&self, account: u32, now: f64) -> f64 {
-        self.service.attained(account, now)
-    }
-
-    fn rate(&self, flow: u32) -> f64 {
-        self.service.flows[flow as usize].rate
-    }
-
-    fn add_use(&self, use_of_link: &mut [f64]) {
-        self.service.add_use(use_of_link);
-    }
-
-    fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
-        self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
-    }
-
-    fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        self.service.loads(&self.accounts[account as usize].flows, now, visit);
     }
 }

@@ -10,6 +10,49 @@ use crate::marks::tolerance;
 use crate::maxmin::NONE;
 use crate::min_tree::MinTree;
 
+/// The part of [`Fill`](crate::Fill) that is the same for every solver with a `service` and `accounts` that have lists of
+/// `flows`: what it is asked about flows and accounts, and what it is to watch.
+macro_rules! leave_to_service {
+    () => {
+        fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
+            self.service.watch_flow(flow, remaining);
+        }
+
+        fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
+            self.service.watch_account(account, bytes, now);
+        }
+
+        fn unwatch_account(&mut self, account: u32) {
+            self.service.unwatch_account(account);
+        }
+
+        fn remaining(&self, flow: u32, now: f64) -> f64 {
+            self.service.remaining(flow, now)
+        }
+
+        fn attained(&self, account: u32, now: f64) -> f64 {
+            self.service.attained(account, now)
+        }
+
+        fn rate(&self, flow: u32) -> f64 {
+            self.service.flows[flow as usize].rate
+        }
+
+        fn add_use(&self, use_of_link: &mut [f64]) {
+            self.service.add_use(use_of_link);
+        }
+
+        fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
+            self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
+        }
+
+        fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
+            self.service.loads(&self.accounts[account as usize].flows, now, visit);
+        }
+    };
+}
+pub(crate) use leave_to_service;
+
 /// One flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {

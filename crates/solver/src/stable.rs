@@ -24,7 +24,7 @@
 
 use crate::fill::{Due, Fill, Key};
 use crate::maxmin::{NEGLIGIBLE, NONE};
-use crate::service::Service;
+use crate::service::{Service, leave_to_service};
 
 /// Rounds after which the allocation is taken as it is.
 const MAX_ROUNDS: u32 = 1000;
@@ -297,6 +297,8 @@ fn level(wants: impl Iterator<Item = f64> + Clone, capacity: f64) -> f64 {
 }
 
 impl Fill for StableFill {
+    leave_to_service!();
+
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
         self.service.reserve_accounts(count);
@@ -335,18 +337,6 @@ impl Fill for StableFill {
         self.changed = true;
     }
 
-    fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
-        self.service.watch_flow(flow, remaining);
-    }
-
-    fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        self.service.watch_account(account, bytes, now);
-    }
-
-    fn unwatch_account(&mut self, account: u32) {
-        self.service.unwatch_account(account);
-    }
-
     fn next(&self) -> f64 {
         self.service.next()
     }
@@ -369,29 +359,5 @@ impl Fill for StableFill {
             self.settle_rates(now);
         }
         self.service.finish_refill(now);
-    }
-
-    fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.service.remaining(flow, now)
-    }
-
-    fn attained(&self, account: u32, now: f64) -> f64 {
-        self.service.attained(account, now)
-    }
-
-    fn rate(&self, flow: u32) -> f64 {
-        self.service.flows[flow as usize].rate
-    }
-
-    fn add_use(&self, use_of_link: &mut [f64]) {
-        self.service.add_use(use_of_link);
-    }
-
-    fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
-        self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
-    }
-
-    fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        self.service.loads(&self.accounts[account as usize].flows, now, visit);
     }
 }
