@@ -12,27 +12,21 @@
 //! # Cost
 //! Per completion: the waiting flows looked at on two links until one can be served, about 3 ns each.
 
-use std::cmp::Ordering;
+mod rank;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use crate::fill::{Due, Fill, Key};
-use crate::maxmin::NEGLIGIBLE;
+use crate::marks::tolerance;
+use crate::maxmin::{NEGLIGIBLE, NONE};
 use crate::min_tree::MinTree;
 use crate::service::Service;
-
-/// A place in the order.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Rank {
-    key: Key,
-    left: f64,
-    flow: u32,
-}
-
-impl Rank {
-    fn is_before(&self, other: &Rank) -> bool {
-        let by_key = self.key.cmp(&other.key);
-        by_key.then(self.left.total_cmp(&other.left)).then(self.flow.cmp(&other.flow)).is_lt()
-    }
-}
+use rank::{Rank, STEP};
+use waiting::Waiting;
 
 /// A flow with a rate, as each of its links remembers it: looking at it must not miss the cache.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +42,32 @@ struct Served {
 }
 
 impl Served {
-    fn rank(&self, now: f64) -> Rank {
-        Rank { key: self.key, left: (self.left - self.rate * (now - self.since)).max(0.0), flow: self.flow }
+    fn left_at(&self, now: f64) -> f64 {
+        (self.left - self.rate * (now - self.since)).max(0.0)
     }
+
+    fn rank(&self, now: f64) -> Rank {
+        Rank::new(self.key, self.left_at(now), self.flow)
+    }
+}
+
+/// For whom a link has something, told from what it serves.
+#[derive(Clone, Copy, Debug)]
+enum Gate {
+    /// For everybody: it is not full.
+    Open,
+    /// For those before the one flow that fills it.
+    Before(Served),
+    /// That has to be added up.
+    Several,
+}
+
+/// A flow that may be able to have more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    rank: Rank,
+    /// The link whose flows behind this one are to be looked at next, or [`NONE`].
+    link: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,90 +85,81 @@ pub struct ShortestFill {
     /// For each flow: where it stands in its account's list.
     in_account: Vec<u32>,
     accounts: Vec<Account>,
-    /// Flows without a rate, by link, the first last, unless the link is in `unsorted`: flows leave from the front.
-    waiting: Vec<Vec<Rank>>,
-    unsorted: Vec<bool>,
+    /// Flows that have no rate and could have one.
+    waiting: Waiting,
     /// Flows with a rate, by link.
     served: Vec<Vec<Served>>,
+    gates: Vec<Gate>,
     /// For each link: when a flow served there overtakes one before it, which takes two of them, at different rates.
     overtakes: MinTree,
-    /// Links to be looked at.
-    freed: Vec<u32>,
+    /// Links that have more for the flows behind a rank.
+    freed: Vec<(u32, Rank)>,
+    /// Flows that have come, have come forward, or may have more.
+    hopeful: Vec<u32>,
+    /// Flows that may be able to have more, in order; empty but in a refill.
+    candidates: BinaryHeap<Reverse<Candidate>>,
+    due_links: Vec<u32>,
 }
 
 impl ShortestFill {
     /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
     pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
+        let links = capacity.len();
         Self {
-            service: Service::new(capacity.len(), flows),
+            service: Service::new(links, flows),
             keys: vec![Key::default(); flows],
             in_account: vec![0; flows],
             accounts: Vec::new(),
-            waiting: vec![Vec::new(); capacity.len()],
-            unsorted: vec![false; capacity.len()],
-            served: vec![Vec::new(); capacity.len()],
-            overtakes: MinTree::new(capacity.len()),
+            waiting: Waiting::new(links, flows),
+            served: vec![Vec::new(); links],
+            gates: vec![Gate::Open; links],
+            overtakes: MinTree::new(links),
             freed: Vec::new(),
+            hopeful: Vec::new(),
+            candidates: BinaryHeap::new(),
+            due_links: Vec::new(),
             capacity,
         }
     }
 
     fn rank(&self, flow: u32, now: f64) -> Rank {
-        Rank { key: self.keys[flow as usize], left: self.service.flows[flow as usize].left_at(now), flow }
+        Rank::new(self.keys[flow as usize], self.service.flows[flow as usize].left_at(now), flow)
+    }
+
+    fn is_waiting(&self, flow: u32) -> bool {
+        let record = &self.service.flows[flow as usize];
+        record.rate == 0.0 && record.cap > 0.0
     }
 
     /// What `link` has for a flow: its capacity less the rates of the flows before it.
-    fn available(&self, link: u32, rank: &Rank, now: f64) -> f64 {
+    fn available(&self, link: u32, rank: Rank, now: f64) -> f64 {
         let mut left = self.capacity[link as usize];
         for served in &self.served[link as usize] {
-            if served.flow != rank.flow && served.rank(now).is_before(rank) {
+            if served.flow != rank.flow() && served.rank(now) < rank {
                 left -= served.rate;
             }
         }
         if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
     }
 
-    fn wait(&mut self, flow: u32, now: f64) {
-        let rank = self.rank(flow, now);
-        for link in self.service.flows[flow as usize].links {
-            let waiting = &mut self.waiting[link as usize];
-            if self.unsorted[link as usize] {
-                waiting.push(rank);
-            } else {
-                let at = waiting.partition_point(|other| rank.is_before(other));
-                waiting.insert(at, rank);
-            }
-        }
-    }
-
-    fn stop_waiting(&mut self, flow: u32, now: f64) {
-        let rank = self.rank(flow, now);
-        for link in self.service.flows[flow as usize].links {
-            self.sort(link);
-            let waiting = &mut self.waiting[link as usize];
-            let at = waiting.partition_point(|other| rank.is_before(other));
-            assert!(waiting.get(at) == Some(&rank), "a flow without a rate stands in its links' lists");
-            waiting.remove(at);
-        }
-    }
-
-    fn sort(&mut self, link: u32) {
-        if std::mem::take(&mut self.unsorted[link as usize]) {
-            self.waiting[link as usize].sort_unstable_by(|a, b| {
-                b.key.cmp(&a.key).then(b.left.total_cmp(&a.left)).then(b.flow.cmp(&a.flow))
-            });
+    /// Whether `link` has anything for a flow without a rate.
+    fn is_open(&self, link: u32, rank: Rank, now: f64) -> bool {
+        match &self.gates[link as usize] {
+            Gate::Open => true,
+            Gate::Before(served) => rank < served.rank(now),
+            Gate::Several => self.available(link, rank, now) > 0.0,
         }
     }
 
     fn set_rate(&mut self, flow: u32, rate: f64, now: f64) {
-        let before = self.service.flows[flow as usize].rate;
-        if before == 0.0 && rate > 0.0 {
-            self.stop_waiting(flow, now);
+        if self.is_waiting(flow) && rate > 0.0 {
+            self.waiting.remove(self.rank(flow, now));
         }
+        let before = self.service.flows[flow as usize].rate;
         self.service.set_rate(flow, rate, now);
         self.remember(flow, now);
-        if before > 0.0 && rate == 0.0 {
-            self.wait(flow, now);
+        if before > 0.0 && self.is_waiting(flow) {
+            self.waiting.insert(self.rank(flow, now));
         }
     }
 
@@ -160,6 +168,7 @@ impl ShortestFill {
         let record = &self.service.flows[flow as usize];
         for (side, &link) in record.links.iter().enumerate() {
             let served = &mut self.served[link as usize];
+            let several = served.len() > 1;
             served.retain(|served| served.flow != flow);
             if record.rate > 0.0 {
                 served.push(Served {
@@ -171,49 +180,68 @@ impl ShortestFill {
                     other: record.links[1 - side],
                 });
             }
-            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));
+            self.gates[link as usize] = match served.as_slice() {
+                [] => Gate::Open,
+                [only] if only.rate < (1.0 - NEGLIGIBLE) * self.capacity[link as usize] => Gate::Open,
+                [only] => Gate::Before(*only),
+                _ => Gate::Several,
+            };
+            if several || served.len() > 1 {
+                self.overtakes.set(link as usize, first_overtaking(served, now));
+                // Some may have drawn level a moment ago, and that be forgotten with the old rates.
+                self.hopeful.extend(served.iter().map(|served| served.flow));
+            }
         }
     }
 
-    /// Offers what `link` has to the flows on it, in order.
-    fn offer(&mut self, link: u32, now: f64) {
-        self.sort(link);
-        let mut position = self.waiting[link as usize].len();
+    /// Finds the first flow on `link` behind `rank` that may be able to have more.
+    fn look_behind(&mut self, link: u32, rank: Rank, now: f64) {
         // Flows that are served here already may want more; with equal links they never do.
-        let mut served: Vec<Rank> =
-            self.served[link as usize].iter().map(|served| served.rank(now)).collect();
-        served.sort_unstable_by(|a, b| if a.is_before(b) { Ordering::Greater } else { Ordering::Less });
-        loop {
-            let waiting = position.checked_sub(1).map(|at| self.waiting[link as usize][at]);
-            let rank = match (waiting, served.last()) {
-                (Some(waiting), Some(first)) if !first.is_before(&waiting) => waiting,
-                (Some(waiting), None) => waiting,
-                (_, Some(first)) => *first,
-                (None, None) => return,
-            };
-            if waiting == Some(rank) {
-                position -= 1;
-            } else {
-                served.pop();
+        let full = self.capacity[link as usize] * (1.0 - NEGLIGIBLE);
+        let mut first = self.served[link as usize]
+            .iter()
+            .filter(|served| served.rate < full)
+            .map(|served| served.rank(now))
+            .filter(|served| *served > rank)
+            .min();
+        for head in self.waiting.behind(link, rank) {
+            if first.is_some_and(|first| first < head.rank) || !self.is_open(link, head.rank, now) {
+                break;
             }
-            let here = self.available(link, &rank, now);
-            if here <= 0.0 {
-                return;
+            if self.is_open(head.other, head.rank, now) {
+                first = Some(head.rank);
+                break;
             }
-            let [row, column] = self.service.flows[rank.flow as usize].links;
-            let other = if row == link { column } else { row };
-            let there = self.available(other, &rank, now);
-            if there <= 0.0 {
-                continue;
+        }
+        if let Some(rank) = first {
+            self.candidates.push(Reverse(Candidate { rank, link }));
+        }
+    }
+
+    /// Makes candidates of those that have been noted one by one.
+    fn consider_hopeful(&mut self, now: f64) {
+        while let Some(flow) = self.hopeful.pop() {
+            // A flow that finds no room now is looked at again once there is some.
+            let record = &self.service.flows[flow as usize];
+            let rank = self.rank(flow, now);
+            if record.is_present() && record.links.iter().all(|&link| self.is_open(link, rank, now)) {
+                self.candidates.push(Reverse(Candidate { rank, link: NONE }));
             }
-            let record = &self.service.flows[rank.flow as usize];
-            let rate = here.min(there).min(record.cap);
-            if rate > record.rate * (1.0 + NEGLIGIBLE) {
-                self.set_rate(rank.flow, rate, now);
-                self.make_room(link, now);
-                self.make_room(other, now);
-                // The flow is gone from the list, and who had to make room for it has come in behind.
-                position = self.waiting[link as usize].partition_point(|other| rank.is_before(other));
+        }
+    }
+
+    /// Gives a flow all that its links have for it.
+    fn serve(&mut self, rank: Rank, now: f64) {
+        let record = &self.service.flows[rank.flow() as usize];
+        let ([row, column], cap, before) = (record.links, record.cap, record.rate);
+        let rate = self.available(row, rank, now).min(self.available(column, rank, now)).min(cap);
+        if rate > before * (1.0 + NEGLIGIBLE) {
+            self.set_rate(rank.flow(), rate, now);
+            self.make_room(row, now);
+            self.make_room(column, now);
+            if rate == cap {
+                // It leaves something to those behind it in the queue of its links, which it has been hiding.
+                self.look_behind(row, rank, now);
             }
         }
     }
@@ -226,47 +254,51 @@ impl ShortestFill {
             if over <= NEGLIGIBLE * self.capacity[link as usize] {
                 return;
             }
-            let later = |a: Served, b: Served| if a.rank(now).is_before(&b.rank(now)) { b } else { a };
-            let Some(last) = served.iter().copied().reduce(later) else { return };
+            let last = served.iter().copied().max_by_key(|served| served.rank(now));
+            let Some(last) = last else { return };
             let rate = last.rate - over;
             let kept = if rate > NEGLIGIBLE * self.capacity[link as usize] { rate } else { 0.0 };
             self.set_rate(last.flow, kept, now);
-            self.freed.push(last.other);
+            self.look_behind(last.other, last.rank(now), now);
         }
     }
 
-    /// Gives a flow a new key, and looks at its links again.
+    /// Notes that both links of a flow have more for the flows behind it.
+    fn free_links(&mut self, flow: u32, now: f64) {
+        let rank = self.rank(flow, now);
+        self.freed.extend(self.service.flows[flow as usize].links.map(|link| (link, rank)));
+    }
+
+    /// Gives a flow a new key.
     fn rekey(&mut self, flow: u32, key: Key, now: f64) {
         if self.keys[flow as usize] == key {
             return;
         }
-        let waits = self.service.flows[flow as usize].rate == 0.0;
-        if waits {
-            self.stop_waiting(flow, now);
+        if self.is_waiting(flow) {
+            self.waiting.remove(self.rank(flow, now));
+            self.keys[flow as usize] = key;
+            self.waiting.insert(self.rank(flow, now));
+        } else {
+            self.free_links(flow, now);
+            self.keys[flow as usize] = key;
+            self.remember(flow, now);
         }
-        self.keys[flow as usize] = key;
-        self.remember(flow, now);
-        if waits {
-            self.wait(flow, now);
-        }
-        self.freed.extend(self.service.flows[flow as usize].links);
+        self.hopeful.push(flow);
     }
 }
 
-/// When the first of these flows has fewer bytes left than another of its key that has fewer now.
+/// When the first of these flows ranks before another of its key that ranks before it now.
 fn first_overtaking(served: &[Served], now: f64) -> f64 {
     let mut first = f64::INFINITY;
     for (index, a) in served.iter().enumerate() {
         for b in &served[index + 1..] {
             let (fast, slow) = if a.rate > b.rate { (a, b) } else { (b, a) };
-            let (behind, before) = (fast.rank(now), slow.rank(now));
-            // Of two with equal bytes left, the faster one is ahead a moment later.
-            if fast.key == slow.key && fast.rate > slow.rate && before.is_before(&behind) {
-                let ahead = behind.left - before.left;
-                // Looked at when it is over and not just on, beyond what rounding could undo.
-                let ahead = ahead + (1e-14 * behind.left).max(1e-6);
-                let when = now + ahead / (fast.rate - slow.rate);
-                first = first.min(when + 2e-15 * when);
+            let gain = fast.rate - slow.rate;
+            if fast.key == slow.key && gain > NEGLIGIBLE * fast.rate && fast.rank(now) > slow.rank(now) {
+                let ahead = fast.left_at(now) - slow.left_at(now);
+                // Once they are a step apart, and a moment later, it is over whatever the rounding.
+                let when = now + (ahead + STEP) / gain;
+                first = first.min(when + 2.0 * tolerance(when));
             }
         }
     }
@@ -285,11 +317,11 @@ impl Fill for ShortestFill {
         self.keys[flow as usize] = account.key;
         self.in_account[flow as usize] = account.flows.len() as u32;
         account.flows.push(flow);
-        for link in links {
-            self.unsorted[link as usize] = true;
+        self.waiting.introduce(flow, links);
+        if self.is_waiting(flow) {
+            self.waiting.insert(self.rank(flow, now));
         }
-        self.wait(flow, now);
-        self.freed.extend(links);
+        self.hopeful.push(flow);
     }
 
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
@@ -308,14 +340,23 @@ impl Fill for ShortestFill {
     }
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64) {
-        if self.service.flows[flow as usize].is_present() {
-            let cap = cap.unwrap_or(f64::INFINITY);
-            self.service.flows[flow as usize].cap = cap;
-            if self.service.flows[flow as usize].rate > cap {
-                self.set_rate(flow, cap, now);
-            }
-            self.freed.extend(self.service.flows[flow as usize].links);
+        let record = &self.service.flows[flow as usize];
+        if !record.is_present() {
+            return;
         }
+        let cap = cap.unwrap_or(f64::INFINITY);
+        if self.is_waiting(flow) {
+            self.waiting.remove(self.rank(flow, now));
+        }
+        self.service.flows[flow as usize].cap = cap;
+        if self.is_waiting(flow) {
+            self.waiting.insert(self.rank(flow, now));
+        }
+        if self.service.flows[flow as usize].rate > cap {
+            self.free_links(flow, now);
+            self.set_rate(flow, cap, now);
+        }
+        self.hopeful.push(flow);
     }
 
     fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
@@ -335,18 +376,19 @@ impl Fill for ShortestFill {
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        self.overtakes.up_to(now, &mut self.freed);
-        for index in 0..self.freed.len() {
-            self.overtakes.set(self.freed[index] as usize, f64::INFINITY);
+        self.due_links.clear();
+        self.overtakes.up_to(now, &mut self.due_links);
+        for &link in &self.due_links {
+            self.overtakes.set(link as usize, f64::INFINITY);
+            self.hopeful.extend(self.served[link as usize].iter().map(|served| served.flow));
         }
         let first = due.finished.len();
         self.service.take_due(now, due);
         for &flow in &due.finished[first..] {
-            let record = &self.service.flows[flow as usize];
-            let (links, account) = (record.links, record.accounts[0] as usize);
-            self.freed.extend(links);
+            let account = self.service.flows[flow as usize].accounts[0] as usize;
             self.service.remove(flow, now);
             self.remember(flow, now);
+            self.free_links(flow, now);
             let at = self.in_account[flow as usize] as usize;
             self.accounts[account].flows.swap_remove(at);
             if let Some(&moved) = self.accounts[account].flows.get(at) {
@@ -356,10 +398,18 @@ impl Fill for ShortestFill {
     }
 
     fn refill(&mut self, now: f64) {
-        self.freed.sort_unstable_by(|a, b| b.cmp(a));
-        self.freed.dedup();
-        while let Some(link) = self.freed.pop() {
-            self.offer(link, now);
+        while let Some((link, rank)) = self.freed.pop() {
+            self.look_behind(link, rank, now);
+        }
+        self.consider_hopeful(now);
+        while let Some(Reverse(Candidate { rank, link })) = self.candidates.pop() {
+            self.serve(rank, now);
+            if link != NONE {
+                self.look_behind(link, rank, now);
+            }
+            self.consider_hopeful(now);
+        }
+        for &link in &self.due_links {
             self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));
         }
         self.service.finish_refill(now);
