@@ -17,8 +17,9 @@ mod rank;
 mod tests;
 mod waiting;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 
 use crate::fill::{Due, Fill, Key};
 use crate::marks::tolerance;
@@ -26,7 +27,7 @@ use crate::maxmin::{NEGLIGIBLE, NONE};
 use crate::min_tree::MinTree;
 use crate::service::Service;
 use rank::{Rank, STEP};
-use waiting::Waiting;
+use waiting::{Head, Waiting};
 
 /// A flow with a rate, as each of its links remembers it: looking at it must not miss the cache.
 #[derive(Clone, Copy, Debug)]
@@ -63,11 +64,28 @@ enum Gate {
 }
 
 /// A flow that may be able to have more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     rank: Rank,
-    /// The link whose flows behind this one are to be looked at next, or [`NONE`].
     link: u32,
+    other: u32,
+    /// Where it stood among the heads of `link`, if it did.
+    at: u32,
+    /// Whether the flows behind it on `link` are to be looked at next.
+    searches: bool,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rest = |candidate: &Self| (candidate.link, candidate.searches, candidate.at);
+        self.rank.cmp(&other.rank).then_with(|| rest(self).cmp(&rest(other)))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -196,26 +214,52 @@ impl ShortestFill {
 
     /// Finds the first flow on `link` behind `rank` that may be able to have more.
     fn look_behind(&mut self, link: u32, rank: Rank, now: f64) {
+        if !self.is_closed_behind(link, rank, now) {
+            let at = self.waiting.place_behind(link, rank);
+            self.candidates.extend(self.candidate_from(link, at, rank, now).map(Reverse));
+        }
+    }
+
+    /// The candidate after another one, if a link is to be searched on.
+    fn next_candidate(&self, after: Candidate, now: f64) -> Option<Candidate> {
+        let Candidate { rank, link, .. } = after;
+        if !after.searches || self.is_closed_behind(link, rank, now) {
+            return None;
+        }
+        // Mostly the list is as it was.
+        let at = match self.waiting.heads(link).get(after.at as usize) {
+            Some(head) if head.rank == rank => after.at as usize + 1,
+            _ => self.waiting.place_behind(link, rank),
+        };
+        self.candidate_from(link, at, rank, now)
+    }
+
+    /// Whether one flow fills `link` and stands no later than `rank`.
+    fn is_closed_behind(&self, link: u32, rank: Rank, now: f64) -> bool {
+        matches!(&self.gates[link as usize], Gate::Before(served) if served.rank(now) <= rank)
+    }
+
+    /// Finds the first flow on `link` behind `rank` that may be able to have more; `at` is where the heads behind it begin.
+    fn candidate_from(&self, link: u32, at: usize, rank: Rank, now: f64) -> Option<Candidate> {
         // Flows that are served here already may want more; with equal links they never do.
         let full = self.capacity[link as usize] * (1.0 - NEGLIGIBLE);
-        let mut first = self.served[link as usize]
+        let more = self.served[link as usize]
             .iter()
             .filter(|served| served.rate < full)
-            .map(|served| served.rank(now))
-            .filter(|served| *served > rank)
+            .map(|served| (served.rank(now), served.other))
+            .filter(|(served, _)| *served > rank)
             .min();
-        for head in self.waiting.behind(link, rank) {
-            if first.is_some_and(|first| first < head.rank) || !self.is_open(link, head.rank, now) {
+        let more = more.map(|(rank, other)| Candidate { rank, link, other, at: NONE, searches: true });
+        for (at, head) in self.waiting.heads(link).iter().enumerate().skip(at) {
+            if more.is_some_and(|more| more.rank < head.rank) || !self.is_open(link, head.rank, now) {
                 break;
             }
             if self.is_open(head.other, head.rank, now) {
-                first = Some(head.rank);
-                break;
+                let Head { rank, other } = *head;
+                return Some(Candidate { rank, link, other, at: at as u32, searches: true });
             }
         }
-        if let Some(rank) = first {
-            self.candidates.push(Reverse(Candidate { rank, link }));
-        }
+        more
     }
 
     /// Makes candidates of those that have been noted one by one.
@@ -225,7 +269,8 @@ impl ShortestFill {
             let record = &self.service.flows[flow as usize];
             let rank = self.rank(flow, now);
             if record.is_present() && record.links.iter().all(|&link| self.is_open(link, rank, now)) {
-                self.candidates.push(Reverse(Candidate { rank, link: NONE }));
+                let [link, other] = record.links;
+                self.candidates.push(Reverse(Candidate { rank, link, other, at: NONE, searches: false }));
             }
         }
     }
@@ -402,12 +447,22 @@ impl Fill for ShortestFill {
             self.look_behind(link, rank, now);
         }
         self.consider_hopeful(now);
-        while let Some(Reverse(Candidate { rank, link })) = self.candidates.pop() {
-            self.serve(rank, now);
-            if link != NONE {
-                self.look_behind(link, rank, now);
+        while let Some(&Reverse(candidate)) = self.candidates.peek() {
+            let links = [candidate.link, candidate.other];
+            if links.iter().all(|&link| self.is_open(link, candidate.rank, now)) {
+                self.candidates.pop();
+                self.serve(candidate.rank, now);
+                self.candidates.extend(self.next_candidate(candidate, now).map(Reverse));
+                self.consider_hopeful(now);
+                continue;
             }
-            self.consider_hopeful(now);
+            // Another has taken one of its links. The next one takes its place at the top of the heap.
+            let next = self.next_candidate(candidate, now);
+            let Some(mut top) = self.candidates.peek_mut() else { break };
+            match next {
+                Some(next) => *top = Reverse(next),
+                None => drop(PeekMut::pop(top)),
+            }
         }
         for &link in &self.due_links {
             self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));

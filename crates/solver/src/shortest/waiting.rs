@@ -74,7 +74,11 @@ impl Waiting {
 
     pub(super) fn remove(&mut self, rank: Rank) {
         let pair = &mut self.pairs[self.pair_of[rank.flow() as usize] as usize];
-        let at = pair.queue.partition_point(|other| rank < *other);
+        let last = pair.queue.len().saturating_sub(1);
+        let at = match pair.queue.last() {
+            Some(head) if *head == rank => last,
+            _ => pair.queue.partition_point(|other| rank < *other),
+        };
         assert!(pair.queue.get(at) == Some(&rank), "a flow without a rate stands in the queue of its links");
         pair.queue.remove(at);
         if at == pair.queue.len() {
@@ -108,9 +112,13 @@ impl Waiting {
         }
     }
 
-    /// The heads on `link` that stand behind `rank`, in order.
-    pub(super) fn behind(&self, link: u32, rank: Rank) -> &[Head] {
-        let heads = &self.heads[link as usize];
-        &heads[heads.partition_point(|head| head.rank <= rank)..]
+    /// The heads on `link`, in order.
+    pub(super) fn heads(&self, link: u32) -> &[Head] {
+        &self.heads[link as usize]
+    }
+
+    /// Where the heads on `link` begin that stand behind `rank`.
+    pub(super) fn place_behind(&self, link: u32, rank: Rank) -> usize {
+        self.heads(link).partition_point(|head| head.rank <= rank)
     }
 }
