@@ -20,9 +20,8 @@ fn key() -> impl Strategy<Value = Key> {
 }
 
 fn step(caps: bool) -> impl Strategy<Value = Step> {
-    let add = (0..PORTS, 0..PORTS, 0..ACCOUNTS, prop_oneof![1..6u32, 1..5000u32]).prop_map(
-        |(row, column, account, bytes)| Step::Add { row, column: PORTS + column, account, bytes },
-    );
+    let add = (0..PORTS, 0..PORTS, 0..ACCOUNTS, prop_oneof![1..6u32, 1..5000u32])
+        .prop_map(|(row, column, account, bytes)| Step::Add { row, column: PORTS + column, account, bytes });
     let cap = (any::<prop::sample::Index>(), prop::option::weighted(0.7, 0..12u8))
         .prop_map(|(flow, eighths)| Step::Cap { flow, eighths });
     prop_oneof![

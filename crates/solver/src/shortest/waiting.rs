@@ -62,28 +62,35 @@ impl Waiting {
     }
 
     pub(super) fn insert(&mut self, rank: Rank) {
-        let pair = &mut self.pairs[self.pair_of[rank.flow() as usize] as usize];
-        let at = pair.queue.partition_point(|other| rank < *other);
-        let head = pair.queue.last().copied();
-        pair.queue.insert(at, rank);
-        if at + 1 == pair.queue.len() {
-            let links = pair.links;
-            self.replace(links, head, Some(rank));
-        }
+        self.edit(rank.flow(), None, Some(rank));
     }
 
     pub(super) fn remove(&mut self, rank: Rank) {
-        let pair = &mut self.pairs[self.pair_of[rank.flow() as usize] as usize];
-        let last = pair.queue.len().saturating_sub(1);
-        let at = match pair.queue.last() {
-            Some(head) if *head == rank => last,
-            _ => pair.queue.partition_point(|other| rank < *other),
-        };
-        assert!(pair.queue.get(at) == Some(&rank), "a flow without a rate stands in the queue of its links");
-        pair.queue.remove(at);
-        if at == pair.queue.len() {
-            let (links, next) = (pair.links, pair.queue.last().copied());
-            self.replace(links, Some(rank), next);
+        self.edit(rank.flow(), Some(rank), None);
+    }
+
+    /// Gives a flow that waits another rank.
+    pub(super) fn change(&mut self, old: Rank, new: Rank) {
+        self.edit(old.flow(), Some(old), Some(new));
+    }
+
+    /// Takes `flow` out of its queue or puts it in, or both, and tells its links if that makes another the head.
+    fn edit(&mut self, flow: u32, old: Option<Rank>, new: Option<Rank>) {
+        let Pair { links, queue } = &mut self.pairs[self.pair_of[flow as usize] as usize];
+        let before = queue.last().copied();
+        if old.is_some() && old == before {
+            queue.pop();
+        } else if let Some(old) = old {
+            let at = queue.partition_point(|other| old < *other);
+            assert!(queue.get(at) == Some(&old), "a flow without a rate stands in the queue of its links");
+            queue.remove(at);
+        }
+        if let Some(new) = new {
+            queue.insert(queue.partition_point(|other| new < *other), new);
+        }
+        let (links, after) = (*links, queue.last().copied());
+        if after != before {
+            self.replace(links, before, after);
         }
     }
 
