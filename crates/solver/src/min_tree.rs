@@ -39,10 +39,11 @@ impl MinTree {
 
     /// Makes room for places below `count`.
     pub(crate) fn reserve(&mut self, count: usize) {
-        if count > self.leaves {
-            let mut larger = Self::new(count);
-            for place in 0..self.leaves {
-                larger.set(place, self.nodes[self.leaves + place]);
+        if count > self.levels[0].len() * WIDTH {
+            // By a factor, so that growing one by one costs little for each.
+            let mut larger = Self::new(2 * count);
+            for (place, &value) in self.levels[0].as_flattened().iter().enumerate() {
+                larger.set(place, value);
             }
             *self = larger;
         }
