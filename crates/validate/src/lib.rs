@@ -6,6 +6,9 @@
 //! limits of the fabric and the times that the driver claims. It shares no code with any driver or solver: it never
 //! computes a rate, so a mistake in how rates are found cannot hide here.
 //!
+//! [`certificate`] does the same for bounds: it derives from a workload and a certificate's hints what no schedule can
+//! beat.
+//!
 //! # Cost
 //! Segments are held in memory at 32 bytes each and sorted once by flow; links are then swept one at a time, so the
 //! rest is that of the busiest link. About 0.3 µs a segment in all.
@@ -15,6 +18,7 @@
 //!   segments that were open then have ended, which for a flow that waits long is nearly the whole run.
 //! - Exact rationals: a driver that computes in `f64` cannot meet them; [`tolerance`] says what is forgiven, and why.
 
+pub mod certificate;
 mod check;
 mod links;
 mod schedule;

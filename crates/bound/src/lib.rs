@@ -1,0 +1,212 @@
+//! How good could any schedule be? Lower bounds on mean completion times, with proofs that others can check.
+//!
+//! A policy that beats another says little while nobody knows what is left to gain. The bounds here hold for every
+//! schedule on the fabric, clairvoyant or not, preemptive or not, at any rates: [`lower_bounds`] for the mean CCT or TCT,
+//! [`deadlines_met`] for how many tasks can meet their deadlines.
+//!
+//! | method | idea | holds for |
+//! |---|---|---|
+//! | [`Method::Isolation`] | nobody is faster than alone (Γ) | everything |
+//! | [`Method::SingleLink`] | one link, scheduled best, and isolation for the rest | everything |
+//! | [`Method::PrimalDual`] | the dual that the BSSI order yields (Sincronia, SIGCOMM 2018) | all releases equal |
+//! | [`Method::Completions`] | at each time, at most so many can be done | everything; nearly exact |
+//!
+//! On the Facebook trace (1 Gbps = 125 MiB/s) the last gives 21.63 s online, where the best schedule known has 21.83.
+//!
+//! # Trust
+//! A bound is only worth its proof. Each comes with a [`Certificate`], a JSON value of hints: which link, which prices,
+//! which case distinctions. `cavalcade_validate::certificate` derives the figure from the workload and those hints, with
+//! code that shares nothing with this crate. Search is in floating point; what it finds is evaluated in whole numbers,
+//! rounded towards the safe side, so a figure is never above what is proven.
+//!
+//! # Words
+//! *Jobs* are what finishes as one, coflows or tasks; `problem.rs` says what is kept of them. A *cover* is a choice
+//! of jobs to drop so that the rest fits in time; a *price* for an interval of a link is a proof of what must be dropped.
+//!
+//! # Rejected
+//! - The linear program over Queyranne's parallel inequalities: 19.27 s and 40.42 s on the trace (bounds.md), below
+//!   [`Method::Completions`] after a second.
+//! - SRPT counts of each link as a bound on what can be done by a time: [`Method::Completions`] prices all links
+//!   together for about the same cost.
+//! - An outside MIP solver: see `simplex.rs`.
+
+mod branch;
+mod certificate;
+mod completions;
+mod cover;
+mod primal_dual;
+mod problem;
+mod simplex;
+mod single_link;
+
+pub use certificate::{Because, Certificate, Claim, PriceRow, Proof, Step};
+
+use cavalcade_model::{Fabric, Nanos, Workload};
+
+use crate::completions::Known;
+use crate::problem::Problem;
+
+/// Whose completion times are bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Objective {
+    /// Coflows: CCT, from the arrival of the first flow.
+    #[default]
+    Coflows,
+    /// Tasks: TCT, from the arrival of the task to the end of its last stage.
+    Tasks,
+}
+
+/// What is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Conditions {
+    /// Coflows or tasks.
+    pub objective: Objective,
+    /// Whether all tasks are taken to arrive at time zero.
+    pub offline: bool,
+    /// Whether each counts as often as its task's weight says, instead of once.
+    pub weighted: bool,
+}
+
+/// How a bound was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Everyone alone on the fabric.
+    Isolation,
+    /// The best single link, isolation for those that do not use it.
+    SingleLink,
+    /// The dual solution behind the BSSI order.
+    PrimalDual,
+    /// What can be done by each time.
+    Completions,
+}
+
+impl Method {
+    /// Its name on the command line and in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Isolation => "isolation",
+            Self::SingleLink => "single-link",
+            Self::PrimalDual => "primal-dual",
+            Self::Completions => "completions",
+        }
+    }
+}
+
+/// A lower bound on the mean completion time.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// How it was found.
+    pub method: Method,
+    /// No schedule's sum of weight times completion time is less, in nanoseconds.
+    pub sum: u128,
+    /// The sum of the weights: how many there are, where each counts once.
+    pub weight: u64,
+    /// Why.
+    pub certificate: Certificate,
+}
+
+impl Bound {
+    /// No schedule's mean is less than this; rounded down. Zero for an empty workload.
+    pub fn mean(&self) -> Nanos {
+        mean(self.sum, self.weight)
+    }
+}
+
+/// All lower bounds that apply.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// In the order of the table above.
+    pub bounds: Vec<Bound>,
+    /// Whether the search for [`Method::Completions`] ended by itself: then more time gains nothing.
+    pub exhausted: bool,
+}
+
+impl Bounds {
+    /// The largest. Of equals the one with the simplest proof.
+    pub fn best(&self) -> &Bound {
+        let better = |best: &'_ Bound, next: &Bound| next.sum > best.sum;
+        let first = &self.bounds[0];
+        self.bounds.iter().fold(first, |best, next| if better(best, next) { next } else { best })
+    }
+}
+
+/// How far the search is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Times at which it has looked.
+    pub looks: u64,
+    /// Linear programs that it has solved.
+    pub programs: u64,
+    /// The mean that is proven so far.
+    pub mean: Nanos,
+}
+
+/// Bounds the mean from below. `go_on` is asked again and again, after at most one linear program (milliseconds, for a
+/// thousand jobs); when it says no, what is proven so far is the result. With a `go_on` that counts programs the result
+/// is the same on every machine.
+///
+/// # Panics
+/// Where the workload names ports that the fabric lacks.
+pub fn lower_bounds(
+    workload: &Workload,
+    fabric: &Fabric,
+    conditions: Conditions,
+    go_on: &mut dyn FnMut(&Progress) -> bool,
+) -> Bounds {
+    let problem = Problem::new(workload, fabric, conditions);
+    let weight = problem.weight();
+    let make = |method, sum: u128, proof| Bound {
+        method,
+        sum,
+        weight,
+        certificate: Certificate::new(conditions, Claim::Sum { nanos: sum.to_string(), proof }),
+    };
+    let mut bounds = vec![make(Method::Isolation, problem.isolation(), Proof::Isolation)];
+    if let Some((sum, link)) = single_link::best(&problem) {
+        bounds.push(make(Method::SingleLink, sum, Proof::SingleLink { link }));
+    }
+    if let Some((sum, prices)) = primal_dual::bound(&problem) {
+        bounds.push(make(Method::PrimalDual, sum, Proof::PrimalDual { prices }));
+    }
+    let mut known = Known::new(&problem);
+    let exhausted = known.search(go_on);
+    bounds.push(make(Method::Completions, known.sum(), Proof::Completions { steps: known.into_steps() }));
+    Bounds { bounds, exhausted }
+}
+
+/// An upper bound on how many tasks can meet their deadlines.
+#[derive(Clone, Debug)]
+pub struct DeadlineBound {
+    /// No schedule lets more than this much weight (so many tasks, where each counts once) meet its deadline.
+    pub at_most: u64,
+    /// The weight of all tasks that have a deadline.
+    pub of: u64,
+    /// Whether some set of this weight passes every test, so that the search cannot lower the figure.
+    pub exhausted: bool,
+    /// Why.
+    pub certificate: Certificate,
+}
+
+/// Bounds the number of tasks that can meet their deadlines from above. `conditions.objective` plays no part: deadlines
+/// belong to tasks. `go_on` is as in [`lower_bounds`], and told a mean of zero.
+///
+/// # Panics
+/// Where the workload names ports that the fabric lacks.
+pub fn deadlines_met(
+    workload: &Workload,
+    fabric: &Fabric,
+    conditions: Conditions,
+    go_on: &mut dyn FnMut(&Progress) -> bool,
+) -> DeadlineBound {
+    let conditions = Conditions { objective: Objective::Tasks, ..conditions };
+    let problem = Problem::new(workload, fabric, conditions);
+    let of = problem.jobs.iter().filter(|job| job.due.is_some()).map(|job| job.weight).sum();
+    let (at_most, exhausted, because) = completions::in_time(&problem, go_on);
+    let certificate = Certificate::new(conditions, Claim::Deadlines { at_most, because });
+    DeadlineBound { at_most, of, exhausted, certificate }
+}
+
+fn mean(sum: u128, weight: u64) -> Nanos {
+    Nanos(u64::try_from(sum / u128::from(weight.max(1))).unwrap_or(u64::MAX))
+}
