@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("metrics", &["model"]),
     ("sim-fluid", &["model", "solver", "metrics"]),
     ("validate", &["model", "metrics"]),
+    ("bound", &["model"]),
     ("report", &["model", "metrics"]),
 ];
 
