@@ -32,6 +32,7 @@ mod detection;
 mod error;
 pub mod flow_list;
 pub mod generate;
+mod json_lines;
 pub mod native;
 pub mod sincronia;
 mod tokens;

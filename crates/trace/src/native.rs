@@ -42,6 +42,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ReadOptions;
 use crate::error::{Fault, TraceErrorKind, WriteError};
+use crate::json_lines::{Line, Lines};
 use crate::tokens::{LATEST, checked_ports};
 
 /// The version of the schema that is read and written.
@@ -160,7 +161,7 @@ impl<'de> Deserialize<'de> for FlowEntry {
 }
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
-    let mut lines = Lines { text, at: 0 };
+    let mut lines = Lines::new(text);
     let first = lines.next().ok_or_else(|| Fault::new(0..0, TraceErrorKind::Empty))?;
     let header = read_header(first, options)?;
     let ports = options.ports.unwrap_or(header.ports);
@@ -327,52 +328,4 @@ pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), Wri
         out.write_all(b"\n")?;
     }
     Ok(out.flush()?)
-}
-
-/// A line with something on it, and where it starts.
-#[derive(Clone, Copy)]
-struct Line<'a> {
-    text: &'a str,
-    offset: usize,
-}
-
-impl Line<'_> {
-    fn span(&self) -> core::ops::Range<usize> {
-        self.offset..self.offset + self.text.len()
-    }
-
-    /// The fault that the JSON parser found in this line.
-    #[cold]
-    fn broken(&self, error: &serde_json::Error, expected: &'static str) -> Fault {
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let full = error.to_string();
-        let problem = full.strip_suffix(&place).unwrap_or(&full).to_owned();
-        // The parser counts bytes from 1, and names the last one that it read.
-        let at = (self.offset + error.column().saturating_sub(1)).min(self.offset + self.text.len());
-        Fault::new(at..at, TraceErrorKind::Schema { problem, expected })
-    }
-}
-
-/// The lines of a text that have something on them, without the blanks around it.
-struct Lines<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Iterator for Lines<'a> {
-    type Item = Line<'a>;
-
-    fn next(&mut self) -> Option<Line<'a>> {
-        while self.at < self.text.len() {
-            let start = self.at;
-            let rest = &self.text[start..];
-            let line = rest.split_once('\n').map_or(rest, |(line, _)| line);
-            self.at = (start + line.len() + 1).min(self.text.len());
-            let bare = line.trim_start_matches(['\u{feff}', ' ', '\t', '\r']);
-            if !bare.is_empty() {
-                return Some(Line { text: bare.trim_end(), offset: start + line.len() - bare.len() });
-            }
-        }
-        None
-    }
 }
