@@ -1,5 +1,8 @@
 //! Compressed traces, told by their first bytes: gzip (`1f 8b`) and Zstandard (`28 b5 2f fd`).
 //!
+//! Spark can also write its logs with LZ4, LZF and Snappy, each in a framing of its own. Zstandard has been its default
+//! since 3.2, so the others are recognised only to say so.
+//!
 //! A kilobyte can decompress to gigabytes, so what comes out is bounded, not what goes in.
 
 use std::borrow::Cow;
@@ -18,7 +21,21 @@ pub(crate) fn decompress(bytes: &[u8], limit: Bytes) -> Result<Cow<'_, [u8]>, Tr
             .map_err(|error| damaged("Zstandard", &error))
             .and_then(|decoder| read_bounded(decoder, "Zstandard", limit))
             .map(Cow::Owned),
-        _ => Ok(Cow::Borrowed(bytes)),
+        _ => match unsupported(bytes) {
+            Some(codec) => Err(TraceErrorKind::UnsupportedCompression { codec }),
+            None => Ok(Cow::Borrowed(bytes)),
+        },
+    }
+}
+
+/// The codec of a Spark log that is not read here. No text begins like any of these: all but one hold bytes that are no
+/// text, and `LZ4Block` opens no format.
+fn unsupported(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [b'L', b'Z', b'4', b'B', b'l', b'o', b'c', b'k', ..] | [0x04, 0x22, 0x4d, 0x18, ..] => Some("lz4"),
+        [b'Z', b'V', 0 | 1, ..] => Some("lzf"),
+        [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, ..] => Some("snappy"),
+        _ => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which format a text is in, from its first two lines that say something.
 //!
-//! `{` opens native JSON. Two numbers alone on a line are the header of coflow-benchmark or Sincronia, which the next
+//! `{` opens JSON: an event of a Spark log, whose first field is its name, or else the native format. Two numbers alone on a line are the header of coflow-benchmark or Sincronia, which the next
 //! line tells apart: reducers carry a colon (`7:12.0`), Sincronia has none. Five or six words are a flow. A comment can
 //! only stand in a flow list, where the others would refuse it.
 
@@ -17,8 +17,9 @@ pub(crate) fn detect(text: &str) -> Result<Format, Fault> {
         return Err(Fault::new(0..0, TraceErrorKind::Empty));
     }
     let start = tokens.offset();
-    if text[start..].starts_with('{') {
-        return Ok(Format::Native);
+    if let Some(fields) = text[start..].strip_prefix('{') {
+        let spark = fields.trim_start().starts_with("\"Event\"");
+        return Ok(if spark { Format::Spark } else { Format::Native });
     }
     let mut words = 0;
     let mut numbers = true;

@@ -57,6 +57,14 @@ pub enum TraceErrorKind {
         /// What the decompressor said.
         reason: String,
     },
+    /// Compressed in a way that this program cannot read.
+    #[error(
+        "the trace is compressed with {codec}, expected plain text, gzip or Zstandard: decompress it first, or have Spark write it with spark.eventLog.compression.codec=zstd"
+    )]
+    UnsupportedCompression {
+        /// The codec, as Spark names it.
+        codec: &'static str,
+    },
     /// A text longer than [`crate::Limits::text`] after decompression.
     #[error("the trace is longer than {limit} once decompressed: split it, or raise the limit")]
     TooLong {
@@ -145,6 +153,37 @@ pub enum TraceErrorKind {
         /// The version that this program reads.
         known: u64,
     },
+    /// Events, and none that starts a job.
+    #[error(
+        "no job starts in this log, expected an event SparkListenerJobStart: check that it is the event log of a Spark application that ran jobs, and that its first file is there"
+    )]
+    NoSparkJobs,
+    /// A Spark log that ends while something runs.
+    #[error(
+        "the log ends while {open} runs, expected its end or SparkListenerApplicationEnd: the log is cut off, or the application still ran; copy it again after its end"
+    )]
+    LogCutOff {
+        /// What has begun and not ended: `stage 3` or `job 1`.
+        open: String,
+    },
+    /// A Spark stage that reads a later one.
+    #[error(
+        "stage {stage} reads stage {parent}, expected a stage with a lower id: the log is damaged; copy it again"
+    )]
+    StageOrder {
+        /// The stage.
+        stage: u32,
+        /// The stage that it is said to read.
+        parent: u32,
+    },
+    /// A Spark log without traffic.
+    #[error(
+        "nothing was shuffled from host to host (tasks ran on {hosts} hosts), expected at least one shuffle between two: there is nothing to schedule in this application"
+    )]
+    NoShuffle {
+        /// On how many hosts tasks ran.
+        hosts: usize,
+    },
     /// A task whose times lie too far out to be added up.
     #[error("the task's times reach beyond 2^62 ns (146 years): expected nanoseconds; check their unit")]
     TooLate,
@@ -199,6 +238,19 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// In which of several files, of `lengths`, the fault is, and where there. One behind the end is in the last.
+    pub(crate) fn in_file(mut self, lengths: &[usize]) -> (usize, Self) {
+        let mut file = 0;
+        while file + 1 < lengths.len() && self.span.start >= lengths[file] {
+            self.span.start -= lengths[file];
+            self.span.end -= lengths[file];
+            file += 1;
+        }
+        (file, self)
+    }
+}
+
 impl TraceError {
     pub(crate) fn of_whole(source_name: &str, kind: TraceErrorKind) -> Self {
         Self { source_name: source_name.into(), line: None, column: None, span: None, kind }
@@ -210,6 +262,8 @@ impl TraceError {
             fault.kind,
             TraceErrorKind::Empty
                 | TraceErrorKind::NoCoflows
+                | TraceErrorKind::NoSparkJobs
+                | TraceErrorKind::NoShuffle { .. }
                 | TraceErrorKind::Workload(WorkloadError::TooLarge | WorkloadError::NoPorts)
         ) {
             return Self::of_whole(source_name, fault.kind);
@@ -242,6 +296,12 @@ pub enum WriteError {
         what: String,
         /// A format that could.
         instead: Format,
+    },
+    /// A format that is only read.
+    #[error("the {format} format is read and never written: write the workload as native")]
+    ReadOnly {
+        /// The format asked for.
+        format: Format,
     },
     /// The writer failed.
     #[error("cannot write the trace: {0}")]

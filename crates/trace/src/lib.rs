@@ -9,6 +9,7 @@
 //! | `coflow-benchmark` | coflows of mappers × reducers | [`coflow_benchmark`] |
 //! | `sincronia` | coflows of any flows | [`sincronia`] |
 //! | `flows` | flows with start times, so waves; not how many ports there are | [`flow_list`] |
+//! | `spark` | event logs of Spark, plain or rolling: read only, with [`Note`]s on what is estimated | [`spark`] |
 //! | `native` | everything: DAGs, waves, computation, deadlines, classes, weights | [`native`] |
 //!
 //! # Invariants
@@ -34,17 +35,21 @@ pub mod flow_list;
 pub mod generate;
 mod json_lines;
 pub mod native;
+mod notes;
 pub mod sincronia;
+pub mod spark;
 mod tokens;
 
 use core::fmt;
 use core::str::FromStr;
+use std::borrow::Cow;
 use std::io;
 
 use cavalcade_model::{Bytes, Workload};
 
 pub use error::{Expectation, TraceError, TraceErrorKind, WriteError};
 pub use generate::{GenerateError, Generator, GeneratorError, generate};
+pub use notes::{Certainty, Note};
 
 use error::Fault;
 
@@ -59,11 +64,17 @@ pub enum Format {
     FlowList,
     /// JSON Lines that carry all that the model knows: see [`native`].
     Native,
+    /// Event logs of Apache Spark, which are only read: see [`spark`].
+    Spark,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 4] =
+    pub const ALL: [Format; 5] =
+        [Format::CoflowBenchmark, Format::Sincronia, Format::FlowList, Format::Native, Format::Spark];
+
+    /// The formats that [`write()`] writes.
+    pub const WRITTEN: [Format; 4] =
         [Format::CoflowBenchmark, Format::Sincronia, Format::FlowList, Format::Native];
 
     /// The name by which it is chosen.
@@ -73,6 +84,7 @@ impl Format {
             Format::Sincronia => "sincronia",
             Format::FlowList => "flows",
             Format::Native => "native",
+            Format::Spark => "spark",
         }
     }
 }
@@ -85,7 +97,7 @@ impl fmt::Display for Format {
 
 /// A text that names no [`Format`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown trace format {0:?}: choose one of coflow-benchmark, sincronia, flows, native")]
+#[error("unknown trace format {0:?}: choose one of coflow-benchmark, sincronia, flows, native, spark")]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {
@@ -128,6 +140,28 @@ impl Default for Limits {
     }
 }
 
+/// A file of a trace: one of several where a log was rolled over.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    /// What messages call it.
+    pub name: &'a str,
+    /// Its content, which may be compressed with gzip or Zstandard.
+    pub bytes: &'a [u8],
+}
+
+/// What reading a trace gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The workload.
+    pub workload: Workload,
+    /// The format that it was read from.
+    pub format: Format,
+    /// What is exact, estimated and left out; empty for formats that say all that is asked.
+    pub notes: Vec<Note>,
+    /// For a Spark log, where each coflow comes from, in order of coflow; else empty.
+    pub shuffles: Vec<spark::Shuffle>,
+}
+
 /// Reads a trace from its bytes, which may be compressed with gzip or Zstandard. Also says which format it was.
 /// `source_name` is what messages call it.
 ///
@@ -138,12 +172,41 @@ pub fn read(
     source_name: &str,
     options: &ReadOptions,
 ) -> Result<(Workload, Format), TraceError> {
-    let content = compression::decompress(bytes, options.limits.text)
-        .map_err(|kind| TraceError::of_whole(source_name, kind))?;
-    parse(&content, options).map_err(|fault| TraceError::locate(source_name, &content, fault))
+    let reading = read_files(&[File { name: source_name, bytes }], options)?;
+    Ok((reading.workload, reading.format))
 }
 
-fn parse(content: &[u8], options: &ReadOptions) -> Result<(Workload, Format), Fault> {
+/// Reads a trace that lies in several files, one after the other, each with its own compression.
+///
+/// # Errors
+/// The first thing found wrong, with the file it is in.
+///
+/// # Panics
+/// Where `files` is empty.
+pub fn read_files(files: &[File<'_>], options: &ReadOptions) -> Result<Reading, TraceError> {
+    assert!(!files.is_empty(), "a trace is at least one file");
+    let limit = options.limits.text;
+    let mut left = limit;
+    let mut texts = Vec::with_capacity(files.len());
+    for file in files {
+        let text = compression::decompress(file.bytes, left).map_err(|kind| {
+            let too_long = matches!(kind, TraceErrorKind::TooLong { .. });
+            TraceError::of_whole(file.name, if too_long { TraceErrorKind::TooLong { limit } } else { kind })
+        })?;
+        left = Bytes(left.0.saturating_sub(text.len() as u64));
+        texts.push(text);
+    }
+    // Most traces are one file, which is not copied.
+    let whole =
+        if let [text] = texts.as_slice() { Cow::Borrowed(text.as_ref()) } else { Cow::Owned(texts.concat()) };
+    parse(&whole, options).map_err(|fault| {
+        let lengths: Vec<usize> = texts.iter().map(|text| text.len()).collect();
+        let (file, fault) = fault.in_file(&lengths);
+        TraceError::locate(files[file].name, &texts[file], fault)
+    })
+}
+
+fn parse(content: &[u8], options: &ReadOptions) -> Result<Reading, Fault> {
     let text = core::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
         Fault::new(at..at + 1, TraceErrorKind::NotUtf8 { byte: content[at] })
@@ -152,13 +215,17 @@ fn parse(content: &[u8], options: &ReadOptions) -> Result<(Workload, Format), Fa
         Some(format) => format,
         None => detection::detect(text)?,
     };
-    let workload = match format {
-        Format::CoflowBenchmark => coflow_benchmark::read(text, options),
-        Format::Sincronia => sincronia::read(text, options),
-        Format::FlowList => flow_list::read(text, options),
-        Format::Native => native::read(text, options),
-    }?;
-    Ok((workload, format))
+    let plain = |workload| Reading { workload, format, notes: Vec::new(), shuffles: Vec::new() };
+    match format {
+        Format::CoflowBenchmark => coflow_benchmark::read(text, options).map(plain),
+        Format::Sincronia => sincronia::read(text, options).map(plain),
+        Format::FlowList => flow_list::read(text, options).map(plain),
+        Format::Native => native::read(text, options).map(plain),
+        Format::Spark => {
+            let spark::Import { workload, notes, shuffles } = spark::read(text, options)?;
+            Ok(Reading { workload, format, notes, shuffles })
+        }
+    }
 }
 
 /// Writes a workload so that [`read()`] gives an equal one. What the format cannot carry is found before the first byte is
@@ -172,5 +239,6 @@ pub fn write(workload: &Workload, format: Format, out: &mut impl io::Write) -> R
         Format::Sincronia => sincronia::write(workload, out),
         Format::FlowList => flow_list::write(workload, out),
         Format::Native => native::write(workload, out),
+        Format::Spark => Err(WriteError::ReadOnly { format }),
     }
 }

@@ -15,7 +15,18 @@ const SEEDS: &[&str] = &[
     "{\"cavalcade_trace\":1,\"ports\":8,\"tasks\":2}\n{\"name\":\"7\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000],[1,4,1000,500]]}]}\n\
      {\"name\":\"q\\u0031\",\"arrival_ns\":90,\"deadline_ns\":5,\"class\":\"background\",\"weight\":3,\"stages\":[{\"flows\":[[2,5,64]]},\
      {\"starts_after\":[0],\"compute_ns\":2},{\"starts_after\":[1],\"finishes_after\":[0],\"flows\":[[5,2,8]]}]}\n",
+    SPARK,
 ];
+
+/// The least that makes a Spark log: a shuffle of two sources.
+const SPARK: &str = r#"{"Event":"SparkListenerLogStart","Spark Version":"3.5.3"}
+{"Event":"SparkListenerApplicationStart","Timestamp":10}
+{"Event":"SparkListenerJobStart","Job ID":0,"Submission Time":11,"Stage Infos":[{"Stage ID":0,"Parent IDs":[],"RDD Info":[{"RDD ID":0}]},{"Stage ID":1,"Parent IDs":[0]}],"Properties":{"spark.sql.execution.id":"3"}}
+{"Event":"SparkListenerTaskEnd","Stage ID":0,"Task End Reason":{"Reason":"Success"},"Task Info":{"Host":"a","Executor ID":"1","Launch Time":12,"Finish Time":15},"Task Metrics":{"Shuffle Write Metrics":{"Shuffle Bytes Written":7}}}
+{"Event":"SparkListenerTaskEnd","Stage ID":0,"Task End Reason":{"Reason":"Success"},"Task Info":{"Host":"b","Executor ID":"2","Launch Time":12,"Finish Time":14},"Task Metrics":{"Shuffle Write Metrics":{"Shuffle Bytes Written":8}}}
+{"Event":"SparkListenerTaskEnd","Stage ID":1,"Task End Reason":{"Reason":"Success"},"Task Info":{"Host":"c","Executor ID":"3","Launch Time":16,"Finish Time":20},"Task Metrics":{"Shuffle Read Metrics":{"Remote Bytes Read":15,"Fetch Wait Time":2}}}
+{"Event":"SparkListenerJobEnd","Job ID":0}
+"#;
 
 /// Pieces that break things: signs, extremes, other notations, separators, other formats.
 const PIECES: &[&[u8]] = &[

@@ -23,6 +23,7 @@ pub(crate) fn reading_holds(bytes: &[u8], format: Option<Format>) {
         let mut text = Vec::new();
         if write(&workload, format, &mut text).is_err() {
             assert_ne!(format, Format::Native, "the native format carries everything");
+            assert!(text.is_empty(), "something was written before {format} was found not to do");
             continue;
         }
         let again = ReadOptions { format: Some(format), ports: Some(workload.ports()), limits };

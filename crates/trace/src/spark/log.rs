@@ -1,0 +1,131 @@
+//! What the events of a log say, gathered by stage: all that the importer needs, and no estimate yet.
+
+use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::events::ShuffleProperties;
+
+/// Everything known after the last event. Ids are Spark's; times are milliseconds since 1970.
+#[derive(Default)]
+pub(super) struct Log {
+    pub(super) spark_version: Option<String>,
+    pub(super) properties: ShuffleProperties,
+    pub(super) application_start: Option<u64>,
+    /// Whether the application's end was logged.
+    pub(super) ended: bool,
+    pub(super) jobs: BTreeMap<u64, Job>,
+    pub(super) open_jobs: BTreeSet<u64>,
+    pub(super) stages: BTreeMap<u32, StageLog>,
+    /// Stages that run, with their attempts.
+    pub(super) open_stages: BTreeSet<(u32, u32)>,
+    /// Names of hosts, in order of appearance.
+    pub(super) hosts: Vec<String>,
+    /// For each executor, its host.
+    pub(super) host_of: Vec<usize>,
+    /// Looked up, never walked.
+    host_index: HashMap<String, usize>,
+    executor_index: HashMap<(String, usize), usize>,
+}
+
+/// What a user waited for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unit {
+    /// A query, by the id of its execution.
+    Query(String),
+    /// A job that belongs to none.
+    Job(u64),
+}
+
+/// A job.
+pub(super) struct Job {
+    pub(super) unit: Unit,
+    pub(super) submitted: u64,
+}
+
+/// A stage; one that was skipped, because what it would have written was there, has no runs.
+pub(super) struct StageLog {
+    /// Stages whose output it reads; all have lower ids.
+    pub(super) parents: Vec<u32>,
+    /// Its last RDD, by which a skipped stage finds the one that ran in its place.
+    pub(super) rdd: Option<u64>,
+    /// The job that named it first, in which it ran.
+    pub(super) job: Option<u64>,
+    /// Its tasks, of all attempts, in the order in which they ended.
+    pub(super) runs: Vec<Run>,
+    /// The line that names it first.
+    pub(super) line: Range<usize>,
+}
+
+impl StageLog {
+    /// A stage of which only the id is known.
+    pub(super) fn unknown(line: Range<usize>) -> Self {
+        Self { parents: Vec::new(), rdd: None, job: None, runs: Vec::new(), line }
+    }
+}
+
+/// One attempt of one task.
+#[derive(Clone, Copy)]
+pub(super) struct Run {
+    pub(super) executor: usize,
+    pub(super) launched: u64,
+    /// Never before `launched`.
+    pub(super) finished: u64,
+    pub(super) succeeded: bool,
+    /// Bytes written for later stages.
+    pub(super) written: u64,
+    /// Bytes read from elsewhere.
+    pub(super) remote: u64,
+    /// Bytes read where they were written.
+    pub(super) local: u64,
+    /// How long it waited for blocks.
+    pub(super) wait_ms: u64,
+}
+
+impl Log {
+    /// The index of an executor, new or known.
+    pub(super) fn executor(&mut self, name: &str, host: &str) -> usize {
+        let host = match self.host_index.get(host) {
+            Some(&index) => index,
+            None => {
+                self.hosts.push(host.to_owned());
+                self.host_index.insert(host.to_owned(), self.hosts.len() - 1);
+                self.hosts.len() - 1
+            }
+        };
+        let next = self.host_of.len();
+        let index = *self.executor_index.entry((name.to_owned(), host)).or_insert(next);
+        if index == next {
+            self.host_of.push(host);
+        }
+        index
+    }
+
+    /// The first piece of work that has begun and not ended, in words.
+    pub(super) fn open_work(&self) -> Option<String> {
+        let stage = self.open_stages.first().map(|(stage, _)| format!("stage {stage}"));
+        stage.or_else(|| self.open_jobs.first().map(|job| format!("job {job}")))
+    }
+
+    /// Whether an executor reads blocks that another one on its host wrote from disk, and counts them as local. Spark does
+    /// since 3.0 where the external shuffle service runs, and since 3.1 in any case, unless told not to. A log that does
+    /// not name its version is taken for a recent one.
+    pub(super) fn reads_host_local(&self) -> bool {
+        let is = |value: &Option<String>, text: &str| {
+            value.as_ref().is_some_and(|value| value.eq_ignore_ascii_case(text))
+        };
+        let mut numbers = self.spark_version.iter().flat_map(|version| version.split('.'));
+        let mut number = || numbers.next().and_then(|number| number.parse::<u32>().ok());
+        let able = match (number(), number()) {
+            (Some(3), Some(0)) => is(&self.properties.service, "true"),
+            (Some(major), _) => major >= 3,
+            (None, _) => true,
+        };
+        able && !is(&self.properties.read_host_local, "false") && !is(&self.properties.old_protocol, "true")
+    }
+
+    /// Bytes that the tasks of a stage wrote.
+    pub(super) fn written(&self, stage: u32) -> u64 {
+        let runs = self.stages.get(&stage).map_or(&[][..], |stage| &stage.runs);
+        runs.iter().fold(0, |sum, run| u64::saturating_add(sum, run.written))
+    }
+}

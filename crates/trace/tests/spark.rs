@@ -1,0 +1,345 @@
+//! What a Spark log becomes: against logs made up here, whose every number is known, and against the conversion of real
+//! ones that lies in `shared/data`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use cavalcade_model::{Bytes, Compute, Nanos, StageIndex, Work};
+use cavalcade_trace::{Certainty, File, Format, ReadOptions, Reading, TraceError, read_files, write};
+use serde_json::{Value, json};
+
+fn read_log(text: &str) -> Result<Reading, TraceError> {
+    read_files(&[File { name: "log", bytes: text.as_bytes() }], &ReadOptions::default())
+}
+
+fn refusal(text: &str) -> String {
+    read_log(text).expect_err("a log that is refused").to_string()
+}
+
+/// Events, one per line.
+fn lines(events: &[Value]) -> String {
+    events.iter().map(|event| format!("{event}\n")).collect()
+}
+
+fn start(version: &str) -> Value {
+    json!({"Event": "SparkListenerLogStart", "Spark Version": version})
+}
+
+fn application(at: u64) -> Value {
+    json!({"Event": "SparkListenerApplicationStart", "App Name": "test", "Timestamp": at})
+}
+
+fn end() -> Value {
+    json!({"Event": "SparkListenerApplicationEnd", "Timestamp": 99_999})
+}
+
+/// A job of stages `(id, parents, last RDD)`.
+fn job(id: u64, at: u64, query: Option<&str>, stages: &[(u32, &[u32], u64)]) -> Value {
+    let infos: Vec<Value> = stages
+        .iter()
+        .map(|(id, parents, rdd)| json!({"Stage ID": id, "Parent IDs": parents, "RDD Info": [{"RDD ID": 0}, {"RDD ID": rdd}]}))
+        .collect();
+    let mut properties = json!({"spark.app.name": "test"});
+    if let Some(query) = query {
+        properties["spark.sql.execution.id"] = json!(query);
+    }
+    json!({"Event": "SparkListenerJobStart", "Job ID": id, "Submission Time": at, "Stage Infos": infos, "Properties": properties})
+}
+
+fn job_end(id: u64) -> Value {
+    json!({"Event": "SparkListenerJobEnd", "Job ID": id, "Completion Time": 0, "Job Result": {"Result": "JobSucceeded"}})
+}
+
+/// A task: where and when it ran, and what it wrote and read.
+#[derive(Clone, Copy, Default)]
+struct Ran {
+    executor: u32,
+    host: &'static str,
+    from: u64,
+    to: u64,
+    written: u64,
+    remote: u64,
+    local: u64,
+    wait: u64,
+    failed: bool,
+}
+
+fn task(stage: u32, ran: Ran) -> Value {
+    let Ran { executor, host, from, to, written, remote, local, wait, failed } = ran;
+    json!({
+        "Event": "SparkListenerTaskEnd", "Stage ID": stage, "Stage Attempt ID": 0,
+        "Task End Reason": {"Reason": if failed { "TaskKilled" } else { "Success" }},
+        "Task Info": {"Host": host, "Executor ID": executor.to_string(), "Launch Time": from, "Finish Time": to},
+        "Task Metrics": {
+            "Shuffle Read Metrics": {"Remote Bytes Read": remote, "Local Bytes Read": local, "Fetch Wait Time": wait},
+            "Shuffle Write Metrics": {"Shuffle Bytes Written": written},
+        },
+    })
+}
+
+/// Three hosts write 100, 200 and 300 bytes; a task on `a` and one on `c` read them, the second a wave later.
+fn one_shuffle() -> Vec<Value> {
+    let map = |host, written| Ran { host, from: 1100, to: 1200, written, ..Ran::default() };
+    vec![
+        start("3.5.3"),
+        application(1000),
+        job(7, 1050, None, &[(3, &[], 1), (4, &[3], 2)]),
+        task(3, map("b", 200)),
+        task(3, map("a", 100)),
+        task(3, Ran { to: 1300, ..map("c", 300) }),
+        task(4, Ran { host: "a", from: 1310, to: 1350, remote: 250, local: 50, wait: 10, ..Ran::default() }),
+        task(4, Ran { host: "c", from: 1330, to: 1370, remote: 150, local: 150, wait: 30, ..Ran::default() }),
+        job_end(7),
+        end(),
+    ]
+}
+
+const MS: u64 = 1_000_000;
+
+fn compute(reading: &Reading, task: usize, stage: usize) -> Nanos {
+    match reading.workload.tasks()[task].stages[stage].work {
+        Work::Compute(Compute { duration }) => duration,
+        Work::Transfer(_) => panic!("stage {stage} is no computation"),
+    }
+}
+
+#[test]
+fn a_shuffle_becomes_a_coflow_between_two_computations() {
+    let reading = read_log(&lines(&one_shuffle())).unwrap();
+    assert_eq!(reading.format, Format::Spark);
+    let workload = &reading.workload;
+    assert_eq!((workload.ports(), workload.tasks().len(), workload.coflow_count()), (3, 1, 1));
+    let task = &workload.tasks()[0];
+    assert_eq!((task.name.as_str(), task.arrival.0), ("job-7", 50 * MS));
+    // A pause of 50 ms, the maps for 200 ms; a pause of 10 ms, the shuffle beside the reduce tasks.
+    let after = |stage: usize| task.stages[stage].starts_after.iter().map(|s| s.index()).collect::<Vec<_>>();
+    assert_eq!([0, 1, 2, 3, 4].map(after), [vec![], vec![0], vec![1], vec![2], vec![2]]);
+    assert_eq!([0, 1, 2].map(|stage| compute(&reading, 0, stage).0), [50 * MS, 200 * MS, 10 * MS]);
+    // It ran for 60 ms; of the 80 ms of its tasks 40 were waiting.
+    assert_eq!(compute(&reading, 0, 4), Nanos(30 * MS));
+    assert_eq!(task.stages[4].finishes_after, [StageIndex(3)]);
+    let flows: Vec<_> =
+        workload.flows().iter().map(|flow| (flow.src.0, flow.dst.0, flow.size.0, flow.wave.0)).collect();
+    assert_eq!(flows, [(1, 0, 100, 0), (2, 0, 150, 0), (0, 2, 50, 20 * MS), (1, 2, 100, 20 * MS)]);
+    let shuffle = &reading.shuffles[0];
+    assert_eq!((shuffle.map_stage, shuffle.reduce_stage), (3, 4));
+    assert_eq!((shuffle.written, shuffle.moved), (Bytes(600), Bytes(400)));
+}
+
+#[test]
+fn what_is_exact_estimated_and_left_out_is_said() {
+    let reading = read_log(&lines(&one_shuffle())).unwrap();
+    for certainty in [Certainty::Exact, Certainty::Estimated, Certainty::LeftOut] {
+        assert!(reading.notes.iter().any(|note| note.certainty == certainty), "{certainty}");
+    }
+    let text: String = reading.notes.iter().map(|note| format!("{note}\n")).collect();
+    for part in ["0 is a, 1 is b, 2 is c", "in proportion", "200 bytes that stayed", "broadcasts"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn executors_on_one_host_read_each_other_over_no_port() {
+    let mut events = one_shuffle();
+    // Before Spark 3, what another executor on the same host wrote counts as remote.
+    events[0] = start("2.4.8");
+    events[6] = task(4, Ran { executor: 9, host: "a", from: 1310, to: 1350, remote: 300, ..Ran::default() });
+    let reading = read_log(&lines(&events)).unwrap();
+    let first: Vec<_> = reading.workload.flows()[..2].iter().map(|flow| (flow.src.0, flow.size.0)).collect();
+    assert_eq!(first, [(1, 100), (2, 150)]);
+    assert!(
+        reading.notes.iter().any(|note| note.text.contains("200 bytes that stayed")),
+        "{:?}",
+        reading.notes
+    );
+}
+
+#[test]
+fn a_failed_attempt_counts_with_what_it_read_and_not_with_what_it_wrote() {
+    let mut events = one_shuffle();
+    events.insert(
+        4,
+        task(3, Ran { host: "b", from: 1100, to: 1150, written: 999, failed: true, ..Ran::default() }),
+    );
+    events.insert(
+        8,
+        task(4, Ran { host: "a", from: 1310, to: 1320, remote: 60, failed: true, ..Ran::default() }),
+    );
+    let reading = read_log(&lines(&events)).unwrap();
+    assert_eq!(reading.shuffles[0].written, Bytes(600));
+    assert_eq!(reading.shuffles[0].moved, Bytes(460));
+    assert!(reading.notes.iter().any(|note| note.text.contains("2 attempts")), "{:?}", reading.notes);
+}
+
+#[test]
+fn a_skipped_stage_stands_for_the_one_that_wrote_its_rdd() {
+    let mut events = one_shuffle();
+    // A second job of the same query submits stage 3's shuffle again, as stage 5.
+    events[2] = job(7, 1050, Some("0"), &[(3, &[], 1), (4, &[3], 2)]);
+    events.insert(9, job(8, 1400, Some("0"), &[(5, &[], 1), (6, &[5], 9)]));
+    events.insert(
+        10,
+        task(6, Ran { host: "b", from: 1410, to: 1420, remote: 400, local: 200, ..Ran::default() }),
+    );
+    events.insert(11, job_end(8));
+    let reading = read_log(&lines(&events)).unwrap();
+    let stages: Vec<_> = reading.shuffles.iter().map(|s| (s.map_stage, s.reduce_stage, s.moved.0)).collect();
+    assert_eq!(stages, [(3, 4, 400), (3, 6, 400)]);
+    let task = &reading.workload.tasks()[0];
+    assert_eq!(task.name, "query-0");
+    // The later stage pauses from the end of stage 3 (1300) to its own launch.
+    assert_eq!(task.stages[5].starts_after, [StageIndex(1)]);
+    assert_eq!(compute(&reading, 0, 5), Nanos(110 * MS));
+}
+
+#[test]
+fn jobs_that_move_nothing_are_left_out_and_counted() {
+    let mut events = one_shuffle();
+    events.insert(2, job(1, 1010, None, &[(0, &[], 0)]));
+    events.insert(3, task(0, Ran { host: "d", from: 1010, to: 1020, ..Ran::default() }));
+    events.insert(4, job_end(1));
+    let reading = read_log(&lines(&events)).unwrap();
+    assert_eq!((reading.workload.tasks().len(), reading.workload.ports()), (1, 4));
+    assert!(reading.notes.iter().any(|note| note.text.starts_with("1 of 2 queries")), "{:?}", reading.notes);
+}
+
+#[test]
+fn logs_that_are_cut_short_are_refused_with_their_last_line() {
+    let events = one_shuffle();
+    let whole = lines(&events);
+    let inside = refusal(&whole[..whole.len() - 10]);
+    assert!(inside.starts_with("log:10:") && inside.contains("cut off"), "{inside}");
+    let between = refusal(&lines(&events[..7]));
+    assert!(between.starts_with("log:7: the log ends while job 7 runs"), "{between}");
+    // Without the application's end, but with that of every job, nothing is known to be missing.
+    assert!(read_log(&lines(&events[..9])).is_ok());
+    // And an application that ended while a job ran was killed.
+    assert!(read_log(&lines(&[&events[..8], &events[9..]].concat())).is_ok());
+}
+
+#[test]
+fn what_is_no_spark_log_is_refused_with_place_and_cure() {
+    assert!(refusal(&lines(&[start("3.5.3"), end()])).contains("no job starts in this log"));
+    let one_host = lines(&[
+        job(1, 10, None, &[(0, &[], 1), (1, &[0], 2)]),
+        task(0, Ran { host: "a", from: 10, to: 20, written: 5, ..Ran::default() }),
+        task(1, Ran { host: "a", from: 20, to: 30, local: 5, ..Ran::default() }),
+        job_end(1),
+    ]);
+    assert!(refusal(&one_host).contains("tasks ran on 1 hosts"), "{}", refusal(&one_host));
+    let options = ReadOptions { format: Some(Format::Spark), ..ReadOptions::default() };
+    let error = read_files(&[File { name: "t", bytes: b"3 1\n1 0 1 0 1 1:5\n" }], &options).unwrap_err();
+    assert!(error.to_string().starts_with("t:1:1: ") && error.to_string().contains("a Spark log"), "{error}");
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused_with_their_line() {
+    let replaced = |from: &str, to: &str| refusal(&lines(&one_shuffle()).replace(from, to));
+    let error = replaced(r#""Launch Time":1330"#, r#""Launch Time":-1"#);
+    assert!(error.starts_with("log:8:") && error.contains("-1"), "{error}");
+    let error = replaced(r#""Finish Time":1370"#, r#""Finish Time":4611686018427387904"#);
+    assert!(error.starts_with("log:8: the task's times reach"), "{error}");
+    let error = replaced(r#""Parent IDs":[3]"#, r#""Parent IDs":[4]"#);
+    assert!(error.starts_with("log:3: stage 4 reads stage 4"), "{error}");
+    let error = replaced(r#""Host":"b","#, "");
+    assert!(error.starts_with("log:4:") && error.contains("missing field `Host`"), "{error}");
+}
+
+#[test]
+fn codecs_that_are_not_read_are_named() {
+    for (bytes, codec) in [
+        (&b"LZ4Block\x25rest"[..], "lz4"),
+        (&[0x04, 0x22, 0x4d, 0x18, 0][..], "lz4"),
+        (&b"ZV\x01\0\0"[..], "lzf"),
+        (&b"\x82SNAPPY\0rest"[..], "snappy"),
+    ] {
+        let error =
+            read_files(&[File { name: "log", bytes }], &ReadOptions::default()).unwrap_err().to_string();
+        assert!(error.contains(&format!("compressed with {codec}")) && error.contains("zstd"), "{error}");
+    }
+}
+
+#[test]
+fn a_rolled_log_reads_as_the_whole_one_and_faults_name_the_file() {
+    let events = one_shuffle();
+    let whole = read_log(&lines(&events)).unwrap();
+    let (first, second) = (lines(&events[..5]), lines(&events[5..]));
+    let packed = zstd::encode_all(second.as_bytes(), 3).unwrap();
+    let files = [
+        File { name: "events_1_x", bytes: first.as_bytes() },
+        File { name: "events_2_x.zstd", bytes: &packed },
+    ];
+    assert_eq!(read_files(&files, &ReadOptions::default()).unwrap(), whole);
+    let broken = second.replace("\"Launch Time\":1310", "\"Launch Time\":true");
+    let files = [
+        File { name: "events_1_x", bytes: first.as_bytes() },
+        File { name: "events_2_x", bytes: broken.as_bytes() },
+    ];
+    let error = read_files(&files, &ReadOptions::default()).unwrap_err();
+    assert!(error.to_string().starts_with("events_2_x:2:"), "{error}");
+}
+
+#[test]
+fn an_imported_log_is_carried_by_the_native_format_and_written_as_no_log() {
+    let reading = read_log(&lines(&one_shuffle())).unwrap();
+    let mut text = Vec::new();
+    assert!(write(&reading.workload, Format::Spark, &mut text).is_err() && text.is_empty());
+    write(&reading.workload, Format::Native, &mut text).unwrap();
+    let (again, _) = cavalcade_trace::read(&text, "native", &ReadOptions::default()).unwrap();
+    assert_eq!(again, reading.workload);
+}
+
+/// A real log and its conversion by the reference converter; `None` where they are not there.
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn reference(name: &str) -> Option<(Reading, Value)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/spark");
+    let (Ok(log), Ok(converted)) =
+        (fs::read(folder.join(format!("{name}.zstd"))), fs::read(folder.join(format!("{name}.coflow.json"))))
+    else {
+        eprintln!("skipped: there is no {name} in {}", folder.display());
+        return None;
+    };
+    let reading = read_files(&[File { name, bytes: &log }], &ReadOptions::default()).expect("a real log");
+    Some((reading, serde_json::from_slice(&converted).expect("JSON")))
+}
+
+#[test]
+fn real_logs_have_the_shuffles_and_bytes_of_the_reference_converter() {
+    for name in ["nds_q72_dataproc_2_2", "xgboost_eventlog"] {
+        let Some((reading, converted)) = reference(name) else { continue };
+        let number = |value: &Value| value.as_u64().expect("a number");
+        assert_eq!(u64::from(reading.workload.ports()), number(&converted["hosts"]));
+        let mut expected = BTreeMap::new();
+        // For each reduce stage: what its tasks got from elsewhere, and how many roundings that sum has.
+        let mut received: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for coflow in converted["coflows"].as_array().expect("a list") {
+            let tasks = coflow["reducer_tasks"].as_array().expect("a list");
+            let remote: u64 = tasks.iter().map(|task| number(&task[3])).sum();
+            let key = (number(&coflow["parent_stage"]), number(&coflow["child_stage"]));
+            let total = received.entry(key.1).or_default();
+            *total = (total.0 + remote, total.1 + tasks.len() as u64);
+            if remote > 0 {
+                expected.insert(key, (number(&coflow["shuffle_bytes"]), remote));
+            }
+        }
+        let mut moved: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
+        for shuffle in &reading.shuffles {
+            let key = (u64::from(shuffle.map_stage), u64::from(shuffle.reduce_stage));
+            let (written, remote) =
+                expected.remove(&key).unwrap_or_else(|| panic!("{name}: {key:?} is no shuffle"));
+            assert_eq!(shuffle.written.0, written, "{name} {key:?}");
+            assert_eq!(shuffle.moved, reading.workload.coflow_bytes(shuffle.coflow), "{name} {key:?}");
+            // How a join's bytes divide is an estimate in both; by half a percent at most here.
+            assert!(shuffle.moved.0.abs_diff(remote) <= remote / 200, "{name} {key:?}: {shuffle:?} {remote}");
+            let total = moved.entry(key.1).or_default();
+            *total = (total.0 + shuffle.moved.0, total.1 + 1);
+        }
+        assert!(expected.is_empty(), "{name}: shuffles not found: {expected:?}");
+        for (stage, (bytes, shuffles)) in moved {
+            let (remote, roundings) = received[&stage];
+            let slack = if shuffles > 1 { roundings } else { 0 };
+            assert!(bytes.abs_diff(remote) <= slack, "{name}: stage {stage} received {bytes}, not {remote}");
+        }
+    }
+}
