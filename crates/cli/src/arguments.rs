@@ -62,10 +62,11 @@ pub(crate) enum Command {
 /// A trace and the fabric that it crosses.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The trace; '-' reads standard input, .gz and .zst are read as they are
+    /// The trace; '-' reads standard input, .gz and .zst are read as they are; may be a Spark event log, or the folder of
+    /// a rolling one
     pub(crate) trace: PathBuf,
     /// The format of the trace, where looking at it is not enough
-    #[arg(long, value_name = "FORMAT", value_parser = format())]
+    #[arg(long, value_name = "FORMAT", value_parser = format(Format::ALL))]
     pub(crate) format: Option<Format>,
 }
 
@@ -212,7 +213,7 @@ pub(crate) struct Generate {
 #[derive(Debug, Args)]
 pub(crate) struct TraceOutput {
     /// The format to write
-    #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = format())]
+    #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = format(Format::WRITTEN))]
     pub(crate) to: Format,
     /// Write to this file, not to standard output
     #[arg(long, short, value_name = "FILE")]
@@ -270,7 +271,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads the name of a format, and offers all of them in help and completions.
-fn format() -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(Format::ALL.map(Format::name)).try_map(|name| name.parse::<Format>())
+/// Reads the name of one of `formats`, and offers all of them in help and completions.
+fn format<const N: usize>(formats: [Format; N]) -> impl TypedValueParser<Value = Format> {
+    PossibleValuesParser::new(formats.map(Format::name)).try_map(|name| name.parse::<Format>())
 }

@@ -1,4 +1,4 @@
-//! Reading traces: from a file or standard input, with errors that show the line.
+//! Reading traces: from a file, standard input, or the folder of a rolling Spark log, with errors that show the line.
 
 use std::fs;
 use std::io::{self, Read};
@@ -6,9 +6,11 @@ use std::ops::Range;
 use std::path::Path;
 
 use cavalcade_model::Workload;
-use cavalcade_trace::{Format, ReadOptions, TraceError};
+use cavalcade_trace::spark::rolling_order;
+use cavalcade_trace::{File, Format, ReadOptions, Reading, TraceError};
 
 use crate::failure::{Excerpt, Failure};
+use crate::output::tell;
 
 /// The name of standard input, on the command line and in a manifest.
 pub(crate) const STANDARD_INPUT: &str = "-";
@@ -16,23 +18,49 @@ pub(crate) const STANDARD_INPUT: &str = "-";
 /// The bytes of a trace and where they came from.
 pub(crate) struct Source {
     name: String,
+    /// All files, one after the other.
     bytes: Vec<u8>,
+    /// The name of each file and its part of `bytes`.
+    files: Vec<(String, Range<usize>)>,
 }
 
 impl Source {
     /// Reads the bytes of `path`.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Where it cannot be read, or is a folder of something else than a rolling log.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        if path.is_dir() {
+            return Self::open_folder(path);
+        }
         let standard = path == Path::new(STANDARD_INPUT);
         let name = if standard { "standard input".to_owned() } else { path.display().to_string() };
         let bytes = if standard { read_standard_input() } else { fs::read(path) };
         match bytes {
-            Ok(bytes) => Ok(Self { name, bytes }),
-            Err(error) => Err(Failure::input(format!("cannot read {name}: {error}"))
-                .help("name a file that holds a trace, or '-' for standard input")),
+            Ok(bytes) => Ok(Self { files: vec![(name.clone(), 0..bytes.len())], name, bytes }),
+            Err(error) => Err(unreadable(&name, &error)),
         }
+    }
+
+    /// Reads the files of a rolling log, in order.
+    fn open_folder(path: &Path) -> Result<Self, Failure> {
+        let name = path.display().to_string();
+        let names = fs::read_dir(path)
+            .and_then(|entries| {
+                entries
+                    .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+                    .collect::<io::Result<Vec<String>>>()
+            })
+            .map_err(|error| unreadable(&name, &error))?;
+        let order = rolling_order(&names).map_err(|error| Failure::input(format!("{name}: {error}")))?;
+        let (mut bytes, mut files) = (Vec::new(), Vec::new());
+        for index in order {
+            let file = path.join(&names[index]);
+            let start = bytes.len();
+            bytes.extend(fs::read(&file).map_err(|error| unreadable(&file.display().to_string(), &error))?);
+            files.push((file.display().to_string(), start..bytes.len()));
+        }
+        Ok(Self { name, bytes, files })
     }
 
     /// What messages call it.
@@ -45,13 +73,28 @@ impl Source {
         &self.bytes
     }
 
-    /// The workload that they describe, and the format in which they do.
+    /// The workload that they describe, and the format in which they do. What the reader has to say of its work goes to
+    /// standard error.
     ///
     /// # Errors
     /// What is wrong with them, and where.
     pub(crate) fn parse(&self, format: Option<Format>) -> Result<(Workload, Format), Failure> {
+        let Reading { workload, format, notes, .. } = self.read(format)?;
+        for note in notes {
+            tell(&format!("{}: {note}", self.name));
+        }
+        Ok((workload, format))
+    }
+
+    /// All that reading them gives.
+    ///
+    /// # Errors
+    /// What is wrong with them, and where.
+    pub(crate) fn read(&self, format: Option<Format>) -> Result<Reading, Failure> {
         let options = ReadOptions { format, ..ReadOptions::default() };
-        cavalcade_trace::read(&self.bytes, &self.name, &options).map_err(|error| self.failure(&error))
+        let files: Vec<File<'_>> =
+            self.files.iter().map(|(name, part)| File { name, bytes: &self.bytes[part.clone()] }).collect();
+        cavalcade_trace::read_files(&files, &options).map_err(|error| self.failure(&error))
     }
 
     fn failure(&self, error: &TraceError) -> Failure {
@@ -62,19 +105,26 @@ impl Source {
     fn excerpt(&self, error: &TraceError) -> Option<Excerpt> {
         let Range { start, .. } = error.span.clone()?;
         let number = usize::try_from(error.line?).ok()?;
-        let before = self.bytes.get(..start)?;
+        let (name, part) = self.files.iter().find(|(name, _)| **name == *error.source_name)?;
+        let bytes = &self.bytes[part.clone()];
+        let before = bytes.get(..start)?;
         if before.iter().filter(|&&byte| byte == b'\n').count() + 1 != number {
             return None;
         }
         let begin = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
-        let rest = &self.bytes[begin..];
+        let rest = &bytes[begin..];
         let line = &rest[..rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len())];
         if line.trim_ascii().is_empty() {
             return None;
         }
         let text = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned();
-        Some(Excerpt { name: self.name.clone(), text, line: number, column: start - begin + 1 })
+        Some(Excerpt { name: name.clone(), text, line: number, column: start - begin + 1 })
     }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure::input(format!("cannot read {name}: {error}"))
+        .help("name a file that holds a trace, the folder of a rolling Spark log, or '-' for standard input")
 }
 
 fn read_standard_input() -> io::Result<Vec<u8>> {

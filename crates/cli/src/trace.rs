@@ -23,8 +23,7 @@ pub(crate) fn run(command: &Trace) -> Result<(), Failure> {
 }
 
 fn info(options: &Info) -> Result<(), Failure> {
-    let (workload, format) = Source::open(&options.input.trace)?.parse(options.input.format)?;
-    let facts = Facts::of(&workload, format);
+    let facts = Facts::of(Source::open(&options.input.trace)?.read(options.input.format)?);
     print(&if options.json { facts.json() } else { facts.text() })
 }
 
@@ -47,7 +46,7 @@ fn put(workload: &Workload, output: &TraceOutput) -> Result<(), Failure> {
         let failure = Failure::new(Kind::Runtime, error.to_string());
         match error {
             WriteError::CannotCarry { instead, .. } => failure.help(format!("give --to {instead}")),
-            WriteError::Io(_) => failure,
+            WriteError::ReadOnly { .. } | WriteError::Io(_) => failure,
         }
     })?;
     match &output.out {

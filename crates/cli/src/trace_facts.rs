@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use cavalcade_metrics::{Bin, BinThresholds, Percent, percentile};
 use cavalcade_model::{BitsPerSec, Bytes, Fabric, Instant, LinkId, Nanos, Workload};
-use cavalcade_trace::Format;
+use cavalcade_trace::spark::Shuffle;
+use cavalcade_trace::{Format, Note, Reading};
 use serde_json::{Value, json};
 
 /// The figures.
@@ -28,6 +29,10 @@ pub(crate) struct Facts {
     /// For each bin: coflows and bytes.
     bins: [(usize, Bytes); 4],
     busiest: Busiest,
+    /// What the reader says of its work.
+    notes: Vec<Note>,
+    /// Where the coflows of a Spark log come from, with their names.
+    shuffles: Vec<(String, Shuffle)>,
 }
 
 /// Percentiles by nearest rank.
@@ -45,8 +50,10 @@ struct Busiest {
 }
 
 impl Facts {
-    /// The figures of `workload`, which was read from `format`.
-    pub(crate) fn of(workload: &Workload, format: Format) -> Self {
+    /// The figures of what was read.
+    pub(crate) fn of(reading: Reading) -> Self {
+        let Reading { workload, format, notes, shuffles } = reading;
+        let named = |shuffle: Shuffle| (workload.coflow_name(shuffle.coflow), shuffle);
         let tasks = workload.tasks();
         let thresholds = BinThresholds::default();
         let mut bins = [(0, Bytes::ZERO); 4];
@@ -70,7 +77,9 @@ impl Facts {
             length: Spread::of(workload.coflows().map(|coflow| coflow.length().get())),
             size: Spread::of(workload.coflows().map(|coflow| coflow.size().get())),
             bins,
-            busiest: Busiest::of(workload),
+            busiest: Busiest::of(&workload),
+            notes,
+            shuffles: shuffles.into_iter().map(named).collect(),
         }
     }
 
@@ -83,7 +92,18 @@ impl Facts {
                 (bin.code().to_owned(), json!({ "coflows": coflows, "bytes": bytes.get() }))
             })
             .collect();
-        let facts = json!({
+        let notes =
+            self.notes.iter().map(|note| json!({ "certainty": note.certainty.name(), "text": note.text }));
+        let shuffles = self.shuffles.iter().map(|(name, shuffle)| {
+            json!({
+                "coflow": name,
+                "map_stage": shuffle.map_stage,
+                "reduce_stage": shuffle.reduce_stage,
+                "written_bytes": shuffle.written.get(),
+                "moved_bytes": shuffle.moved.get(),
+            })
+        });
+        let mut facts = json!({
             "schema_version": 1,
             "format": self.format.name(),
             "ports": self.ports,
@@ -102,6 +122,13 @@ impl Facts {
             "bins": bins,
             "busiest_link": { "name": self.busiest.name, "bytes": self.busiest.bytes.get() },
         });
+        // Only where there is something to say: most formats leave nothing open.
+        if !self.notes.is_empty() {
+            facts["notes"] = notes.collect();
+        }
+        if !self.shuffles.is_empty() {
+            facts["shuffles"] = shuffles.collect();
+        }
         format!("{facts:#}\n")
     }
 
@@ -141,6 +168,27 @@ impl Facts {
             let coflows = share(coflows as f64, self.coflows as f64);
             let bytes = share(bytes.as_f64(), self.bytes.as_f64());
             writeln!(out, "{bin}  {:13}  {coflows:5.1} %    {bytes:5.1} %", bin.name())?;
+        }
+        self.write_origin(out)
+    }
+
+    /// Where an imported workload comes from, and how far it can be trusted.
+    fn write_origin(&self, out: &mut String) -> std::fmt::Result {
+        if !self.shuffles.is_empty() {
+            let width =
+                self.shuffles.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max("coflow".len());
+            writeln!(out, "\n{:width$}  from stage  to stage    written      moved", "coflow")?;
+            for (name, shuffle) in &self.shuffles {
+                let Shuffle { map_stage, reduce_stage, written, moved, .. } = shuffle;
+                let (written, moved) = (amount(written.get()), amount(moved.get()));
+                writeln!(out, "{name:width$}  {map_stage:>10}  {reduce_stage:>8}  {written:>9}  {moved:>9}")?;
+            }
+        }
+        if !self.notes.is_empty() {
+            writeln!(out)?;
+        }
+        for note in &self.notes {
+            writeln!(out, "{:9}  {}", note.certainty, note.text)?;
         }
         Ok(())
     }
