@@ -202,6 +202,9 @@ pub(crate) struct Convert {
 pub(crate) struct Generate {
     /// What to make, with parameters, as facebook:coflows=200,ports=50; without it, what there is is listed
     pub(crate) generator: Option<String>,
+    /// Shapes of tasks for the generator dag: TPC-DS exchanges or TPC-H stages as JSON, as documented in the library
+    #[arg(long, value_name = "FILE", requires = "generator")]
+    pub(crate) shapes: Option<PathBuf>,
     /// Seed: the same seed makes the same trace on every machine
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -19,7 +19,7 @@ const WORKLOAD: &str = "facebook:coflows=200,ports=50,load=0.8";
 /// # Errors
 /// Where the report cannot be written.
 pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
-    let workload = generated(WORKLOAD, options.seed)?;
+    let workload = generated(WORKLOAD, None, options.seed)?;
     let scene = Scene::new(workload, Conditions::default())?;
     tell(&format!(
         "{} coflows on {} ports, made from seed {}: like an hour of a MapReduce cluster at Facebook",

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cavalcade_model::Workload;
 use cavalcade_trace::spark::rolling_order;
-use cavalcade_trace::{File, Format, ReadOptions, Reading, TraceError};
+use cavalcade_trace::{File, Format, Note, ReadOptions, Reading, TraceError};
 
 use crate::failure::{Excerpt, Failure};
 use crate::output::tell;
@@ -80,10 +80,18 @@ impl Source {
     /// What is wrong with them, and where.
     pub(crate) fn parse(&self, format: Option<Format>) -> Result<(Workload, Format), Failure> {
         let Reading { workload, format, notes, .. } = self.read(format)?;
-        for note in notes {
-            tell(&format!("{}: {note}", self.name));
-        }
+        self.tell_all(&notes);
         Ok((workload, format))
+    }
+
+    /// Says on standard error what the reader says of its work.
+    pub(crate) fn tell_all(&self, notes: &[Note]) {
+        if !notes.is_empty() {
+            tell(&format!("{} is an imported log:", self.name));
+        }
+        for note in notes {
+            tell(&format!("  {:9}  {}", note.certainty, note.text));
+        }
     }
 
     /// All that reading them gives.

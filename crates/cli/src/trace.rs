@@ -1,7 +1,10 @@
 //! `cavalcade trace`: what is in a trace, another format for it, and traces out of nothing.
 
+use std::path::Path;
+
 use cavalcade_model::Workload;
 use cavalcade_trace::generate::ParameterInfo;
+use cavalcade_trace::shapes::read_shapes;
 use cavalcade_trace::{Generator, GeneratorError, WriteError, generate, write};
 
 use crate::arguments::{Convert, Generate, Info, Trace, TraceOutput};
@@ -34,7 +37,7 @@ fn convert(options: &Convert) -> Result<(), Failure> {
 
 fn make(options: &Generate) -> Result<(), Failure> {
     match &options.generator {
-        Some(spec) => put(&generated(spec, options.seed)?, &options.output),
+        Some(spec) => put(&generated(spec, options.shapes.as_deref(), options.seed)?, &options.output),
         None => print(&catalogue()),
     }
 }
@@ -70,14 +73,27 @@ fn catalogue() -> String {
     text + "Use one as 'cavalcade trace generate NAME:PARAMETER=VALUE,…'\n"
 }
 
-/// The workload that `spec` describes.
+/// The workload that `spec` describes, with the shapes of a file where one is named.
 ///
 /// # Errors
-/// Where there is no such generator or parameter.
-pub(crate) fn generated(spec: &str, seed: u64) -> Result<Workload, Failure> {
+/// Where there is no such generator or parameter, or the file holds no shapes.
+pub(crate) fn generated(spec: &str, shapes: Option<&Path>, seed: u64) -> Result<Workload, Failure> {
     let generator: Generator = spec.parse().map_err(|error: GeneratorError| {
         Failure::usage(error.to_string())
             .help("'cavalcade trace generate' lists generators and their parameters")
     })?;
-    generate(&generator, seed).map_err(|error| Failure::usage(format!("{spec}: {error}")))
+    let made = match (shapes, &generator) {
+        (None, _) => generate(&generator, seed),
+        (Some(path), Generator::Dag(dag)) => {
+            let source = Source::open(path)?;
+            let shapes = read_shapes(source.bytes(), source.name())
+                .map_err(|error| Failure::input(error.to_string()))?;
+            dag.generate_from(&shapes, seed)
+        }
+        (Some(_), other) => {
+            return Err(Failure::usage(format!("the generator {} takes no shapes", other.name()))
+                .help("leave out --shapes, or generate dag"));
+        }
+    };
+    made.map_err(|error| Failure::usage(format!("{spec}: {error}")))
 }

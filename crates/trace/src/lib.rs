@@ -36,6 +36,7 @@ pub mod generate;
 mod json_lines;
 pub mod native;
 mod notes;
+pub mod shapes;
 pub mod sincronia;
 pub mod spark;
 mod tokens;

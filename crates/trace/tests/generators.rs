@@ -29,6 +29,7 @@ fn what_a_seed_makes_never_changes() {
         golden("fixed:coflows=8,ports=10", Format::Sincronia, 90),
         golden("tasks:tasks=3,flows=3,load=0.5", Format::FlowList, 90),
         golden("poisson:flows=5", Format::FlowList, 90),
+        golden("dag:tasks=4,width=3", Format::Native, 150),
     ];
     let expected = [
         (
@@ -54,6 +55,10 @@ fn what_a_seed_makes_never_changes() {
         (
             "0 14 15 554494 594172\n1 8 5 110699 711684\n2 10 15 478519 1267856\n3 2 12 1559691 1412958\n4 ",
             12_197_809_501_946_345_806,
+        ),
+        (
+            "{\"cavalcade_trace\":1,\"ports\":40,\"tasks\":4}\n{\"name\":\"1-iteration\",\"arrival_ns\":5025960386,\"stages\":[{\"flows\":[[36,21,512590575],[39,21,512590575],[36,1",
+            16_656_597_387_202_870_813,
         ),
     ];
     assert_eq!(found.each_ref().map(|(text, sum)| (text.as_str(), *sum)), expected);
@@ -218,7 +223,7 @@ fn what_is_not_understood_is_answered_with_the_nearest_name() {
     let cases = [
         (
             "facebok",
-            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, poisson",
+            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, dag, poisson",
         ),
         (
             "facebook:coflow=3",

@@ -11,6 +11,7 @@
 //! Adding a generator is one file with its parameters and its `Recipe`, and a line in [`Generator`]'s macro call below.
 
 mod classes;
+mod dag;
 mod facebook;
 mod parameters;
 mod poisson;
@@ -26,6 +27,7 @@ use core::str::FromStr;
 use cavalcade_model::{Workload, WorkloadError};
 
 pub use classes::Classes;
+pub use dag::Dag;
 pub use facebook::Facebook;
 pub use parameters::{Mix, ParameterInfo};
 pub use poisson::Poisson;
@@ -78,6 +80,9 @@ pub enum GenerateError {
     /// Arrivals beyond what times can hold.
     #[error("the workload would last more than 146 years: raise the load or lower the sizes")]
     TooLong,
+    /// Shapes of tasks in which no stage reads another.
+    #[error("no shape has a stage that reads another, expected at least one: choose another file of shapes")]
+    NoShapes,
     /// A workload that cannot be.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -207,6 +212,8 @@ generators! {
     Fixed,
     /// Partition–aggregate tasks into one port.
     Tasks,
+    /// Tasks of several stages.
+    Dag,
     /// Single flows, Poisson, heavy-tailed.
     Poisson,
 }
