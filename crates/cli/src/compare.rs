@@ -8,6 +8,7 @@ use cavalcade_metrics::{
 };
 use cavalcade_policy::Configured;
 use cavalcade_report::ReportInfo;
+use cavalcade_trace::Reading;
 
 use crate::arguments::Compare;
 use crate::failure::{Failure, Kind};
@@ -16,6 +17,7 @@ use crate::output::{print, write_file};
 use crate::parallel::{map, watched};
 use crate::policies::selected;
 use crate::scene::Scene;
+use crate::stages;
 use crate::terminal::table_options;
 
 /// Runs the command.
@@ -27,13 +29,15 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let (policies, baseline) = selected(&options.selection)?;
     let claims = claims(&options.claims, &policies)?;
     let source = Source::open(&options.input.trace)?;
-    let (workload, _) = source.parse(options.input.format)?;
+    let Reading { workload, notes, shuffles, .. } = source.read(options.input.format)?;
+    source.tell_all(&notes);
     let scene = Scene::new(workload, options.conditions)?;
     let comparison = compare(&scene, &policies, baseline, options.report.is_some());
     if options.json {
         print(&cavalcade_report::json(&comparison))?;
     } else {
         print(&cavalcade_report::table(&comparison, table_options(options.by_bin)))?;
+        print(&stages::table(&scene.workload, &shuffles, &comparison))?;
     }
     if let Some(path) = &options.report {
         let info = ReportInfo {

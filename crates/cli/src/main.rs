@@ -22,6 +22,7 @@ mod results;
 mod run_folder;
 mod scene;
 mod simulate;
+mod stages;
 mod terminal;
 mod trace;
 mod trace_facts;
