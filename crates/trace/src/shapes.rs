@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use cavalcade_model::{Bytes, Nanos};
 use serde::Deserialize;
 
+use crate::compression;
 use crate::error::{TraceError, TraceErrorKind};
-use crate::{Limits, compression};
 
 /// A DAG of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct DagNode {
 
 const FILE: &str =
     r#"shapes like {"q1":[[0,"shuffle",20,[],null]]} or {"q1":[{"tasks":2,"mean_ms":10,"children":[]}]}"#;
+/// The longest file after decompression: a few hundred times the largest that is known.
+const LONGEST_TEXT: Bytes = Bytes(64 << 20);
 /// The longest time of a task that makes sense: eleven days.
 const LONGEST_MS: f64 = 1e9;
 
@@ -86,7 +88,7 @@ struct Draft {
 /// The first thing found wrong, and where.
 pub fn read_shapes(bytes: &[u8], source_name: &str) -> Result<Vec<DagShape>, TraceError> {
     let whole = |kind| TraceError::of_whole(source_name, kind);
-    let content = compression::decompress(bytes, Limits::default().text).map_err(whole)?;
+    let content = compression::decompress(bytes, LONGEST_TEXT).map_err(whole)?;
     let broken = |error: serde_json::Error| {
         let full = error.to_string();
         let problem = full.split(" at line ").next().unwrap_or(&full).to_owned();

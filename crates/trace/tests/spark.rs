@@ -290,6 +290,55 @@ fn an_imported_log_is_carried_by_the_native_format_and_written_as_no_log() {
     assert_eq!(again, reading.workload);
 }
 
+/// When each stage of a task ends where the network is never short: a coflow takes until its last wave.
+fn ends_without_network(reading: &Reading, task: usize) -> Vec<u64> {
+    let task = &reading.workload.tasks()[task];
+    let mut ends: Vec<u64> = Vec::new();
+    for stage in &task.stages {
+        let start = stage.starts_after.iter().map(|on| ends[on.index()]).max().unwrap_or(task.arrival.0);
+        let takes = match stage.work {
+            Work::Compute(Compute { duration }) => duration.0,
+            Work::Transfer(coflow) => {
+                reading.workload.flows_of(coflow).iter().map(|flow| flow.wave.0).max().unwrap_or(0)
+            }
+        };
+        let end = stage.finishes_after.iter().map(|on| ends[on.index()]).fold(start + takes, u64::max);
+        ends.push(end);
+    }
+    ends
+}
+
+#[test]
+fn without_waiting_every_stage_ends_when_the_log_says() {
+    let mut events = one_shuffle();
+    events[6] = task(4, Ran { host: "a", from: 1310, to: 1350, remote: 250, ..Ran::default() });
+    events[7] = task(4, Ran { host: "c", from: 1330, to: 1370, remote: 150, ..Ran::default() });
+    let reading = read_log(&lines(&events)).unwrap();
+    // The maps end at 1300 and the reduce tasks at 1370, of a log that starts at 1000.
+    let ends = ends_without_network(&reading, 0);
+    assert_eq!((ends[1], ends[4]), (300 * MS, 370 * MS));
+}
+
+#[test]
+fn real_stages_end_when_the_log_says_less_what_they_waited() {
+    for name in ["nds_q72_dataproc_2_2", "xgboost_eventlog"] {
+        let Some((reading, converted)) = reference(name) else { continue };
+        for shuffle in &reading.shuffles {
+            let place = reading.workload.place(shuffle.coflow);
+            let stages = &reading.workload.task(place.task).stages;
+            let computing = stages.iter().position(|stage| stage.finishes_after.contains(&place.stage));
+            let end = ends_without_network(&reading, place.task.index())
+                [computing.expect("a computation beside it")];
+            let key = format!("{}->{}", shuffle.map_stage, shuffle.reduce_stage);
+            let coflows = converted["coflows"].as_array().expect("a list");
+            let logged =
+                coflows.iter().find(|coflow| coflow["id"] == key.as_str()).expect("the same shuffle");
+            let logged = logged["child_complete_ms"].as_u64().expect("a number") * MS;
+            assert!(end <= logged && logged - end <= logged / 100, "{name} {key}: {end}, logged {logged}");
+        }
+    }
+}
+
 /// A real log and its conversion by the reference converter; `None` where they are not there.
 #[allow(clippy::print_stderr, reason = "a skipped test says so")]
 fn reference(name: &str) -> Option<(Reading, Value)> {
