@@ -3,15 +3,16 @@
 //! Links are rows (where flows enter) and columns (where they leave). Every row whose level is at most the lowest
 //! column level can be frozen at once: freezing a row at a level below a column's can only raise that column's level,
 //! and never touches another row. So filling alternates between the sides in a few rounds, where the textbook freezes
-//! one link a round. Who is connected to whom, and which pairs are bottlenecked where, are bit sets, so each pair is
-//! looked at once, and finding the few that move costs a word operation per 64.
+//! one link a round. Who is connected to whom, and which pairs are bottlenecked where, are bit sets: finding the few that
+//! move costs a word operation per 64. Lines that meet the same partners (a shuffle), or that have one level, are taken
+//! together; only where neither is so is each pair looked at.
 //!
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes try out their offers.
 
 use super::residual::Residual;
 use super::{COLUMNS, Flow, Group, ROWS, SERVICE, has, is_shut, least, meet, set};
 
-/// From this many lines of equal level on it is cheaper to count whom they meet than to visit each pair.
+/// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
 const MANY: usize = 4;
 
 /// Buffers for filling, shared by all groups. One entry for each side, in it one for each line.
@@ -261,71 +262,76 @@ impl Group {
         }
     }
 
-    /// Freezes the lines of `side` with a level of at most `limit`, those of equal level together.
+    /// Freezes the lines of `side` with a level of at most `limit`.
     fn freeze_up_to(&mut self, flows: &[Flow], side: usize, limit: f64, now: f64, scratch: &mut Scratch) {
         let mut batch = std::mem::take(&mut scratch.batch);
         let estimate = &scratch.estimate[side];
-        batch.clear();
         let limit = limit.min(f64::MAX);
         let within = estimate.iter().enumerate().filter(|(_, estimate)| **estimate <= limit);
+        batch.clear();
         batch.extend(within.map(|(line, _)| line as u32));
-        batch
-            .sort_unstable_by(|&a, &b| estimate[a as usize].total_cmp(&estimate[b as usize]).then(a.cmp(&b)));
-        let mut rest = batch.as_slice();
-        while let Some(&first) = rest.first() {
-            let level = scratch.estimate[side][first as usize];
-            let run = rest.iter().take_while(|&&line| scratch.estimate[side][line as usize] == level).count();
-            let (lines, behind) = rest.split_at(run);
-            rest = behind;
-            if run >= MANY && self.multiple == 0 {
-                self.take_together(side, lines, level, scratch);
-            } else {
-                lines.iter().for_each(|&line| self.take_alone(side, line, level, scratch));
+        self.take_rates(side, &batch, scratch);
+        for &line in &batch {
+            let level = scratch.estimate[side][line as usize];
+            if !scratch.is_trial {
+                self.attach_frozen(flows, side, line, now, scratch);
             }
-            for &line in lines {
-                if !scratch.is_trial {
-                    self.attach_frozen(flows, side, line, now, scratch);
+            for at in 0..self.capped.len() {
+                let capped = &self.capped[at];
+                if !capped.frozen && flows[capped.flow as usize].lines[side] == line {
+                    self.freeze_capped(flows, at as u32, level, scratch);
                 }
-                for at in 0..self.capped.len() {
-                    let capped = &self.capped[at];
-                    if !capped.frozen && flows[capped.flow as usize].lines[side] == line {
-                        self.freeze_capped(flows, at as u32, level, scratch);
-                    }
-                }
-                scratch.room[side][line as usize] = 0.0;
-                scratch.count[side][line as usize] = 0.0;
-                scratch.level[side][line as usize] = level;
-                set(&mut scratch.unfrozen[side], line, false);
             }
+            scratch.room[side][line as usize] = 0.0;
+            scratch.count[side][line as usize] = 0.0;
+            scratch.level[side][line as usize] = level;
+            set(&mut scratch.unfrozen[side], line, false);
         }
         scratch.batch = batch;
     }
 
-    /// Takes the rates of the pairs of one line out of the other side.
-    fn take_alone(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
-        let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
-        for (word, (partners, unfrozen)) in
-            self.sides[side].partners(line).iter().zip(&scratch.unfrozen[1 - side]).enumerate()
-        {
-            let mut bits = partners & unfrozen;
-            while bits != 0 {
-                let partner = word as u32 * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                let flows = if self.multiple == 0 {
-                    1.0
-                } else {
-                    let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-                    f64::from(self.counts[self.pair_at(lines)])
-                };
-                room[partner as usize] -= level * flows;
-                count[partner as usize] -= flows;
-            }
+    /// Takes the rates of the pairs of frozen lines out of the other side, many pairs at a time where that is possible.
+    fn take_rates(&self, side: usize, batch: &[u32], scratch: &mut Scratch) {
+        let level_of = |scratch: &Scratch, line: u32| scratch.estimate[side][line as usize];
+        if self.multiple > 0 {
+            batch.iter().for_each(|&line| self.take_pairs(side, line, level_of(scratch, line), scratch));
+            return;
+        }
+        let Some(&first) = batch.first() else { return };
+        let level = level_of(scratch, first);
+        if batch.len() >= MANY && batch.iter().all(|&line| level_of(scratch, line) == level) {
+            self.take_by_count(side, batch, level, scratch);
+            return;
+        }
+        let lines = &self.sides[side];
+        for alike in batch.chunk_by(|&a, &b| lines.partners(a) == lines.partners(b)) {
+            let sum = alike.iter().map(|&line| level_of(scratch, line)).sum();
+            self.take_alike(side, alike, sum, scratch);
         }
     }
 
-    /// Takes the rates of the pairs of lines with one common level out of the other side: what matters there is only
-    /// how many of them each line meets.
-    fn take_together(&self, side: usize, lines: &[u32], level: f64, scratch: &mut Scratch) {
+    /// Takes the rates of one line's pairs, of any number of flows each.
+    fn take_pairs(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
+        let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
+        each_common(self.sides[side].partners(line), &scratch.unfrozen[1 - side], |partner| {
+            let lines = if side == ROWS { [line, partner as u32] } else { [partner as u32, line] };
+            let flows = f64::from(self.counts[self.pair_at(lines)]);
+            room[partner] -= level * flows;
+            count[partner] -= flows;
+        });
+    }
+
+    /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of their levels.
+    fn take_alike(&self, side: usize, lines: &[u32], sum: f64, scratch: &mut Scratch) {
+        let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
+        each_common(self.sides[side].partners(lines[0]), &scratch.unfrozen[1 - side], |partner| {
+            room[partner] -= sum;
+            count[partner] -= lines.len() as f64;
+        });
+    }
+
+    /// Takes the rates of lines with one common level: what matters is only how many of them each partner meets.
+    fn take_by_count(&self, side: usize, lines: &[u32], level: f64, scratch: &mut Scratch) {
         let others = &self.sides[1 - side];
         scratch.members.clear();
         scratch.members.resize(others.words, 0);
@@ -354,6 +360,17 @@ impl Group {
             }
             self.attach_all(flows, side, line, side, word, here, now);
             self.attach_all(flows, side, line, 1 - side, word, away, now);
+        }
+    }
+}
+
+/// Calls `visit` with every bit that two sets have in common.
+fn each_common(a: &[u64], b: &[u64], mut visit: impl FnMut(usize)) {
+    for (word, (a, b)) in a.iter().zip(b).enumerate() {
+        let mut bits = a & b;
+        while bits != 0 {
+            visit(word * 64 + bits.trailing_zeros() as usize);
+            bits &= bits - 1;
         }
     }
 }

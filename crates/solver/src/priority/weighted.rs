@@ -48,7 +48,8 @@ pub(super) struct Weighted {
     classes: Vec<Class>,
     /// Links on which an offer or use changed in this refill, as bits.
     moved: Vec<u64>,
-    wanting: Vec<usize>,
+    /// For each class and link: what the classes behind it used in their last trial.
+    behind: Vec<f64>,
 }
 
 impl Weighted {
@@ -59,7 +60,7 @@ impl Weighted {
             links,
             classes: Vec::new(),
             moved: vec![0; links.div_ceil(64)],
-            wanting: Vec::new(),
+            behind: Vec::new(),
         }
     }
 
@@ -81,6 +82,7 @@ impl Weighted {
                 self.offer_again(fill, trial);
             }
         }
+        self.sum_behind();
         for class in 0..self.classes.len() {
             self.offer_the_rest(fill, class);
             self.serve(fill, class, 0, now);
@@ -120,24 +122,24 @@ impl Weighted {
 
     /// Splits each link on which presence changed by weight.
     fn first_offers(&mut self, fill: &MaxMinFill) {
-        let moved = std::mem::take(&mut self.moved);
-        each_bit(&moved, |link| {
+        let classes = &mut self.classes;
+        each_bit(&self.moved, |link| {
             let is_present = |class: &Class| class.present[link / 64] & 1 << (link % 64) != 0;
-            let present = self.classes.iter().filter(|class| is_present(class));
+            let present = classes.iter().filter(|class| is_present(class));
             let total: f64 = present.map(|class| class.weight).sum();
-            for class in &mut self.classes {
+            for class in classes.iter_mut() {
                 let share = if is_present(class) { class.weight / total } else { 0.0 };
                 class.stages[1].offer(link, share * fill.capacity[link]);
             }
         });
-        self.moved = moved;
     }
 
     /// Serves the groups of a class from its offer, if anything changed for it.
     fn serve(&mut self, fill: &mut MaxMinFill, number: usize, which: usize, now: f64) {
         let class = &mut self.classes[number];
         let stage = &mut class.stages[which];
-        if !class.touched && stage.changed.iter().all(|word| *word == 0) {
+        let is_absent = class.present.iter().all(|word| *word == 0);
+        if !class.touched && (is_absent || stage.changed.iter().all(|word| *word == 0)) {
             return;
         }
         fill.residual.restart_from(&stage.offer, &stage.changed);
@@ -154,48 +156,59 @@ impl Weighted {
 
     /// Offers what is free after a trial to the classes that used up their offer.
     fn offer_again(&mut self, fill: &MaxMinFill, trial: usize) {
-        let moved = std::mem::take(&mut self.moved);
-        each_bit(&moved, |link| {
+        let (classes, to_highest) = (&mut self.classes, self.to_highest);
+        each_bit(&self.moved, |link| {
             let negligible = NEGLIGIBLE * fill.capacity[link];
-            let used: f64 = self.classes.iter().map(|class| class.stages[trial].used[link]).sum();
-            let free = fill.capacity[link] - used;
-            self.wanting.clear();
-            for (number, class) in self.classes.iter().enumerate() {
-                let stage = &class.stages[trial];
-                if stage.offer[link] > 0.0 && stage.used[link] >= stage.offer[link] - negligible {
-                    self.wanting.push(number);
+            let (mut used, mut total) = (0.0, 0.0);
+            for class in classes.iter() {
+                used += class.stages[trial].used[link];
+                if class.stages[trial].wants(link, negligible) && !(to_highest && total > 0.0) {
+                    total += class.weight;
                 }
             }
-            if free <= negligible {
-                self.wanting.clear();
-            }
-            self.wanting.truncate(if self.to_highest { 1 } else { usize::MAX });
-            let total: f64 = self.wanting.iter().map(|&number| self.classes[number].weight).sum();
-            for (number, class) in self.classes.iter_mut().enumerate() {
-                let more = if self.wanting.contains(&number) { free * class.weight / total } else { 0.0 };
+            let mut free = fill.capacity[link] - used;
+            free = if free > negligible { free } else { 0.0 };
+            for class in classes.iter_mut() {
+                let wants = class.stages[trial].wants(link, negligible);
+                let more = if wants { free * class.weight / total } else { 0.0 };
+                free = if wants && to_highest { 0.0 } else { free };
                 let offer = class.stages[trial].used[link] + more;
                 class.stages[trial + 1].offer(link, offer);
             }
         });
-        self.moved = moved;
+    }
+
+    /// Adds up, for each link, what all classes behind each one used in their last trial.
+    fn sum_behind(&mut self) {
+        let (classes, links) = (&self.classes, self.links);
+        self.behind.resize(classes.len() * links, 0.0);
+        each_bit(&self.moved, |link| {
+            let mut behind = 0.0;
+            for (number, class) in classes.iter().enumerate().rev() {
+                self.behind[number * links + link] = behind;
+                behind += class.stages[TRIALS].used[link];
+            }
+        });
     }
 
     /// Offers a class all that the others do not use: those before it as they were served, those behind as they tried.
     fn offer_the_rest(&mut self, fill: &MaxMinFill, number: usize) {
-        let moved = std::mem::take(&mut self.moved);
-        each_bit(&moved, |link| {
-            let mut others = 0.0;
-            for (other, class) in self.classes.iter().enumerate().filter(|(other, _)| *other != number) {
-                others += class.stages[if other < number { 0 } else { TRIALS }].used[link];
-            }
-            let rest = (fill.capacity[link] - others).max(0.0);
-            self.classes[number].stages[0].offer(link, rest);
+        let (before, rest) = self.classes.split_at_mut(number);
+        let behind = &self.behind[number * self.links..];
+        each_bit(&self.moved, |link| {
+            let before: f64 = before.iter().map(|class| class.stages[0].used[link]).sum();
+            let left = (fill.capacity[link] - before - behind[link]).max(0.0);
+            rest[0].stages[0].offer(link, left);
         });
-        self.moved = moved;
     }
 }
 
 impl Stage {
+    /// Whether all that was offered of a link is used.
+    fn wants(&self, link: usize, negligible: f64) -> bool {
+        self.offer[link] > 0.0 && self.used[link] >= self.offer[link] - negligible
+    }
+
     /// Changes the offer of a link.
     fn offer(&mut self, link: usize, offer: f64) {
         if self.offer[link] != offer {
