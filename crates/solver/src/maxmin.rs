@@ -112,7 +112,9 @@ struct Side {
     words: usize,
     /// Lines of the other side with which there are flows.
     partners: Vec<u64>,
-    /// Of those, the ones whose pair is attached here.
+    /// Of those, the ones with which there are several flows.
+    several: Vec<u64>,
+    /// Of the partners, the ones whose pair is attached here.
     attached: Vec<u64>,
     /// Bytes per nanosecond of each flow attached here.
     level: Vec<f64>,
@@ -137,6 +139,7 @@ impl Side {
             flows: Vec::new(),
             words: 1,
             partners: Vec::new(),
+            several: Vec::new(),
             attached: Vec::new(),
             level: Vec::new(),
             served: Vec::new(),
@@ -156,7 +159,7 @@ impl Side {
     fn push(&mut self, link: u32) {
         self.link.push(link);
         self.flows.push(0);
-        for bits in [&mut self.partners, &mut self.attached] {
+        for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
             bits.resize(bits.len() + self.words, 0);
         }
         for zeros in [&mut self.level, &mut self.served, &mut self.used, &mut self.sent] {
@@ -172,7 +175,7 @@ impl Side {
     fn widen(&mut self) {
         let (before, lines) = (self.words, self.len());
         self.words *= 2;
-        for bits in [&mut self.partners, &mut self.attached] {
+        for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
             let mut wide = vec![0; lines * self.words];
             for line in 0..lines {
                 wide[line * self.words..][..before].copy_from_slice(&bits[line * before..][..before]);
@@ -192,6 +195,15 @@ impl Side {
 
     fn set_partner(&mut self, line: u32, partner: u32, value: bool) {
         set(&mut self.partners[line as usize * self.words..], partner, value);
+    }
+
+    /// The partners of a line with which it has several flows, as bits.
+    fn several(&self, line: u32) -> &[u64] {
+        &self.several[line as usize * self.words..][..self.words]
+    }
+
+    fn set_several(&mut self, line: u32, partner: u32, value: bool) {
+        set(&mut self.several[line as usize * self.words..], partner, value);
     }
 
     fn set_attached(&mut self, line: u32, partner: u32, value: bool) {
@@ -408,7 +420,10 @@ impl Group {
             self.pairs[pair].offset = self.served_at(ROWS, lines[ROWS], now);
         }
         self.counts[pair] += 1;
-        self.multiple += usize::from(self.counts[pair] == 2);
+        if self.counts[pair] == 2 {
+            self.multiple += 1;
+            self.note_several(lines, true);
+        }
         flows[flow as usize].end = self.pair_served(lines, now) + bytes;
         self.insert_by_due(flows, flow);
     }
@@ -418,12 +433,21 @@ impl Group {
         let pair = self.pair_at(lines);
         self.unlink(flows, flow);
         self.counts[pair] -= 1;
-        self.multiple -= usize::from(self.counts[pair] == 1);
+        if self.counts[pair] == 1 {
+            self.multiple -= 1;
+            self.note_several(lines, false);
+        }
         if self.counts[pair] == 0 {
             for side in [ROWS, COLUMNS] {
                 self.sides[side].set_partner(lines[side], lines[1 - side], false);
                 self.sides[side].set_attached(lines[side], lines[1 - side], false);
             }
+        }
+    }
+
+    fn note_several(&mut self, lines: [u32; 2], value: bool) {
+        for side in [ROWS, COLUMNS] {
+            self.sides[side].set_several(lines[side], lines[1 - side], value);
         }
     }
 

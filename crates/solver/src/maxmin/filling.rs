@@ -168,11 +168,8 @@ impl Group {
             let lines = &self.sides[side];
             let lines = lines.partners.chunks_exact(lines.words).zip(&mut scratch.count[side]);
             for (line, (partners_of, count)) in lines.enumerate().filter(|(_, (_, count))| **count > 0.0) {
-                *count = f64::from(if self.multiple == 0 {
-                    met(partners_of, partners)
-                } else {
-                    self.count_flows(side, line as u32, partners)
-                });
+                *count = f64::from(met(partners_of, partners));
+                self.each_surplus(side, line as u32, partners, |_, surplus| *count += surplus);
             }
         }
         for capped in &self.capped {
@@ -206,19 +203,15 @@ impl Group {
         });
     }
 
-    /// The flows between a line and those of the other side in `partners`, caps aside.
-    fn count_flows(&self, side: usize, line: u32, partners: &[u64]) -> u32 {
-        let mut count = 0;
-        for (word, open) in partners.iter().enumerate() {
-            let mut bits = self.sides[side].partners(line)[word] & open;
-            while bits != 0 {
-                let partner = word as u32 * 64 + bits.trailing_zeros();
-                bits &= bits - 1;
-                let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-                count += self.counts[self.pair_at(lines)];
-            }
+    /// Calls `visit` with each line in `partners` with which `line` has several flows, and how many more than one.
+    fn each_surplus(&self, side: usize, line: u32, partners: &[u64], mut visit: impl FnMut(usize, f64)) {
+        if self.multiple == 0 {
+            return;
         }
-        count
+        each_common(self.sides[side].several(line), partners, |partner| {
+            let lines = if side == ROWS { [line, partner as u32] } else { [partner as u32, line] };
+            visit(partner, f64::from(self.counts[self.pair_at(lines)] - 1));
+        });
     }
 
     /// Freezes lines in rounds, lowest levels first, until no flow is left without a rate.
@@ -293,32 +286,25 @@ impl Group {
     /// Takes the rates of the pairs of frozen lines out of the other side, many pairs at a time where that is possible.
     fn take_rates(&self, side: usize, batch: &[u32], scratch: &mut Scratch) {
         let level_of = |scratch: &Scratch, line: u32| scratch.estimate[side][line as usize];
-        if self.multiple > 0 {
-            batch.iter().for_each(|&line| self.take_pairs(side, line, level_of(scratch, line), scratch));
-            return;
-        }
         let Some(&first) = batch.first() else { return };
         let level = level_of(scratch, first);
         if batch.len() >= MANY && batch.iter().all(|&line| level_of(scratch, line) == level) {
             self.take_by_count(side, batch, level, scratch);
-            return;
+        } else {
+            let lines = &self.sides[side];
+            for alike in batch.chunk_by(|&a, &b| lines.partners(a) == lines.partners(b)) {
+                let sum = alike.iter().map(|&line| level_of(scratch, line)).sum();
+                self.take_alike(side, alike, sum, scratch);
+            }
         }
-        let lines = &self.sides[side];
-        for alike in batch.chunk_by(|&a, &b| lines.partners(a) == lines.partners(b)) {
-            let sum = alike.iter().map(|&line| level_of(scratch, line)).sum();
-            self.take_alike(side, alike, sum, scratch);
+        for &line in batch {
+            let level = level_of(scratch, line);
+            let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
+            self.each_surplus(side, line, &scratch.unfrozen[1 - side], |partner, surplus| {
+                room[partner] -= level * surplus;
+                count[partner] -= surplus;
+            });
         }
-    }
-
-    /// Takes the rates of one line's pairs, of any number of flows each.
-    fn take_pairs(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
-        let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
-        each_common(self.sides[side].partners(line), &scratch.unfrozen[1 - side], |partner| {
-            let lines = if side == ROWS { [line, partner as u32] } else { [partner as u32, line] };
-            let flows = f64::from(self.counts[self.pair_at(lines)]);
-            room[partner] -= level * flows;
-            count[partner] -= flows;
-        });
     }
 
     /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of their levels.
