@@ -23,6 +23,7 @@
 //! Rejected: offering link by link (a third more flows take something that they lose again in the same refill); one
 //! sorted list of all waiting flows per link (three times as much to read and to move).
 
+mod matching;
 mod rank;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,8 @@ use crate::fill::{Due, Fill, Key};
 use crate::marks::tolerance;
 use crate::maxmin::{NEGLIGIBLE, NONE};
 use crate::min_tree::MinTree;
-use crate::service::Service;
+use crate::service::{Service, leave_to_service};
+use matching::Matching;
 use rank::{Rank, STEP};
 use waiting::{Head, Waiting};
 
@@ -119,15 +121,18 @@ pub struct ShortestFill {
     /// Flows with a rate, by link.
     served: Vec<Vec<Served>>,
     gates: Vec<Gate>,
+    /// For each link: a rank from which on it has nothing for sure, though the flow that fills it may have moved forward.
+    closed_from: Vec<Rank>,
     /// For each link: when a flow served there overtakes one before it, which takes two of them, at different rates.
     overtakes: MinTree,
-    /// Links that have more for the flows behind a rank.
-    freed: Vec<(u32, Rank)>,
+    /// Links where flows enter, and where they leave, that have more for the flows behind a rank.
+    freed: [Vec<(u32, Rank)>; 2],
     /// Flows that have come, have come forward, or may have more.
     hopeful: Vec<u32>,
     /// Flows that may be able to have more, in order; empty but in a refill.
     candidates: BinaryHeap<Reverse<Candidate>>,
     due_links: Vec<u32>,
+    matching: Matching,
 }
 
 impl ShortestFill {
@@ -142,11 +147,13 @@ impl ShortestFill {
             waiting: Waiting::new(links, flows),
             served: vec![Vec::new(); links],
             gates: vec![Gate::Open; links],
+            closed_from: vec![Rank::LAST; links],
             overtakes: MinTree::new(links),
-            freed: Vec::new(),
+            freed: Default::default(),
             hopeful: Vec::new(),
             candidates: BinaryHeap::new(),
             due_links: Vec::new(),
+            matching: Matching::new(&capacity),
             capacity,
         }
     }
@@ -173,11 +180,12 @@ impl ShortestFill {
 
     /// Whether `link` has anything for a flow without a rate.
     fn is_open(&self, link: u32, rank: Rank, now: f64) -> bool {
-        match &self.gates[link as usize] {
-            Gate::Open => true,
-            Gate::Before(served) => rank < served.rank(now),
-            Gate::Several => self.available(link, rank, now) > 0.0,
-        }
+        rank < self.closed_from[link as usize]
+            && match &self.gates[link as usize] {
+                Gate::Open => true,
+                Gate::Before(served) => rank < served.rank(now),
+                Gate::Several => self.available(link, rank, now) > 0.0,
+            }
     }
 
     fn set_rate(&mut self, flow: u32, rate: f64, now: f64) {
@@ -209,12 +217,17 @@ impl ShortestFill {
                     other: record.links[1 - side],
                 });
             }
-            self.gates[link as usize] = match served.as_slice() {
+            let gate = match served.as_slice() {
                 [] => Gate::Open,
                 [only] if only.rate < (1.0 - NEGLIGIBLE) * self.capacity[link as usize] => Gate::Open,
                 [only] => Gate::Before(*only),
                 _ => Gate::Several,
             };
+            self.closed_from[link as usize] = match gate {
+                Gate::Before(served) => served.rank(now),
+                _ => Rank::LAST,
+            };
+            self.gates[link as usize] = gate;
             if several || served.len() > 1 {
                 self.overtakes.set(link as usize, first_overtaking(served, now));
                 // Some may have drawn level a moment ago, and that be forgotten with the old rates.
@@ -322,7 +335,9 @@ impl ShortestFill {
     /// Notes that both links of a flow have more for the flows behind it.
     fn free_links(&mut self, flow: u32, now: f64) {
         let rank = self.rank(flow, now);
-        self.freed.extend(self.service.flows[flow as usize].links.map(|link| (link, rank)));
+        for (freed, link) in self.freed.iter_mut().zip(self.service.flows[flow as usize].links) {
+            freed.push((link, rank));
+        }
     }
 
     /// Gives a flow a new key.
@@ -345,6 +360,36 @@ impl ShortestFill {
         }
         self.hopeful.push(flow);
     }
+
+    /// Gives links one by one to those who come first on them.
+    fn fill_greedily(&mut self, now: f64) {
+        for side in 0..2 {
+            while let Some((link, rank)) = self.freed[side].pop() {
+                self.look_behind(link, rank, now);
+            }
+        }
+        self.consider_hopeful(now);
+        while let Some(&Reverse(candidate)) = self.candidates.peek() {
+            let links = [candidate.link, candidate.other];
+            if links.iter().all(|&link| self.is_open(link, candidate.rank, now)) {
+                self.candidates.pop();
+                self.serve(candidate.rank, now);
+                self.candidates.extend(self.next_candidate(candidate, now).map(Reverse));
+                self.consider_hopeful(now);
+                continue;
+            }
+            // Another has taken one of its links. The next one takes its place at the top of the heap.
+            let next = self.next_candidate(candidate, now);
+            let Some(mut top) = self.candidates.peek_mut() else { break };
+            match next {
+                Some(next) => *top = Reverse(next),
+                None => drop(PeekMut::pop(top)),
+            }
+        }
+        for &link in &self.due_links {
+            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));
+        }
+    }
 }
 
 /// When the first of these flows ranks before another of its key that ranks before it now.
@@ -366,6 +411,8 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
 }
 
 impl Fill for ShortestFill {
+    leave_to_service!();
+
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
         self.service.reserve_accounts(count);
@@ -405,6 +452,7 @@ impl Fill for ShortestFill {
             return;
         }
         let cap = cap.unwrap_or(f64::INFINITY);
+        self.matching.is_possible &= cap == f64::INFINITY;
         if self.is_waiting(flow) {
             self.waiting.remove(self.rank(flow, now));
         }
@@ -417,18 +465,6 @@ impl Fill for ShortestFill {
             self.set_rate(flow, cap, now);
         }
         self.hopeful.push(flow);
-    }
-
-    fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
-        self.service.watch_flow(flow, remaining);
-    }
-
-    fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        self.service.watch_account(account, bytes, now);
-    }
-
-    fn unwatch_account(&mut self, account: u32) {
-        self.service.unwatch_account(account);
     }
 
     fn next(&self) -> f64 {
@@ -458,54 +494,11 @@ impl Fill for ShortestFill {
     }
 
     fn refill(&mut self, now: f64) {
-        while let Some((link, rank)) = self.freed.pop() {
-            self.look_behind(link, rank, now);
-        }
-        self.consider_hopeful(now);
-        while let Some(&Reverse(candidate)) = self.candidates.peek() {
-            let links = [candidate.link, candidate.other];
-            if links.iter().all(|&link| self.is_open(link, candidate.rank, now)) {
-                self.candidates.pop();
-                self.serve(candidate.rank, now);
-                self.candidates.extend(self.next_candidate(candidate, now).map(Reverse));
-                self.consider_hopeful(now);
-                continue;
-            }
-            // Another has taken one of its links. The next one takes its place at the top of the heap.
-            let next = self.next_candidate(candidate, now);
-            let Some(mut top) = self.candidates.peek_mut() else { break };
-            match next {
-                Some(next) => *top = Reverse(next),
-                None => drop(PeekMut::pop(top)),
-            }
-        }
-        for &link in &self.due_links {
-            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));
+        if self.matching.is_possible {
+            self.find_matching(now);
+        } else {
+            self.fill_greedily(now);
         }
         self.service.finish_refill(now);
-    }
-
-    fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.service.remaining(flow, now)
-    }
-
-    fn attained(&self, account: u32, now: f64) -> f64 {
-        self.service.attained(account, now)
-    }
-
-    fn rate(&self, flow: u32) -> f64 {
-        self.service.flows[flow as usize].rate
-    }
-
-    fn add_use(&self, use_of_link: &mut [f64]) {
-        self.service.add_use(use_of_link);
-    }
-
-    fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
-        self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
-    }
-
-    fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        self.service.loads(&self.accounts[account as usize].flows, now, visit);
     }
 }

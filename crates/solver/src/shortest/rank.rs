@@ -22,6 +22,9 @@ pub(super) const STEP: f64 = 1.0 / STEPS;
 pub(super) struct Rank([u64; 3]);
 
 impl Rank {
+    /// Behind that of every flow.
+    pub(super) const LAST: Self = Self([u64::MAX; 3]);
+
     pub(super) fn new(key: Key, left: f64, flow: u32) -> Self {
         let steps = (left * STEPS + 0.5) as u64;
         Self([
