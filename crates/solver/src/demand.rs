@@ -8,10 +8,13 @@
 //!
 //! # Layout
 //! A wide coflow has tens of thousands of flows, and which one is served next is as good as random: each look at one is
-//! a look at memory that is not at hand. Flows therefore stand in the order of their pairs, with what is needed to start one
-//! (the bytes left) apart from the rest. Where every pair has one flow, which is the rule, the place of the pair is the
-//! place of the flow.
+//! a look at memory that is not at hand, and waiting for it would be a third of a run. So what starts and ends a flow looks
+//! at none. Pairs are counted column by column, the order in which traces and reducers list their flows; where flows
+//! come in that order, as they mostly do, the place of the pair is the place of the flow and also says its number. And
+//! flows that leave at one link are mostly of one size, which is kept with the link; only of those that were interrupted, or
+//! are of another size, the bytes left are looked up.
 
+use crate::free::Free;
 use crate::maxmin::NONE;
 
 /// What stands in place of the bytes left of a flow that has finished; no other is negative.
@@ -32,20 +35,19 @@ pub(crate) struct Flow {
 struct Stake {
     /// Flows left.
     count: u32,
-    /// Where the link's set of partners begins; [`NONE`] where the account has nothing on the link.
+    /// Which side the link is on.
+    side: u32,
+    /// Where its set of partners begins; [`NONE`] where the account has nothing on the link.
     set: u32,
 }
+
+const NOTHING: Stake = Stake { count: 0, side: 0, set: NONE };
 
 /// The links on one side: where flows enter (rows), or where they leave (columns).
 #[derive(Debug, Default)]
 struct Side {
-    /// The words of a set over all links in which there are links of this side, and the place of each among them.
-    words: Vec<u32>,
-    place_of_word: Vec<u32>,
-    /// By place of the word and bit.
-    stakes: Vec<[Stake; 64]>,
-    /// Bytes left on each link, as of the last time its flows were settled.
-    loads: Vec<[f64; 64]>,
+    /// The words of a set over all links in which there are links of this side, and the place of each among all words.
+    words: Vec<(u32, u32)>,
     /// For each link: its partners with unfinished flows, over the words of the other side.
     open: Vec<u64>,
 }
@@ -60,62 +62,34 @@ pub(crate) struct Held {
 /// The flows of one account.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
+    /// The place of each word of a set over all links; [`NONE`] where the account has no link in it.
+    place_of_word: Vec<u32>,
+    /// By place of the word and bit.
+    stakes: Vec<[Stake; 64]>,
+    /// Bytes left on each link, as of the last time its flows were settled.
+    loads: Vec<[f64; 64]>,
     /// Rows, columns.
     sides: [Side; 2],
-    /// For each row: its partners from the beginning, and how many pairs there are before each word.
+    /// For each place of a word: which one it is among the words of rows, and among those of columns.
+    place_on_side: [Vec<u32>; 2],
+    /// For each column: its partners from the beginning, and how many pairs there are before each word.
     known: Vec<u64>,
     pairs_before: Vec<u32>,
+    /// The bytes of the first flow of each column, by place of the word and bit.
+    shares: Vec<[f64; 64]>,
+    /// For each column: partners of which the flow may have other bytes left than that, so that they are in `left`.
+    differs: Vec<u64>,
     /// For each pair: its first flow, and its first unfinished one; empty where every pair has one flow.
     first: Vec<u32>,
     heads: Vec<u32>,
-    /// By place: bytes left when last settled, number, links.
+    /// By place, as they were at first.
+    flows: Vec<Flow>,
+    /// By place: bytes left, for those of which they may differ.
     left: Vec<f64>,
-    numbers: Vec<u32>,
-    links: Vec<[u32; 2]>,
-    /// Places in ascending order of number.
+    /// Places in ascending order of number; empty where flows stand in that order.
     by_number: Vec<u32>,
-}
-
-impl Side {
-    fn find_words(&mut self, links: impl Iterator<Item = u32>) {
-        for link in links {
-            let word = link as usize / 64;
-            if self.place_of_word.len() <= word {
-                self.place_of_word.resize(word + 1, NONE);
-            }
-            self.place_of_word[word] = 0;
-        }
-        for (word, place) in self.place_of_word.iter_mut().enumerate().filter(|(_, place)| **place == 0) {
-            *place = self.words.len() as u32;
-            self.words.push(word as u32);
-        }
-        self.stakes = vec![[Stake { count: 0, set: NONE }; 64]; self.words.len()];
-        self.loads = vec![[0.0; 64]; self.words.len()];
-    }
-
-    /// The place of a link's word, and its bit.
-    fn at(&self, link: u32) -> (usize, usize) {
-        (self.place_of_word[link as usize / 64] as usize, link as usize % 64)
-    }
-
-    fn stake(&self, link: u32) -> Stake {
-        let (word, bit) = self.at(link);
-        self.stakes[word][bit]
-    }
-
-    fn load(&mut self, link: u32) -> &mut f64 {
-        let (word, bit) = self.at(link);
-        &mut self.loads[word][bit]
-    }
-
-    /// Links, each with its stake and load, in ascending order.
-    fn links(&self) -> impl Iterator<Item = (u32, Stake, f64)> {
-        let words = self.words.iter().zip(&self.stakes).zip(&self.loads);
-        let links = words.flat_map(|((word, stakes), loads)| {
-            stakes.iter().zip(loads).zip(word * 64..).map(|((stake, load), link)| (link, *stake, *load))
-        });
-        links.filter(|(_, stake, _)| stake.set != NONE)
-    }
+    /// The number of the flow at the first place, where those behind it have the numbers that follow.
+    first_number: Option<u32>,
 }
 
 impl Demand {
@@ -123,36 +97,66 @@ impl Demand {
     pub(crate) fn new(mut flows: Vec<Flow>) -> Self {
         flows.sort_unstable_by_key(|flow| flow.number);
         let mut demand = Demand::default();
-        for (side, links) in demand.sides.iter_mut().enumerate() {
-            links.find_words(flows.iter().map(|flow| flow.links[side]));
-        }
+        demand.find_words(&flows);
         demand.find_stakes(&flows);
         demand.find_pairs(&flows);
-        demand.place(&flows);
+        demand.place(flows);
+        demand.find_shares();
         demand
     }
 
+    fn find_words(&mut self, flows: &[Flow]) {
+        // For each word, whether there are rows and columns in it.
+        let mut has: Vec<[bool; 2]> = Vec::new();
+        for flow in flows {
+            for (side, link) in flow.links.into_iter().enumerate() {
+                let word = link as usize / 64;
+                if has.len() <= word {
+                    has.resize(word + 1, [false; 2]);
+                }
+                has[word][side] = true;
+            }
+        }
+        let mut words = 0;
+        for (word, has) in has.into_iter().enumerate() {
+            for (side, _) in self.sides.iter_mut().zip(has).filter(|(_, has)| *has) {
+                side.words.push((word as u32, words));
+            }
+            self.place_of_word.push(if has == [false; 2] { NONE } else { words });
+            words += u32::from(has != [false; 2]);
+        }
+        self.stakes = vec![[NOTHING; 64]; words as usize];
+        self.loads = vec![[0.0; 64]; words as usize];
+    }
+
     fn find_stakes(&mut self, flows: &[Flow]) {
+        // For each place of a word: which one of its side's words it is.
+        let mut place_on_side = [vec![0; self.loads.len()], vec![0; self.loads.len()]];
+        for (places, side) in place_on_side.iter_mut().zip(&self.sides) {
+            side.words.iter().zip(0..).for_each(|(&(_, place), nth)| places[place as usize] = nth);
+        }
         let words = [self.sides[1].words.len(), self.sides[0].words.len()];
         for flow in flows {
-            let places = [self.sides[0].at(flow.links[0]), self.sides[1].at(flow.links[1])];
-            for (side, &(word, bit)) in places.iter().enumerate() {
-                let Side { stakes, loads, open, .. } = &mut self.sides[side];
-                let stake = &mut stakes[word][bit];
+            let places = flow.links.map(|link| self.at(link));
+            for (side, &(place, bit)) in places.iter().enumerate() {
+                let Side { open, .. } = &mut self.sides[side];
+                let stake = &mut self.stakes[place][bit];
                 if stake.set == NONE {
-                    stake.set = open.len() as u32;
+                    (stake.set, stake.side) = (open.len() as u32, side as u32);
                     open.resize(open.len() + words[side], 0);
                 }
                 stake.count += 1;
-                loads[word][bit] += flow.left;
-                let (partner_word, partner_bit) = places[1 - side];
-                open[stake.set as usize + partner_word] |= 1 << partner_bit;
+                self.loads[place][bit] += flow.left;
+                let (partner_place, partner_bit) = places[1 - side];
+                let word = stake.set + place_on_side[1 - side][partner_place];
+                open[word as usize] |= 1 << partner_bit;
             }
         }
+        self.place_on_side = place_on_side;
     }
 
     fn find_pairs(&mut self, flows: &[Flow]) {
-        self.known = self.sides[0].open.clone();
+        self.known = self.sides[1].open.clone();
         let mut pairs = 0;
         self.pairs_before.extend(self.known.iter().map(|word| {
             pairs += word.count_ones();
@@ -171,62 +175,114 @@ impl Demand {
         }
     }
 
-    fn place(&mut self, flows: &[Flow]) {
-        let mut next = self.heads.clone();
-        self.left = vec![0.0; flows.len()];
-        self.numbers = vec![0; flows.len()];
-        self.links = vec![[0; 2]; flows.len()];
-        self.by_number = Vec::with_capacity(flows.len());
-        for flow in flows {
-            let pair = self.pair(flow.links);
-            let at = next.get_mut(pair).map_or(pair, |next| {
-                *next += 1;
-                *next as usize - 1
-            });
-            self.left[at] = flow.left;
-            self.numbers[at] = flow.number;
-            self.links[at] = flow.links;
-            self.by_number.push(at as u32);
+    fn find_shares(&mut self) {
+        // Of several flows between the same links, nobody knows which one is first without a look.
+        let differ = !self.heads.is_empty();
+        self.differs = vec![if differ { u64::MAX } else { 0 }; self.known.len()];
+        self.shares = vec![[f64::NAN; 64]; self.loads.len()];
+        self.left = vec![0.0; self.flows.len()];
+        for place in 0..self.flows.len() {
+            let Flow { links, left, .. } = self.flows[place];
+            let (word, bit) = self.at(links[1]);
+            let share = &mut self.shares[word][bit];
+            if share.is_nan() {
+                *share = left;
+            }
+            if differ || *share != left {
+                let (word, bit) = self.pair_at(links);
+                self.differs[word] |= bit;
+                self.left[place] = left;
+            }
         }
+    }
+
+    fn place(&mut self, flows: Vec<Flow>) {
+        let mut next = self.heads.clone();
+        let place = |flow: &Flow| {
+            let pair = self.pair(flow.links);
+            next.get_mut(pair).map_or(pair as u32, |next| {
+                *next += 1;
+                *next - 1
+            })
+        };
+        let places: Vec<u32> = flows.iter().map(place).collect();
+        if places.iter().zip(0..).all(|(&place, nth)| place == nth) {
+            self.first_number = match flows.as_slice() {
+                [first, .., last] if (last.number - first.number) as usize + 1 == flows.len() => {
+                    Some(first.number)
+                }
+                _ => None,
+            };
+            self.flows = flows;
+        } else {
+            self.flows = flows.clone();
+            for (flow, &place) in flows.into_iter().zip(&places) {
+                self.flows[place as usize] = flow;
+            }
+            self.by_number = places;
+        }
+    }
+
+    /// The place of the word of one of the account's links, and its bit.
+    fn at(&self, link: u32) -> (usize, usize) {
+        (self.place_of_word[link as usize / 64] as usize, link as usize % 64)
+    }
+
+    fn stake(&self, link: u32) -> Stake {
+        let (place, bit) = self.at(link);
+        self.stakes[place][bit]
     }
 
     /// What the account has at `link`; `None` where it has nothing there.
     pub(crate) fn held(&self, link: u32) -> Option<Held> {
-        let (word, bit) = (link as usize / 64, link as usize % 64);
-        for (side, links) in self.sides.iter().enumerate() {
-            if let Some(&place) = links.place_of_word.get(word)
-                && let Some(stakes) = links.stakes.get(place as usize)
-                && stakes[bit].set != NONE
-            {
-                return Some(Held { side, set: stakes[bit].set as usize });
-            }
-        }
-        None
+        let place = *self.place_of_word.get(link as usize / 64)?;
+        let stake = self.stakes.get(place as usize)?[link as usize % 64];
+        (stake.set != NONE).then_some(Held { side: stake.side as usize, set: stake.set as usize })
     }
 
-    /// Bytes left on `link`.
+    /// Bytes left on `link`, one of the account's.
     pub(crate) fn load(&self, link: u32) -> f64 {
-        self.held(link).map_or(0.0, |held| {
-            let (word, bit) = self.sides[held.side].at(link);
-            self.sides[held.side].loads[word][bit]
-        })
+        let (place, bit) = self.at(link);
+        self.loads[place][bit]
     }
 
     /// Links where flows enter, then those where they leave, each in ascending order, with the flows and bytes left there.
     pub(crate) fn links(&self) -> impl Iterator<Item = (u32, u32, f64)> {
-        self.sides.iter().flat_map(Side::links).map(|(link, stake, load)| (link, stake.count, load))
+        (0..2).flat_map(|side| self.links_on(side))
+    }
+
+    /// Bytes left on each link, in ascending order of links.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (u32, f64)> {
+        let places = self.place_of_word.iter().zip((0u32..).step_by(64)).filter(|(place, _)| **place != NONE);
+        places.flat_map(|(&place, first)| {
+            let links = self.stakes[place as usize].iter().zip(&self.loads[place as usize]).zip(first..);
+            links.filter(|((stake, _), _)| stake.set != NONE).map(|((_, &load), link)| (link, load))
+        })
+    }
+
+    fn links_on(&self, side: usize) -> impl Iterator<Item = (u32, u32, f64)> {
+        self.sides[side].words.iter().flat_map(move |&(word, place)| {
+            let links = self.stakes[place as usize].iter().zip(&self.loads[place as usize]).zip(word * 64..);
+            let here = links.filter(move |((stake, _), _)| stake.set != NONE && stake.side == side as u32);
+            here.map(|((stake, load), link)| (link, stake.count, *load))
+        })
     }
 
     /// Links where flows enter.
     pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
-        self.sides[0].links().map(|(link, ..)| link)
+        self.links_on(0).map(|(link, ..)| link)
+    }
+
+    /// The word of the column's set of rows that a pair of links is in, and its bit.
+    fn pair_at(&self, [row, column]: [u32; 2]) -> (usize, u64) {
+        let (place, bit) = self.at(row);
+        ((self.stake(column).set + self.place_on_side[0][place]) as usize, 1 << bit)
     }
 
     /// The number of a pair of links.
-    fn pair(&self, [row, column]: [u32; 2]) -> usize {
-        let (word, bit) = self.sides[1].at(column);
-        let word = self.sides[0].stake(row).set as usize + word;
-        (self.pairs_before[word] + (self.known[word] & ((1 << bit) - 1)).count_ones()) as usize
+    fn pair(&self, links: [u32; 2]) -> usize {
+        let (word, bit) = self.pair_at(links);
+        (self.pairs_before[word] + (self.known[word] & (bit - 1)).count_ones()) as usize
     }
 
     /// The place of the first unfinished flow of an open pair of links.
@@ -235,22 +291,31 @@ impl Demand {
         self.heads.get(pair).copied().unwrap_or(pair as u32)
     }
 
-    /// Of the partners with unfinished flows that are `usable`: the one with the most bytes left on its link, the lower link
-    /// where equal. `usable` is given the number of a word and its open partners, and returns some of them.
-    pub(crate) fn fullest_partner(&self, held: Held, usable: impl Fn(usize, u64) -> u64) -> Option<u32> {
-        let partners = &self.sides[1 - held.side];
-        let open = &self.sides[held.side].open[held.set..held.set + partners.words.len()];
+    /// Of the partners with unfinished flows that are free after `rank`, and not `useless`: the one with the most bytes left on
+    /// its link, the lower link where equal.
+    pub(crate) fn fullest_partner(&self, held: Held, free: &Free, rank: u32, useless: &[u32]) -> Option<u32> {
+        let words = &self.sides[1 - held.side].words;
+        let open = &self.sides[held.side].open[held.set..held.set + words.len()];
+        // Half of the time there is none, and this is the quickest way to see it.
+        let any =
+            words.iter().zip(open).fold(0, |any, (&(word, _), &open)| any | open & free.possible(rank, word));
+        if any == 0 {
+            return None;
+        }
         let (mut best, mut most) = (NONE, f64::NEG_INFINITY);
-        for ((&word, loads), &open) in partners.words.iter().zip(&partners.loads).zip(open) {
-            let mut usable = if open == 0 { 0 } else { usable(word as usize, open) };
+        for (&(word, place), &open) in words.iter().zip(open) {
+            let mut usable = free.among(rank, word, open);
+            for link in useless.iter().filter(|&&link| link / 64 == word) {
+                usable &= !(1 << (link % 64));
+            }
+            let loads = &self.loads[place as usize];
             while usable != 0 {
                 let bit = usable.trailing_zeros();
                 usable &= usable - 1;
                 let load = loads[bit as usize % 64];
-                if load > most {
-                    most = load;
-                    best = word * 64 + bit;
-                }
+                // Without a branch: which of a dozen is the fullest, no processor can guess.
+                best = if load > most { word * 64 + bit } else { best };
+                most = if load > most { load } else { most };
             }
         }
         (best != NONE).then_some(best)
@@ -261,11 +326,12 @@ impl Demand {
         if held.side == 0 { [link, partner] } else { [partner, link] }
     }
 
-    /// Notes that the flow at a place has nothing left, and returns its number.
-    pub(crate) fn finish(&mut self, place: u32, links: [u32; 2]) -> u32 {
-        self.left[place as usize] = OVER;
+    /// Notes that the flow at a place has nothing left, having sent the last of its bytes. Returns its number, and what is
+    /// left on its links.
+    pub(crate) fn finish(&mut self, place: u32, links: [u32; 2], sent: f64) -> (u32, [f64; 2]) {
         let mut is_over = true;
         if !self.heads.is_empty() {
+            self.left[place as usize] = OVER;
             let pair = self.pair(links);
             let (head, end) = (&mut self.heads[pair], self.first[pair + 1]);
             while *head < end && self.left[*head as usize] < 0.0 {
@@ -273,64 +339,76 @@ impl Demand {
             }
             is_over = *head == end;
         }
-        let places = [self.sides[0].at(links[0]), self.sides[1].at(links[1])];
-        for (side, &(word, bit)) in places.iter().enumerate() {
-            let Side { stakes, loads, open, .. } = &mut self.sides[side];
-            let stake = &mut stakes[word][bit];
+        let mut loads = [0.0; 2];
+        let places = links.map(|link| self.at(link));
+        for (side, &(place, bit)) in places.iter().enumerate() {
+            let (stake, load) = (&mut self.stakes[place][bit], &mut self.loads[place][bit]);
             stake.count -= 1;
-            if stake.count == 0 {
-                loads[word][bit] = 0.0;
-            }
+            *load = if stake.count == 0 { 0.0 } else { *load - sent };
+            loads[side] = *load;
             if is_over {
-                let (partner_word, partner_bit) = places[1 - side];
-                open[stake.set as usize + partner_word] &= !(1 << partner_bit);
+                let (partner_place, partner_bit) = places[1 - side];
+                let word = stake.set + self.place_on_side[1 - side][partner_place];
+                self.sides[side].open[word as usize] &= !(1 << partner_bit);
             }
         }
-        self.numbers[place as usize]
+        (self.number(place), loads)
     }
 
-    /// Takes sent bytes off both links.
-    pub(crate) fn settle(&mut self, links: [u32; 2], bytes: f64) {
-        for (side, link) in self.sides.iter_mut().zip(links) {
-            *side.load(link) -= bytes;
+    /// Notes how many bytes the flow at a place has left, and takes those that it has sent off both links.
+    pub(crate) fn settle(&mut self, place: u32, links: [u32; 2], left: f64, sent: f64) {
+        self.left[place as usize] = left;
+        let (word, bit) = self.pair_at(links);
+        self.differs[word] |= bit;
+        for link in links {
+            let (place, bit) = self.at(link);
+            self.loads[place][bit] -= sent;
         }
     }
 
-    /// Bytes left of the flow at a place when it was last settled.
-    pub(crate) fn left(&self, place: u32) -> f64 {
+    /// Bytes left of the unfinished flow at a place when it was last settled.
+    pub(crate) fn left(&self, place: u32, links: [u32; 2]) -> f64 {
+        let (word, bit) = self.pair_at(links);
+        if self.differs[word] & bit == 0 {
+            let (word, bit) = self.at(links[1]);
+            return self.shares[word][bit];
+        }
         self.left[place as usize]
-    }
-
-    pub(crate) fn set_left(&mut self, place: u32, bytes: f64) {
-        self.left[place as usize] = bytes;
     }
 
     /// The number of the flow at a place.
     pub(crate) fn number(&self, place: u32) -> u32 {
-        self.numbers[place as usize]
+        self.first_number.map_or_else(|| self.flows[place as usize].number, |first| first + place)
+    }
+
+    /// The flow at a place with the bytes that it has left; `None` where that is nothing.
+    fn look_up(&self, place: u32) -> Option<Flow> {
+        let flow = self.flows[place as usize];
+        let (word, bit) = self.pair_at(flow.links);
+        let left = self.left(place, flow.links);
+        (self.sides[1].open[word] & bit != 0 && left >= 0.0).then_some(Flow { left, ..flow })
     }
 
     /// The place of an unfinished flow and its links; `None` where `number` is none of the account's.
     pub(crate) fn find(&self, number: u32) -> Option<(u32, [u32; 2])> {
-        let number_at = |at: usize| self.numbers[self.by_number[at] as usize];
+        let place_of = |nth: usize| self.by_number.get(nth).copied().unwrap_or(nth as u32);
+        let flow_of = |nth: usize| &self.flows[place_of(nth) as usize];
         // Flows of one account mostly have successive numbers.
-        let guess = number.wrapping_sub(self.numbers[*self.by_number.first()? as usize]) as usize;
-        let at = if guess < self.by_number.len() && number_at(guess) == number {
-            guess
+        let guess = number.wrapping_sub(self.flows.first().map(|_| flow_of(0).number)?) as usize;
+        let place = if guess < self.flows.len() && flow_of(guess).number == number {
+            place_of(guess)
+        } else if self.by_number.is_empty() {
+            self.flows.binary_search_by_key(&number, |flow| flow.number).ok()? as u32
         } else {
-            self.by_number.binary_search_by_key(&number, |&place| self.numbers[place as usize]).ok()?
+            let number_at = |&place: &u32| self.flows[place as usize].number;
+            self.by_number[self.by_number.binary_search_by_key(&number, number_at).ok()?]
         };
-        let place = self.by_number[at];
-        (self.left(place) >= 0.0).then(|| (place, self.links[place as usize]))
+        self.look_up(place).map(|flow| (place, flow.links))
     }
 
     /// The unfinished flows in ascending order of number.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = Flow> {
-        let places = self.by_number.iter().map(|&place| place as usize);
-        places.filter(|&place| self.left[place] >= 0.0).map(|place| Flow {
-            number: self.numbers[place],
-            links: self.links[place],
-            left: self.left[place],
-        })
+        let places = (0..self.flows.len()).map(|nth| self.by_number.get(nth).copied().unwrap_or(nth as u32));
+        places.filter_map(|place| self.look_up(place))
     }
 }

@@ -14,8 +14,8 @@ use crate::running::NEVER;
 #[derive(Debug)]
 pub(crate) struct Free {
     ranks: usize,
-    /// For each rank: its set of links.
-    sets: Vec<u64>,
+    /// For each word of a set: that word of the sets of all ranks, since a link is marked for ranks that follow each other.
+    words: Vec<Vec<u64>>,
     /// For each link: the rank after which nothing is left of it, and the same as it stands in `sets`.
     used_up: Vec<u32>,
     marked: Vec<u32>,
@@ -28,7 +28,7 @@ impl Free {
     pub(crate) fn new(links: usize) -> Self {
         Self {
             ranks: 0,
-            sets: Vec::new(),
+            words: vec![Vec::new(); links.div_ceil(64)],
             used_up: vec![NEVER; links],
             marked: vec![NEVER; links],
             unmarked: vec![0; links.div_ceil(64)],
@@ -48,17 +48,21 @@ impl Free {
     }
 
     /// Brings the sets up to date as to `link`.
+    #[inline]
     pub(crate) fn mark(&mut self, link: u32) {
         let (used_up, before) = (self.used_up[link as usize], self.marked[link as usize]);
-        if used_up == before {
-            return;
+        if used_up != before {
+            self.write(link, used_up, before);
         }
+    }
+
+    fn write(&mut self, link: u32, used_up: u32, before: u32) {
         self.marked[link as usize] = used_up;
-        let (word, bit, words) = (link as usize / 64, 1 << (link % 64), self.unmarked.len());
+        let (word, bit) = (link as usize / 64, 1 << (link % 64));
         self.unmarked[word] &= !bit;
         let (from, to) = (used_up.min(before) as usize, (used_up.max(before) as usize).min(self.ranks));
-        for at in (from * words + word..to * words).step_by(words) {
-            self.sets[at] ^= bit;
+        for set in &mut self.words[word][from..to] {
+            *set ^= bit;
         }
     }
 
@@ -67,9 +71,9 @@ impl Free {
         self.ranks = ranks;
         self.marked.copy_from_slice(&self.used_up);
         self.unmarked.fill(0);
-        self.sets.clear();
-        for rank in 0..ranks as u32 {
-            self.sets.extend(self.used_up.chunks(64).map(|links| {
+        for (words, links) in self.words.iter_mut().zip(self.used_up.chunks(64)) {
+            words.clear();
+            words.extend((0..ranks as u32).map(|rank| {
                 let bits = links.iter().enumerate();
                 bits.fold(0, |set, (bit, &used_up)| set | u64::from(used_up > rank) << bit)
             }));
@@ -78,23 +82,31 @@ impl Free {
 
     /// Forgets a rank that uses nothing. Those behind it move up.
     pub(crate) fn remove(&mut self, rank: u32) {
-        let words = self.unmarked.len();
         self.ranks -= 1;
-        self.sets.drain(rank as usize * words..(rank as usize + 1) * words);
+        for words in &mut self.words {
+            words.remove(rank as usize);
+        }
         for of_link in self.used_up.iter_mut().chain(&mut self.marked) {
             *of_link -= u32::from(*of_link > rank && *of_link != NEVER);
         }
     }
 
+    /// Links of a word of a set that may be free after `rank`: all that are, and some that are not.
+    #[inline]
+    pub(crate) fn possible(&self, rank: u32, word: u32) -> u64 {
+        self.words[word as usize][rank as usize] | self.unmarked[word as usize]
+    }
+
     /// Those of the links `of_word` (bits of one word of a set) that are free after `rank`.
-    pub(crate) fn among(&self, rank: u32, word: usize, of_word: u64) -> u64 {
-        let unmarked = self.unmarked[word];
-        let mut free = of_word & self.sets[rank as usize * self.unmarked.len() + word] & !unmarked;
+    #[inline]
+    pub(crate) fn among(&self, rank: u32, word: u32, of_word: u64) -> u64 {
+        let unmarked = self.unmarked[word as usize];
+        let mut free = of_word & self.words[word as usize][rank as usize] & !unmarked;
         let mut unsure = of_word & unmarked;
         while unsure != 0 {
             let bit = unsure.trailing_zeros();
             unsure &= unsure - 1;
-            free |= u64::from(self.is_free(word as u32 * 64 + bit, rank)) << bit;
+            free |= u64::from(self.is_free(word * 64 + bit, rank)) << bit;
         }
         free
     }
@@ -117,8 +129,9 @@ mod tests {
             let check = |free: &Free, used_up: &[u32], ranks: u32| {
                 for rank in 0..ranks {
                     for link in 0..100 {
-                        let set = free.among(rank, link as usize / 64, u64::MAX >> (link / 64 * 28));
+                        let set = free.among(rank, link / 64, u64::MAX >> (link / 64 * 28));
                         prop_assert_eq!(set >> (link % 64) & 1 == 1, used_up[link as usize] > rank);
+                        prop_assert_eq!(set & !free.possible(rank, link / 64), 0);
                     }
                 }
                 Ok(())

@@ -29,12 +29,12 @@
 use std::collections::BTreeMap;
 
 use crate::attained::Attained;
-use crate::demand::{Demand, Flow, Held};
+use crate::demand::{Demand, Flow};
 use crate::fill::{Due, Fill, Key};
 use crate::free::Free;
 use crate::maxmin::NEGLIGIBLE;
 use crate::offers::{Offer, Offers};
-use crate::running::{Running, Served};
+use crate::running::{NEVER, Running, Served};
 
 /// With at most so many offers, the links on offer are left unmarked until it is known who takes them: mostly it is the one
 /// who had them.
@@ -56,6 +56,8 @@ struct Account {
 #[derive(Debug)]
 pub struct GreedyFill {
     capacity: Vec<f64>,
+    /// Whether every link serves at most one flow, at full rate: all links are equal and no flow was ever capped.
+    is_matching: bool,
     running: Running,
     attained: Attained,
     accounts: Vec<Account>,
@@ -79,6 +81,7 @@ impl GreedyFill {
     /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
     pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
         Self {
+            is_matching: capacity.iter().all(|&of_link| of_link == capacity[0]),
             running: Running::new(&capacity),
             attained: Attained::default(),
             accounts: Vec::new(),
@@ -116,7 +119,7 @@ impl GreedyFill {
     fn start(&mut self, account: u32, place: u32, links: [u32; 2], rate: f64, now: f64) {
         let Account { demand, rank, .. } = &self.accounts[account as usize];
         let milestone = of_few(&self.milestones, 0.0, || demand.number(place));
-        let mut served = Served::new(account, place, links, demand.left(place));
+        let mut served = Served::new(account, place, links, demand.left(place, links));
         (served.rank, served.rate, served.milestone) = (*rank, rate, milestone);
         self.running.start(served, now);
         self.attained.book(account, 0.0, rate, now);
@@ -129,8 +132,7 @@ impl GreedyFill {
         let Served { account, place, links, left, .. } = self.running[slot];
         self.attained.book(account, before, rate, now);
         let demand = &mut self.accounts[account as usize].demand;
-        demand.settle(links, sent);
-        demand.set_left(place, left);
+        demand.settle(place, links, left, sent);
         if rate == 0.0 {
             self.running.stop(slot);
         }
@@ -179,14 +181,48 @@ impl GreedyFill {
         }
     }
 
-    /// Lets the account at `rank` take what is left of `link`, fullest partners first.
+    /// Lets the account at `rank` have `link`.
     fn serve(&mut self, link: u32, rank: u32, now: f64) {
+        if self.is_matching { self.join(link, rank, now) } else { self.share(link, rank, now) }
+    }
+
+    /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what they were used for.
+    fn join(&mut self, link: u32, rank: u32, now: f64) {
+        let account = self.order[rank as usize];
+        let Account { demand, .. } = &self.accounts[account as usize];
+        let Some(held) = demand.held(link) else { return };
+        let Some(partner) = demand.fullest_partner(held, &self.free, rank, &[]) else { return };
+        let links = Demand::row_and_column(held, link, partner);
+        let place = demand.first_unfinished(links);
+        for end in [link, partner] {
+            if let Some(slot) = self.running.first_slot(end) {
+                self.displace(slot, end, now);
+            }
+        }
+        self.start(account, place, links, self.capacity[link as usize], now);
+        self.free.note(link, rank);
+        self.free.note(partner, rank);
+        self.free.mark(partner);
+    }
+
+    /// Stops a flow since its link `taken` goes to a higher rank, and offers its other link.
+    fn displace(&mut self, slot: u32, taken: u32, now: f64) {
+        let Served { links: [row, column], rank, .. } = self.running[slot];
+        self.change(slot, 0.0, now);
+        let freed = if row == taken { column } else { row };
+        self.free.note(freed, NEVER);
+        self.offers.insert(self.offer_of(rank, freed));
+    }
+
+    /// Lets the account at `rank` take what is left of `link`, fullest partners first.
+    fn share(&mut self, link: u32, rank: u32, now: f64) {
         let account = self.order[rank as usize];
         let Some(held) = self.accounts[account as usize].demand.held(link) else { return };
         // A partner whose flow is at its own cap stays free without being of use.
         let mut useless: Vec<u32> = Vec::new();
-        while let Some(partner) = self.fullest_partner(account, held, rank, &useless) {
+        loop {
             let demand = &self.accounts[account as usize].demand;
+            let Some(partner) = demand.fullest_partner(held, &self.free, rank, &useless) else { return };
             let links = Demand::row_and_column(held, link, partner);
             let place = demand.first_unfinished(links);
             let slot = self.slot_of(account, place, link);
@@ -216,14 +252,6 @@ impl GreedyFill {
                 return;
             }
         }
-    }
-
-    /// The partner of `link` with the most bytes left that is free after `rank`.
-    fn fullest_partner(&self, account: u32, held: Held, rank: u32, useless: &[u32]) -> Option<u32> {
-        self.accounts[account as usize].demand.fullest_partner(held, |word, open| {
-            let of_this_word = useless.iter().filter(|&&link| link as usize / 64 == word);
-            of_this_word.fold(self.free.among(rank, word, open), |usable, link| usable & !(1 << (link % 64)))
-        })
     }
 
     /// Takes from the lowest ranks until `link` carries no more than it can.
@@ -358,15 +386,18 @@ impl GreedyFill {
         self.running.stop(slot);
         self.attained.book(account, rate, 0.0, now);
         let holder = &mut self.accounts[account as usize];
-        holder.demand.settle(links, left);
-        let number = holder.demand.finish(place, links);
+        let (number, loads) = holder.demand.finish(place, links, left);
         self.caps.remove(&number);
         self.milestones.remove(&number);
         holder.flows_left -= 1;
         let (rank, over) = (holder.rank, holder.flows_left == 0);
-        for link in links {
-            self.note(link);
-            self.offer(rank, link);
+        for (link, load) in links.into_iter().zip(loads) {
+            if self.is_matching {
+                self.free.note(link, NEVER)
+            } else {
+                self.note(link)
+            }
+            self.offers.collect([Offer::new(rank, load, link)]);
         }
         if over {
             self.retire(account);
@@ -440,6 +471,7 @@ impl Fill for GreedyFill {
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64) {
         let cap = cap.unwrap_or(f64::INFINITY);
+        self.is_matching = false;
         self.caps.insert(flow, cap);
         let Some((account, place, links)) = self.find(flow) else { return };
         if let Some(slot) = self.slot_of(account, place, links[0])
@@ -506,7 +538,7 @@ impl Fill for GreedyFill {
         let Some((account, place, links)) = self.find(flow) else { return 0.0 };
         match self.slot_of(account, place, links[0]) {
             Some(slot) => self.running[slot].left_at(now),
-            None => self.accounts[account as usize].demand.left(place),
+            None => self.accounts[account as usize].demand.left(place, links),
         }
     }
 
@@ -530,17 +562,12 @@ impl Fill for GreedyFill {
     }
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        let demand = &self.accounts[account as usize].demand;
-        let mut loads: Vec<(u32, f64)> = demand.links().map(|(link, _, load)| (link, load)).collect();
-        for (link, load) in &mut loads {
-            let slots = self.running.on_link(*link).map(|slot| &self.running[slot]);
+        for (link, mut load) in self.accounts[account as usize].demand.loads() {
+            let slots = self.running.on_link(link).map(|slot| &self.running[slot]);
             for served in slots.filter(|served| served.account == account) {
-                *load -= served.left - served.left_at(now);
+                load -= served.left - served.left_at(now);
             }
-        }
-        loads.sort_unstable_by_key(|&(link, _)| link);
-        for (link, bytes) in loads {
-            visit(link, bytes);
+            visit(link, load);
         }
     }
 }

@@ -28,9 +28,6 @@ impl MinTree {
     pub(crate) fn set(&mut self, mut place: usize, mut value: f64) {
         for level in &mut self.levels {
             let node = &mut level[place / WIDTH];
-            if node[place % WIDTH] == value {
-                return;
-            }
             node[place % WIDTH] = value;
             (place, value) = (place / WIDTH, least(node));
         }
@@ -40,8 +37,10 @@ impl MinTree {
     /// Makes room for places below `count`.
     pub(crate) fn reserve(&mut self, count: usize) {
         if count > self.levels[0].len() * WIDTH {
-            // By a factor, so that growing one by one costs little for each.
-            let mut larger = Self::new(2 * count);
+            // By a factor, so that growing one by one costs little for each, but to no more levels than there have to be.
+            let full = std::iter::successors(Some(WIDTH), |full| full.checked_mul(WIDTH));
+            let full = full.into_iter().find(|&full| full >= count).unwrap_or(count);
+            let mut larger = Self::new(full.min(2 * count));
             for (place, &value) in self.levels[0].as_flattened().iter().enumerate() {
                 larger.set(place, value);
             }
@@ -61,14 +60,15 @@ impl MinTree {
     }
 
     fn descend(&self, level: usize, node: usize, bound: f64, places: &mut Vec<u32>) {
-        for (child, &value) in self.levels[level][node].iter().enumerate() {
-            if value <= bound {
-                let at = node * WIDTH + child;
-                if level == 0 {
-                    places.push(at as u32);
-                } else {
-                    self.descend(level - 1, at, bound, places);
-                }
+        let children = self.levels[level][node].iter().zip(0..);
+        let mut due = children.fold(0u32, |due, (&value, child)| due | u32::from(value <= bound) << child);
+        while due != 0 {
+            let at = node * WIDTH + due.trailing_zeros() as usize;
+            due &= due - 1;
+            if level == 0 {
+                places.push(at as u32);
+            } else {
+                self.descend(level - 1, at, bound, places);
             }
         }
     }

@@ -90,7 +90,7 @@ impl Running {
             slots: Vec::new(),
             vacant: Vec::new(),
             links: capacity.iter().map(link).collect(),
-            ends: MinTree::new(capacity.len()),
+            ends: MinTree::new(0),
             outdated: Vec::new(),
             due_rows: Vec::new(),
         }
@@ -100,6 +100,12 @@ impl Running {
     fn first_on(&self, link: u32) -> Option<(&Served, bool)> {
         let served = self.slots.get(self.links[link as usize].first as usize)?;
         Some((served, served.next[served.side(link)] == NONE))
+    }
+
+    /// The slot of some flow on `link`.
+    pub(crate) fn first_slot(&self, link: u32) -> Option<u32> {
+        let slot = self.links[link as usize].first;
+        (slot != NONE).then_some(slot)
     }
 
     /// Whether several flows are served on `link`.
@@ -171,6 +177,7 @@ impl Running {
             Some(vacant) => *vacant = served,
             None => self.slots.push(served),
         }
+        self.ends.reserve(served.links[0] as usize + 1);
         self.outdate(served.links[0]);
     }
 
@@ -231,7 +238,7 @@ impl Running {
         while let Some(row) = self.outdated.pop() {
             self.links[row as usize].is_outdated = false;
             let ends = self.on_link(row).map(|slot| self[slot].end());
-            let first = ends.fold(f64::INFINITY, f64::min);
+            let first = ends.fold(f64::INFINITY, |first, end| if end < first { end } else { first });
             self.ends.set(row as usize, first);
         }
     }
