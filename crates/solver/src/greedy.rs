@@ -14,6 +14,7 @@
 //! - A link is offered to every rank from the one at which it was freed to the one that uses it up.
 //!
 //! # Parts
+//! `hand_out` decides who gets a link, and `order` keeps the ranks.
 //! What is running stands apart from what waits, since an event touches the one and never the other: `running` has the flows
 //! with a rate, at most one per link where links are equal; `demand` what an account still wants; `free` which links have
 //! something left after which rank; `offers` the links that have something to give.
@@ -26,19 +27,17 @@
 //! per flow with all about it: which flow is next is as good as random, and a fifth of the run time was waiting for its
 //! memory. Updating the free sets at every change: mostly a link freed at a rank is taken at that rank again.
 
+mod hand_out;
+mod order;
+
 use std::collections::BTreeMap;
 
 use crate::attained::Attained;
 use crate::demand::{Demand, Flow};
 use crate::fill::{Due, Fill, Key};
 use crate::free::Free;
-use crate::maxmin::NEGLIGIBLE;
 use crate::offers::{Offer, Offers};
 use crate::running::{NEVER, Running, Served};
-
-/// With at most so many offers, the links on offer are left unmarked until it is known who takes them: mostly it is the one
-/// who had them.
-const MANY_OFFERS: usize = 8;
 
 #[derive(Debug, Default)]
 struct Account {
@@ -144,209 +143,6 @@ impl GreedyFill {
         self.running.on_link(link).find(|&slot| is_it(&self.running[slot]))
     }
 
-    fn offer(&mut self, rank: u32, link: u32) {
-        self.offers.collect([self.offer_of(rank, link)]);
-    }
-
-    fn offer_of(&self, rank: u32, link: u32) -> Offer {
-        let account = self.order[rank as usize];
-        Offer::new(rank, self.accounts[account as usize].demand.load(link), link)
-    }
-
-    /// All links on which the account at `rank` has flows left.
-    fn all_offers(&self, rank: u32) -> Vec<Offer> {
-        let links = self.accounts[self.order[rank as usize] as usize].demand.links();
-        let left = links.filter(|&(_, count, _)| count > 0);
-        left.map(|(link, _, load)| Offer::new(rank, load, link)).collect()
-    }
-
-    fn offer_all(&mut self, account: u32) {
-        let offers = self.all_offers(self.accounts[account as usize].rank);
-        self.offers.collect(offers);
-    }
-
-    /// Hands out all offers, and those that arise from it.
-    fn hand_out(&mut self, now: f64) {
-        let offers = self.offers.sort();
-        if offers.len() > MANY_OFFERS {
-            offers.iter().for_each(|offer| self.free.mark(offer.link()));
-        }
-        while let Some(offer) = self.offers.next() {
-            let (mut rank, link) = (offer.rank(), offer.link());
-            while rank < self.order.len() as u32 && self.free.is_free(link, rank) {
-                self.serve(link, rank, now);
-                rank += 1;
-            }
-            self.free.mark(link);
-        }
-    }
-
-    /// Lets the account at `rank` have `link`.
-    fn serve(&mut self, link: u32, rank: u32, now: f64) {
-        if self.is_matching { self.join(link, rank, now) } else { self.share(link, rank, now) }
-    }
-
-    /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what they were used for.
-    fn join(&mut self, link: u32, rank: u32, now: f64) {
-        let account = self.order[rank as usize];
-        let Account { demand, .. } = &self.accounts[account as usize];
-        let Some(held) = demand.held(link) else { return };
-        let Some(partner) = demand.fullest_partner(held, &self.free, rank, &[]) else { return };
-        let links = Demand::row_and_column(held, link, partner);
-        let place = demand.first_unfinished(links);
-        for end in [link, partner] {
-            if let Some(slot) = self.running.first_slot(end) {
-                self.displace(slot, end, now);
-            }
-        }
-        self.start(account, place, links, self.capacity[link as usize], now);
-        self.free.note(link, rank);
-        self.free.note(partner, rank);
-        self.free.mark(partner);
-    }
-
-    /// Stops a flow since its link `taken` goes to a higher rank, and offers its other link.
-    fn displace(&mut self, slot: u32, taken: u32, now: f64) {
-        let Served { links: [row, column], rank, .. } = self.running[slot];
-        self.change(slot, 0.0, now);
-        let freed = if row == taken { column } else { row };
-        self.free.note(freed, NEVER);
-        self.offers.insert(self.offer_of(rank, freed));
-    }
-
-    /// Lets the account at `rank` take what is left of `link`, fullest partners first.
-    fn share(&mut self, link: u32, rank: u32, now: f64) {
-        let account = self.order[rank as usize];
-        let Some(held) = self.accounts[account as usize].demand.held(link) else { return };
-        // A partner whose flow is at its own cap stays free without being of use.
-        let mut useless: Vec<u32> = Vec::new();
-        loop {
-            let demand = &self.accounts[account as usize].demand;
-            let Some(partner) = demand.fullest_partner(held, &self.free, rank, &useless) else { return };
-            let links = Demand::row_and_column(held, link, partner);
-            let place = demand.first_unfinished(links);
-            let slot = self.slot_of(account, place, link);
-            let rate = slot.map_or(0.0, |slot| self.running[slot].rate);
-            let cap = of_few(&self.caps, f64::INFINITY, || demand.number(place));
-            let more = self
-                .running
-                .left_after(link, rank)
-                .min(self.running.left_after(partner, rank))
-                .min(cap - rate);
-            if more <= 0.0 {
-                useless.push(partner);
-                continue;
-            }
-            match slot {
-                None => self.start(account, place, links, more, now),
-                Some(slot) => self.change(slot, rate + more, now),
-            }
-            for end in [link, partner] {
-                if self.running.is_shared(end) {
-                    self.make_room(end, rank, now);
-                }
-                self.note(end);
-            }
-            self.free.mark(partner);
-            if !self.free.is_free(link, rank) {
-                return;
-            }
-        }
-    }
-
-    /// Takes from the lowest ranks until `link` carries no more than it can.
-    fn make_room(&mut self, link: u32, rank: u32, now: f64) {
-        while self.running.is_shared(link) {
-            let (over, negligible) = (self.running.excess(link), NEGLIGIBLE * self.capacity[link as usize]);
-            if over <= negligible {
-                return;
-            }
-            let rank_of = |slot: u32| self.running[slot].rank;
-            let later = |a: &u32, b: &u32| {
-                rank_of(*a).cmp(&rank_of(*b)).then_with(|| self.number_of(*a).cmp(&self.number_of(*b)))
-            };
-            let Some(lowest) = self.running.on_link(link).max_by(later) else { return };
-            let Served { links, rate, rank: lower, .. } = self.running[lowest];
-            assert!(lower > rank, "what a rank takes was left to it by those before");
-            self.change(lowest, if rate - over > negligible { rate - over } else { 0.0 }, now);
-            for freed in links {
-                if freed != link {
-                    self.note(freed);
-                    self.offers.insert(self.offer_of(lower, freed));
-                }
-            }
-        }
-    }
-
-    /// Puts accounts in order again. Where only newcomers came in between, their links are offered; where others changed
-    /// places, everything from the first change on is handed out anew, what was served first.
-    fn reorder(&mut self, now: f64) {
-        self.order_changed = false;
-        let before = std::mem::take(&mut self.order);
-        self.order = before.iter().chain(&self.newcomers).copied().collect();
-        self.order.sort_by_key(|&account| (self.accounts[account as usize].key, account));
-        let newcomers = std::mem::take(&mut self.newcomers);
-        let kept: Vec<u32> =
-            self.order.iter().copied().filter(|account| self.accounts[*account as usize].ranked).collect();
-        for (rank, &account) in self.order.iter().enumerate() {
-            self.accounts[account as usize].rank = rank as u32;
-            self.accounts[account as usize].ranked = true;
-        }
-        self.update_ranks();
-        if kept == before {
-            self.note_all();
-            for &account in &newcomers {
-                self.offer_all(account);
-            }
-        } else {
-            let first = before.iter().zip(&self.order).take_while(|(a, b)| a == b).count();
-            self.start_over(first as u32, now);
-        }
-    }
-
-    fn update_ranks(&mut self) {
-        self.running.update_ranks(|account| self.accounts[account as usize].rank);
-    }
-
-    /// Stops everything from rank `first` on and hands it out rank by rank.
-    fn start_over(&mut self, first: u32, now: f64) {
-        let mut stopped = Vec::new();
-        for link in 0..self.capacity.len() as u32 {
-            let slots = self.running.on_link(link).filter(|&slot| self.running[slot].rank >= first);
-            for slot in slots.collect::<Vec<_>>() {
-                stopped.push((self.running[slot].rank, self.number_of(slot), self.running[slot]));
-                self.change(slot, 0.0, now);
-            }
-        }
-        self.note_all();
-        stopped.sort_unstable_by_key(|&(rank, number, _)| (rank, number));
-        let mut stopped = stopped.into_iter().peekable();
-        // What is on offer to ranks before the first change stays so; all others are offered everything.
-        self.offers.drop_from(first);
-        for rank in first..self.order.len() as u32 {
-            while let Some((.., served)) = stopped.next_if(|&(of, ..)| of == rank) {
-                let Served { account, place, links, .. } = served;
-                let rate =
-                    links.iter().map(|&link| self.running.left_after(link, rank)).fold(served.rate, f64::min);
-                if rate > 0.0 {
-                    self.start(account, place, links, rate, now);
-                    for link in links {
-                        self.note(link);
-                        self.free.mark(link);
-                    }
-                }
-            }
-            let mut offers = self.all_offers(rank);
-            offers.sort_unstable();
-            for link in offers.into_iter().map(Offer::link) {
-                if self.free.is_free(link, rank) {
-                    self.serve(link, rank, now);
-                    self.free.mark(link);
-                }
-            }
-        }
-    }
-
     /// Builds the demand of an account that was given flows.
     fn build(&mut self, account: u32, now: f64) {
         let mut flows = std::mem::take(&mut self.accounts[account as usize].fresh);
@@ -403,22 +199,6 @@ impl GreedyFill {
             self.retire(account);
         }
         number
-    }
-
-    /// Takes an account without flows out of the order.
-    fn retire(&mut self, account: u32) {
-        let rank = self.accounts[account as usize].rank;
-        self.order.remove(rank as usize);
-        for (rank, &account) in self.order.iter().enumerate() {
-            self.accounts[account as usize].rank = rank as u32;
-        }
-        self.update_ranks();
-        self.free.remove(rank);
-        // Offers made by rank now stand one too low for those behind; offering one rank higher is always right.
-        self.offers.move_up(rank);
-        // Its key stays: another wave of flows may come.
-        let holder = &mut self.accounts[account as usize];
-        *holder = Account { key: holder.key, ..Account::default() };
     }
 
     /// The account, place and links of an unfinished flow; `None` where it is not in the solver, or not yet built into

@@ -28,8 +28,10 @@ impl MinTree {
     pub(crate) fn set(&mut self, mut place: usize, mut value: f64) {
         for level in &mut self.levels {
             let node = &mut level[place / WIDTH];
+            // Reading the whole node right after writing a part of it would wait for the write.
+            let least = least_with(node, place % WIDTH, value);
             node[place % WIDTH] = value;
-            (place, value) = (place / WIDTH, least(node));
+            (place, value) = (place / WIDTH, least);
         }
         self.least = value;
     }
@@ -74,13 +76,14 @@ impl MinTree {
     }
 }
 
-/// The least of a node, in four lanes. Written out, since the minimum of the standard library also minds NaN.
-fn least(node: &[f64; WIDTH]) -> f64 {
+/// The least of a node that is to have `value` at one place, in four lanes. Written out, since the minimum of the
+/// standard library also minds NaN.
+fn least_with(node: &[f64; WIDTH], place: usize, value: f64) -> f64 {
     let lesser = |a: f64, b: f64| if a < b { a } else { b };
     let mut lanes = [f64::INFINITY; 4];
-    for values in node.as_chunks::<4>().0 {
-        for (lane, &value) in lanes.iter_mut().zip(values) {
-            *lane = lesser(*lane, value);
+    for (values, first) in node.as_chunks::<4>().0.iter().zip((0u64..).step_by(4)) {
+        for ((lane, &of_node), nth) in lanes.iter_mut().zip(values).zip(first..) {
+            *lane = lesser(*lane, if nth == place as u64 { value } else { of_node });
         }
     }
     lesser(lesser(lanes[0], lanes[1]), lesser(lanes[2], lanes[3]))

@@ -1,0 +1,152 @@
+//! Who gets a link that has something left.
+//!
+//! Offers are made in order of rank, and a link goes down the ranks until one uses it up. With equal links and no caps,
+//! each rank either joins the link to a partner for good or has no use for it: that is a matching, and by far the most
+//! frequent case. Else a rank takes what both links have left, from several partners where need be, and what is over then is
+//! taken from the lowest ranks.
+
+use super::{Account, GreedyFill, of_few};
+use crate::demand::Demand;
+use crate::maxmin::NEGLIGIBLE;
+use crate::offers::Offer;
+use crate::running::{NEVER, Served};
+
+/// With at most so many offers, the links on offer are left unmarked until it is known who takes them: mostly it is the one
+/// who had them.
+const MANY_OFFERS: usize = 8;
+
+impl GreedyFill {
+    pub(super) fn offer(&mut self, rank: u32, link: u32) {
+        self.offers.collect([self.offer_of(rank, link)]);
+    }
+
+    fn offer_of(&self, rank: u32, link: u32) -> Offer {
+        let account = self.order[rank as usize];
+        Offer::new(rank, self.accounts[account as usize].demand.load(link), link)
+    }
+
+    /// All links on which the account at `rank` has flows left.
+    pub(super) fn all_offers(&self, rank: u32) -> Vec<Offer> {
+        let links = self.accounts[self.order[rank as usize] as usize].demand.links();
+        let left = links.filter(|&(_, count, _)| count > 0);
+        left.map(|(link, _, load)| Offer::new(rank, load, link)).collect()
+    }
+
+    pub(super) fn offer_all(&mut self, account: u32) {
+        let offers = self.all_offers(self.accounts[account as usize].rank);
+        self.offers.collect(offers);
+    }
+
+    /// Hands out all offers, and those that arise from it.
+    pub(super) fn hand_out(&mut self, now: f64) {
+        let offers = self.offers.sort();
+        if offers.len() > MANY_OFFERS {
+            offers.iter().for_each(|offer| self.free.mark(offer.link()));
+        }
+        while let Some(offer) = self.offers.next() {
+            let (mut rank, link) = (offer.rank(), offer.link());
+            while rank < self.order.len() as u32 && self.free.is_free(link, rank) {
+                self.serve(link, rank, now);
+                rank += 1;
+            }
+            self.free.mark(link);
+        }
+    }
+
+    /// Lets the account at `rank` have `link`.
+    pub(super) fn serve(&mut self, link: u32, rank: u32, now: f64) {
+        if self.is_matching { self.join(link, rank, now) } else { self.share(link, rank, now) }
+    }
+
+    /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what they were used for.
+    fn join(&mut self, link: u32, rank: u32, now: f64) {
+        let account = self.order[rank as usize];
+        let Account { demand, .. } = &self.accounts[account as usize];
+        let Some(held) = demand.held(link) else { return };
+        let Some(partner) = demand.fullest_partner(held, &self.free, rank, &[]) else { return };
+        let links = Demand::row_and_column(held, link, partner);
+        let place = demand.first_unfinished(links);
+        for end in [link, partner] {
+            if let Some(slot) = self.running.first_slot(end) {
+                self.displace(slot, end, now);
+            }
+        }
+        self.start(account, place, links, self.capacity[link as usize], now);
+        self.free.note(link, rank);
+        self.free.note(partner, rank);
+        self.free.mark(partner);
+    }
+
+    /// Stops a flow since its link `taken` goes to a higher rank, and offers its other link.
+    fn displace(&mut self, slot: u32, taken: u32, now: f64) {
+        let Served { links: [row, column], rank, .. } = self.running[slot];
+        self.change(slot, 0.0, now);
+        let freed = if row == taken { column } else { row };
+        self.free.note(freed, NEVER);
+        self.offers.insert(self.offer_of(rank, freed));
+    }
+
+    /// Lets the account at `rank` take what is left of `link`, fullest partners first.
+    fn share(&mut self, link: u32, rank: u32, now: f64) {
+        let account = self.order[rank as usize];
+        let Some(held) = self.accounts[account as usize].demand.held(link) else { return };
+        // A partner whose flow is at its own cap stays free without being of use.
+        let mut useless: Vec<u32> = Vec::new();
+        loop {
+            let demand = &self.accounts[account as usize].demand;
+            let Some(partner) = demand.fullest_partner(held, &self.free, rank, &useless) else { return };
+            let links = Demand::row_and_column(held, link, partner);
+            let place = demand.first_unfinished(links);
+            let slot = self.slot_of(account, place, link);
+            let rate = slot.map_or(0.0, |slot| self.running[slot].rate);
+            let cap = of_few(&self.caps, f64::INFINITY, || demand.number(place));
+            let more = self
+                .running
+                .left_after(link, rank)
+                .min(self.running.left_after(partner, rank))
+                .min(cap - rate);
+            if more <= 0.0 {
+                useless.push(partner);
+                continue;
+            }
+            match slot {
+                None => self.start(account, place, links, more, now),
+                Some(slot) => self.change(slot, rate + more, now),
+            }
+            for end in [link, partner] {
+                if self.running.is_shared(end) {
+                    self.make_room(end, rank, now);
+                }
+                self.note(end);
+            }
+            self.free.mark(partner);
+            if !self.free.is_free(link, rank) {
+                return;
+            }
+        }
+    }
+
+    /// Takes from the lowest ranks until `link` carries no more than it can.
+    fn make_room(&mut self, link: u32, rank: u32, now: f64) {
+        while self.running.is_shared(link) {
+            let (over, negligible) = (self.running.excess(link), NEGLIGIBLE * self.capacity[link as usize]);
+            if over <= negligible {
+                return;
+            }
+            let rank_of = |slot: u32| self.running[slot].rank;
+            let later = |a: &u32, b: &u32| {
+                rank_of(*a).cmp(&rank_of(*b)).then_with(|| self.number_of(*a).cmp(&self.number_of(*b)))
+            };
+            let Some(lowest) = self.running.on_link(link).max_by(later) else { return };
+            let Served { links, rate, rank: lower, .. } = self.running[lowest];
+            assert!(lower > rank, "what a rank takes was left to it by those before");
+            self.change(lowest, if rate - over > negligible { rate - over } else { 0.0 }, now);
+            for freed in links {
+                if freed != link {
+                    self.note(freed);
+                    self.offers.insert(self.offer_of(lower, freed));
+                }
+            }
+        }
+    }
+}
