@@ -302,13 +302,17 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct WorkloadBuilder {
     ports: u32,
-    tasks: Vec<(Task, Vec<Coflow>)>,
+    /// Each task with the flows of each of its coflows, as ranges of `flows`.
+    tasks: Vec<(Task, Vec<Range<usize>>)>,
+    /// The flows of all coflows, in the order in which they were given. Where tasks are given in order of arrival, as
+    /// traces do, this becomes the array of the workload: flows are many, and moving them costs more than reading them.
+    flows: Vec<Flow>,
 }
 
 impl WorkloadBuilder {
     /// An empty workload on `ports` ports.
     pub fn new(ports: u32) -> Self {
-        Self { ports, tasks: Vec::new() }
+        Self { ports, tasks: Vec::new(), flows: Vec::new() }
     }
 
     /// Adds a task of one coflow: the common case.
@@ -332,7 +336,13 @@ impl WorkloadBuilder {
     /// Adds a task. `transfers` holds one coflow for each of its stages whose work is a transfer, in the order of the
     /// stages; the ids inside [`Work::Transfer`] are given anew by [`WorkloadBuilder::build`].
     pub fn push(&mut self, task: Task, transfers: Vec<Coflow>) -> &mut Self {
-        self.tasks.push((task, transfers));
+        let ranges = transfers.into_iter().map(|coflow| {
+            let start = self.flows.len();
+            self.flows.extend(coflow.flows);
+            start..self.flows.len()
+        });
+        let ranges = ranges.collect();
+        self.tasks.push((task, ranges));
         self
     }
 
@@ -354,21 +364,36 @@ impl WorkloadBuilder {
         if self.ports == 0 {
             return Err(WorkloadError::NoPorts);
         }
-        self.tasks.sort_by_key(|(task, _)| task.arrival);
+        self.sort();
         self.check_names()?;
         let mut out = Workload {
             ports: self.ports,
             tasks: Vec::with_capacity(self.tasks.len()),
             coflows: Vec::new(),
             first_flow: vec![0],
-            flows: Vec::new(),
-            flow_coflow: Vec::new(),
+            flow_coflow: Vec::with_capacity(self.flows.len()),
+            flows: self.flows,
         };
         for (task, transfers) in self.tasks {
             out.append(task, transfers)?;
         }
         let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
         if total > 1 << 63 { Err(WorkloadError::TooLarge) } else { Ok(out) }
+    }
+
+    /// Puts tasks in order of arrival, and their flows with them.
+    fn sort(&mut self) {
+        if self.tasks.is_sorted_by_key(|(task, _)| task.arrival) {
+            return;
+        }
+        self.tasks.sort_by_key(|(task, _)| task.arrival);
+        let mut sorted = Vec::with_capacity(self.flows.len());
+        for range in self.tasks.iter_mut().flat_map(|(_, ranges)| ranges) {
+            let start = sorted.len();
+            sorted.extend_from_slice(&self.flows[range.clone()]);
+            *range = start..sorted.len();
+        }
+        self.flows = sorted;
     }
 
     fn check_names(&self) -> Result<(), WorkloadError> {
@@ -385,8 +410,8 @@ impl WorkloadBuilder {
 const LATEST: u64 = 1 << 62;
 
 /// Whether a task's arrival, and the waits of all its stages one after the other, stay within [`LATEST`].
-fn is_in_time(task: &Task, transfers: &[Coflow]) -> bool {
-    let waves = transfers.iter().filter_map(|coflow| coflow.flows.iter().map(|flow| flow.wave.0).max());
+fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> bool {
+    let waves = transfers.filter_map(|flows| flows.iter().map(|flow| flow.wave.0).max());
     let computed = task.stages.iter().map(|stage| match stage.work {
         Work::Compute(compute) => compute.duration.0,
         Work::Transfer(_) => 0,
@@ -395,14 +420,14 @@ fn is_in_time(task: &Task, transfers: &[Coflow]) -> bool {
 }
 
 impl Workload {
-    fn append(&mut self, mut task: Task, transfers: Vec<Coflow>) -> Result<(), WorkloadError> {
+    fn append(&mut self, mut task: Task, transfers: Vec<Range<usize>>) -> Result<(), WorkloadError> {
         if task.stages.is_empty() {
             return Err(WorkloadError::NoStages { task: task.name });
         }
         if task.weight == 0 {
             return Err(WorkloadError::ZeroWeight { task: task.name });
         }
-        if !is_in_time(&task, &transfers) {
+        if !is_in_time(&task, transfers.iter().map(|range| &self.flows[range.clone()])) {
             return Err(WorkloadError::TooLate { task: task.name });
         }
         let id = TaskId::from_index(self.tasks.len());
@@ -421,9 +446,9 @@ impl Workload {
                 return Err(WorkloadError::BadDependency { task: task.name, stage, on });
             }
             if let Work::Transfer(_) = stage.work {
-                let coflow = transfers.next().expect("a coflow for every transfer stage");
+                let flows = transfers.next().expect("a coflow for every transfer stage");
                 let place = Place { task: id, stage: StageIndex::from_index(index) };
-                task.stages[index].work = Work::Transfer(self.append_coflow(&task.name, place, coflow)?);
+                task.stages[index].work = Work::Transfer(self.append_coflow(&task.name, place, flows)?);
             }
         }
         assert!(transfers.next().is_none(), "task {}: more coflows than transfer stages", task.name);
@@ -431,12 +456,18 @@ impl Workload {
         Ok(())
     }
 
-    fn append_coflow(&mut self, task: &str, place: Place, coflow: Coflow) -> Result<CoflowId, WorkloadError> {
+    /// Appends the coflow that has the next flows.
+    fn append_coflow(
+        &mut self,
+        task: &str,
+        place: Place,
+        range: Range<usize>,
+    ) -> Result<CoflowId, WorkloadError> {
         let task = || task.to_owned();
-        if coflow.flows.is_empty() {
+        if range.is_empty() {
             return Err(WorkloadError::NoFlows { task: task(), stage: place.stage.0 });
         }
-        for flow in &coflow.flows {
+        for flow in &self.flows[range.clone()] {
             if let Some(port) = [flow.src, flow.dst].into_iter().find(|port| port.0 >= self.ports) {
                 let (port, last) = (port.0, self.ports - 1);
                 return Err(WorkloadError::PortOutOfRange { task: task(), port, last });
@@ -445,12 +476,11 @@ impl Workload {
                 return Err(WorkloadError::EmptyFlow { task: task(), src: flow.src.0, dst: flow.dst.0 });
             }
         }
-        let end =
-            u32::try_from(self.flows.len() + coflow.flows.len()).map_err(|_| WorkloadError::TooLarge)?;
+        let end = u32::try_from(range.end).map_err(|_| WorkloadError::TooLarge)?;
         let id = CoflowId::from_index(self.coflows.len());
         self.coflows.push(place);
+        assert!(self.flow_coflow.len() == range.start, "coflows have their flows in order of id");
         self.flow_coflow.resize(end as usize, id);
-        self.flows.extend(coflow.flows);
         self.first_flow.push(end);
         Ok(id)
     }
