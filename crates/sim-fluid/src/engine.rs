@@ -283,6 +283,14 @@ impl<'a, F: Fill> Engine<'a, F> {
                 self.accounts.open(self.run.workload, self.run.fabric, coflow);
                 self.fill.reserve_accounts(self.accounts.list.len());
             }
+            self.pending.extend(first..end);
+            if self.run.terms.scope == Scope::Fabric {
+                let sizes =
+                    self.run.workload.flows()[first as usize..end as usize].iter().map(|flow| flow.size.0);
+                let [account, _] = self.accounts.of_flow(self.run.workload, self.run.fabric, first);
+                self.accounts.list[account as usize].arrived += sizes.sum::<u64>();
+                continue;
+            }
             for flow in first..end {
                 let size = self.run.workload.flow(FlowId(flow)).size.0;
                 let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
@@ -291,7 +299,6 @@ impl<'a, F: Fill> Engine<'a, F> {
                     self.accounts.list[far as usize].arrived += size;
                 }
             }
-            self.pending.extend(first..end);
         }
         for release in releases {
             if let Release::Flows { first, end, .. } = release {
@@ -306,16 +313,12 @@ impl<'a, F: Fill> Engine<'a, F> {
         now: Instant,
         observer: &mut Option<&mut dyn Observer>,
     ) {
-        for flow in flows {
-            if let (Some(segments), true) = (&mut self.segments, observer.is_some()) {
-                segments.begin(flow);
-            }
-            if self.run.terms.scope == Scope::Fabric && !self.run.terms.flow_events {
-                let account = self.accounts.of_flow(self.run.workload, self.run.fabric, flow)[0];
-                if self.accounts.list[account as usize].announced {
-                    continue;
-                }
-            }
+        if let (Some(segments), true) = (&mut self.segments, observer.is_some()) {
+            flows.clone().for_each(|flow| segments.begin(flow));
+        }
+        // Where a coflow is announced as a whole, its first flow stands for all.
+        let whole = self.run.terms.scope == Scope::Fabric && !self.run.terms.flow_events;
+        for flow in flows.take(if whole { 1 } else { usize::MAX }) {
             let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
             for account in [Some(near), (far != near).then_some(far)].into_iter().flatten() {
                 let record = &mut self.accounts.list[account as usize];
