@@ -125,6 +125,17 @@ pub enum CertificateError {
     TooLarge,
 }
 
+impl CertificateError {
+    /// That a JSON reader stopped at `error`.
+    pub fn unreadable(error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        // The place is said once, at the front.
+        let problem = text.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&text);
+        Self::Unreadable { line, column, problem: problem.to_owned() }
+    }
+}
+
 fn at(by_ns: &Option<u64>) -> String {
     by_ns.map_or(String::new(), |by_ns| format!(" by {by_ns} ns"))
 }

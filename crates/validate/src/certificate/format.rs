@@ -112,6 +112,7 @@ pub enum Because {
 
 /// What tells whether the rest can be read.
 #[derive(Deserialize)]
+#[serde(expecting = "an object with a format and a version")]
 struct Header {
     format: String,
     version: u32,
@@ -132,9 +133,5 @@ impl Certificate {
 }
 
 fn parse<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, CertificateError> {
-    serde_json::from_slice(json).map_err(|error| CertificateError::Unreadable {
-        line: error.line(),
-        column: error.column(),
-        problem: error.to_string(),
-    })
+    serde_json::from_slice(json).map_err(|error| CertificateError::unreadable(&error))
 }
