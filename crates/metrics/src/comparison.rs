@@ -10,6 +10,7 @@ use cavalcade_model::{Bytes, CoflowId, Fabric, Instant, Nanos, TaskId, Workload}
 use crate::bins::{Bin, BinThresholds};
 use crate::improvement::Improvement;
 use crate::isolation::isolation_times;
+use crate::lower_bound::LowerBound;
 use crate::outcome::{EngineCounts, LinkUse, Outcome};
 use crate::summary::{SlowdownSummary, Summary, weighted_mean};
 
@@ -45,6 +46,8 @@ pub struct Comparison {
     pub baseline: usize,
     /// The runs, in the order given.
     pub runs: Vec<RunFigures>,
+    /// What no run could have been below, where that was asked for.
+    pub bound: Option<LowerBound>,
 }
 
 /// A workload in figures.
@@ -180,6 +183,11 @@ impl Comparison {
         order
     }
 
+    /// By how much the mean CCT of a run is above the bound, as a share of it; `None` where there is no bound, or it is zero.
+    pub fn gap(&self, run: &RunFigures) -> Option<f64> {
+        self.bound.as_ref()?.gap(&run.cct)
+    }
+
     /// The run that the others are compared with.
     pub fn baseline_run(&self) -> &RunFigures {
         &self.runs[self.baseline]
@@ -244,6 +252,7 @@ impl Analysis {
             isolation,
             baseline,
             runs,
+            bound: None,
         }
     }
 }

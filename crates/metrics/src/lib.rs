@@ -13,6 +13,7 @@ mod bootstrap;
 mod comparison;
 mod improvement;
 mod isolation;
+mod lower_bound;
 mod outcome;
 mod percentile;
 mod summary;
@@ -29,6 +30,7 @@ pub use comparison::{
 };
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times};
+pub use lower_bound::LowerBound;
 pub use outcome::{EngineCounts, LinkUse, Outcome};
 pub use percentile::{NotAPercent, Percent, percentile};
 pub use summary::{SlowdownSummary, Summary, mean, weighted_mean};

@@ -12,7 +12,8 @@ fn main() -> io::Result<()> {
     let mut arguments = env::args().skip(1);
     let file = arguments.next().unwrap_or_else(|| "sample_report.html".to_owned());
     let mut number = |default: usize| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let comparison = sample::comparison(number(5), number(526));
+    let mut comparison = sample::comparison(number(5), number(526));
+    comparison.bound = Some(sample::bound(&comparison));
     let info = ReportInfo {
         command: "cavalcade compare trace.txt --policies sebf,fair --report report.html".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -6,7 +6,7 @@
 //!
 //! Everything here is a pure function of the number: no locale, no platform logarithm.
 
-use cavalcade_model::{BitsPerSec, Bytes};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 
 const TIME_UNITS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
 
@@ -39,6 +39,29 @@ pub(crate) fn time(seconds: f64) -> String {
     let (size, unit) = time_unit(seconds);
     let value = seconds / size;
     format!("{:.*} {unit}", decimals(value, 2), value)
+}
+
+/// A time of which more can be said but not less, to five significant digits: `21.634 s`, never rounded up.
+pub fn time_rounded_down(time: Nanos) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
+    let (size, unit) = *units.iter().find(|(size, _)| time.get() >= *size).unwrap_or(&units[0]);
+    let (whole, rest) = (time.get() / size, time.get() % size);
+    let decimals = 5usize.saturating_sub(whole.to_string().len()).min(3);
+    if rest == 0 || decimals == 0 {
+        return format!("{whole} {unit}");
+    }
+    // The remainder has fewer digits than the unit has zeros.
+    let zeros = size.ilog10() as usize;
+    format!("{whole}.{} {unit}", &format!("{rest:0zeros$}")[..decimals])
+}
+
+/// By how much a figure is above a bound on it, as a share: `1.4 %`, never rounded down.
+pub(crate) fn gap(share: f64) -> String {
+    let percent = share * 100.0;
+    let scale = if percent < 10.0 { 10.0 } else { 1.0 };
+    // Times are whole nanoseconds: a millionth above the bound is rounding.
+    let shown = libm::ceil(percent * scale - 1e-4 * scale).max(0.0) / scale;
+    format!("{shown:.*} %", if percent < 10.0 { 1 } else { 0 })
 }
 
 /// A column of times: one unit and one number of decimals where that leaves the smallest two digits.
@@ -151,6 +174,20 @@ mod tests {
         assert_eq!(times(&[314.27, 2.63]), ["314.3 s", "2.6 s"]);
         assert_eq!(times(&[58.8, 0.001]), ["58.8 s", "1.00 ms"]);
         assert_eq!(times(&[0.0]), ["0 s"]);
+    }
+
+    #[test]
+    fn bounds_are_never_overstated() {
+        let shown =
+            [21_634_999_999, 999_999_999, 1_000_000_000, 123_456_789_000, 5_000, 17, 0, 1_000_000_001];
+        assert_eq!(
+            shown.map(|nanos| time_rounded_down(Nanos(nanos))),
+            ["21.634 s", "999.99 ms", "1 s", "123.45 s", "5 µs", "17 ns", "0 s", "1.000 s"]
+        );
+        assert_eq!(
+            [0.0, 1e-8, 0.014, 0.01401, 0.0996, 0.1001, 1.72].map(gap),
+            ["0.0 %", "0.0 %", "1.4 %", "1.5 %", "10.0 %", "11 %", "172 %"]
+        );
     }
 
     #[test]

@@ -3,8 +3,11 @@
 //! The keys, their order and their nesting are a promise (`schema_version` counts its changes), so they are spelt out
 //! here and derived from nothing else. Numbers are the shortest text that reads back as the same value, which does not
 //! depend on the machine. Parameters are text, as they were given: `"10MB"` has no other form.
+//!
+//! Where a comparison has a lower bound, `bound` stands behind the runs and `gap` at the end of each. Callers give it one
+//! only where it was asked for by name, so that a program that knows nothing of bounds reads what it always has.
 
-use cavalcade_metrics::{Comparison, RunFigures};
+use cavalcade_metrics::{Comparison, LowerBound};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 #[derive(serde::Serialize)]
@@ -13,6 +16,8 @@ struct Document<'a> {
     trace: Trace,
     rate_bps: u64,
     runs: Vec<Run<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bound: Option<Bound<'a>>,
 }
 
 #[derive(serde::Serialize)]
@@ -30,6 +35,8 @@ struct Run<'a> {
     slowdown: Slowdown,
     makespan_s: f64,
     wall_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap: Option<f64>,
 }
 
 #[derive(serde::Serialize)]
@@ -45,6 +52,14 @@ struct Times {
 struct Slowdown {
     mean: f64,
     p95: f64,
+}
+
+#[derive(serde::Serialize)]
+struct Bound<'a> {
+    method: &'a str,
+    budget: &'a str,
+    mean_s: f64,
+    misses: usize,
 }
 
 /// Name–value pairs as an object, in their own order.
@@ -71,12 +86,21 @@ pub fn json(comparison: &Comparison) -> String {
             bytes: comparison.trace.bytes.get(),
         },
         rate_bps: comparison.fabric.slowest_bps,
-        runs: comparison.ranking().into_iter().map(|index| run(&comparison.runs[index])).collect(),
+        runs: comparison.ranking().into_iter().map(|index| run(comparison, index)).collect(),
+        bound: comparison.bound.as_ref().map(Bound::from),
     };
     serde_json::to_string(&document).expect("text keys and finite numbers can always be written")
 }
 
-fn run(run: &RunFigures) -> Run<'_> {
+impl<'a> From<&'a LowerBound> for Bound<'a> {
+    fn from(bound: &'a LowerBound) -> Self {
+        let LowerBound { method, budget, mean_cct, misses, .. } = bound;
+        Self { method, budget, mean_s: mean_cct.as_secs_f64(), misses: *misses }
+    }
+}
+
+fn run(comparison: &Comparison, index: usize) -> Run<'_> {
+    let run = &comparison.runs[index];
     let (cct, slowdown) = (&run.cct_summary, &run.slowdown_summary);
     Run {
         policy: &run.policy,
@@ -91,6 +115,7 @@ fn run(run: &RunFigures) -> Run<'_> {
         slowdown: Slowdown { mean: slowdown.mean, p95: slowdown.p95 },
         makespan_s: run.makespan.as_secs_f64(),
         wall_s: run.wall_s,
+        gap: comparison.gap(run),
     }
 }
 
@@ -101,9 +126,19 @@ mod tests {
 
     #[test]
     fn the_document_has_exactly_the_keys_of_the_schema_in_its_order() {
-        let text = json(&sample::comparison(2, 5));
+        let mut comparison = sample::comparison(2, 5);
+        let run = "policy params queues first_threshold cct mean_s p50_s p95_s p99_s max_s slowdown mean p95 makespan_s wall_s ";
+        let before = "schema_version trace coflows ports bytes rate_bps runs ";
+        assert_eq!(keys(&json(&comparison)), format!("{before}{run}{run}"));
+        comparison.bound = Some(sample::bound(&comparison));
+        let bound = "bound method budget mean_s misses ";
+        assert_eq!(keys(&json(&comparison)), format!("{before}{run}gap {run}gap {bound}"));
+    }
+
+    /// All keys in order, each with a space behind it.
+    fn keys(text: &str) -> String {
         let mut keys = String::new();
-        let mut rest = text.as_str();
+        let mut rest = text;
         while let Some(start) = rest.find('"') {
             let end = start + 1 + rest[start + 1..].find('"').unwrap();
             if rest[end + 1..].starts_with(':') {
@@ -112,8 +147,7 @@ mod tests {
             }
             rest = &rest[end + 1..];
         }
-        let run = "policy params queues first_threshold cct mean_s p50_s p95_s p99_s max_s slowdown mean p95 makespan_s wall_s ";
-        assert_eq!(keys, format!("schema_version trace coflows ports bytes rate_bps runs {run}{run}"));
+        keys
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod json;
 mod sample;
 mod table;
 
+pub use figures::time_rounded_down;
 pub use html::{ReportInfo, html};
 pub use json::json;
 pub use table::{TableOptions, table};

@@ -119,6 +119,10 @@ fn main_table(comparison: &Comparison, runs: &[&RunFigures], width: u16) -> Tabl
         ),
         ("95 %".to_owned(), cells(&interval)),
     ];
+    if comparison.bound.is_some() {
+        let gap = |run: &RunFigures| comparison.gap(run).map_or("–".to_owned(), figures::gap);
+        columns.insert(2, ("gap".to_owned(), cells(&gap)));
+    }
     if comparison.trace.deadlines > 0 {
         columns.push(("missed".to_owned(), cells(&|run| figures::count(run.misses))));
     }
@@ -169,8 +173,23 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
         "Percentiles by nearest rank. Slowdown: CCT over the coflow alone on the fabric, mean and p95."
             .to_owned(),
     ];
+    if let Some(bound) = &comparison.bound {
+        notes.push(format!(
+            "gap: by how much the mean CCT is above {}, which no schedule can be below ({}, {}).",
+            figures::time_rounded_down(bound.mean_cct),
+            bound.method,
+            bound.budget,
+        ));
+    }
     if trace.deadlines > 0 {
-        notes.push(format!("missed: of {} with a deadline.", figures::counted(trace.deadlines, "task")));
+        let least = match &comparison.bound {
+            Some(bound) if bound.misses > 0 => format!("; no schedule misses fewer than {}", bound.misses),
+            _ => String::new(),
+        };
+        notes.push(format!(
+            "missed: of {} with a deadline{least}.",
+            figures::counted(trace.deadlines, "task")
+        ));
     }
     notes
 }
@@ -182,7 +201,8 @@ mod tests {
 
     #[test]
     fn the_best_run_stands_first_and_lines_fit_120_columns() {
-        let comparison = sample::comparison(15, 120);
+        let mut comparison = sample::comparison(15, 120);
+        comparison.bound = Some(sample::bound(&comparison));
         let text = table(&comparison, TableOptions { by_bin: true, ..TableOptions::default() });
         let best = &comparison.runs[comparison.ranking()[0]].label;
         assert!(text.lines().nth(2).unwrap().starts_with(best.as_str()), "{text}");

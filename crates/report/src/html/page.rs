@@ -81,11 +81,12 @@ fn header(comparison: &Comparison, info: &ReportInfo, headline: &str) -> String 
         facts.insert(1, figures::counted(trace.tasks, "task"));
     }
     format!(
-        "<header>\n<p class=\"kind\">Cavalcade · {} compared</p>\n<h1>{}</h1>\n<p class=\"facts\">{}</p>\n{}</header>\n",
+        "<header>\n<p class=\"kind\">Cavalcade · {} compared</p>\n<h1>{}</h1>\n<p class=\"facts\">{}</p>\n{}{}</header>\n",
         figures::counted(comparison.runs.len(), "scheduling policy").replace("policys", "policies"),
         escape(headline),
         facts.join(" · "),
         lead(comparison),
+        room_left(comparison),
     )
 }
 
@@ -114,6 +115,19 @@ fn lead(comparison: &Comparison) -> String {
         ),
         _ => String::new(),
     }
+}
+
+/// How close the best run is to the best that there could be.
+fn room_left(comparison: &Comparison) -> String {
+    let best = &comparison.runs[comparison.ranking()[0]];
+    let (Some(bound), Some(gap)) = (&comparison.bound, comparison.gap(best)) else { return String::new() };
+    format!(
+        "<p class=\"lead\">No schedule, whatever it knows, has a mean below {}. {} is at most {} above the best \
+         possible.</p>\n",
+        unbroken(&figures::time_rounded_down(bound.mean_cct)),
+        escape(&best.label),
+        unbroken(&figures::gap(gap)),
+    )
 }
 
 fn interval_in_words(improvement: &Improvement) -> String {
@@ -180,6 +194,13 @@ fn columns(comparison: &Comparison, runs: &[&RunFigures]) -> Vec<Column> {
         column("coflows p5–p95", false, spread(&|i| (i.coflow_p5, i.coflow_p95))),
         column("makespan", true, times(&|run| run.makespan.as_secs_f64())),
     ];
+    if comparison.bound.is_some() {
+        let cell = |run: &&RunFigures| match comparison.gap(run) {
+            Some(share) => (figures::gap(share), share),
+            None => ("–".to_owned(), 0.0),
+        };
+        columns.insert(1, column("above bound", false, runs.iter().map(cell).collect()));
+    }
     if comparison.trace.deadlines > 0 {
         columns.push(column("missed", false, numbers(&|run| run.misses as f64)));
     }
@@ -191,14 +212,15 @@ fn table(comparison: &Comparison, looks: &[String]) -> String {
     let ranking = comparison.ranking();
     let runs: Vec<&RunFigures> = ranking.iter().map(|&run| &comparison.runs[run]).collect();
     let columns = columns(comparison, &runs);
+    let times = 5 + usize::from(comparison.bound.is_some());
     let class = |column: &Column| if column.group { " class=\"group\"" } else { "" };
     let mut out = format!(
         "<section>\n<div class=\"scroll\"><table class=\"sortable\">\n<thead>\n<tr><th></th>\
-         <th class=\"group\" colspan=\"5\">coflow completion time</th><th class=\"group\" colspan=\"2\">slowdown</th>\
+         <th class=\"group\" colspan=\"{times}\">coflow completion time</th><th class=\"group\" colspan=\"2\">slowdown</th>\
          <th class=\"group\" colspan=\"3\">factor over {}</th><th class=\"group\" colspan=\"{}\">run</th></tr>\n<tr>\
          <th class=\"name\" aria-sort=\"none\"><button type=\"button\">policy</button></th>",
         escape(&comparison.baseline_run().label),
-        columns.len() - 10,
+        columns.len() - times - 5,
     );
     for (index, column) in columns.iter().enumerate() {
         let sorted = if index == 0 { "ascending" } else { "none" };
@@ -303,6 +325,15 @@ fn reproduce(comparison: &Comparison, info: &ReportInfo) -> String {
     if let Some(seed) = info.seed {
         facts.push(("seed", seed.to_string()));
     }
+    if let Some(bound) = &comparison.bound {
+        facts.push(("lower bound", format!("{}, {}", bound.method, bound.budget)));
+    }
+    let but_for = match &comparison.bound {
+        Some(bound) if !bound.repeatable => {
+            "the wall time and the lower bound, which was searched for so long"
+        }
+        _ => "the wall time",
+    };
     let mut out = format!(
         "<section>\n<h2>How to reproduce this</h2>\n<pre><code>{}</code></pre>\n<dl class=\"short\">\n",
         escape(&info.command)
@@ -310,11 +341,11 @@ fn reproduce(comparison: &Comparison, info: &ReportInfo) -> String {
     for (name, value) in facts {
         out.push_str(&format!("<dt>{name}</dt><dd>{}</dd>\n", escape(&value)));
     }
-    out.push_str(
+    out.push_str(&format!(
         "</dl>\n<p class=\"caption\">The same version, trace and command give the same figures on every machine, but for \
-         the wall time. Parameters and work of each run:</p>\n<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">policy</th>\
+         {but_for}. Parameters and work of each run:</p>\n<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">policy</th>\
          <th class=\"params\">parameters</th><th>events</th><th>rates computed</th><th>calls</th><th>messages</th></tr></thead>\n<tbody>\n",
-    );
+    ));
     for run in comparison.ranking() {
         let run = &comparison.runs[run];
         let params: Vec<String> = run.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -368,6 +399,13 @@ fn definitions(comparison: &Comparison) -> String {
         ("bins", bins.as_str()),
         ("wall", "How long the simulation took on the machine that made this report."),
     ];
+    if comparison.bound.is_some() {
+        entries.push((
+            "above bound",
+            "By how much the mean CCT is above a lower bound on that of every schedule on this fabric, clairvoyant or not. \
+             The best possible schedule is somewhere between: no policy can gain more than this.",
+        ));
+    }
     if comparison.trace.deadlines > 0 {
         entries.push(("missed", "Tasks that finished after their deadline."));
     }

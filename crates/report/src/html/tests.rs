@@ -98,6 +98,23 @@ fn nothing_to_compare_still_makes_a_page() {
 }
 
 #[test]
+fn a_bound_is_shown_with_every_run_and_what_it_is_worth() {
+    let mut comparison = sample::comparison(4, 40);
+    let without = html(&comparison, &info());
+    assert!(!without.contains("above bound"));
+    comparison.bound = Some(sample::bound(&comparison));
+    let page = html(&comparison, &info());
+    assert_balanced(&page);
+    let best = &comparison.runs[comparison.ranking()[0]].label;
+    assert!(page.contains(&format!("{best} is at most 12\u{a0}% above the best possible")), "{page}");
+    let cells = |page: &str| page.matches("<td").count();
+    assert_eq!(cells(&page), cells(&without) + 4);
+    assert!(page.contains("but for the wall time."));
+    comparison.bound.as_mut().unwrap().repeatable = false;
+    assert!(html(&comparison, &info()).contains("but for the wall time and the lower bound"));
+}
+
+#[test]
 fn the_headline_says_what_the_table_says() {
     let mut comparison = sample::comparison(5, 60);
     assert!(page::headline(&comparison).starts_with("sebf finishes coflows "));

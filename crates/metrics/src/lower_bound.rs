@@ -1,0 +1,53 @@
+//! What no schedule can beat, beside what schedules came to.
+//!
+//! How a bound is found and proven is another crate's business. What a comparison needs of it is the figure, where it
+//! came from, and how far each run is above it: the *gap*, all that is left to gain by any policy whatever it knows.
+
+use cavalcade_model::Nanos;
+
+/// A lower bound on the mean CCT of every schedule, and one on the deadlines missed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LowerBound {
+    /// No schedule has a lower mean CCT, each coflow counted once. Rounded down.
+    pub mean_cct: Nanos,
+    /// At least so many tasks miss their deadline in any schedule.
+    pub misses: usize,
+    /// The name of the method that found the mean.
+    pub method: String,
+    /// What the search was allowed, in words: `2000 linear programs`, `5s`.
+    pub budget: String,
+    /// Whether the figures are the same on every machine: not where the search was given a time and did not end sooner.
+    pub repeatable: bool,
+}
+
+impl LowerBound {
+    /// By how much a schedule with these CCTs is above the bound, as a share of it. `None` where the bound is zero.
+    pub fn gap(&self, cct: &[Nanos]) -> Option<f64> {
+        let sum: u128 = cct.iter().map(|time| u128::from(time.get())).sum();
+        let least = u128::from(self.mean_cct.get()) * cct.len() as u128;
+        // A driver may be a hair below by rounding in floating point.
+        (least > 0).then(|| sum.saturating_sub(least) as f64 / least as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(mean_cct: Nanos) -> LowerBound {
+        LowerBound { mean_cct, misses: 0, method: String::new(), budget: String::new(), repeatable: true }
+    }
+
+    #[test]
+    fn the_gap_is_a_share_of_the_bound_and_never_negative() {
+        let cct = [Nanos(3), Nanos(9)];
+        assert_eq!(bound(Nanos(4)).gap(&cct), Some(0.5));
+        assert_eq!(bound(Nanos(7)).gap(&cct), Some(0.0));
+    }
+
+    #[test]
+    fn nothing_is_above_a_bound_of_nothing() {
+        assert_eq!(bound(Nanos(0)).gap(&[Nanos(3)]), None);
+        assert_eq!(bound(Nanos(4)).gap(&[]), None);
+    }
+}
