@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::budget::Budget;
 
 const EXIT_CODES: &str = "\
 Data goes to standard output, messages to standard error. Exit codes:
   0    done
   1    something went wrong while running
   2    the command line asks for something that there is not
-  3    a trace or a run's folder is not valid
+  3    a trace, a run's folder or a certificate is not valid
   4    a figure is not what --assert says, or a run not what validate or replay expects
   5    this machine or build lacks something that was asked for
   130  interrupted
@@ -37,12 +39,18 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run policies over a trace and show which finishes coflows sooner
     Compare(Compare),
+    /// Prove how good any schedule could be at best
+    ///
+    /// No policy can have a lower mean completion time than a bound, whatever it knows; so the gap between the two is all
+    /// that is left to gain. The search can be stopped at any time: by its budget, or by an interrupt (Ctrl-C).
+    Bound(Bound),
     /// Run one policy and keep what came out, coflow by coflow
     Simulate(Simulate),
-    /// Check the dumped schedule of a run: capacity, bytes, order, times
+    /// Check the dumped schedule of a run, or the certificate of a bound
     ///
-    /// The checker shares no code with the simulation. It needs a run made with --dump-schedule.
-    Validate(RunFolder),
+    /// A schedule is checked for capacity, bytes, order and times; it needs a run made with --dump-schedule. A bound is
+    /// derived anew from the trace and the certificate's hints. The checkers share no code with what they check.
+    Validate(Validate),
     /// Run a simulation again from its manifest and check that every byte is the same
     Replay(RunFolder),
     /// List the policies: source, what they may know, parameters and defaults
@@ -119,6 +127,16 @@ pub(crate) struct Compare {
     /// Print JSON in place of the table
     #[arg(long, conflicts_with = "by_bin")]
     pub(crate) json: bool,
+    /// How long to search for a bound that no schedule can beat: a time, as 5s, or a number of linear programs, as 2000, which
+    /// gives the same figures on every machine
+    ///
+    /// Without it the search is a short one, the same on every machine. With --json there is a bound only where this is
+    /// given: it adds the keys "bound" and "gap".
+    #[arg(long, value_name = "BUDGET")]
+    pub(crate) bound: Option<Budget>,
+    /// Search for no bound
+    #[arg(long, conflicts_with = "bound")]
+    pub(crate) no_bound: bool,
     /// Write a report as one HTML file that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
@@ -129,6 +147,46 @@ pub(crate) struct Compare {
     /// baseline over that of the policy. OP is <, <=, >, >= or ==. Times have units.
     #[arg(long = "assert", value_name = "CLAIM")]
     pub(crate) claims: Vec<String>,
+}
+
+/// `cavalcade bound`.
+#[derive(Debug, Args)]
+pub(crate) struct Bound {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// What is bounded
+    #[arg(long, value_name = "WHAT", default_value = "coflows")]
+    pub(crate) objective: Objective,
+    /// Count each as often as its task's weight says
+    #[arg(long)]
+    pub(crate) weighted: bool,
+    /// Stop the search after this time, as 20s, or after so many linear programs, as 2000, which gives the same bound on
+    /// every machine
+    #[arg(long, value_name = "BUDGET", default_value = "20s")]
+    pub(crate) budget: Budget,
+    /// Print JSON in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the proof of the best bound, for 'cavalcade validate'; compressed where the name ends in .gz or .zst
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Capacity of every port in each direction
+    #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate, help_heading = "Conditions")]
+    pub(crate) rate: BitsPerSec,
+    /// Submit all tasks at time zero
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) offline: bool,
+}
+
+/// What a bound is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Objective {
+    /// The mean completion time of coflows, from below
+    Coflows,
+    /// The mean completion time of tasks, from below
+    Tasks,
+    /// How many tasks can meet their deadlines, from above
+    Deadlines,
 }
 
 /// `cavalcade simulate`.
@@ -149,7 +207,17 @@ pub(crate) struct Simulate {
     pub(crate) dump_schedule: bool,
 }
 
-/// `cavalcade validate` and `cavalcade replay`.
+/// `cavalcade validate`.
+#[derive(Debug, Args)]
+pub(crate) struct Validate {
+    /// The folder that `cavalcade simulate --out` wrote, or the file that `cavalcade bound --certificate` wrote
+    pub(crate) path: PathBuf,
+    /// Where the trace is now, if it is no longer where it was
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+/// `cavalcade replay`.
 #[derive(Debug, Args)]
 pub(crate) struct RunFolder {
     /// The folder that `cavalcade simulate --out` wrote

@@ -1,6 +1,7 @@
 //! `cavalcade compare`: several policies over one trace, and which of them finishes coflows sooner.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use cavalcade_metrics::{
@@ -11,8 +12,10 @@ use cavalcade_report::ReportInfo;
 use cavalcade_trace::Reading;
 
 use crate::arguments::Compare;
+use crate::budget::Budget;
 use crate::failure::{Failure, Kind};
 use crate::input::Source;
+use crate::lower_bound::{budget_beside_runs, lower_bound};
 use crate::output::{print, write_file};
 use crate::parallel::{map, watched};
 use crate::policies::selected;
@@ -32,7 +35,12 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let Reading { workload, notes, shuffles, .. } = source.read(options.input.format)?;
     source.tell_all(&notes);
     let scene = Scene::new(workload, options.conditions)?;
-    let comparison = compare(&scene, &policies, baseline, options.report.is_some());
+    let budget = match options.bound {
+        Some(budget) => Some(budget),
+        None if options.no_bound || options.json => None,
+        None => budget_beside_runs(&scene.workload),
+    };
+    let comparison = compare(&scene, &policies, baseline, budget, options.report.is_some());
     if options.json {
         print(&cavalcade_report::json(&comparison))?;
     } else {
@@ -51,18 +59,43 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     check(&claims, &comparison)
 }
 
-/// Runs all `policies` on all cores. `link_use` records how busy links were.
-pub(crate) fn compare(scene: &Scene, policies: &[Configured], baseline: usize, link_use: bool) -> Comparison {
-    let coflows = policies.len() * scene.workload.coflow_count();
-    let runs = watched(coflows, |progress| {
-        map(policies.len(), |index| {
-            let policy = &policies[index];
-            let start = Instant::now();
-            let outcome = scene.run(policy, link_use, progress);
-            result(policy, outcome, start.elapsed().as_secs_f64())
+/// Runs all `policies` on all cores, and with a `budget` searches for a bound on all of them beside that. `link_use` records
+/// how busy links were.
+pub(crate) fn compare(
+    scene: &Scene,
+    policies: &[Configured],
+    baseline: usize,
+    budget: Option<Budget>,
+    link_use: bool,
+) -> Comparison {
+    // The search comes first: it takes longer than most runs.
+    let search = budget.map(Job::Search).into_iter();
+    let jobs: Vec<Job<'_>> = search.chain(policies.iter().map(Job::Run)).collect();
+    let found = OnceLock::new();
+    let runs = watched(jobs.len() * scene.workload.coflow_count(), |progress| {
+        map(jobs.len(), |index| match jobs[index] {
+            Job::Search(budget) => {
+                found.get_or_init(|| lower_bound(scene, budget, progress));
+                None
+            }
+            Job::Run(policy) => {
+                let start = Instant::now();
+                let outcome = scene.run(policy, link_use, progress);
+                Some(result(policy, outcome, start.elapsed().as_secs_f64()))
+            }
         })
     });
-    analyse(&scene.workload, &scene.fabric, &runs, baseline)
+    let runs: Vec<RunResult> = runs.into_iter().flatten().collect();
+    let mut comparison = analyse(&scene.workload, &scene.fabric, &runs, baseline);
+    comparison.bound = found.into_inner();
+    comparison
+}
+
+/// What is done beside the others.
+#[derive(Clone, Copy)]
+enum Job<'a> {
+    Search(Budget),
+    Run(&'a Configured),
 }
 
 /// A finished run with what it is called and the seconds that it took.

@@ -5,6 +5,7 @@ use cavalcade_report::ReportInfo;
 use crate::arguments::{Conditions, Demo};
 use crate::compare::{compare, write_report};
 use crate::failure::Failure;
+use crate::lower_bound::budget_beside_runs;
 use crate::output::{print, tell};
 use crate::policies::all;
 use crate::scene::Scene;
@@ -28,7 +29,8 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         options.seed
     ));
     let (policies, baseline) = all();
-    let comparison = compare(&scene, &policies, baseline, true);
+    let budget = budget_beside_runs(&scene.workload);
+    let comparison = compare(&scene, &policies, baseline, budget, true);
     print(&cavalcade_report::table(&comparison, table_options(false)))?;
     let info = ReportInfo {
         command: format!("cavalcade demo --seed {}", options.seed),

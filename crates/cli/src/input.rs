@@ -33,9 +33,7 @@ impl Source {
         if path.is_dir() {
             return Self::open_folder(path);
         }
-        let standard = path == Path::new(STANDARD_INPUT);
-        let name = if standard { "standard input".to_owned() } else { path.display().to_string() };
-        let bytes = if standard { read_standard_input() } else { fs::read(path) };
+        let (name, bytes) = read_file(path);
         match bytes {
             Ok(bytes) => Ok(Self { files: vec![(name.clone(), 0..bytes.len())], name, bytes }),
             Err(error) => Err(unreadable(&name, &error)),
@@ -135,8 +133,12 @@ fn unreadable(name: &str, error: &io::Error) -> Failure {
         .help("name a file that holds a trace, the folder of a rolling Spark log, or '-' for standard input")
 }
 
-fn read_standard_input() -> io::Result<Vec<u8>> {
+/// The bytes of a file, or of standard input, and what messages call it.
+pub(crate) fn read_file(path: &Path) -> (String, io::Result<Vec<u8>>) {
+    if path != Path::new(STANDARD_INPUT) {
+        return (path.display().to_string(), fs::read(path));
+    }
     let mut bytes = Vec::new();
-    io::stdin().lock().read_to_end(&mut bytes)?;
-    Ok(bytes)
+    let read = io::stdin().lock().read_to_end(&mut bytes);
+    ("standard input".to_owned(), read.map(|_| bytes))
 }

@@ -7,12 +7,18 @@
 //! Parquet only where it is written.
 
 mod arguments;
+mod bound;
+mod budget;
+mod certificate;
+mod claim;
 mod columns;
 mod compare;
 mod completions;
 mod demo;
 mod failure;
 mod input;
+mod interrupt;
+mod lower_bound;
 mod manifest;
 mod output;
 mod parallel;
@@ -38,7 +44,7 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    output::clean_up_on_interrupt();
+    interrupt::clean_up();
     match run(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -51,6 +57,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Compare(options) => compare::run(options),
+        Command::Bound(options) => bound::run(options),
         Command::Simulate(options) => simulate::run(options),
         Command::Validate(options) => validate::run(options),
         Command::Replay(options) => replay::run(options),

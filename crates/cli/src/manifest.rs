@@ -7,12 +7,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_model::{BitsPerSec, Nanos, Workload};
+use cavalcade_trace::{Format, UnknownFormat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
+use crate::input::{STANDARD_INPUT, Source};
 
 /// The name of the file.
 pub(crate) const NAME: &str = "manifest.json";
@@ -44,6 +46,42 @@ pub(crate) struct TraceRecord {
     pub(crate) format: String,
     /// The SHA-256 of its bytes.
     pub(crate) sha256: String,
+}
+
+impl TraceRecord {
+    /// A record of what was read from `source` as `format`.
+    pub(crate) fn new(path: &Path, source: &Source, format: Format) -> Self {
+        Self { path: path.to_owned(), format: format.name().to_owned(), sha256: sha256(source.bytes()) }
+    }
+
+    /// Reads the trace again, from where it was or from `instead`. Messages call what holds this record `whole`, and the
+    /// file in which it stands `place`.
+    ///
+    /// # Errors
+    /// Where it is not there, is another one, or is not valid.
+    pub(crate) fn read_again(
+        &self,
+        instead: Option<&Path>,
+        whole: &str,
+        place: &Path,
+    ) -> Result<Workload, Failure> {
+        if instead.is_none() && self.path == Path::new(STANDARD_INPUT) {
+            return Err(Failure::input(format!("the {whole} read its trace from standard input"))
+                .help("name a file with the same content by --trace FILE ('-' for standard input again)"));
+        }
+        let path = instead.unwrap_or(&self.path);
+        let source = Source::open(path)?;
+        if sha256(source.bytes()) != self.sha256 {
+            let message = format!("{} is not the trace of this {whole}: its SHA-256 differs", path.display());
+            return Err(Failure::input(message).help("name the right one by --trace FILE"));
+        }
+        let format = self
+            .format
+            .parse()
+            .map_err(|error: UnknownFormat| Failure::input(format!("{}: {error}", place.display())))?;
+        let (workload, _) = source.parse(Some(format))?;
+        Ok(workload)
+    }
 }
 
 /// Under which conditions.

@@ -3,15 +3,21 @@
 //! A file or folder is written under a temporary name beside its target and renamed when it is complete; an error, a
 //! panic or an interrupt removes it. So a file that has its name can be trusted, and a script may test for it.
 //!
+//! A file whose name ends in `.gz` or `.zst` is compressed accordingly; the readers of traces and certificates look at
+//! the first bytes and take both.
+//!
 //! # Invariant
 //! Everything temporary is listed in [`PENDING`] as long as it exists, so that the handler of interrupts, which runs on
 //! another thread while this one is stopped in the middle of a write, can remove it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flate2::write::GzEncoder;
 
 use crate::failure::{Failure, Kind};
 
@@ -23,18 +29,11 @@ fn pending() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     PENDING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The exit code after an interrupt.
-const INTERRUPTED: i32 = 130;
-
-/// From now on an interrupt or a termination removes what is half-written and ends the program with code 130.
-pub(crate) fn clean_up_on_interrupt() {
-    // Without the handler the program works, and dies of the signal as others do.
-    let _ = ctrlc::set_handler(|| {
-        for path in pending().iter() {
-            remove(path);
-        }
-        std::process::exit(INTERRUPTED);
-    });
+/// Removes all that is half-written.
+pub(crate) fn remove_pending() {
+    for path in pending().iter() {
+        remove(path);
+    }
 }
 
 fn remove(path: &Path) {
@@ -77,7 +76,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Writes a file as a whole.
+/// Writes a file as a whole, compressed where its name says so.
 ///
 /// # Errors
 /// Where it cannot be written; then nothing is left of it, and a file that had the name is as it was.
@@ -87,10 +86,24 @@ pub(crate) fn write_file(
 ) -> Result<(), Failure> {
     let attempt = || {
         let (temporary, file) = Temporary::beside(target, |path| fs::File::create_new(path))?;
-        let mut buffer = io::BufWriter::new(file);
-        write(&mut buffer)?;
-        buffer.flush()?;
-        drop(buffer);
+        let file = io::BufWriter::new(file);
+        match target.extension().and_then(OsStr::to_str) {
+            Some("gz") => {
+                let mut encoder = GzEncoder::new(file, flate2::Compression::default());
+                write(&mut encoder)?;
+                encoder.finish()?.flush()?;
+            }
+            Some("zst") => {
+                let mut encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                write(&mut encoder)?;
+                encoder.finish()?.flush()?;
+            }
+            _ => {
+                let mut file = file;
+                write(&mut file)?;
+                file.flush()?;
+            }
+        }
         temporary.keep()
     };
     attempt().map_err(|error| Failure::file("write", target, &error))
@@ -211,6 +224,21 @@ mod tests {
         write_file(&target, |out| out.write_all(b"new")).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
         assert_eq!(names(folder.path()), ["report.html"]);
+    }
+
+    #[test]
+    fn a_file_is_compressed_as_its_name_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = |name: &str| {
+            let target = folder.path().join(name);
+            write_file(&target, |out| out.write_all(b"text")).unwrap();
+            fs::read(target).unwrap()
+        };
+        assert_eq!(written("plain"), b"text");
+        assert_eq!(zstd::decode_all(&written("a.json.zst")[..]).unwrap(), b"text");
+        let mut text = Vec::new();
+        io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&written("a.gz")[..]), &mut text).unwrap();
+        assert_eq!(text, b"text");
     }
 
     #[test]

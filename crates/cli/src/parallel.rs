@@ -20,12 +20,19 @@ const REFRESH: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     done: AtomicUsize,
+    /// What stands behind the bar.
+    news: Mutex<String>,
 }
 
 impl Progress {
     /// Adds `units` that are done.
     pub(crate) fn add(&self, units: usize) {
         self.done.fetch_add(units, Ordering::Relaxed);
+    }
+
+    /// Puts `news` behind the bar.
+    pub(crate) fn tell(&self, news: String) {
+        *self.news.lock().unwrap_or_else(PoisonError::into_inner) = news;
     }
 }
 
@@ -107,11 +114,12 @@ fn draw(progress: &Progress, units: usize, finished: &Finished) {
     if finished.within(PATIENCE) {
         return;
     }
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} gone, {eta} to go");
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} gone, {eta} to go  {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(units as u64).with_style(style).with_elapsed(PATIENCE);
     loop {
         bar.set_position(progress.done.load(Ordering::Relaxed) as u64);
+        bar.set_message(progress.news.lock().unwrap_or_else(PoisonError::into_inner).clone());
         if finished.within(REFRESH) {
             bar.finish_and_clear();
             return;

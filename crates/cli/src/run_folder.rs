@@ -15,12 +15,10 @@ use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{FlowId, Instant, Nanos, TaskClass};
 use cavalcade_policy::Configured;
 use cavalcade_sim_fluid::Observer;
-use cavalcade_trace::Format;
 use cavalcade_validate::{ScheduleWriter, Segment};
 
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
 use crate::failure::Failure;
-use crate::input::{STANDARD_INPUT, Source};
 use crate::manifest::{self, Manifest};
 use crate::parallel::{Progress, watched};
 use crate::policies;
@@ -185,20 +183,9 @@ impl Recorded {
     /// Where the manifest or the trace is not there, is not valid, or the trace is another one.
     pub(crate) fn open(folder: &Path, trace: Option<&Path>) -> Result<Self, Failure> {
         let manifest = Manifest::read(folder)?;
-        let recorded = manifest.trace.path.as_path();
-        if trace.is_none() && recorded == Path::new(STANDARD_INPUT) {
-            return Err(Failure::input("the run read its trace from standard input")
-                .help("name a file with the same content by --trace FILE ('-' for standard input again)"));
-        }
-        let path = trace.unwrap_or(recorded);
-        let source = Source::open(path)?;
-        if manifest::sha256(source.bytes()) != manifest.trace.sha256 {
-            let message = format!("{} is not the trace of this run: its SHA-256 differs", path.display());
-            return Err(Failure::input(message).help("name the right one by --trace FILE"));
-        }
-        let fault =
-            |what: String| Failure::input(format!("{}: {what}", folder.join(manifest::NAME).display()));
-        let format: Format = manifest.trace.format.parse().map_err(|error| fault(format!("{error}")))?;
+        let place = folder.join(manifest::NAME);
+        let workload = manifest.trace.read_again(trace, "run", &place)?;
+        let fault = |what: String| Failure::input(format!("{}: {what}", place.display()));
         let policy =
             cavalcade_policy::parse(&manifest.policy.spec).map_err(|error| fault(error.to_string()))?;
         if policies::record(&policy) != manifest.policy {
@@ -206,7 +193,6 @@ impl Recorded {
                 "the policy's parameters are not those of this version of the program".to_owned(),
             ));
         }
-        let (workload, _) = source.parse(Some(format))?;
         let scene = Scene::new(workload, manifest.conditions())?;
         Ok(Self { folder: folder.to_owned(), manifest, scene, policy })
     }

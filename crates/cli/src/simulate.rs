@@ -6,6 +6,7 @@ use crate::arguments::Simulate;
 use crate::compare::{compare, result};
 use crate::failure::Failure;
 use crate::input::Source;
+use crate::lower_bound::budget_beside_runs;
 use crate::manifest::{self, Manifest, TraceRecord};
 use crate::output::{Folder, print, tell};
 use crate::policies::{configured, record};
@@ -24,15 +25,12 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let (workload, format) = source.parse(options.input.format)?;
     let scene = Scene::new(workload, options.conditions)?;
     let Some(out) = &options.out else {
-        let comparison = compare(&scene, &[policy], 0, false);
+        let budget = budget_beside_runs(&scene.workload);
+        let comparison = compare(&scene, &[policy], 0, budget, false);
         return print(&cavalcade_report::table(&comparison, table_options(false)));
     };
     let folder = Folder::create(out)?;
-    let trace = TraceRecord {
-        path: options.input.trace.clone(),
-        format: format.name().to_owned(),
-        sha256: manifest::sha256(source.bytes()),
-    };
+    let trace = TraceRecord::new(&options.input.trace, &source, format);
     let mut manifest = Manifest::new(trace, &options.conditions, record(&policy));
     let mut results = Results::new(Some(&folder));
     let (outcome, wall_s) = produce(&scene, &policy, options.dump_schedule, &mut results)?;

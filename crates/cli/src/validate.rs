@@ -1,19 +1,31 @@
-//! `cavalcade validate`: an independent check of a dumped schedule.
+//! `cavalcade validate`: an independent check of a dumped schedule, or of the certificate of a bound.
 
-use cavalcade_model::PolicyFactory;
+use std::path::Path;
+
+use cavalcade_model::{BitsPerSec, Nanos, PolicyFactory};
+use cavalcade_validate::certificate::{self as proof, CertificateError, Verified};
 use cavalcade_validate::{Checks, ScheduleReader, Segment, validate};
 
-use crate::arguments::RunFolder;
+use crate::arguments::{Conditions, Validate};
+use crate::certificate;
+use crate::claim::{Claim, Terms};
 use crate::failure::{Failure, Kind};
 use crate::output::print;
 use crate::run_folder::{Recorded, SCHEDULE};
+use crate::scene::Scene;
 
 /// Runs the command.
 ///
 /// # Errors
-/// Where the folder or the trace cannot be used, or the schedule is not valid.
-pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
-    let recorded = Recorded::open(&options.dir, options.trace.as_deref())?;
+/// Where the folder, the certificate or the trace cannot be used, or what is checked is not valid.
+pub(crate) fn run(options: &Validate) -> Result<(), Failure> {
+    let trace = options.trace.as_deref();
+    if options.path.is_dir() { schedule(&options.path, trace) } else { bound(&options.path, trace) }
+}
+
+/// Checks the schedule of a run.
+fn schedule(folder: &Path, trace: Option<&Path>) -> Result<(), Failure> {
+    let recorded = Recorded::open(folder, trace)?;
     let path = recorded.folder.join(SCHEDULE);
     if !recorded.has_schedule() {
         let message = format!("{} has no schedule", recorded.folder.display());
@@ -34,4 +46,35 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
         verdict.segments,
         verdict.peak_load * 100.0,
     ))
+}
+
+/// Derives the bound of a certificate anew.
+fn bound(path: &Path, trace: Option<&Path>) -> Result<(), Failure> {
+    let (subject, certificate) = certificate::read(path)?;
+    let workload = subject.trace.read_again(trace, "certificate", path)?;
+    let rate = BitsPerSec(subject.rate_bps);
+    let scene = Scene::new(workload, Conditions { rate, ..Conditions::default() }).map_err(|_| {
+        Failure::input(format!("{}: rate_bps is 0: nothing could ever cross", path.display()))
+    })?;
+    let verified = proof::check(&scene.workload, &scene.fabric, &certificate).map_err(|error| {
+        let message = format!("{}: {error}", path.display());
+        match error {
+            CertificateError::NotANumber { .. } => Failure::input(message),
+            _ => Failure::new(Kind::Assertion, message),
+        }
+    })?;
+    let terms = Terms {
+        tasks: certificate.objective == proof::Objective::Tasks,
+        weighted: certificate.weighted,
+        offline: certificate.offline,
+        rate,
+    };
+    let claim = match verified {
+        Verified::Sum { nanos, weight } => {
+            let mean = nanos / u128::from(weight.max(1));
+            Claim::Mean(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
+        }
+        Verified::Deadlines { at_most, of } => Claim::Deadlines { at_most, of },
+    };
+    print(&format!("The certificate holds. {}.\n", terms.sentence(claim)))
 }

@@ -29,6 +29,7 @@ fn help_says_what_there_is() {
     let commands: &[&[&str]] = &[
         &[],
         &["compare"],
+        &["bound"],
         &["simulate"],
         &["validate"],
         &["replay"],
