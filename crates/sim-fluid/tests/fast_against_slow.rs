@@ -140,11 +140,13 @@ proptest! {
         agree(&instance, &script, &at_once())?;
     }
 
+    /// Without caps: on even links they make flows of one size send at different rates, and which of two level flows has
+    /// fewer bytes a moment later is then a matter of rounding. Uneven links have caps, and no ties.
     #[test]
     fn random_decisions_agree_for_shortest_flow_first(
         instance in instance(FEW_ON_EVEN_LINKS), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
     ) {
-        agree(&instance, &script, &at_once())?;
+        agree(&instance, &Scripted { caps: false, ..script }, &at_once())?;
     }
 
     #[test]

@@ -228,15 +228,17 @@ impl<'a> Engine<'a> {
         if missing <= rate * grain(self.now) + MILLIBYTE { self.now } else { self.now + missing / rate }
     }
 
-    /// When a flow that sends faster draws level with one that has fewer bytes left.
+    /// When a flow that sends faster comes to have fewer bytes left than one that sends slower: by a 1024th of a byte
+    /// and a moment later, so that the order has changed by then.
     fn overtaking(&self) -> Vec<f64> {
         let mut times = Vec::new();
         for a in self.active() {
             for b in self.active() {
                 let (a, b) = (&self.flows[a.index()], &self.flows[b.index()]);
-                if a.keys == b.keys && a.remaining > b.remaining + rates::LEVEL && a.rate > b.rate {
-                    let level = self.now + (a.remaining - b.remaining) / (a.rate - b.rate);
-                    times.push(level.max(self.now.next_up()));
+                if a.remaining + 1.0 / 1024.0 > b.remaining && a.rate > b.rate * (1.0 + 1e-9) {
+                    times.push(
+                        self.now + (a.remaining - b.remaining + 1.0 / 1024.0) / (a.rate - b.rate) + 2e-3,
+                    );
                 }
             }
         }
