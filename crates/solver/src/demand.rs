@@ -8,8 +8,8 @@
 //!
 //! # Layout
 //! A wide coflow has tens of thousands of flows, and which one is served next is as good as random: each look at one is
-//! a look at memory that is not at hand, and waiting for it would be a third of a run. So what starts and ends a flow looks
-//! at none. Pairs are counted column by column, the order in which traces and reducers list their flows; where flows
+//! a look at memory that is not at hand, and waiting for it was a fifth of a run. So what starts and ends a flow looks at
+//! none. Pairs are counted column by column, the order in which traces and reducers list their flows; where flows
 //! come in that order, as they mostly do, the place of the pair is the place of the flow and also says its number. And
 //! flows that leave at one link are mostly of one size, which is kept with the link; only of those that were interrupted, or
 //! are of another size, the bytes left are looked up.
@@ -26,7 +26,7 @@ pub(crate) struct Flow {
     pub(crate) number: u32,
     /// Where it enters (its row) and leaves (its column).
     pub(crate) links: [u32; 2],
-    /// Bytes left when it was last settled.
+    /// Bytes left.
     pub(crate) left: f64,
 }
 

@@ -14,10 +14,10 @@
 //! - A link is offered to every rank from the one at which it was freed to the one that uses it up.
 //!
 //! # Parts
-//! `hand_out` decides who gets a link, and `order` keeps the ranks.
-//! What is running stands apart from what waits, since an event touches the one and never the other: `running` has the flows
-//! with a rate, at most one per link where links are equal; `demand` what an account still wants; `free` which links have
-//! something left after which rank; `offers` the links that have something to give.
+//! `hand_out` decides who gets a link, and `order` keeps the ranks. What is running stands apart from what waits, since an
+//! event touches the one and never the other: `running` has the flows with a rate, at most one per link where links are
+//! equal; `demand` what an account still wants; `free` which links have something left after which rank; `offers` the links
+//! that have something to give.
 //!
 //! # Cost
 //! Per flow that ends: two offers; per offer, an intersection of two short bit sets for each rank until it is taken.

@@ -16,6 +16,7 @@ use crate::running::{NEVER, Served};
 const MANY_OFFERS: usize = 8;
 
 impl GreedyFill {
+    /// Offers `link` from `rank` down.
     pub(super) fn offer(&mut self, rank: u32, link: u32) {
         self.offers.collect([self.offer_of(rank, link)]);
     }
@@ -32,6 +33,7 @@ impl GreedyFill {
         left.map(|(link, _, load)| Offer::new(rank, load, link)).collect()
     }
 
+    /// Offers all links on which `account` has flows left.
     pub(super) fn offer_all(&mut self, account: u32) {
         let offers = self.all_offers(self.accounts[account as usize].rank);
         self.offers.collect(offers);
@@ -58,7 +60,7 @@ impl GreedyFill {
         if self.is_matching { self.join(link, rank, now) } else { self.share(link, rank, now) }
     }
 
-    /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what they were used for.
+    /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what either was used for.
     fn join(&mut self, link: u32, rank: u32, now: f64) {
         let account = self.order[rank as usize];
         let Account { demand, .. } = &self.accounts[account as usize];
