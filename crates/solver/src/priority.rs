@@ -223,12 +223,14 @@ impl MaxMinFill {
         let group = self.flows[*flow as usize].group;
         let mut flows = 0;
         for (account, _) in accounts {
-            for &flow in &self.accounts[*account as usize].flows {
-                if self.flows[flow as usize].group != group {
-                    return None;
-                }
-                flows += 1;
+            let holder = &self.accounts[*account as usize];
+            // Flows without keys of their own are all where the first is.
+            let told_apart = if holder.strayed { holder.flows.len() } else { 1 };
+            let mut first = holder.flows.iter().take(told_apart);
+            if first.any(|&flow| self.flows[flow as usize].group != group) {
+                return None;
             }
+            flows += holder.flows.len();
         }
         (flows == self.groups[group as usize].group.len()).then_some(group)
     }

@@ -26,7 +26,7 @@ pub(super) struct Account {
     pub(super) row: u32,
     pub(super) one_row: bool,
     /// Whether any of them ever had a key of its own, so that what the account was sent is not what one group sent.
-    strayed: bool,
+    pub(super) strayed: bool,
     /// What it had sent when it came alone into a group of its own.
     pub(super) base: f64,
     /// The largest amount that it was reported to have reached: rounding may not take it back.
