@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let budget = match options.bound {
         Some(budget) => Some(budget),
         None if options.no_bound || options.json => None,
-        None => budget_beside_runs(&scene.workload),
+        None => Some(budget_beside_runs(&scene.workload)),
     };
     let comparison = compare(&scene, &policies, baseline, budget, options.report.is_some());
     if options.json {

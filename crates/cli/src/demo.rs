@@ -29,7 +29,7 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
         options.seed
     ));
     let (policies, baseline) = all();
-    let budget = budget_beside_runs(&scene.workload);
+    let budget = Some(budget_beside_runs(&scene.workload));
     let comparison = compare(&scene, &policies, baseline, budget, true);
     print(&cavalcade_report::table(&comparison, table_options(false)))?;
     let info = ReportInfo {

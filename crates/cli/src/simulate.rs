@@ -25,7 +25,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let (workload, format) = source.parse(options.input.format)?;
     let scene = Scene::new(workload, options.conditions)?;
     let Some(out) = &options.out else {
-        let budget = budget_beside_runs(&scene.workload);
+        let budget = Some(budget_beside_runs(&scene.workload));
         let comparison = compare(&scene, &[policy], 0, budget, false);
         return print(&cavalcade_report::table(&comparison, table_options(false)));
     };
