@@ -81,12 +81,11 @@ fn header(comparison: &Comparison, info: &ReportInfo, headline: &str) -> String 
         facts.insert(1, figures::counted(trace.tasks, "task"));
     }
     format!(
-        "<header>\n<p class=\"kind\">Cavalcade · {} compared</p>\n<h1>{}</h1>\n<p class=\"facts\">{}</p>\n{}{}</header>\n",
+        "<header>\n<p class=\"kind\">Cavalcade · {} compared</p>\n<h1>{}</h1>\n<p class=\"facts\">{}</p>\n{}</header>\n",
         figures::counted(comparison.runs.len(), "scheduling policy").replace("policys", "policies"),
         escape(headline),
         facts.join(" · "),
         lead(comparison),
-        room_left(comparison),
     )
 }
 
@@ -100,7 +99,7 @@ fn lead(comparison: &Comparison) -> String {
         Some(improvement) if ranking[0] != comparison.baseline => format!(
             "<p class=\"lead\">The mean coflow completion time is {} under {best_name} and {} under {name}: a factor of \
              {}{}. Coflow by coflow, the median factor is {}; for one coflow in twenty it is {} or less, for another \
-             one in twenty {} or more.</p>\n",
+             one in twenty {} or more.{}</p>\n",
             time(best.cct_summary.mean_s),
             time(baseline.cct_summary.mean_s),
             figures::number(improvement.factor),
@@ -108,22 +107,23 @@ fn lead(comparison: &Comparison) -> String {
             figures::number(improvement.coflow_p50),
             figures::number(improvement.coflow_p5),
             figures::number(improvement.coflow_p95),
+            room_left(comparison),
         ),
         Some(_) if comparison.runs.len() > 1 => format!(
-            "<p class=\"lead\">No policy compared has a lower mean coflow completion time than the baseline, {name}: {}.</p>\n",
+            "<p class=\"lead\">No policy compared has a lower mean coflow completion time than the baseline, {name}: {}.{}</p>\n",
             time(baseline.cct_summary.mean_s),
+            room_left(comparison),
         ),
         _ => String::new(),
     }
 }
 
-/// How close the best run is to the best that there could be.
+/// How close the best run is to the best that there could be; to be set behind another sentence.
 fn room_left(comparison: &Comparison) -> String {
     let best = &comparison.runs[comparison.ranking()[0]];
     let (Some(bound), Some(gap)) = (&comparison.bound, comparison.gap(best)) else { return String::new() };
     format!(
-        "<p class=\"lead\">No schedule, whatever it knows, has a mean below {}. {} is at most {} above the best \
-         possible.</p>\n",
+        " No schedule, whatever it knows, has a mean below {}, so {} is at most {} above the best possible.",
         unbroken(&figures::time_rounded_down(bound.mean_cct)),
         escape(&best.label),
         unbroken(&figures::gap(gap)),
@@ -199,7 +199,7 @@ fn columns(comparison: &Comparison, runs: &[&RunFigures]) -> Vec<Column> {
             Some(share) => (figures::gap(share), share),
             None => ("–".to_owned(), 0.0),
         };
-        columns.insert(1, column("above bound", false, runs.iter().map(cell).collect()));
+        columns.insert(1, column("gap", false, runs.iter().map(cell).collect()));
     }
     if comparison.trace.deadlines > 0 {
         columns.push(column("missed", false, numbers(&|run| run.misses as f64)));
@@ -401,7 +401,7 @@ fn definitions(comparison: &Comparison) -> String {
     ];
     if comparison.bound.is_some() {
         entries.push((
-            "above bound",
+            "gap",
             "By how much the mean CCT is above a lower bound on that of every schedule on this fabric, clairvoyant or not. \
              The best possible schedule is somewhere between: no policy can gain more than this.",
         ));

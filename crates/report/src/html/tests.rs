@@ -101,7 +101,7 @@ fn nothing_to_compare_still_makes_a_page() {
 fn a_bound_is_shown_with_every_run_and_what_it_is_worth() {
     let mut comparison = sample::comparison(4, 40);
     let without = html(&comparison, &info());
-    assert!(!without.contains("above bound"));
+    assert!(!without.contains(">gap<"));
     comparison.bound = Some(sample::bound(&comparison));
     let page = html(&comparison, &info());
     assert_balanced(&page);
