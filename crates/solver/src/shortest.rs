@@ -20,7 +20,10 @@
 //! links, about 3 ns each, and O(log candidates) whenever another flow came first. A new key costs one move in the lists
 //! of the flow's links. A link with several flows (links differ, or flows are capped) adds them up anew each time.
 //!
-//! Rejected: offering link by link (a third more flows take something that they lose again in the same refill); one
+//! Where all links are alike and no flow is capped (the common case), [`matching`] does the same with less.
+//!
+//! Rejected: leaving a flow whose key falls where it stands until it is looked at (all of them are, before the next key);
+//! offering link by link (a third more flows take something that they lose again in the same refill); one
 //! sorted list of all waiting flows per link (three times as much to read and to move).
 
 mod matching;
@@ -118,6 +121,10 @@ pub struct ShortestFill {
     accounts: Vec<Account>,
     /// Flows that have no rate and could have one.
     waiting: Waiting,
+    /// Flows that have come since the last refill, with a flag for each. They are not in the queues yet: mostly their
+    /// account is given a key first.
+    arrived: Vec<u32>,
+    is_new: Vec<bool>,
     /// Flows with a rate, by link.
     served: Vec<Vec<Served>>,
     gates: Vec<Gate>,
@@ -145,6 +152,8 @@ impl ShortestFill {
             in_account: vec![0; flows],
             accounts: Vec::new(),
             waiting: Waiting::new(links, flows),
+            arrived: Vec::new(),
+            is_new: vec![false; flows],
             served: vec![Vec::new(); links],
             gates: vec![Gate::Open; links],
             closed_from: vec![Rank::LAST; links],
@@ -164,7 +173,7 @@ impl ShortestFill {
 
     fn is_waiting(&self, flow: u32) -> bool {
         let record = &self.service.flows[flow as usize];
-        record.rate == 0.0 && record.cap > 0.0
+        record.rate == 0.0 && record.cap > 0.0 && !self.is_new[flow as usize]
     }
 
     /// What `link` has for a flow: its capacity less the rates of the flows before it.
@@ -346,6 +355,10 @@ impl ShortestFill {
         if old_key == key {
             return;
         }
+        if self.is_new[flow as usize] {
+            self.keys[flow as usize] = key;
+            return;
+        }
         if self.is_waiting(flow) {
             let old = self.rank(flow, now);
             self.keys[flow as usize] = key;
@@ -425,10 +438,8 @@ impl Fill for ShortestFill {
         self.in_account[flow as usize] = account.flows.len() as u32;
         account.flows.push(flow);
         self.waiting.introduce(flow, links);
-        if self.is_waiting(flow) {
-            self.waiting.insert(self.rank(flow, now));
-        }
-        self.hopeful.push(flow);
+        self.is_new[flow as usize] = true;
+        self.arrived.push(flow);
     }
 
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
@@ -494,6 +505,13 @@ impl Fill for ShortestFill {
     }
 
     fn refill(&mut self, now: f64) {
+        while let Some(flow) = self.arrived.pop() {
+            self.is_new[flow as usize] = false;
+            if self.is_waiting(flow) {
+                self.waiting.insert(self.rank(flow, now));
+            }
+            self.hopeful.push(flow);
+        }
         if self.matching.is_possible {
             self.find_matching(now);
         } else {
