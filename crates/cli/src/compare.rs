@@ -7,6 +7,7 @@ use std::time::Instant;
 use cavalcade_metrics::{
     Assertion, AssertionError, Comparison, Outcome, Quantity, RunResult, Verdict, analyse,
 };
+use cavalcade_model::{PolicyFactory, Scope};
 use cavalcade_policy::Configured;
 use cavalcade_report::ReportInfo;
 use cavalcade_trace::Reading;
@@ -68,9 +69,9 @@ pub(crate) fn compare(
     budget: Option<Budget>,
     link_use: bool,
 ) -> Comparison {
-    // The search comes first: it takes longer than most runs.
     let search = budget.map(Job::Search).into_iter();
-    let jobs: Vec<Job<'_>> = search.chain(policies.iter().map(Job::Run)).collect();
+    let mut jobs: Vec<Job<'_>> = search.chain(policies.iter().enumerate().map(Job::Run)).collect();
+    jobs.sort_by_key(Job::turn);
     let found = OnceLock::new();
     let runs = watched(jobs.len() * scene.workload.coflow_count(), |progress| {
         map(jobs.len(), |index| match jobs[index] {
@@ -78,14 +79,16 @@ pub(crate) fn compare(
                 found.get_or_init(|| lower_bound(scene, budget, progress));
                 None
             }
-            Job::Run(policy) => {
+            Job::Run((rank, policy)) => {
                 let start = Instant::now();
                 let outcome = scene.run(policy, link_use, progress);
-                Some(result(policy, outcome, start.elapsed().as_secs_f64()))
+                Some((rank, result(policy, outcome, start.elapsed().as_secs_f64())))
             }
         })
     });
-    let runs: Vec<RunResult> = runs.into_iter().flatten().collect();
+    let mut runs: Vec<(usize, RunResult)> = runs.into_iter().flatten().collect();
+    runs.sort_by_key(|&(rank, _)| rank);
+    let runs: Vec<RunResult> = runs.into_iter().map(|(_, run)| run).collect();
     let mut comparison = analyse(&scene.workload, &scene.fabric, &runs, baseline);
     comparison.bound = found.into_inner();
     comparison
@@ -95,7 +98,20 @@ pub(crate) fn compare(
 #[derive(Clone, Copy)]
 enum Job<'a> {
     Search(Budget),
-    Run(&'a Configured),
+    /// A policy, and where it stands among the others.
+    Run((usize, &'a Configured)),
+}
+
+impl Job<'_> {
+    /// Who begins first: what takes longest, so that no core is left with it in the end. Policies that decide in many
+    /// places take longest by far.
+    fn turn(&self) -> u8 {
+        match self {
+            Job::Run((_, policy)) if policy.terms().scope != Scope::Fabric => 0,
+            Job::Search(_) => 1,
+            Job::Run(_) => 2,
+        }
+    }
 }
 
 /// A finished run with what it is called and the seconds that it took.
