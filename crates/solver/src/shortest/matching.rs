@@ -3,17 +3,18 @@
 //! # The idea
 //! Then the allocation is a matching of links where flows enter with links where they leave, and the one in which no flow
 //! could displace later ones is the stable one, which deferred acceptance finds (Gale and Shapley): a link that is free
-//! takes the first flow for which both links are open, whoever held the other one is put off and searches on behind what it
+//! takes the first flow for which both links are open; whoever held the other one is put off and searches on behind what it
 //! has lost. Since links agree on the order of flows, there is one stable matching, and it does not matter in which order
-//! links search. Only at the end rates are set and flows leave the queues.
+//! links search. It matters for the cost: with the best-placed links first, and rows before columns, two flows are seated
+//! for each that stays; in no order, six. Only at the end rates are set and flows leave the queues.
 //!
 //! # Cost
-//! A search: O(log partners) and 2 ns for each head that is looked at. What is taken and lost again in the same refill
-//! costs a search and no more.
+//! A search: O(log partners) and the heads looked at, some twenty on a real trace. What is taken and lost again in the
+//! same refill costs a search and no more.
 //!
-//! Rejected: the heap of candidates that other links need. Links that become free together want the same partners, in the
-//! same order; one after the other would be told at the top of the heap that its partner is gone, where here it just
-//! reads on.
+//! Rejected: the heap of candidates that unlike links need. Links that become free together want the same partners, in
+//! the same order; one after the other would be told at the top of the heap that its partner is gone, where here it just
+//! reads on. Without the heap it is a fifth faster, though more is taken and lost.
 
 use std::cmp::Reverse;
 
