@@ -11,6 +11,7 @@ use cavalcade_model::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// What to simulate, on what.
 #[derive(Clone)]
@@ -47,10 +48,16 @@ impl fmt::Debug for Instance {
     }
 }
 
-/// So many cases, or as many as `PROPTEST_CASES` says. What fails is printed in full, so no seeds are kept in files.
+/// So many cases, always the same ones; or as many as `PROPTEST_CASES` says, from the seed in `PROPTEST_RNG_SEED`. What
+/// fails is printed in full, so no seeds are kept in files.
 pub(crate) fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    ProptestConfig { cases: asked.unwrap_or(usual), failure_persistence: None, ..ProptestConfig::default() }
+    let asked = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    ProptestConfig {
+        cases: asked("PROPTEST_CASES").map_or(usual, |cases| cases as u32),
+        rng_seed: RngSeed::Fixed(asked("PROPTEST_RNG_SEED").unwrap_or(1)),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
 /// Which shapes are drawn.

@@ -20,14 +20,17 @@ impl View<'_, '_> {
     }
 }
 
+/// So many bytes are rounding: more than the fastest link sends in the time and the millibyte that count as none.
+const ROUNDING: f64 = 5e-3;
+
 /// Bytes sent: whole ones, but for rounding.
 fn down(bytes: f64) -> Bytes {
-    Bytes((bytes + 2e-3) as u64)
+    Bytes((bytes + ROUNDING) as u64)
 }
 
 /// Bytes to send: begun ones, but for rounding.
 fn up(bytes: f64) -> Bytes {
-    Bytes((bytes - 2e-3).max(0.0).ceil() as u64)
+    Bytes((bytes - ROUNDING).max(0.0).ceil() as u64)
 }
 
 impl Observe for View<'_, '_> {
