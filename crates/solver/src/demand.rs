@@ -14,6 +14,7 @@
 //! flows that leave at one link are mostly of one size, which is kept with the link; only of those that were interrupted, or
 //! are of another size, the bytes left are looked up.
 
+use crate::bits::ones;
 use crate::free::Free;
 use crate::maxmin::NONE;
 
@@ -309,9 +310,7 @@ impl Demand {
                 usable &= !(1 << (link % 64));
             }
             let loads = &self.loads[place as usize];
-            while usable != 0 {
-                let bit = usable.trailing_zeros();
-                usable &= usable - 1;
+            for bit in ones(usable) {
                 let load = loads[bit as usize % 64];
                 // Without a branch: which of a dozen is the fullest, no processor can guess.
                 best = if load > most { word * 64 + bit } else { best };

@@ -8,6 +8,7 @@
 //! # Invariant
 //! For every link that is not unmarked, the set of a rank has the link exactly if it is used up only after that rank.
 
+use crate::bits::{ones, set};
 use crate::running::NEVER;
 
 /// The free links of every rank.
@@ -43,8 +44,7 @@ impl Free {
     /// Notes after which rank `link` is used up.
     pub(crate) fn note(&mut self, link: u32, used_up: u32) {
         self.used_up[link as usize] = used_up;
-        let (word, bit) = (&mut self.unmarked[link as usize / 64], 1 << (link % 64));
-        if used_up == self.marked[link as usize] { *word &= !bit } else { *word |= bit }
+        set(&mut self.unmarked, link, used_up != self.marked[link as usize]);
     }
 
     /// Brings the sets up to date as to `link`.
@@ -102,10 +102,7 @@ impl Free {
     pub(crate) fn among(&self, rank: u32, word: u32, of_word: u64) -> u64 {
         let unmarked = self.unmarked[word as usize];
         let mut free = of_word & self.words[word as usize][rank as usize] & !unmarked;
-        let mut unsure = of_word & unmarked;
-        while unsure != 0 {
-            let bit = unsure.trailing_zeros();
-            unsure &= unsure - 1;
+        for bit in ones(of_word & unmarked) {
             free |= u64::from(self.is_free(word * 64 + bit, rank)) << bit;
         }
         free

@@ -15,6 +15,7 @@
 //! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
 
 mod attained;
+mod bits;
 mod demand;
 mod fill;
 mod free;

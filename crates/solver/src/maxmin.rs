@@ -29,6 +29,7 @@ mod residual;
 
 use std::collections::BinaryHeap;
 
+use crate::bits::{has, ones, set};
 use crate::marks::{Mark, tolerance};
 use allotment::Allotment;
 
@@ -605,12 +606,11 @@ impl Group {
         line: u32,
         to: usize,
         word: usize,
-        mut bits: u64,
+        bits: u64,
         now: f64,
     ) {
-        while bits != 0 {
-            let partner = word as u32 * 64 + bits.trailing_zeros();
-            bits &= bits - 1;
+        for bit in ones(bits) {
+            let partner = word as u32 * 64 + bit;
             let lines = if side == ROWS { [line, partner] } else { [partner, line] };
             self.attach(flows, lines, to, now);
         }
@@ -761,13 +761,4 @@ fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
 fn is_shut(links: &[Vec<u64>; 2], open: &[u64]) -> bool {
     let meets = |side: &[u64]| side.iter().zip(open).any(|(side, open)| side & open != 0);
     !(meets(&links[ROWS]) && meets(&links[COLUMNS]))
-}
-
-fn has(words: &[u64], bit: u32) -> bool {
-    words[bit as usize / 64] & 1 << (bit % 64) != 0
-}
-
-fn set(words: &mut [u64], bit: u32, value: bool) {
-    let word = &mut words[bit as usize / 64];
-    if value { *word |= 1 << (bit % 64) } else { *word &= !(1 << (bit % 64)) }
 }

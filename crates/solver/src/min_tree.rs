@@ -3,6 +3,8 @@
 //! or three, without branches on data that a processor cannot predict; and nothing outdated is ever left behind, unlike
 //! in a heap with lazy deletion.
 
+use crate::bits::ones;
+
 /// Children of a node.
 const WIDTH: usize = 16;
 
@@ -63,10 +65,9 @@ impl MinTree {
 
     fn descend(&self, level: usize, node: usize, bound: f64, places: &mut Vec<u32>) {
         let children = self.levels[level][node].iter().zip(0..);
-        let mut due = children.fold(0u32, |due, (&value, child)| due | u32::from(value <= bound) << child);
-        while due != 0 {
-            let at = node * WIDTH + due.trailing_zeros() as usize;
-            due &= due - 1;
+        let due = children.fold(0, |due, (&value, child)| due | u64::from(value <= bound) << child);
+        for child in ones(due) {
+            let at = node * WIDTH + child as usize;
             if level == 0 {
                 places.push(at as u32);
             } else {

@@ -18,6 +18,7 @@
 
 use super::residual::Residual;
 use super::{COLUMNS, NEGLIGIBLE, ROWS, Side};
+use crate::bits::{common, members};
 
 /// What each line is given and uses, by side.
 #[derive(Debug, Default)]
@@ -97,7 +98,7 @@ impl Allotment {
     /// either may be it.
     fn is_bottleneck(&self, side: usize, index: usize, partners: &[u64]) -> bool {
         let level = self.level[side][index] * (1.0 - NEGLIGIBLE);
-        any_bit(partners, |partner| self.level[1 - side][partner] >= level)
+        members(partners.iter().copied()).any(|partner| self.level[1 - side][partner as usize] >= level)
     }
 
     /// Takes note of what is given on marked links. Returns whether all rates stay as they are; if not, `given` is to be
@@ -111,31 +112,28 @@ impl Allotment {
     ) -> bool {
         self.opened.clear();
         for side in [ROWS, COLUMNS] {
-            for (word, (here, marked)) in links[side].iter().zip(residual.marked()).enumerate() {
-                let mut bits = if self.moved { *here } else { here & marked };
-                while bits != 0 {
-                    let link = word as u32 * 64 + bits.trailing_zeros();
-                    bits &= bits - 1;
-                    let index = line_of_link[link as usize] as usize;
-                    let (before, given) = (self.given[side][index], residual.left(link));
-                    if before == given {
-                        continue;
-                    }
-                    let level = self.level[side][index];
-                    if given < self.used[side][index] || (level > 0.0 && level < f64::INFINITY) {
-                        return false;
-                    }
-                    if before == 0.0 {
-                        self.opened.push((side, index));
-                    }
-                    self.given[side][index] = given;
-                    self.level[side][index] = if given > 0.0 { f64::INFINITY } else { 0.0 };
+            let marked = if self.moved { &links[side] } else { residual.marked() };
+            for link in common(&links[side], marked) {
+                let index = line_of_link[link as usize] as usize;
+                let (before, given) = (self.given[side][index], residual.left(link));
+                if before == given {
+                    continue;
                 }
+                let level = self.level[side][index];
+                if given < self.used[side][index] || (level > 0.0 && level < f64::INFINITY) {
+                    return false;
+                }
+                if before == 0.0 {
+                    self.opened.push((side, index));
+                }
+                self.given[side][index] = given;
+                self.level[side][index] = if given > 0.0 { f64::INFINITY } else { 0.0 };
             }
         }
         // A link that had nothing to give is of use only to flows whose other link has something.
         !self.opened.iter().any(|&(side, index)| {
-            any_bit(sides[side].partners(index as u32), |partner| self.given[1 - side][partner] > 0.0)
+            let mut partners = members(sides[side].partners(index as u32).iter().copied());
+            partners.any(|partner| self.given[1 - side][partner as usize] > 0.0)
         })
     }
 
@@ -172,18 +170,4 @@ impl Allotment {
         }
         self.rate = self.used[ROWS].iter().sum();
     }
-}
-
-/// Whether `is` holds for any bit that is set.
-fn any_bit(words: &[u64], is: impl Fn(usize) -> bool) -> bool {
-    words.iter().enumerate().any(|(word, &bits)| {
-        let mut bits = bits;
-        while bits != 0 {
-            if is(word * 64 + bits.trailing_zeros() as usize) {
-                return true;
-            }
-            bits &= bits - 1;
-        }
-        false
-    })
 }

@@ -10,7 +10,8 @@
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes try out their offers.
 
 use super::residual::Residual;
-use super::{COLUMNS, Flow, Group, ROWS, SERVICE, has, is_shut, least, meet, set};
+use super::{COLUMNS, Flow, Group, ROWS, SERVICE, is_shut, least, meet};
+use crate::bits::{common, has, set};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
 const MANY: usize = 4;
@@ -208,9 +209,9 @@ impl Group {
         if self.multiple == 0 {
             return;
         }
-        each_common(self.sides[side].several(line), partners, |partner| {
-            let lines = if side == ROWS { [line, partner as u32] } else { [partner as u32, line] };
-            visit(partner, f64::from(self.counts[self.pair_at(lines)] - 1));
+        common(self.sides[side].several(line), partners).for_each(|partner| {
+            let lines = if side == ROWS { [line, partner] } else { [partner, line] };
+            visit(partner as usize, f64::from(self.counts[self.pair_at(lines)] - 1));
         });
     }
 
@@ -310,9 +311,10 @@ impl Group {
     /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of their levels.
     fn take_alike(&self, side: usize, lines: &[u32], sum: f64, scratch: &mut Scratch) {
         let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
-        each_common(self.sides[side].partners(lines[0]), &scratch.unfrozen[1 - side], |partner| {
-            room[partner] -= sum;
-            count[partner] -= lines.len() as f64;
+        let partners = common(self.sides[side].partners(lines[0]), &scratch.unfrozen[1 - side]);
+        partners.for_each(|partner| {
+            room[partner as usize] -= sum;
+            count[partner as usize] -= lines.len() as f64;
         });
     }
 
@@ -346,17 +348,6 @@ impl Group {
             }
             self.attach_all(flows, side, line, side, word, here, now);
             self.attach_all(flows, side, line, 1 - side, word, away, now);
-        }
-    }
-}
-
-/// Calls `visit` with every bit that two sets have in common.
-fn each_common(a: &[u64], b: &[u64], mut visit: impl FnMut(usize)) {
-    for (word, (a, b)) in a.iter().zip(b).enumerate() {
-        let mut bits = a & b;
-        while bits != 0 {
-            visit(word * 64 + bits.trailing_zeros() as usize);
-            bits &= bits - 1;
         }
     }
 }

@@ -6,6 +6,7 @@
 //! few.
 
 use super::NEGLIGIBLE;
+use crate::bits::set;
 
 /// Capacity left, by link.
 #[derive(Debug)]
@@ -27,8 +28,8 @@ impl Residual {
     pub(crate) fn new(full: Vec<f64>) -> Self {
         let words = full.len().div_ceil(64);
         let mut all_open = vec![0; words];
-        for (link, _) in full.iter().enumerate().filter(|(_, capacity)| **capacity > 0.0) {
-            all_open[link / 64] |= 1 << (link % 64);
+        for (link, capacity) in (0..).zip(&full) {
+            set(&mut all_open, link, *capacity > 0.0);
         }
         let negligible = full.iter().map(|full| NEGLIGIBLE * full).collect();
         Self {
@@ -62,26 +63,21 @@ impl Residual {
     }
 
     /// Sets what is left of a link; what is only rounding counts as nothing.
-    pub(crate) fn set_left(&mut self, link: u32, left: f64) {
-        let (word, bit) = (link as usize / 64, 1 << (link % 64));
-        if left > self.negligible[link as usize] {
-            self.left[link as usize] = left;
-            self.open[word] |= bit;
-        } else {
-            self.left[link as usize] = 0.0;
-            self.open[word] &= !bit;
-        }
+    fn set_left(&mut self, link: u32, left: f64) {
+        let some = left > self.negligible[link as usize];
+        self.left[link as usize] = if some { left } else { 0.0 };
+        set(&mut self.open, link, some);
     }
 
     /// Takes out what is used of a link and returns what is left.
     pub(crate) fn take(&mut self, link: u32, used: f64) -> f64 {
         let left = self.left[link as usize] - used;
         if left > self.negligible[link as usize] {
+            // What is used was open; a bit that stays as it is need not be written, and this is done for every use.
             self.left[link as usize] = left;
             return left;
         }
-        self.left[link as usize] = 0.0;
-        self.open[link as usize / 64] &= !(1 << (link % 64));
+        self.set_left(link, 0.0);
         0.0
     }
 
@@ -97,7 +93,7 @@ impl Residual {
 
     /// Says whether what the next groups are given on a link differs from last time.
     pub(crate) fn mark(&mut self, link: u32, differs: bool) {
-        super::set(&mut self.marked, link, differs);
+        set(&mut self.marked, link, differs);
     }
 
     /// Whether nothing is marked.

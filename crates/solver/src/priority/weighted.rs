@@ -13,6 +13,7 @@
 //! next event. More trials would leave less of it, at the price of one look at each class for each.
 
 use super::MaxMinFill;
+use crate::bits::{has, members, set};
 use crate::fill::Key;
 use crate::maxmin::NEGLIGIBLE;
 
@@ -123,8 +124,8 @@ impl Weighted {
     /// Splits each link on which presence changed by weight.
     fn first_offers(&mut self, fill: &MaxMinFill) {
         let classes = &mut self.classes;
-        each_bit(&self.moved, |link| {
-            let is_present = |class: &Class| class.present[link / 64] & 1 << (link % 64) != 0;
+        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
+            let is_present = |class: &Class| has(&class.present, link as u32);
             let present = classes.iter().filter(|class| is_present(class));
             let total: f64 = present.map(|class| class.weight).sum();
             for class in classes.iter_mut() {
@@ -149,7 +150,7 @@ impl Weighted {
             let uses = offer - fill.residual.left(link as u32);
             if *used != uses {
                 *used = uses;
-                self.moved[link / 64] |= 1 << (link % 64);
+                set(&mut self.moved, link as u32, true);
             }
         }
     }
@@ -157,7 +158,7 @@ impl Weighted {
     /// Offers what is free after a trial to the classes that used up their offer.
     fn offer_again(&mut self, fill: &MaxMinFill, trial: usize) {
         let (classes, to_highest) = (&mut self.classes, self.to_highest);
-        each_bit(&self.moved, |link| {
+        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
             let negligible = NEGLIGIBLE * fill.capacity[link];
             let (mut used, mut total) = (0.0, 0.0);
             for class in classes.iter() {
@@ -182,7 +183,7 @@ impl Weighted {
     fn sum_behind(&mut self) {
         let (classes, links) = (&self.classes, self.links);
         self.behind.resize(classes.len() * links, 0.0);
-        each_bit(&self.moved, |link| {
+        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
             let mut behind = 0.0;
             for (number, class) in classes.iter().enumerate().rev() {
                 self.behind[number * links + link] = behind;
@@ -195,7 +196,7 @@ impl Weighted {
     fn offer_the_rest(&mut self, fill: &MaxMinFill, number: usize) {
         let (before, rest) = self.classes.split_at_mut(number);
         let behind = &self.behind[number * self.links..];
-        each_bit(&self.moved, |link| {
+        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
             let before: f64 = before.iter().map(|class| class.stages[0].used[link]).sum();
             let left = (fill.capacity[link] - before - behind[link]).max(0.0);
             rest[0].stages[0].offer(link, left);
@@ -213,7 +214,7 @@ impl Stage {
     fn offer(&mut self, link: usize, offer: f64) {
         if self.offer[link] != offer {
             self.offer[link] = offer;
-            self.changed[link / 64] |= 1 << (link % 64);
+            set(&mut self.changed, link as u32, true);
         }
     }
 }
@@ -237,16 +238,6 @@ impl MaxMinFill {
             }
             vacated = self.mark_vacated(vacated, key);
             self.serve(group, which, now);
-        }
-    }
-}
-
-fn each_bit(words: &[u64], mut visit: impl FnMut(usize)) {
-    for (word, &bits) in words.iter().enumerate() {
-        let mut bits = bits;
-        while bits != 0 {
-            visit(word * 64 + bits.trailing_zeros() as usize);
-            bits &= bits - 1;
         }
     }
 }

@@ -1,0 +1,58 @@
+//! Sets of small numbers (links, lines) as words of 64 bits each.
+
+/// Whether a set has `bit`.
+pub(crate) fn has(words: &[u64], bit: u32) -> bool {
+    words[bit as usize / 64] & 1 << (bit % 64) != 0
+}
+
+/// Puts `bit` into a set, or takes it out.
+pub(crate) fn set(words: &mut [u64], bit: u32, value: bool) {
+    let word = &mut words[bit as usize / 64];
+    if value { *word |= 1 << (bit % 64) } else { *word &= !(1 << (bit % 64)) }
+}
+
+/// The bits of one word, ascending.
+#[inline]
+pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then_some(word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        bit
+    })
+}
+
+/// The bits of a set that is given word by word, ascending.
+#[inline]
+pub(crate) fn members(words: impl Iterator<Item = u64>) -> impl Iterator<Item = u32> {
+    words.zip((0..).step_by(64)).flat_map(|(word, first)| ones(word).map(move |bit| first + bit))
+}
+
+/// The bits that two sets have in common, ascending.
+#[inline]
+pub(crate) fn common(a: &[u64], b: &[u64]) -> impl Iterator<Item = u32> {
+    members(a.iter().zip(b).map(|(a, b)| a & b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sets_agree_with_plain_lists(a in prop::collection::btree_set(0u32..192, 0..99), b in prop::collection::btree_set(0u32..192, 0..99)) {
+            let words = |list: &std::collections::BTreeSet<u32>| {
+                let mut words = vec![0; 3];
+                list.iter().for_each(|&bit| set(&mut words, bit, true));
+                words
+            };
+            let (of_a, of_b) = (words(&a), words(&b));
+            prop_assert!(members(of_a.iter().copied()).eq(a.iter().copied()));
+            prop_assert!(common(&of_a, &of_b).eq(a.intersection(&b).copied()));
+            prop_assert!((0..192).all(|bit| has(&of_a, bit) == a.contains(&bit)));
+            let mut emptied = of_a.clone();
+            a.iter().for_each(|&bit| set(&mut emptied, bit, false));
+            prop_assert!(emptied.iter().all(|&word| word == 0));
+        }
+    }
+}
