@@ -516,14 +516,17 @@ impl<'a, F: Fill> Engine<'a, F> {
 /// The instant that a time of the engine stands for: the nanosecond it ends in, where rounding in the engine does not
 /// make it spill into the next.
 fn instant(now: f64) -> Instant {
-    let slack = (now * 2e-15).max(2e-3);
-    Instant((now - slack).max(0.0).ceil() as u64)
+    Instant((now - slack(now)).max(0.0).ceil() as u64)
 }
 
 /// The last whole nanosecond that has come, where rounding in the engine does not put it off.
 fn clock(now: f64) -> Instant {
-    let slack = (now * 2e-15).max(2e-3);
-    Instant((now + slack) as u64)
+    Instant((now + slack(now)) as u64)
+}
+
+/// How far a time of the engine may be off by rounding, in nanoseconds: twice the tolerance of the solvers.
+pub(crate) fn slack(now: f64) -> f64 {
+    (now * 2e-15).max(2e-3)
 }
 
 /// Leaves the last entry for each account.

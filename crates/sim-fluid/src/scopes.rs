@@ -10,6 +10,8 @@ use cavalcade_model::{
 };
 use cavalcade_solver::Fill;
 
+use crate::engine::slack;
+
 /// What a coflow is at one place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
@@ -134,7 +136,7 @@ impl<F: Fill> View<'_, F> {
     /// Sent bytes are rounded down and remaining ones up, but an amount that is whole but for rounding in the engine is
     /// that whole amount: a policy that is told that a threshold is reached must see it reached.
     fn rounding(&self) -> f64 {
-        1e-3 + self.fastest * (self.now * 2e-15).max(2e-3)
+        1e-3 + self.fastest * slack(self.now)
     }
 
     fn sent(&self, bytes: f64) -> u64 {

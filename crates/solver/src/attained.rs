@@ -3,7 +3,7 @@
 //! An account's rate is the sum of its flows' rates. What it has been sent is settled only when that sum changes, so a
 //! change costs O(1) however many flows there are. Watched accounts are few and kept in a plain list.
 
-use crate::marks::tolerance;
+use crate::tolerance::{reaches_at, tolerance};
 
 #[derive(Clone, Debug)]
 struct Account {
@@ -106,13 +106,6 @@ impl Account {
 
     fn update_watch(&mut self, now: f64) {
         let missing = self.watch - self.sent_at(now);
-        // What is watched may be reached but for rounding; a millibyte is far below any threshold.
-        self.watch_at = if missing <= self.rate * tolerance(now) + 1e-3 {
-            now
-        } else if self.rate > 0.0 {
-            now + missing / self.rate
-        } else {
-            f64::INFINITY
-        };
+        self.watch_at = reaches_at(missing, self.rate, now);
     }
 }

@@ -21,7 +21,6 @@ mod fill;
 mod free;
 mod greedy;
 mod madd;
-mod marks;
 mod maxmin;
 mod min_tree;
 mod offers;
@@ -30,6 +29,7 @@ mod running;
 mod service;
 mod shortest;
 mod stable;
+mod tolerance;
 
 pub use fill::{Due, Fill, Key, Shares};
 pub use greedy::GreedyFill;

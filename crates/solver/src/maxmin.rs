@@ -5,7 +5,8 @@
 //! rate is the level of one link, its bottleneck, and flows between the same two links always have the same rate: they are
 //! one *pair*. The group keeps, for each link, the service that one flow bottlenecked there has received so far (`served`,
 //! a virtual time), and for each pair only where its next flow ends on that scale. When levels change nothing is done per
-//! flow; only a pair whose bottleneck moves from one of its links to the other gets a new mark.
+//! flow; only a pair whose bottleneck moves from one of its links to the other gets a new place on the scale. A line that
+//! is next has its pairs searched for the one that is due: 64 of them take about 20 ns.
 //!
 //! Filling is only done where the rates of before do not hold any more (`allotment`).
 //!
@@ -16,25 +17,27 @@
 //!
 //! # Cost
 //! Nothing where no link of the group is given something else; 3 ns per link where that changes no rate; for filling
-//! about 1.5 ns per pair on open links + 5 ns per link and round. A completion: O(log pairs of the link).
+//! about 1.5 ns per pair on open links (a third where most lines meet) + 5 ns per link and round. A completion:
+//! one search.
 //!
 //! # Rejected
-//! A heap of links by level (each freeze changes the keys of all columns); rates per flow (touching every flow at
+//! A heap of due pairs for each line (moves to and fro leave outdated entries behind, and a push costs as much as the
+//! search); a heap of links by level (each freeze changes the keys of all columns); rates per flow (touching every flow at
 //! every event costs 30 times the filling on the Facebook trace); lists of neighbours in place of bit sets (every pair is
 //! then visited from both sides).
 
 mod allotment;
 mod filling;
 mod residual;
+mod side;
 
-use std::collections::BinaryHeap;
-
-use crate::bits::{has, ones, set};
-use crate::marks::{Mark, tolerance};
+use crate::bits::{members, ones, set};
+use crate::tolerance::tolerance;
 use allotment::Allotment;
 
 pub(crate) use filling::Scratch;
 pub(crate) use residual::Residual;
+use side::{Side, wider};
 
 /// No flow, group or account.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -58,8 +61,8 @@ pub(crate) struct Flow {
     next_in_pair: u32,
     /// Where it stands among the capped flows; [`NONE`] if it has no cap.
     capped: u32,
-    /// The service of its pair at which it has sent everything.
-    end: f64,
+    /// The service of its pair at which it has sent everything; outside of groups, what it has to send.
+    pub(crate) end: f64,
     /// Remaining bytes at its next milestone: 0 for its end, more for a watched amount before.
     pub(crate) milestone: f64,
     /// The group that it is in.
@@ -104,114 +107,6 @@ struct Capped {
     frozen: bool,
 }
 
-/// The links on one side of a group, each a *line*: values by line, and bit sets of `words` words for each.
-#[derive(Debug)]
-struct Side {
-    link: Vec<u32>,
-    /// Flows on the link, capped ones included.
-    flows: Vec<u32>,
-    words: usize,
-    /// Lines of the other side with which there are flows.
-    partners: Vec<u64>,
-    /// Of those, the ones with which there are several flows.
-    several: Vec<u64>,
-    /// Of the partners, the ones whose pair is attached here.
-    attached: Vec<u64>,
-    /// Bytes per nanosecond of each flow attached here.
-    level: Vec<f64>,
-    /// What one flow attached here has been served by the group's `since`.
-    served: Vec<f64>,
-    /// No flow attached here reaches its milestone before this on the scale of `served`.
-    first: Vec<f64>,
-    /// Milestones of the pairs attached here; outdated marks are dropped when they come up.
-    marks: Vec<BinaryHeap<Mark>>,
-    /// The account whose flows these are, if they have been of one account since `tenancy` began; of rows only.
-    tenant: Vec<u32>,
-    tenancy: Vec<u32>,
-    /// Bytes per nanosecond of all flows on the link, and what they were sent by the group's `since`; of rows only.
-    used: Vec<f64>,
-    sent: Vec<f64>,
-}
-
-impl Side {
-    fn new() -> Self {
-        Self {
-            link: Vec::new(),
-            flows: Vec::new(),
-            words: 1,
-            partners: Vec::new(),
-            several: Vec::new(),
-            attached: Vec::new(),
-            level: Vec::new(),
-            served: Vec::new(),
-            first: Vec::new(),
-            marks: Vec::new(),
-            tenant: Vec::new(),
-            tenancy: Vec::new(),
-            used: Vec::new(),
-            sent: Vec::new(),
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.link.len()
-    }
-
-    fn push(&mut self, link: u32) {
-        self.link.push(link);
-        self.flows.push(0);
-        for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
-            bits.resize(bits.len() + self.words, 0);
-        }
-        for zeros in [&mut self.level, &mut self.served, &mut self.used, &mut self.sent] {
-            zeros.push(0.0);
-        }
-        self.first.push(f64::INFINITY);
-        self.marks.push(BinaryHeap::new());
-        self.tenant.push(NONE);
-        self.tenancy.push(0);
-    }
-
-    /// Doubles the room for lines of the other side.
-    fn widen(&mut self) {
-        let (before, lines) = (self.words, self.len());
-        self.words *= 2;
-        for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
-            let mut wide = vec![0; lines * self.words];
-            for line in 0..lines {
-                wide[line * self.words..][..before].copy_from_slice(&bits[line * before..][..before]);
-            }
-            *bits = wide;
-        }
-    }
-
-    /// The partners of a line, as bits.
-    fn partners(&self, line: u32) -> &[u64] {
-        &self.partners[line as usize * self.words..][..self.words]
-    }
-
-    fn is_attached(&self, line: u32, partner: u32) -> bool {
-        has(&self.attached[line as usize * self.words..], partner)
-    }
-
-    fn set_partner(&mut self, line: u32, partner: u32, value: bool) {
-        set(&mut self.partners[line as usize * self.words..], partner, value);
-    }
-
-    /// The partners of a line with which it has several flows, as bits.
-    fn several(&self, line: u32) -> &[u64] {
-        &self.several[line as usize * self.words..][..self.words]
-    }
-
-    fn set_several(&mut self, line: u32, partner: u32, value: bool) {
-        set(&mut self.several[line as usize * self.words..], partner, value);
-    }
-
-    fn set_attached(&mut self, line: u32, partner: u32, value: bool) {
-        set(&mut self.attached[line as usize * self.words..], partner, value);
-    }
-}
-
 /// Flows between the same two lines.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
@@ -229,8 +124,6 @@ pub(crate) struct Group {
     line_of_link: Vec<u32>,
     /// By row, then by column.
     pairs: Vec<Pair>,
-    /// Flows of each pair without caps.
-    counts: Vec<u32>,
     /// Pairs of more than one flow.
     multiple: usize,
     capped: Vec<Capped>,
@@ -243,8 +136,6 @@ pub(crate) struct Group {
     since: f64,
     /// A buffer: how long until a line's first milestone.
     waits: Vec<f64>,
-    /// A buffer: lines at which something is due.
-    lines: Vec<usize>,
     /// When the first flow reaches its milestone.
     pub(crate) next: f64,
     /// Bytes per nanosecond of all flows together.
@@ -258,7 +149,6 @@ impl Group {
             sides: [Side::new(), Side::new()],
             line_of_link: vec![NONE; links],
             pairs: Vec::new(),
-            counts: Vec::new(),
             multiple: 0,
             capped: Vec::new(),
             flow_count: 0,
@@ -266,7 +156,6 @@ impl Group {
             allotments: (0..=trials).map(|_| Allotment::default()).collect(),
             since: now,
             waits: Vec::new(),
-            lines: Vec::new(),
             next: f64::INFINITY,
             rate: 0.0,
         }
@@ -278,6 +167,11 @@ impl Group {
 
     pub(crate) fn len(&self) -> usize {
         self.flow_count
+    }
+
+    /// Whether any flow has a cap.
+    pub(crate) fn has_caps(&self) -> bool {
+        !self.capped.is_empty()
     }
 
     /// The links on which the group has flows, as bits: where they enter, and where they leave.
@@ -313,7 +207,8 @@ impl Group {
         assert!(line < 1 << 16, "a group spans at most 65536 links on a side");
         if line as usize == 64 * self.sides[1 - side].words {
             if side == COLUMNS {
-                self.widen_pairs();
+                let (lines, width) = (self.sides[ROWS].len(), 64 * self.sides[ROWS].words);
+                self.pairs = wider(&self.pairs, lines, width, Pair { head: NONE, offset: 0.0 });
             }
             self.sides[1 - side].widen();
         }
@@ -323,23 +218,8 @@ impl Group {
         if side == ROWS {
             let pairs = self.sides[ROWS].len() * 64 * self.sides[ROWS].words;
             self.pairs.resize(pairs, Pair { head: NONE, offset: 0.0 });
-            self.counts.resize(pairs, 0);
         }
         line
-    }
-
-    /// Doubles the room for columns in the table of pairs.
-    fn widen_pairs(&mut self) {
-        let (old, rows) = (64 * self.sides[ROWS].words, self.sides[ROWS].len());
-        let new = 2 * old;
-        let mut pairs = vec![Pair { head: NONE, offset: 0.0 }; rows * new];
-        let mut counts = vec![0; rows * new];
-        for row in 0..rows {
-            pairs[row * new..][..old].copy_from_slice(&self.pairs[row * old..][..old]);
-            counts[row * new..][..old].copy_from_slice(&self.counts[row * old..][..old]);
-        }
-        self.pairs = pairs;
-        self.counts = counts;
     }
 
     fn pair_at(&self, [row, column]: [u32; 2]) -> usize {
@@ -413,18 +293,15 @@ impl Group {
     fn join_pair(&mut self, flows: &mut [Flow], flow: u32, bytes: f64, now: f64) {
         let lines = flows[flow as usize].lines;
         let pair = self.pair_at(lines);
-        if self.counts[pair] == 0 {
+        if self.pairs[pair].head == NONE {
             for side in [ROWS, COLUMNS] {
-                self.sides[side].set_partner(lines[side], lines[1 - side], true);
                 self.sides[side].set_attached(lines[side], lines[1 - side], side == ROWS);
             }
             self.pairs[pair].offset = self.served_at(ROWS, lines[ROWS], now);
         }
-        self.counts[pair] += 1;
-        if self.counts[pair] == 2 {
-            self.multiple += 1;
-            self.note_several(lines, true);
-        }
+        let [rows, columns] = &mut self.sides;
+        rows.add_flow(lines[ROWS], lines[COLUMNS]);
+        self.multiple += usize::from(columns.add_flow(lines[COLUMNS], lines[ROWS]));
         flows[flow as usize].end = self.pair_served(lines, now) + bytes;
         self.insert_by_due(flows, flow);
     }
@@ -433,22 +310,14 @@ impl Group {
         let lines = flows[flow as usize].lines;
         let pair = self.pair_at(lines);
         self.unlink(flows, flow);
-        self.counts[pair] -= 1;
-        if self.counts[pair] == 1 {
-            self.multiple -= 1;
-            self.note_several(lines, false);
-        }
-        if self.counts[pair] == 0 {
+        let [rows, columns] = &mut self.sides;
+        rows.remove_flow(lines[ROWS], lines[COLUMNS]);
+        self.multiple -= usize::from(columns.remove_flow(lines[COLUMNS], lines[ROWS]));
+        if self.pairs[pair].head == NONE {
             for side in [ROWS, COLUMNS] {
-                self.sides[side].set_partner(lines[side], lines[1 - side], false);
                 self.sides[side].set_attached(lines[side], lines[1 - side], false);
+                self.sides[side].set_due(lines[side], lines[1 - side], f64::INFINITY);
             }
-        }
-    }
-
-    fn note_several(&mut self, lines: [u32; 2], value: bool) {
-        for side in [ROWS, COLUMNS] {
-            self.sides[side].set_several(lines[side], lines[1 - side], value);
         }
     }
 
@@ -465,7 +334,7 @@ impl Group {
         match before {
             NONE => {
                 self.pairs[pair].head = flow;
-                self.push_mark(flows, flows[flow as usize].lines);
+                self.set_due(flows, flows[flow as usize].lines);
             }
             before => flows[before as usize].next_in_pair = flow,
         }
@@ -477,7 +346,7 @@ impl Group {
         if self.pairs[pair].head == flow {
             self.pairs[pair].head = next;
             if next != NONE {
-                self.push_mark(flows, flows[flow as usize].lines);
+                self.set_due(flows, flows[flow as usize].lines);
             }
             return;
         }
@@ -488,28 +357,11 @@ impl Group {
         flows[before as usize].next_in_pair = next;
     }
 
-    /// Marks the next milestone of a pair where it is attached.
-    fn push_mark(&mut self, flows: &[Flow], lines: [u32; 2]) {
+    /// Notes the next milestone of a pair where it is attached.
+    fn set_due(&mut self, flows: &[Flow], lines: [u32; 2]) {
         let (side, pair) = (self.side_of(lines), self.pairs[self.pair_at(lines)]);
         let at = pair.offset + flows[pair.head as usize].due();
-        let (lines_of, line) = (&mut self.sides[side], lines[side] as usize);
-        lines_of.marks[line].push(Mark { at, what: lines[ROWS] << 16 | lines[COLUMNS] });
-        lines_of.first[line] = lines_of.first[line].min(at);
-        // Pairs that move to and fro leave outdated marks behind; dropping them keeps the heap within a factor.
-        if lines_of.marks[line].len() > 4 * lines_of.flows[line] as usize + 64 {
-            let mut marks = std::mem::take(&mut lines_of.marks[line]).into_vec();
-            marks.retain(|mark| self.is_current(flows, side, mark));
-            self.sides[side].marks[line] = marks.into();
-        }
-    }
-
-    /// Whether a mark in a heap of `side` still says where its pair's next milestone is.
-    fn is_current(&self, flows: &[Flow], side: usize, mark: &Mark) -> bool {
-        let lines = [mark.what >> 16, mark.what & 0xffff];
-        let pair = self.pairs[self.pair_at(lines)];
-        pair.head != NONE
-            && self.sides[side].is_attached(lines[side], lines[1 - side])
-            && pair.offset + flows[pair.head as usize].due() == mark.at
+        self.sides[side].set_due(lines[side], lines[1 - side], at);
     }
 
     /// Bytes that `flow` has still to send.
@@ -594,8 +446,9 @@ impl Group {
         let to = self.served_at(side, lines[side], now);
         self.sides[side].set_attached(lines[side], lines[1 - side], true);
         self.sides[1 - side].set_attached(lines[1 - side], lines[side], false);
+        self.sides[1 - side].set_due(lines[1 - side], lines[side], f64::INFINITY);
         self.pairs[pair].offset += to - from;
-        self.push_mark(flows, lines);
+        self.set_due(flows, lines);
     }
 
     /// Attaches to `line` on `side` the pairs with those lines of the other side whose bits are set.
@@ -627,99 +480,69 @@ impl Group {
         rows.sent.iter_mut().zip(&rows.used).for_each(|(sent, used)| *sent += used * elapsed);
     }
 
-    /// Finds when the first flow reaches its milestone. A line's first mark may be outdated; that is only looked into for
-    /// a line that seems to be next.
+    /// Finds when the first flow reaches its milestone. What a line has as its first may be gone; that is only looked into
+    /// for a line that seems to be next.
     fn find_next(&mut self, flows: &[Flow], now: f64) {
         self.next = self.capped.iter().map(|capped| capped.next(flows)).fold(f64::INFINITY, f64::min);
-        for side in [ROWS, COLUMNS] {
-            let mut waits = std::mem::take(&mut self.waits);
-            let lines = &self.sides[side];
+        for side in &mut self.sides {
+            let waits = &mut self.waits;
             waits.clear();
-            waits.extend(lines.first.iter().zip(&lines.served).zip(&lines.level).map(
+            waits.extend(side.first.iter().zip(&side.served).zip(&side.level).map(
                 |((first, served), level)| {
                     if *level > 0.0 { (first - served) / level } else { f64::INFINITY }
                 },
             ));
             loop {
-                let least = least(&waits);
-                let next = (self.since + least).max(now);
+                let soonest = least(waits);
+                let next = (self.since + soonest).max(now);
                 if next >= self.next {
                     break;
                 }
                 let line =
-                    waits.iter().position(|&wait| wait == least).expect("the least of them is one of them");
-                self.drop_outdated(flows, side, line);
-                let lines = &self.sides[side];
-                let wait = (lines.first[line] - lines.served[line]) / lines.level[line];
-                if wait == least {
+                    waits.iter().position(|&wait| wait == soonest).expect("the least of them is one of them");
+                side.find_first(line as u32);
+                let wait = (side.first[line] - side.served[line]) / side.level[line];
+                if wait == soonest {
                     self.next = next;
                     break;
                 }
                 waits[line] = wait;
             }
-            self.waits = waits;
         }
-    }
-
-    /// Drops outdated marks from the top of a line's heap.
-    fn drop_outdated(&mut self, flows: &[Flow], side: usize, line: usize) {
-        while let Some(mark) = self.sides[side].marks[line].peek() {
-            if self.is_current(flows, side, mark) {
-                break;
-            }
-            self.sides[side].marks[line].pop();
-        }
-        self.sides[side].first[line] =
-            self.sides[side].marks[line].peek().map_or(f64::INFINITY, |mark| mark.at);
     }
 
     /// Appends the flows that have reached their milestone at `now` to `due`. Each must then be removed or given another
     /// milestone.
-    pub(crate) fn take_due(&mut self, flows: &[Flow], now: f64, due: &mut Vec<u32>) {
-        for side in [ROWS, COLUMNS] {
-            let mut lines = std::mem::take(&mut self.lines);
-            let elapsed = now - self.since + tolerance(now);
-            let reached = |served: f64, level: f64| served * (1.0 + 1e-14) + level * elapsed;
-            let of = &self.sides[side];
-            let scale = of.served.iter().zip(&of.level).zip(&of.first).enumerate();
-            let due_lines = scale.filter(|&(_, ((&served, &level), &first))| {
-                (level > 0.0) & (first <= reached(served, level))
-            });
-            lines.clear();
-            lines.extend(due_lines.map(|(line, _)| line));
-            for line in lines.drain(..) {
-                let reached = reached(self.sides[side].served[line], self.sides[side].level[line]);
-                self.take_due_of(flows, side, line, reached, due);
+    pub(crate) fn take_due(&self, flows: &[Flow], now: f64, due: &mut Vec<u32>) {
+        let elapsed = now - self.since + tolerance(now);
+        for (which, side) in self.sides.iter().enumerate() {
+            for line in 0..side.len() {
+                let (served, level) = (side.served[line], side.level[line]);
+                let reached = served * (1.0 + 1e-14) + level * elapsed;
+                if (level > 0.0) & (side.first[line] <= reached) {
+                    self.take_due_of(flows, which, line as u32, reached, due);
+                }
             }
-            self.lines = lines;
         }
         for capped in self.capped.iter().filter(|capped| capped.next(flows) <= now + tolerance(now)) {
             due.push(capped.flow);
         }
     }
 
-    fn take_due_of(&mut self, flows: &[Flow], side: usize, line: usize, reached: f64, due: &mut Vec<u32>) {
-        let mut last = None;
-        while let Some(mark) = self.sides[side].marks[line].peek().copied() {
-            let current = self.is_current(flows, side, &mark);
-            if current && mark.at > reached {
-                break;
-            }
-            self.sides[side].marks[line].pop();
-            // A pair that moved away and back within one instant has two equal marks, one behind the other.
-            if !current || last == Some(mark.what) {
+    fn take_due_of(&self, flows: &[Flow], side: usize, line: u32, reached: f64, due: &mut Vec<u32>) {
+        let lines_of = &self.sides[side];
+        let attached = &lines_of.attached[line as usize * lines_of.words..][..lines_of.words];
+        for partner in members(attached.iter().copied()) {
+            if lines_of.due[line as usize * 64 * lines_of.words + partner as usize] > reached {
                 continue;
             }
-            last = Some(mark.what);
-            let pair = self.pairs[self.pair_at([mark.what >> 16, mark.what & 0xffff])];
+            let pair = self.pairs[self.pair_at(if side == ROWS { [line, partner] } else { [partner, line] })];
             let mut flow = pair.head;
             while flow != NONE && pair.offset + flows[flow as usize].due() <= reached {
                 due.push(flow);
                 flow = flows[flow as usize].next_in_pair;
             }
         }
-        self.sides[side].first[line] =
-            self.sides[side].marks[line].peek().map_or(f64::INFINITY, |mark| mark.at);
     }
 }
 
@@ -749,7 +572,7 @@ fn least(values: &[f64]) -> f64 {
 }
 
 /// Whether the links of either side meet those in `bits`.
-fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
+pub(crate) fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
     links[ROWS]
         .iter()
         .zip(&links[COLUMNS])
@@ -758,7 +581,7 @@ fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
 }
 
 /// Whether no flow can have a rate while only the links in `open` have capacity.
-fn is_shut(links: &[Vec<u64>; 2], open: &[u64]) -> bool {
+pub(crate) fn is_shut(links: &[Vec<u64>; 2], open: &[u64]) -> bool {
     let meets = |side: &[u64]| side.iter().zip(open).any(|(side, open)| side & open != 0);
     !(meets(&links[ROWS]) && meets(&links[COLUMNS]))
 }

@@ -27,6 +27,10 @@ impl MinTree {
         Self { levels, least: f64::INFINITY }
     }
 
+    pub(crate) fn get(&self, place: usize) -> f64 {
+        self.levels[0][place / WIDTH][place % WIDTH]
+    }
+
     pub(crate) fn set(&mut self, mut place: usize, mut value: f64) {
         for level in &mut self.levels {
             let node = &mut level[place / WIDTH];

@@ -4,7 +4,7 @@
 //! Flows of equal [`Key`] form a [`Group`]. Groups are served in the order of keys, each on the residual capacity of
 //! those before. A refill starts at the first group that changed. Behind it, marks on links say where capacity differs
 //! from last time: groups on other links pass on what they passed on before, and when no link is marked and no changed
-//! group is to come, the rest stays as it is.
+//! group is to come, the rest stays as it is. Accounts that nothing is open to are in no group yet: see [`waiting`].
 //!
 //! Classes may share by weight instead: see [`weighted`].
 //!
@@ -12,13 +12,15 @@
 //! For each group: see [`crate::maxmin`]. Before the first group that changed, one subtraction for each link in use.
 
 mod account;
+mod waiting;
 mod weighted;
 
 use crate::fill::{Due, Fill, Key, Shares};
-use crate::marks::tolerance;
 use crate::maxmin::{Flow, Group, NONE, Residual, Scratch};
 use crate::min_tree::MinTree;
+use crate::tolerance::tolerance;
 use account::Account;
+use waiting::Waiting;
 use weighted::Weighted;
 
 #[derive(Debug)]
@@ -27,7 +29,7 @@ struct Ranked {
     group: Group,
     /// Tells it from every other group there ever was.
     number: u32,
-    /// The account that the group began with.
+    /// The account that the group began with; [`NONE`] before any flow came.
     first: u32,
     /// Whether there was ever anything else in the group; if not, what the group sent is what the account sent.
     mixed: bool,
@@ -37,6 +39,8 @@ struct Ranked {
     watched: Vec<u32>,
     sent: f64,
     since: f64,
+    /// Accounts with this key whose flows are not in the group yet.
+    waiting: Waiting,
 }
 
 impl Ranked {
@@ -110,6 +114,11 @@ impl MaxMinFill {
         }
     }
 
+    /// How many trials each group keeps beside what it is served by.
+    fn trials(&self) -> usize {
+        if self.weighted.is_some() { weighted::TRIALS } else { 0 }
+    }
+
     fn find(&self, key: Key) -> Option<u32> {
         self.order.binary_search_by_key(&key, |&(key, _)| key).ok().map(|rank| self.order[rank].1)
     }
@@ -123,7 +132,7 @@ impl MaxMinFill {
     fn displace(&mut self, group: u32) {
         let ranked = &self.groups[group as usize];
         let key = ranked.key;
-        for which in 0..=self.weighted.as_ref().map_or(0, Weighted::trials) {
+        for which in 0..=self.trials() {
             self.vacated.extend(ranked.group.uses(which).iter().map(|&(link, _)| (key, link)));
         }
         let rank = self.order.partition_point(|&(other, _)| other < key);
@@ -137,23 +146,24 @@ impl MaxMinFill {
         }
     }
 
-    fn group_at(&mut self, key: Key, account: u32, now: f64) -> u32 {
+    /// The group at `key`, a new one if there is none.
+    fn group_at(&mut self, key: Key, now: f64) -> u32 {
         if let Some(group) = self.find(key) {
-            self.groups[group as usize].mixed |= self.groups[group as usize].first != account;
             return group;
         }
+        let trials = self.trials();
         self.numbers += 1;
-        let trials = self.weighted.as_ref().map_or(0, Weighted::trials);
         let fresh = Ranked {
             key,
             number: self.numbers,
             group: Group::new(self.capacity.len(), trials, now),
-            first: account,
+            first: NONE,
             mixed: false,
             strays: 0,
             watched: Vec::new(),
             sent: 0.0,
             since: now,
+            waiting: Waiting::new(self.residual.open().len()),
         };
         let group = match self.free_groups.pop() {
             Some(group) => {
@@ -170,18 +180,36 @@ impl MaxMinFill {
         group
     }
 
-    fn enter(&mut self, flow: u32, key: Key, bytes: f64, now: f64) {
-        let account = self.flows[flow as usize].account;
-        let group = self.group_at(key, account, now);
-        let at_home = key == self.accounts[account as usize].key;
+    /// Takes the last flow or waiting account of a group into account: without either, the group is over.
+    fn end_if_empty(&mut self, group: u32, now: f64) {
         let ranked = &mut self.groups[group as usize];
+        if !ranked.group.is_empty() {
+            return;
+        }
+        self.ends.set(group as usize, f64::INFINITY);
+        if ranked.waiting.is_empty() {
+            self.displace(group);
+            self.free_groups.push(group);
+            return;
+        }
+        // What comes next has nothing to do with what was sent so far.
+        self.numbers += 1;
+        (ranked.number, ranked.first, ranked.mixed) = (self.numbers, NONE, false);
+        (ranked.sent, ranked.since) = (0.0, now);
+    }
+
+    /// Puts a flow into a group.
+    fn enter(&mut self, flow: u32, group: u32, bytes: f64, now: f64) {
+        let account = self.flows[flow as usize].account;
+        let ranked = &mut self.groups[group as usize];
+        let at_home = ranked.key == self.accounts[account as usize].key;
+        ranked.first = if ranked.first == NONE { account } else { ranked.first };
         ranked.group.add(&mut self.flows, flow, self.links[flow as usize], bytes, now);
         ranked.strays += u32::from(!at_home);
-        ranked.mixed |= !at_home;
+        ranked.mixed |= !at_home || ranked.first != account;
         let record = &mut self.flows[flow as usize];
         record.group = group;
         record.at_home = at_home;
-        self.touch(key);
         if at_home {
             self.list_watch(account, group);
         }
@@ -196,13 +224,8 @@ impl MaxMinFill {
         ranked.strays -= u32::from(!at_home);
         let key = ranked.key;
         self.flows[flow as usize].group = NONE;
-        if ranked.group.is_empty() {
-            self.displace(group);
-            self.ends.set(group as usize, f64::INFINITY);
-            self.free_groups.push(group);
-        } else {
-            self.touch(key);
-        }
+        self.touch(key);
+        self.end_if_empty(group, now);
         bytes
     }
 
@@ -211,41 +234,57 @@ impl MaxMinFill {
         let group = self.flows[flow as usize].group;
         let cap = self.groups[group as usize].group.cap_of(&self.flows, flow);
         let bytes = self.leave(flow, now);
-        self.enter(flow, key, bytes, now);
+        let group = self.group_at(key, now);
+        self.enter(flow, group, bytes, now);
+        self.touch(key);
         if cap.is_some() {
             self.set_cap(flow, cap, now);
         }
     }
 
-    /// The group that holds exactly the flows of these accounts, if there is one.
+    /// The group at whose key there are these accounts, whole, and nothing else, if there is one.
     fn common_group(&self, accounts: &[(u32, Key)]) -> Option<u32> {
-        let flow = accounts.iter().find_map(|(account, _)| self.accounts[*account as usize].flows.first())?;
-        let group = self.flows[*flow as usize].group;
+        let group = accounts.iter().find_map(|&(account, _)| self.group_of(account))?;
         let mut flows = 0;
-        for (account, _) in accounts {
-            let holder = &self.accounts[*account as usize];
+        for &(account, _) in accounts {
+            let holder = &self.accounts[account as usize];
             // Flows without keys of their own are all where the first is.
-            let told_apart = if holder.strayed { holder.flows.len() } else { 1 };
-            let mut first = holder.flows.iter().take(told_apart);
-            if first.any(|&flow| self.flows[flow as usize].group != group) {
+            let all_there = if holder.strayed {
+                holder.flows.iter().all(|&flow| self.flows[flow as usize].group == group)
+            } else {
+                holder.flows.is_empty() || self.group_of(account) == Some(group)
+            };
+            if !all_there {
                 return None;
             }
             flows += holder.flows.len();
         }
-        (flows == self.groups[group as usize].group.len()).then_some(group)
+        let ranked = &self.groups[group as usize];
+        (flows == ranked.group.len() + ranked.waiting.flows()).then_some(group)
+    }
+
+    /// The group that an account's first flow is in or waits for.
+    fn group_of(&self, account: u32) -> Option<u32> {
+        self.waits_for(account).or_else(|| {
+            let flow = *self.accounts[account as usize].flows.first()?;
+            Some(self.flows[flow as usize].group)
+        })
     }
 
     /// Gives the same new key to accounts that make up a whole group: the group moves, no flow does.
     fn rekey_group(&mut self, group: u32, key: Key) {
         self.displace(group);
-        self.groups[group as usize].key = key;
-        self.groups[group as usize].group.moved();
+        let ranked = &mut self.groups[group as usize];
+        ranked.key = key;
+        ranked.group.moved();
+        ranked.waiting.moved();
         self.place(key, group);
         self.touch(key);
     }
 
     /// Serves one group as `which` (0: for real), as far as anything changed for it.
     fn serve(&mut self, group: u32, which: usize, now: f64) {
+        self.admit(group, now);
         let ranked = &mut self.groups[group as usize];
         let before = ranked.group.rate;
         if ranked.group.serve(&mut self.flows, which, &mut self.residual, now, &mut self.scratch) {
@@ -300,10 +339,7 @@ impl Fill for MaxMinFill {
         let record = &mut self.flows[flow as usize];
         record.account = account;
         record.milestone = 0.0;
-        let key = self.accounts[account as usize].key;
-        if self.find(key).is_none() {
-            self.accounts[account as usize].base = self.attained(account, now);
-        }
+        let sent = self.attained(account, now);
         let holder = &mut self.accounts[account as usize];
         holder.row = if holder.row == NONE { links[0] } else { holder.row };
         holder.one_row &= holder.row == links[0];
@@ -313,7 +349,17 @@ impl Fill for MaxMinFill {
         self.flows[flow as usize].in_account = holder.flows.len() as u32;
         holder.flows.push(flow);
         holder.added += bytes;
-        self.enter(flow, key, bytes, now);
+        let (key, is_first) = (holder.key, holder.flows.len() == 1);
+        let group = self.group_at(key, now);
+        if is_first {
+            self.begin_waiting(account, group, sent);
+        }
+        if self.waits_for(account).is_some() {
+            self.wait(flow, bytes);
+        } else {
+            self.enter(flow, group, bytes, now);
+        }
+        self.touch(key);
     }
 
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
@@ -323,29 +369,18 @@ impl Fill for MaxMinFill {
             let run = rest.iter().take_while(|(_, other)| *other == key).count();
             let (accounts, behind) = rest.split_at(run);
             rest = behind;
-            let whole = self.common_group(accounts).filter(|_| self.find(key).is_none());
-            for &(account, _) in accounts {
-                if whole.is_none() && self.accounts[account as usize].key != key {
-                    self.accounts[account as usize].base = self.attained(account, now);
+            match self.common_group(accounts).filter(|_| self.find(key).is_none()) {
+                Some(group) => {
+                    accounts.iter().for_each(|&(account, _)| self.accounts[account as usize].key = key);
+                    self.rekey_group(group, key);
                 }
-                self.accounts[account as usize].key = key;
-            }
-            if let Some(group) = whole {
-                self.rekey_group(group, key);
-                continue;
-            }
-            for &(account, _) in accounts {
-                for index in 0..self.accounts[account as usize].flows.len() {
-                    let flow = self.accounts[account as usize].flows[index];
-                    if self.groups[self.flows[flow as usize].group as usize].key != key {
-                        self.move_flow(flow, key, now);
-                    }
-                }
+                None => accounts.iter().for_each(|&(account, _)| self.rekey_account(account, key, now)),
             }
         }
     }
 
     fn set_flow_key(&mut self, flow: u32, key: Key, now: f64) {
+        self.end_waiting(flow, now);
         let group = self.flows[flow as usize].group;
         if group != NONE && self.groups[group as usize].key != key {
             self.set_strayed(self.flows[flow as usize].account);
@@ -354,6 +389,7 @@ impl Fill for MaxMinFill {
     }
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64) {
+        self.end_waiting(flow, now);
         let group = self.flows[flow as usize].group;
         if group != NONE {
             let ranked = &mut self.groups[group as usize];
@@ -364,11 +400,13 @@ impl Fill for MaxMinFill {
     }
 
     fn watch_flow(&mut self, flow: u32, remaining: f64, now: f64) {
-        let group = self.flows[flow as usize].group;
-        if group != NONE {
-            let ranked = &mut self.groups[group as usize];
-            ranked.group.set_milestone(&mut self.flows, flow, remaining, now);
-            self.ends.set(group as usize, ranked.group.next);
+        match self.flows[flow as usize].group {
+            NONE => self.flows[flow as usize].milestone = remaining,
+            group => {
+                let ranked = &mut self.groups[group as usize];
+                ranked.group.set_milestone(&mut self.flows, flow, remaining, now);
+                self.ends.set(group as usize, ranked.group.next);
+            }
         }
     }
 
@@ -402,6 +440,7 @@ impl Fill for MaxMinFill {
                 due.flows.push(flow);
             } else {
                 self.leave(flow, now);
+                self.flows[flow as usize].end = 0.0;
                 self.forget(flow);
                 due.finished.push(flow);
             }
@@ -429,7 +468,7 @@ impl Fill for MaxMinFill {
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {
         match self.flows[flow as usize].group {
-            NONE => 0.0,
+            NONE => self.flows[flow as usize].end,
             group => self.groups[group as usize].group.remaining(&self.flows, flow, now),
         }
     }

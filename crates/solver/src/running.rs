@@ -5,9 +5,9 @@
 //! with others a handful. Bytes are settled only when a rate changes; when a flow ends follows from its rate and is kept
 //! in a tree of minima by row, brought up to date once per instant.
 
-use crate::marks::tolerance;
 use crate::maxmin::{NEGLIGIBLE, NONE};
 use crate::min_tree::MinTree;
+use crate::tolerance::tolerance;
 
 /// The rank after which a link that always has something left is used up.
 pub(crate) const NEVER: u32 = u32::MAX;

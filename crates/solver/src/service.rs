@@ -6,9 +6,9 @@
 
 use crate::attained::Attained;
 use crate::fill::Due;
-use crate::marks::tolerance;
 use crate::maxmin::NONE;
 use crate::min_tree::MinTree;
+use crate::tolerance::tolerance;
 
 /// The part of [`Fill`](crate::Fill) that is the same for every solver with a `service` and `accounts` that have lists of
 /// `flows`: what it is asked about flows and accounts, and what it is to watch.

@@ -37,10 +37,10 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
 use crate::fill::{Due, Fill, Key};
-use crate::marks::tolerance;
 use crate::maxmin::{NEGLIGIBLE, NONE};
 use crate::min_tree::MinTree;
 use crate::service::{Service, leave_to_service};
+use crate::tolerance::tolerance;
 use matching::Matching;
 use rank::{Rank, STEP};
 use waiting::{Head, Waiting};

@@ -11,10 +11,13 @@
 
 use super::residual::Residual;
 use super::{COLUMNS, Flow, Group, ROWS, SERVICE, is_shut, least, meet};
-use crate::bits::{common, has, set};
+use crate::bits::{has, ones, set};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
 const MANY: usize = 4;
+
+/// From so many partners of 64 on it is cheaper to go through all 64 values than from bit to bit.
+const DENSE: u32 = 12;
 
 /// Buffers for filling, shared by all groups. One entry for each side, in it one for each line.
 #[derive(Debug, Default)]
@@ -170,7 +173,9 @@ impl Group {
             let lines = lines.partners.chunks_exact(lines.words).zip(&mut scratch.count[side]);
             for (line, (partners_of, count)) in lines.enumerate().filter(|(_, (_, count))| **count > 0.0) {
                 *count = f64::from(met(partners_of, partners));
-                self.each_surplus(side, line as u32, partners, |_, surplus| *count += surplus);
+                if self.multiple > 0 {
+                    *count += self.surplus(side, line as u32, partners);
+                }
             }
         }
         for capped in &self.capped {
@@ -204,15 +209,15 @@ impl Group {
         });
     }
 
-    /// Calls `visit` with each line in `partners` with which `line` has several flows, and how many more than one.
-    fn each_surplus(&self, side: usize, line: u32, partners: &[u64], mut visit: impl FnMut(usize, f64)) {
-        if self.multiple == 0 {
-            return;
-        }
-        common(self.sides[side].several(line), partners).for_each(|partner| {
-            let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-            visit(partner as usize, f64::from(self.counts[self.pair_at(lines)] - 1));
+    /// How many flows `line` has with `partners` beyond the first with each.
+    fn surplus(&self, side: usize, line: u32, partners: &[u64]) -> f64 {
+        let side = &self.sides[side];
+        let several = side.several(line).iter().zip(partners).enumerate();
+        let sums = several.map(|(word, (several, partners))| {
+            let surplus = side.surplus(line, word);
+            ones(several & partners).map(|partner| surplus[partner as usize]).sum::<u32>()
         });
+        f64::from(sums.sum::<u32>())
     }
 
     /// Freezes lines in rounds, lowest levels first, until no flow is left without a rate.
@@ -298,24 +303,46 @@ impl Group {
                 self.take_alike(side, alike, sum, scratch);
             }
         }
-        for &line in batch {
-            let level = level_of(scratch, line);
-            let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
-            self.each_surplus(side, line, &scratch.unfrozen[1 - side], |partner, surplus| {
-                room[partner] -= level * surplus;
-                count[partner] -= surplus;
-            });
+        if self.multiple > 0 {
+            for &line in batch {
+                self.take_surplus(side, line, level_of(scratch, line), scratch);
+            }
+        }
+    }
+
+    /// Takes the rates of the flows of a line beyond the first with each partner.
+    fn take_surplus(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
+        let several = self.sides[side].several(line).iter().zip(&scratch.unfrozen[1 - side]).enumerate();
+        let rooms = scratch.room[1 - side].chunks_mut(64).zip(scratch.count[1 - side].chunks_mut(64));
+        for ((word, (several, unfrozen)), (rooms, counts)) in several.zip(rooms) {
+            let (several, surplus) = (several & unfrozen, self.sides[side].surplus(line, word));
+            if several.count_ones() >= DENSE {
+                take_surplus_masked(several, surplus, level, rooms, counts);
+            } else {
+                ones(several).map(|partner| partner as usize).for_each(|partner| {
+                    rooms[partner] -= level * f64::from(surplus[partner]);
+                    counts[partner] -= f64::from(surplus[partner]);
+                });
+            }
         }
     }
 
     /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of their levels.
     fn take_alike(&self, side: usize, lines: &[u32], sum: f64, scratch: &mut Scratch) {
-        let (room, count) = (&mut scratch.room[1 - side], &mut scratch.count[1 - side]);
-        let partners = common(self.sides[side].partners(lines[0]), &scratch.unfrozen[1 - side]);
-        partners.for_each(|partner| {
-            room[partner as usize] -= sum;
-            count[partner as usize] -= lines.len() as f64;
-        });
+        let partners = self.sides[side].partners(lines[0]).iter().zip(&scratch.unfrozen[1 - side]);
+        let rooms = scratch.room[1 - side].chunks_mut(64).zip(scratch.count[1 - side].chunks_mut(64));
+        for ((partners, unfrozen), (rooms, counts)) in partners.zip(rooms) {
+            let partners = partners & unfrozen;
+            if partners.count_ones() >= DENSE {
+                take_masked(partners, rooms, sum);
+                take_masked(partners, counts, lines.len() as f64);
+            } else {
+                ones(partners).for_each(|partner| {
+                    rooms[partner as usize] -= sum;
+                    counts[partner as usize] -= lines.len() as f64;
+                });
+            }
+        }
     }
 
     /// Takes the rates of lines with one common level: what matters is only how many of them each partner meets.
@@ -349,6 +376,24 @@ impl Group {
             self.attach_all(flows, side, line, side, word, here, now);
             self.attach_all(flows, side, line, 1 - side, word, away, now);
         }
+    }
+}
+
+/// Subtracts `amount` from the values whose bits are set; from the others 0, which is quicker than to skip them.
+fn take_masked(bits: u64, values: &mut [f64], amount: f64) {
+    let amount = amount.to_bits();
+    for (value, bit) in values.iter_mut().zip(0..64) {
+        *value -= f64::from_bits((bits >> bit & 1).wrapping_neg() & amount);
+    }
+}
+
+/// The same for as many flows as there are beyond the first with each partner.
+fn take_surplus_masked(bits: u64, surplus: &[u32], level: f64, rooms: &mut [f64], counts: &mut [f64]) {
+    for (((room, count), surplus), bit) in rooms.iter_mut().zip(counts).zip(surplus).zip(0..64) {
+        let mask = (bits >> bit & 1).wrapping_neg();
+        let surplus = f64::from_bits(f64::from(*surplus).to_bits() & mask);
+        *room -= level * surplus;
+        *count -= surplus;
     }
 }
 

@@ -10,9 +10,10 @@
 use std::cell::Cell;
 
 use super::MaxMinFill;
+use super::waiting::Place;
 use crate::fill::{Due, Fill, Key};
-use crate::marks::tolerance;
 use crate::maxmin::NONE;
+use crate::tolerance::reaches_at;
 
 /// A set of flows with one key.
 #[derive(Clone, Debug)]
@@ -27,8 +28,10 @@ pub(super) struct Account {
     pub(super) one_row: bool,
     /// Whether any of them ever had a key of its own, so that what the account was sent is not what one group sent.
     pub(super) strayed: bool,
-    /// What it had sent when it came alone into a group of its own.
+    /// What it had sent when it came into its group.
     pub(super) base: f64,
+    /// Where it waits.
+    pub(super) place: Place,
     /// The largest amount that it was reported to have reached: rounding may not take it back.
     reached: f64,
     pub(super) watch: f64,
@@ -61,6 +64,7 @@ impl Account {
             one_row: true,
             strayed: false,
             base: 0.0,
+            place: Place::nowhere(),
             reached: 0.0,
             watch: f64::INFINITY,
             listed_in: NONE,
@@ -107,6 +111,9 @@ impl MaxMinFill {
 
     pub(super) fn attained_by(&self, account: u32, now: f64) -> f64 {
         let holder = &self.accounts[account as usize];
+        if holder.place.is_somewhere() {
+            return holder.place.sent.max(holder.reached);
+        }
         if let Some(group) = self.sole_group(account) {
             return (holder.base + self.groups[group as usize].sent_at(now)).max(holder.reached);
         }
@@ -166,10 +173,10 @@ impl MaxMinFill {
                     holder.listed_in = NONE;
                     return false;
                 }
-                if now < holder.not_before {
-                    self.watches.set(account as usize, holder.not_before);
-                } else {
+                if now >= holder.not_before {
                     self.predict(account, now);
+                } else if self.watches.get(account as usize) != holder.not_before {
+                    self.watches.set(account as usize, holder.not_before);
                 }
                 true
             });
@@ -189,18 +196,10 @@ impl MaxMinFill {
         let missing = self.accounts[account as usize].watch - self.attained(account, now);
         let rate = self.account_rate(account);
         let holder = &mut self.accounts[account as usize];
-        // A millibyte is rounding, far below any threshold.
-        let reached = missing <= rate * tolerance(now) + 1e-3;
         holder.not_before = now + missing.max(0.0) / holder.fastest;
-        let at = if reached {
-            now
-        } else if rate > 0.0 {
-            now + missing / rate
-        } else {
-            f64::INFINITY
-        };
+        let at = reaches_at(missing, rate, now);
         self.watches.set(account as usize, at);
-        reached
+        at <= now
     }
 
     /// Takes out the watches that have come due.

@@ -14,11 +14,10 @@
 
 use super::MaxMinFill;
 use crate::bits::{has, members, set};
-use crate::fill::Key;
 use crate::maxmin::NEGLIGIBLE;
 
 /// How often offers are tried out before classes are served.
-const TRIALS: usize = 2;
+pub(super) const TRIALS: usize = 2;
 
 /// What one class is offered and uses at one trial, by link.
 #[derive(Clone, Debug)]
@@ -65,11 +64,6 @@ impl Weighted {
         }
     }
 
-    /// How many trials every group keeps.
-    pub(super) fn trials(&self) -> usize {
-        TRIALS
-    }
-
     /// Brings offers and rates up to date.
     pub(super) fn refill(&mut self, fill: &mut MaxMinFill, now: f64) {
         self.moved.fill(0);
@@ -92,7 +86,7 @@ impl Weighted {
     }
 
     /// Notes which classes changed, and on which links they have flows now.
-    fn find_presence(&mut self, fill: &MaxMinFill) {
+    fn find_presence(&mut self, fill: &mut MaxMinFill) {
         for key in &fill.touched {
             while self.classes.len() <= usize::from(key.class) {
                 let weight = f64::from(self.weights[self.classes.len().min(self.weights.len() - 1)]);
@@ -109,8 +103,12 @@ impl Weighted {
         let mut now = vec![0; self.moved.len()];
         for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.touched) {
             now.fill(0);
-            for &(_, group) in fill.ranks_of(number as u16) {
+            for rank in fill.ranks_of(number as u16) {
+                let (_, group) = fill.order[rank];
                 for links in fill.groups[group as usize].group.links() {
+                    now.iter_mut().zip(links).for_each(|(now, links)| *now |= links);
+                }
+                for links in fill.waiting_links(group) {
                     now.iter_mut().zip(links).for_each(|(now, links)| *now |= links);
                 }
             }
@@ -220,11 +218,11 @@ impl Stage {
 }
 
 impl MaxMinFill {
-    /// The groups of a class, in order of key.
-    fn ranks_of(&self, class: u16) -> &[(Key, u32)] {
+    /// Where the groups of a class stand in the order.
+    fn ranks_of(&self, class: u16) -> std::ops::Range<usize> {
         let from = self.order.partition_point(|(key, _)| key.class < class);
         let to = self.order.partition_point(|(key, _)| key.class <= class);
-        &self.order[from..to]
+        from..to
     }
 
     /// Serves the groups of a class, one after the other, on the residual.
