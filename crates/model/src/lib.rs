@@ -20,6 +20,6 @@ pub use contract::{
 pub use fabric::{Fabric, FabricError, Path};
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
 pub use workload::{
-    Coflow, CoflowRef, Compute, Flow, Place, Stage, Task, TaskClass, Work, Workload, WorkloadBuilder,
+    Coflow, CoflowRef, Compute, Flow, LATEST, Place, Stage, Task, TaskClass, Work, Workload, WorkloadBuilder,
     WorkloadError,
 };

@@ -406,8 +406,9 @@ impl WorkloadBuilder {
     }
 }
 
-/// What a task's own times may add up to, so that there is as much room again for its transfers.
-const LATEST: u64 = 1 << 62;
+/// The latest that a task may be arriving or computing, were its transfers to take no time: 146 years. There is as much room
+/// again for these.
+pub const LATEST: Instant = Instant(1 << 62);
 
 /// Whether a task's arrival, and the waits of all its stages one after the other, stay within [`LATEST`].
 fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> bool {
@@ -416,7 +417,7 @@ fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> b
         Work::Compute(compute) => compute.duration.0,
         Work::Transfer(_) => 0,
     });
-    waves.chain(computed).try_fold(task.arrival.0, u64::checked_add).is_some_and(|end| end <= LATEST)
+    waves.chain(computed).try_fold(task.arrival.0, u64::checked_add).is_some_and(|end| end <= LATEST.0)
 }
 
 impl Workload {
@@ -533,8 +534,8 @@ mod tests {
     fn a_task_whose_times_do_not_fit_is_refused() {
         let refused = Err(WorkloadError::TooLate { task: "late".to_owned() });
         assert_eq!(build(u64::MAX, 0, &[0, 1]), refused);
-        assert_eq!(build(1, 0, &[0, LATEST]), refused);
+        assert_eq!(build(1, 0, &[0, LATEST.0]), refused);
         assert_eq!(build(0, u64::MAX, &[1]), refused);
-        assert!(build(LATEST - 7, 4, &[3, 0]).is_ok());
+        assert!(build(LATEST.0 - 7, 4, &[3, 0]).is_ok());
     }
 }

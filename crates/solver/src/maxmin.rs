@@ -243,7 +243,7 @@ impl Group {
         self.served_at(side, lines[side], now) - self.pairs[self.pair_at(lines)].offset
     }
 
-    /// Adds `flow` with `bytes` to send. The next [`Group::fill`] gives it a rate.
+    /// Adds `flow` with `bytes` to send. [`Group::serve`] gives it a rate.
     pub(crate) fn add(&mut self, flows: &mut [Flow], flow: u32, links: [u32; 2], bytes: f64, now: f64) {
         let lines = [self.line(links[0], ROWS), self.line(links[1], COLUMNS)];
         self.flow_count += 1;

@@ -16,11 +16,11 @@ use std::collections::HashMap;
 use std::io::Write;
 
 use cavalcade_model::{
-    Bytes, Flow, Instant, Nanos, PortId, Task, TaskClass, Work, Workload, WorkloadBuilder,
+    Bytes, Flow, Instant, LATEST, Nanos, PortId, Task, TaskClass, Work, Workload, WorkloadBuilder,
 };
 
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
-use crate::tokens::{LATEST, Tokens, Word, build, checked_ports, is_blank, port, whole_number};
+use crate::tokens::{Tokens, Word, build, checked_ports, is_blank, port, whole_number};
 use crate::{Format, ReadOptions};
 
 const LINE: &str = "a line reads `id src dst bytes start_ns [coflow]`";

@@ -33,8 +33,8 @@ use core::fmt;
 use std::io::Write;
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass, Work,
-    Workload, WorkloadBuilder, WorkloadError,
+    Bytes, Coflow, CoflowId, Compute, Flow, Instant, LATEST, Nanos, PortId, Stage, StageIndex, Task,
+    TaskClass, Work, Workload, WorkloadBuilder, WorkloadError,
 };
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
@@ -43,7 +43,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::ReadOptions;
 use crate::error::{Fault, TraceErrorKind, WriteError};
 use crate::json_lines::{Line, Lines};
-use crate::tokens::{LATEST, checked_ports};
+use crate::tokens::checked_ports;
 
 /// The version of the schema that is read and written.
 pub const VERSION: u64 = 1;

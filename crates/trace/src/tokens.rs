@@ -6,7 +6,7 @@
 
 use core::ops::Range;
 
-use cavalcade_model::{Bytes, Instant, PortId, Workload, WorkloadBuilder, WorkloadError};
+use cavalcade_model::{Bytes, Instant, LATEST, PortId, Workload, WorkloadBuilder, WorkloadError};
 
 use crate::ReadOptions;
 use crate::decimal::Decimal;
@@ -14,9 +14,6 @@ use crate::error::{Expectation, Fault, TraceErrorKind};
 
 /// How much of an unexpected word a message quotes.
 const QUOTED: usize = 40;
-
-/// The latest point in time that a trace may name: 146 years. Beyond it, sums of times would overflow downstream.
-pub(crate) const LATEST: Instant = Instant(1 << 62);
 
 /// Whether a byte separates words on a line.
 pub(crate) const fn is_blank(byte: u8) -> bool {

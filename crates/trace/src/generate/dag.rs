@@ -24,7 +24,7 @@ use cavalcade_model::{
 
 use super::parameters::parameters;
 use super::random::{Purpose, Random};
-use super::shape::{FlowBudget, instant, require_counts};
+use super::shape::{FlowBudget, instant, require_counts, require_sizes};
 use super::{GenerateError, Recipe, require};
 use crate::shapes::{DagNode, DagShape};
 
@@ -113,12 +113,7 @@ impl Dag {
         let range = format_args!("1 to {}, the number of ports", self.ports).to_string();
         require((1..=self.ports).contains(&self.width), "width", self.width, range)?;
         require(self.slots > 0, "slots", self.slots, "at least 1")?;
-        require(self.smallest > Bytes::ZERO, "smallest", self.smallest, "at least 1B")?;
-        let range = format_args!("{} to {}", self.smallest, Bytes(1 << 50)).to_string();
-        let in_range = (self.smallest..=Bytes(1 << 50)).contains(&self.largest);
-        require(in_range, "largest", self.largest, range)?;
-        require(self.load >= 0.0, "load", self.load, "0 or more")?;
-        require(self.rate > BitsPerSec::ZERO, "rate", self.rate, "more than 0bps")
+        require_sizes([self.smallest, self.largest], self.load, self.rate)
     }
 }
 

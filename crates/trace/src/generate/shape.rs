@@ -1,14 +1,12 @@
 //! What most generators have in common: coflows of mappers and reducers, and when they arrive.
 
-use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, LATEST, Nanos, PortId, Workload, WorkloadBuilder};
 
 use super::random::Random;
 use super::{GenerateError, MOST_FLOWS, require};
 
 /// The most ports and coflows that a generator takes.
 const MOST: u32 = 1 << 20;
-/// The latest arrival: 146 years.
-const LATEST_NS: f64 = (1u64 << 62) as f64;
 
 /// A coflow: every mapper sends every reducer that reducer's share.
 pub(super) struct Shape {
@@ -45,6 +43,19 @@ pub(super) fn require_counts(ports: u32, least_ports: u32, coflows: u32) -> Resu
 /// An error unless a load on links of `rate` means something.
 pub(super) fn require_load(load: f64, rate: BitsPerSec) -> Result<(), GenerateError> {
     require(load > 0.0, "load", load, "more than 0 (1 keeps the links just busy)")?;
+    require(rate > BitsPerSec::ZERO, "rate", rate, "more than 0bps")
+}
+
+/// An error unless sizes can be drawn between these, and offered at this load; a load of 0 has all arrive at once.
+pub(super) fn require_sizes(
+    [smallest, largest]: [Bytes; 2],
+    load: f64,
+    rate: BitsPerSec,
+) -> Result<(), GenerateError> {
+    require(smallest > Bytes::ZERO, "smallest", smallest, "at least 1B")?;
+    let range = format_args!("{smallest} to {}", Bytes(1 << 50)).to_string();
+    require((smallest..=Bytes(1 << 50)).contains(&largest), "largest", largest, range)?;
+    require(load >= 0.0, "load", load, "0 or more")?;
     require(rate > BitsPerSec::ZERO, "rate", rate, "more than 0bps")
 }
 
@@ -96,5 +107,5 @@ pub(super) fn whole_millis(nanos: f64) -> Result<Instant, GenerateError> {
 
 /// A time in nanoseconds, rounded down.
 pub(super) fn instant(nanos: f64) -> Result<Instant, GenerateError> {
-    if nanos < LATEST_NS { Ok(Instant(nanos as u64)) } else { Err(GenerateError::TooLong) }
+    if nanos < LATEST.as_f64() { Ok(Instant(nanos as u64)) } else { Err(GenerateError::TooLong) }
 }

@@ -8,7 +8,7 @@ use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload,
 
 use super::parameters::parameters;
 use super::random::{Purpose, Random};
-use super::shape::{FlowBudget, instant, require_counts};
+use super::shape::{FlowBudget, instant, require_counts, require_sizes};
 use super::{GenerateError, Recipe, require};
 
 parameters! {
@@ -72,11 +72,6 @@ impl Tasks {
         require_counts(self.ports, 2, 1)?;
         require(self.tasks > 0, "tasks", self.tasks, "at least 1")?;
         require(self.flows > 0, "flows", self.flows, "at least 1")?;
-        require(self.smallest > Bytes::ZERO, "smallest", self.smallest, "at least 1B")?;
-        let range = format_args!("{} to {}", self.smallest, Bytes(1 << 50)).to_string();
-        let in_range = (self.smallest..=Bytes(1 << 50)).contains(&self.largest);
-        require(in_range, "largest", self.largest, range)?;
-        require(self.load >= 0.0, "load", self.load, "0 or more")?;
-        require(self.rate > BitsPerSec::ZERO, "rate", self.rate, "more than 0bps")
+        require_sizes([self.smallest, self.largest], self.load, self.rate)
     }
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass, Work,
-    WorkloadBuilder, WorkloadError,
+    Bytes, Coflow, CoflowId, Compute, Flow, Instant, LATEST, Nanos, PortId, Stage, StageIndex, Task,
+    TaskClass, Work, WorkloadBuilder, WorkloadError,
 };
 
 use super::log::{Log, Run, StageLog, Unit};
 use super::{Import, Shuffle, account};
 use crate::ReadOptions;
 use crate::error::{Fault, TraceErrorKind};
-use crate::tokens::{LATEST, checked_ports};
+use crate::tokens::checked_ports;
 
 /// What happened while importing, in figures, for the notes.
 #[derive(Default)]

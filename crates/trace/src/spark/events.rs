@@ -10,12 +10,11 @@ use serde::Deserialize;
 use super::log::{Job, Log, Run, StageLog, Unit};
 use crate::error::{Fault, TraceErrorKind};
 use crate::json_lines::{Line, Lines};
-use crate::tokens::LATEST;
 
 const EVENT: &str = r#"a whole event of a Spark log like {"Event":"SparkListenerJobStart",…} on one line; where the log was cut off, copy it again"#;
 
 /// The latest time that a log may name, in milliseconds since 1970: the year 2116.
-const LATEST_MS: u64 = LATEST.0 / 1_000_000;
+const LATEST_MS: u64 = cavalcade_model::LATEST.0 / 1_000_000;
 
 #[derive(Deserialize)]
 #[serde(expecting = "an event")]
