@@ -236,7 +236,8 @@ impl Subcoflow {
     /// Pseudocode 1 for one subcoflow.
     fn review(&mut self, now: Instant, rules: &Rules, view: &dyn Foresee, decision: &mut Decision) {
         let attained = view.attained(self.coflow);
-        if attained != self.attained {
+        // Only more is service: what rounding takes back it gives again.
+        if attained > self.attained {
             self.attained = attained;
             self.served = now;
             self.remaining = view.remaining(self.coflow);

@@ -116,6 +116,17 @@ struct Pair {
     offset: f64,
 }
 
+/// What enters a group at one link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowUse {
+    /// If all flows that enter there are of one account: a number for as long as that lasts.
+    pub(crate) tenancy: Option<u32>,
+    /// What all flows were sent there since the group began.
+    pub(crate) sent: f64,
+    /// The rate of all of them.
+    pub(crate) rate: f64,
+}
+
 /// Flows that share max-min fairly what higher groups left.
 #[derive(Debug)]
 pub(crate) struct Group {
@@ -373,13 +384,15 @@ impl Group {
         }
     }
 
-    /// If all flows that enter where `flow` does are of its account: a number for as long as that lasts, what they were sent
-    /// since the group began, and their rate.
-    pub(crate) fn row_of(&self, flows: &[Flow], flow: u32, now: f64) -> Option<(u32, f64, f64)> {
+    /// What is known of the link where `flow` enters.
+    pub(crate) fn row_of(&self, flows: &[Flow], flow: u32, now: f64) -> RowUse {
         let record = &flows[flow as usize];
         let (rows, row) = (&self.sides[ROWS], record.lines[ROWS] as usize);
-        let sent = rows.sent[row] + rows.used[row] * (now - self.since);
-        (rows.tenant[row] == record.account).then_some((rows.tenancy[row], sent, rows.used[row]))
+        RowUse {
+            tenancy: (rows.tenant[row] == record.account).then_some(rows.tenancy[row]),
+            sent: rows.sent[row] + rows.used[row] * (now - self.since),
+            rate: rows.used[row],
+        }
     }
 
     /// The rate of `flow` since the last fill.

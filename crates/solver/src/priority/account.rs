@@ -12,7 +12,7 @@ use std::cell::Cell;
 use super::MaxMinFill;
 use super::waiting::Place;
 use crate::fill::{Due, Fill, Key};
-use crate::maxmin::NONE;
+use crate::maxmin::{NONE, RowUse};
 use crate::tolerance::reaches_at;
 
 /// A set of flows with one key.
@@ -45,11 +45,11 @@ pub(super) struct Account {
     counted: Cell<Counted>,
 }
 
-/// What an account had sent when the row that it has to itself had sent so much.
+/// What an account had sent when its row had sent so much.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     group: u32,
-    tenancy: u32,
+    tenancy: Option<u32>,
     row_sent: f64,
     sent: f64,
 }
@@ -73,15 +73,22 @@ impl Account {
             counted: Cell::default(),
         }
     }
+
+    /// Notes that flows come into another group one by one.
+    pub(super) fn forget_count(&mut self) {
+        self.counted = Cell::default();
+    }
 }
 
 impl MaxMinFill {
     fn account_rate(&self, account: u32) -> f64 {
         let flows = &self.accounts[account as usize].flows;
-        match (self.sole_group(account), self.own_row(account, 0.0)) {
-            (Some(group), _) => self.groups[group as usize].group.rate,
-            (None, Some((.., rate))) => rate,
-            (None, None) => flows.iter().map(|&flow| self.rate(flow)).sum(),
+        if let Some(group) = self.sole_group(account) {
+            return self.groups[group as usize].group.rate;
+        }
+        match self.row(account, 0.0) {
+            Some((_, RowUse { tenancy: Some(_), rate, .. })) => rate,
+            _ => flows.iter().map(|&flow| self.rate(flow)).sum(),
         }
     }
 
@@ -93,20 +100,15 @@ impl MaxMinFill {
         (!ranked.mixed && !holder.strayed && ranked.first == account).then_some(group)
     }
 
-    /// If `account` has a row of a group to itself and no flow elsewhere: the numbers of the group and of the tenancy, what
-    /// the row was sent, and its rate.
-    fn own_row(&self, account: u32, now: f64) -> Option<(u32, u32, f64, f64)> {
+    /// If all flows of `account` are in one row of a group: the number of the group, and what is known of the row.
+    fn row(&self, account: u32, now: f64) -> Option<(u32, RowUse)> {
         let holder = &self.accounts[account as usize];
         if !holder.one_row || holder.strayed {
             return None;
         }
         let &flow = holder.flows.first()?;
         let ranked = self.groups.get(self.flows[flow as usize].group as usize)?;
-        if ranked.strays > 0 {
-            return None;
-        }
-        let (tenancy, sent, rate) = ranked.group.row_of(&self.flows, flow, now)?;
-        Some((ranked.number, tenancy, sent, rate))
+        (ranked.strays == 0).then(|| (ranked.number, ranked.group.row_of(&self.flows, flow, now)))
     }
 
     pub(super) fn attained_by(&self, account: u32, now: f64) -> f64 {
@@ -117,18 +119,28 @@ impl MaxMinFill {
         if let Some(group) = self.sole_group(account) {
             return (holder.base + self.groups[group as usize].sent_at(now)).max(holder.reached);
         }
-        let row = self.own_row(account, now);
+        let row = self.row(account, now);
         let counted = holder.counted.get();
-        if let Some((group, tenancy, row_sent, _)) = row
-            && (group, tenancy) == (counted.group, counted.tenancy)
+        if let Some((group, row)) = row
+            && group == counted.group
         {
-            return (counted.sent + row_sent - counted.row_sent).max(holder.reached);
+            // Where a row was sent nothing, its accounts were not either.
+            let is_own = row.tenancy.is_some() && row.tenancy == counted.tenancy;
+            if is_own || row.sent == counted.row_sent {
+                return (counted.sent + row.sent - counted.row_sent).max(holder.reached);
+            }
         }
         let sent = holder.added - holder.flows.iter().map(|&flow| self.remaining(flow, now)).sum::<f64>();
-        if let Some((group, tenancy, row_sent, _)) = row {
-            holder.counted.set(Counted { group, tenancy, row_sent, sent });
-        }
+        self.count_from(account, sent, now);
         sent.max(holder.reached)
+    }
+
+    /// Notes that `account` has sent `sent` by now, to add to that what its row is sent.
+    pub(super) fn count_from(&self, account: u32, sent: f64, now: f64) {
+        if let Some((group, row)) = self.row(account, now) {
+            let counted = Counted { group, tenancy: row.tenancy, row_sent: row.sent, sent };
+            self.accounts[account as usize].counted.set(counted);
+        }
     }
 
     pub(super) fn set_watch(&mut self, account: u32, bytes: f64, now: f64) {

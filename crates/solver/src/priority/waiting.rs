@@ -189,6 +189,7 @@ impl MaxMinFill {
         if before != key {
             self.accounts[account as usize].base = self.attained_by(account, now);
         }
+        self.accounts[account as usize].forget_count();
         for index in 0..self.accounts[account as usize].flows.len() {
             let flow = self.accounts[account as usize].flows[index];
             if self.groups[self.flows[flow as usize].group as usize].key != key {
@@ -217,6 +218,7 @@ impl MaxMinFill {
             let flow = self.accounts[account as usize].flows[index];
             self.enter(flow, group, self.flows[flow as usize].end, now);
         }
+        self.count_from(account, self.accounts[account as usize].place.sent, now);
     }
 
     /// Lets into a group that is about to be served the waiting accounts that may get something of the residual.
