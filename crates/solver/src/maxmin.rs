@@ -135,8 +135,8 @@ pub(crate) struct Group {
     line_of_link: Vec<u32>,
     /// By row, then by column.
     pairs: Vec<Pair>,
-    /// Pairs of more than one flow.
-    multiple: usize,
+    /// Flows without caps that are not the first of their pair.
+    surplus: usize,
     capped: Vec<Capped>,
     flow_count: usize,
     /// The links on which the group has flows, as bits: where they enter, and where they leave.
@@ -160,7 +160,7 @@ impl Group {
             sides: [Side::new(), Side::new()],
             line_of_link: vec![NONE; links],
             pairs: Vec::new(),
-            multiple: 0,
+            surplus: 0,
             capped: Vec::new(),
             flow_count: 0,
             links: [vec![0; links.div_ceil(64)], vec![0; links.div_ceil(64)]],
@@ -305,30 +305,50 @@ impl Group {
         let lines = flows[flow as usize].lines;
         let pair = self.pair_at(lines);
         if self.pairs[pair].head == NONE {
-            for side in [ROWS, COLUMNS] {
-                self.sides[side].set_attached(lines[side], lines[1 - side], side == ROWS);
-            }
-            self.pairs[pair].offset = self.served_at(ROWS, lines[ROWS], now);
+            self.begin_pair(&mut flows[flow as usize], flow, bytes, now);
+            return;
         }
-        let [rows, columns] = &mut self.sides;
-        rows.add_flow(lines[ROWS], lines[COLUMNS]);
-        self.multiple += usize::from(columns.add_flow(lines[COLUMNS], lines[ROWS]));
+        for side in [ROWS, COLUMNS] {
+            self.sides[side].add_surplus(lines[side], lines[1 - side]);
+        }
+        self.surplus += 1;
         flows[flow as usize].end = self.pair_served(lines, now) + bytes;
         self.insert_by_due(flows, flow);
+    }
+
+    /// Begins a pair with one flow, attached to its row.
+    fn begin_pair(&mut self, record: &mut Flow, flow: u32, bytes: f64, now: f64) {
+        let [row, column] = record.lines;
+        let pair = self.pair_at(record.lines);
+        let offset = self.served_at(ROWS, row, now);
+        self.pairs[pair] = Pair { head: flow, offset };
+        record.end = bytes;
+        record.next_in_pair = NONE;
+        let [rows, columns] = &mut self.sides;
+        rows.set_partner(row, column, true);
+        columns.set_partner(column, row, true);
+        rows.set_attached(row, column, true);
+        rows.set_due(row, column, offset + record.due());
     }
 
     fn leave_pair(&mut self, flows: &mut [Flow], flow: u32) {
         let lines = flows[flow as usize].lines;
         let pair = self.pair_at(lines);
-        self.unlink(flows, flow);
-        let [rows, columns] = &mut self.sides;
-        rows.remove_flow(lines[ROWS], lines[COLUMNS]);
-        self.multiple -= usize::from(columns.remove_flow(lines[COLUMNS], lines[ROWS]));
-        if self.pairs[pair].head == NONE {
+        let is_last = self.pairs[pair].head == flow && flows[flow as usize].next_in_pair == NONE;
+        if !is_last {
+            self.unlink(flows, flow);
             for side in [ROWS, COLUMNS] {
-                self.sides[side].set_attached(lines[side], lines[1 - side], false);
-                self.sides[side].set_due(lines[side], lines[1 - side], f64::INFINITY);
+                self.sides[side].remove_surplus(lines[side], lines[1 - side]);
             }
+            self.surplus -= 1;
+            return;
+        }
+        let side = self.side_of(lines);
+        self.pairs[pair].head = NONE;
+        self.sides[side].set_attached(lines[side], lines[1 - side], false);
+        self.sides[side].set_due(lines[side], lines[1 - side], f64::INFINITY);
+        for side in [ROWS, COLUMNS] {
+            self.sides[side].set_partner(lines[side], lines[1 - side], false);
         }
     }
 

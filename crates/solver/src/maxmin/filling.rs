@@ -173,8 +173,8 @@ impl Group {
             let lines = lines.partners.chunks_exact(lines.words).zip(&mut scratch.count[side]);
             for (line, (partners_of, count)) in lines.enumerate().filter(|(_, (_, count))| **count > 0.0) {
                 *count = f64::from(met(partners_of, partners));
-                if self.multiple > 0 {
-                    *count += self.surplus(side, line as u32, partners);
+                if self.surplus > 0 {
+                    *count += self.surplus_with(side, line as u32, partners);
                 }
             }
         }
@@ -210,7 +210,7 @@ impl Group {
     }
 
     /// How many flows `line` has with `partners` beyond the first with each.
-    fn surplus(&self, side: usize, line: u32, partners: &[u64]) -> f64 {
+    fn surplus_with(&self, side: usize, line: u32, partners: &[u64]) -> f64 {
         let side = &self.sides[side];
         let several = side.several(line).iter().zip(partners).enumerate();
         let sums = several.map(|(word, (several, partners))| {
@@ -303,7 +303,7 @@ impl Group {
                 self.take_alike(side, alike, sum, scratch);
             }
         }
-        if self.multiple > 0 {
+        if self.surplus > 0 {
             for &line in batch {
                 self.take_surplus(side, line, level_of(scratch, line), scratch);
             }

@@ -124,34 +124,23 @@ impl Side {
         &self.surplus[64 * (line as usize * self.words + word)..][..64]
     }
 
-    /// Notes one more flow with a partner. Returns whether these are now several.
-    pub(super) fn add_flow(&mut self, line: u32, partner: u32) -> bool {
-        if !has(self.partners(line), partner) {
-            set(&mut self.partners[line as usize * self.words..], partner, true);
-            return false;
-        }
-        let surplus = &mut self.surplus[line as usize * 64 * self.words + partner as usize];
-        *surplus += 1;
-        let is_second = *surplus == 1;
-        if is_second {
-            set(&mut self.several[line as usize * self.words..], partner, true);
-        }
-        is_second
+    /// Notes another flow with a partner.
+    pub(super) fn add_surplus(&mut self, line: u32, partner: u32) {
+        self.surplus[line as usize * 64 * self.words + partner as usize] += 1;
+        set(&mut self.several[line as usize * self.words..], partner, true);
     }
 
-    /// Notes that one flow with a partner went. Returns whether these are not several any more.
-    pub(super) fn remove_flow(&mut self, line: u32, partner: u32) -> bool {
+    /// Notes that one of several flows with a partner went.
+    pub(super) fn remove_surplus(&mut self, line: u32, partner: u32) {
         let surplus = &mut self.surplus[line as usize * 64 * self.words + partner as usize];
-        if *surplus == 0 {
-            set(&mut self.partners[line as usize * self.words..], partner, false);
-            return false;
-        }
         *surplus -= 1;
-        let is_single = *surplus == 0;
-        if is_single {
+        if *surplus == 0 {
             set(&mut self.several[line as usize * self.words..], partner, false);
         }
-        is_single
+    }
+
+    pub(super) fn set_partner(&mut self, line: u32, partner: u32, value: bool) {
+        set(&mut self.partners[line as usize * self.words..], partner, value);
     }
 
     pub(super) fn set_attached(&mut self, line: u32, partner: u32, value: bool) {
