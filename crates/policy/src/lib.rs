@@ -23,6 +23,7 @@ mod fifo;
 mod fifo_lm;
 mod karuna;
 mod las;
+mod link_loads;
 mod params;
 mod peers;
 mod pias;

@@ -19,6 +19,7 @@ use cavalcade_model::{
 };
 
 use crate::definition::{About, Definition};
+use crate::link_loads::LinkLoads;
 use crate::params::Parameter;
 use crate::ranking::Ranking;
 
@@ -85,7 +86,7 @@ impl Clairvoyant for Instance {
         for coflow in self.ranking.coflows() {
             self.problem.begin(f64::from(view.coflow(coflow).weight));
             view.loads(coflow, &mut |link, bytes, capacity| {
-                self.problem.load(link.index(), bytes.as_f64() / capacity.as_f64());
+                self.problem.loads.load(link.index(), bytes.as_f64() / capacity.as_f64());
             });
         }
         let mut places = self.problem.places_from_last().iter();
@@ -98,118 +99,51 @@ impl Clairvoyant for Instance {
 struct Bssi {
     /// For each coflow its weight, scaled down as the order fills.
     weights: Vec<f64>,
-    /// For each coflow where its loads begin.
-    starts: Vec<usize>,
-    /// Link and load, coflow by coflow.
-    loads: Vec<(usize, f64)>,
-    /// Load of each coflow on each link: `dense[link * coflows + coflow]`.
-    dense: Vec<f64>,
-    /// Load of all unplaced coflows on each link.
-    totals: Vec<f64>,
-    /// How far from the last place each coflow is; `u64::MAX` while unplaced.
-    places: Vec<u64>,
+    loads: LinkLoads,
 }
 
 impl Bssi {
     fn clear(&mut self) {
         self.weights.clear();
-        self.starts.clear();
         self.loads.clear();
-        self.totals.clear();
     }
 
     /// The next coflow, of this weight.
     fn begin(&mut self, weight: f64) {
         self.weights.push(weight);
-        self.starts.push(self.loads.len());
-    }
-
-    /// What the last begun coflow has to send on `link`.
-    fn load(&mut self, link: usize, load: f64) {
-        self.loads.push((link, load));
-        if self.totals.len() <= link {
-            self.totals.resize(link + 1, 0.0);
-        }
-        self.totals[link] += load;
+        self.loads.begin();
     }
 
     /// For each coflow how far from the last place it is: 0 is last.
     fn places_from_last(&mut self) -> &[u64] {
-        let coflows = self.weights.len();
-        self.fill_dense();
-        self.places.clear();
-        self.places.resize(coflows, u64::MAX);
+        self.loads.complete();
         let mut place = 0;
-        while place < coflows as u64 {
-            let Some(bottleneck) = busiest(&self.totals) else { break };
+        while let Some(bottleneck) = self.loads.busiest() {
             let Some((last, scale)) = self.cheapest(bottleneck) else {
-                // What is left there is rounding.
-                self.totals[bottleneck] = 0.0;
+                self.loads.set_idle(bottleneck);
                 continue;
             };
-            let column = &self.dense[bottleneck * coflows..][..coflows];
-            for (weight, load) in self.weights.iter_mut().zip(column) {
+            for (weight, load) in self.weights.iter_mut().zip(self.loads.on(bottleneck)) {
                 *weight -= scale * load;
             }
-            self.places[last] = place;
+            self.loads.place(last, place);
             place += 1;
-            for index in self.range(last) {
-                let (link, load) = self.loads[index];
-                self.totals[link] -= load;
-            }
         }
-        self.place_idle(place);
-        &self.places
-    }
-
-    fn range(&self, coflow: usize) -> std::ops::Range<usize> {
-        let end = self.starts.get(coflow + 1).copied().unwrap_or(self.loads.len());
-        self.starts[coflow]..end
-    }
-
-    fn fill_dense(&mut self) {
-        let coflows = self.weights.len();
-        self.dense.clear();
-        self.dense.resize(self.totals.len() * coflows, 0.0);
-        for coflow in 0..coflows {
-            for &(link, load) in &self.loads[self.range(coflow)] {
-                self.dense[link * coflows + coflow] += load;
-            }
-        }
+        self.loads.place_idle(place);
+        self.loads.places()
     }
 
     /// The unplaced coflow with the least weight for its load on `link`, the youngest of equals, and that ratio.
     fn cheapest(&self, link: usize) -> Option<(usize, f64)> {
-        let coflows = self.weights.len();
-        let column = &self.dense[link * coflows..][..coflows];
         let mut best: Option<(usize, f64)> = None;
-        for (coflow, &load) in column.iter().enumerate() {
-            if load > 0.0 && self.places[coflow] == u64::MAX {
-                let ratio = self.weights[coflow] / load;
-                if best.is_none_or(|(_, least)| ratio <= least) {
-                    best = Some((coflow, ratio));
-                }
+        for (coflow, load) in self.loads.unplaced_on(link) {
+            let ratio = self.weights[coflow] / load;
+            if best.is_none_or(|(_, least)| ratio <= least) {
+                best = Some((coflow, ratio));
             }
         }
         best
     }
-
-    /// Coflows with nothing to send (a later wave is to come) go first, the oldest before the others.
-    fn place_idle(&mut self, next: u64) {
-        let idle = self.places.iter_mut().rev().filter(|slot| **slot == u64::MAX);
-        idle.zip(next..).for_each(|(slot, place)| *slot = place);
-    }
-}
-
-/// The link with the largest positive total, the first of equals.
-fn busiest(totals: &[f64]) -> Option<usize> {
-    let mut best: Option<usize> = None;
-    for (link, &total) in totals.iter().enumerate() {
-        if total > best.map_or(0.0, |best| totals[best]) {
-            best = Some(link);
-        }
-    }
-    best
 }
 
 #[cfg(test)]
@@ -286,7 +220,7 @@ mod tests {
             let mut bssi = Bssi::default();
             for (weight, row) in weights.iter().zip(&loads) {
                 bssi.begin(*weight);
-                row.iter().enumerate().filter(|(_, load)| **load > 0.0).for_each(|(link, load)| bssi.load(link, *load));
+                row.iter().enumerate().filter(|(_, load)| **load > 0.0).for_each(|(link, load)| bssi.loads.load(link, *load));
             }
             prop_assert_eq!(bssi.places_from_last(), plain(&weights, &loads));
         }
