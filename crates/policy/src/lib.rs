@@ -13,8 +13,11 @@
 //! - During `CoflowFinished` the facts and the attained service of that coflow can still be read.
 //! - Wakes and watches of the present instant are delivered at once, after the decision is carried out.
 
+mod contention;
+mod crux;
 mod dcas;
 mod dclas;
+mod dcoflow;
 mod definition;
 mod edf;
 mod error;
@@ -26,9 +29,11 @@ mod las;
 mod link_loads;
 mod params;
 mod peers;
+mod philae;
 mod pias;
 mod ranking;
 mod registry;
+mod saath;
 mod sebf;
 mod sff;
 mod sincronia;

@@ -27,6 +27,10 @@ const ENTRIES: &[Entry] = &[
     Entry::of::<crate::pias::Pias>(),
     Entry::of::<crate::karuna::Karuna>(),
     Entry::of::<crate::sincronia::Sincronia>(),
+    Entry::of::<crate::saath::Saath>(),
+    Entry::of::<crate::philae::Philae>(),
+    Entry::of::<crate::dcoflow::Dcoflow>(),
+    Entry::of::<crate::crux::Crux>(),
 ];
 
 /// A policy before anything is set.

@@ -1,0 +1,336 @@
+//! `crux`: of repeating training jobs, the one that keeps most computing power waiting for the fewest bytes goes first.
+//!
+//! A training job computes, exchanges gradients, and computes again. While it waits for the network its processors idle.
+//! Crux weighs each job by its *intensity*: the computation of an iteration over the time that its traffic needs alone on
+//! its busiest link. Serving the highest intensity first maximises, in the limit, how busy the processors are (§3, Theorem 1).
+//! Networks have few priorities, so the order of jobs is compressed into `levels` such that as little intensity as
+//! possible shares a level with a job that it meets on a link (§4.3).
+//!
+//! # What a job is here, and how it is known
+//! A job is a task with coflows one after the other. Nothing is declared: the first iteration is watched. Its bytes by port
+//! are added up as flows end, the traffic of an iteration being what is sent from one pause to the next; the pause in
+//! which the task has nothing to send is its computation, and the ports that it uses stand for its processors. So
+//! intensity is `ports × pause / (bytes of the busiest port / line rate)`. A job that has not come back yet, and so any
+//! task of one coflow, is in the highest level: it is measured soonest there.
+//!
+//! # What differs from the paper
+//! - The correction of the intensity for iterations of different lengths and for communication that overlaps computation
+//!   (§4.2) is left out, and so is the choice of paths (§4.1), which is not a policy's.
+//! - The paper cuts several random topological orders of the jobs and keeps the best; a policy draws nothing, so the one order
+//!   by intensity is cut, exactly, by dynamic programming.
+//!
+//! # Invariants
+//! A job of higher intensity is never in a lower level. With as many levels as jobs that meet, none share a level with one
+//! that they meet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe,
+    Policy, PortId, Priority, Scope, Setting, TaskId, Terms,
+};
+
+use crate::contention::Contention;
+use crate::definition::{About, Complaint, Definition};
+use crate::params::Parameter;
+
+/// Parameters of `crux`.
+#[derive(Clone)]
+pub(crate) struct Crux {
+    levels: u32,
+}
+
+impl Default for Crux {
+    fn default() -> Self {
+        Self { levels: 8 }
+    }
+}
+
+impl Definition for Crux {
+    const ABOUT: About = About {
+        name: "crux",
+        title: "Repeating training jobs by computation per unit of traffic, in few levels",
+        source: "Crux (SIGCOMM 2024) §3, §4.2, §4.3",
+        knows: "the bytes and pauses of each task's past iterations, and where its flows are",
+        cost: "O(log ports) for a flow; O(tasks² · levels) when a task begins an iteration",
+    };
+
+    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
+        name: "levels",
+        meaning: "how many priorities the network has",
+        field: |p| &mut p.levels,
+    }];
+
+    fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
+        Complaint::unless((1..=1000).contains(&self.levels), "levels", "1 to 1000")
+    }
+
+    fn terms(&self) -> Terms {
+        Terms {
+            scope: Scope::Fabric,
+            discipline: Discipline::MaxMin,
+            shares: ClassShares::Strict,
+            flow_events: true,
+            work_conserving: true,
+            starvation_free: false,
+        }
+    }
+
+    fn build(&self, setting: &Setting<'_>) -> Policy {
+        Policy::NonClairvoyant(Box::new(Instance {
+            levels: self.levels as usize,
+            line_rate: setting.line_rate,
+            contention: Contention::new(setting.ports),
+            jobs: BTreeMap::new(),
+            sending: BTreeSet::new(),
+        }))
+    }
+}
+
+struct Instance {
+    levels: usize,
+    line_rate: BitsPerSec,
+    contention: Contention,
+    /// All tasks that have sent something; kept for good, since nobody says that a job does not come back.
+    jobs: BTreeMap<TaskId, Job>,
+    /// Those that are sending.
+    sending: BTreeSet<TaskId>,
+}
+
+/// A task, and what its iterations so far have shown.
+#[derive(Debug, Default)]
+struct Job {
+    active: Vec<CoflowId>,
+    /// Bytes of the present iteration at each side of a port.
+    sent: BTreeMap<(PortId, Side), u64>,
+    /// When it last had nothing to send any more.
+    paused: Option<Instant>,
+    /// Computation over communication of the last iteration.
+    intensity: Option<f64>,
+    level: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Sends,
+    Receives,
+}
+
+impl Job {
+    /// A pause is over: takes its length and the iteration before it for the job's.
+    fn resume(&mut self, now: Instant, line_rate: BitsPerSec) {
+        let Some(paused) = self.paused.take() else { return };
+        let sent = std::mem::take(&mut self.sent);
+        let Some(&busiest) = sent.values().max() else { return };
+        let mut ports: Vec<PortId> = sent.into_keys().map(|(port, _)| port).collect();
+        ports.dedup();
+        let computation = ports.len() as f64 * now.since(paused).as_f64();
+        let communication = Bytes(busiest).as_f64() / line_rate.bytes_per_nano();
+        self.intensity = Some(computation / communication);
+    }
+}
+
+impl Instance {
+    /// Gives jobs their levels, and tells those that changed.
+    fn compress(&mut self, decision: &mut Decision) {
+        let known = self.sending.iter().filter_map(|&id| self.jobs[&id].intensity.map(|known| (known, id)));
+        let mut known: Vec<(f64, TaskId)> = known.collect();
+        // Highest first; of equals the older job.
+        known.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let intensities: Vec<f64> = known.iter().map(|&(intensity, _)| intensity).collect();
+        let meet = |a: usize, b: usize| self.meet(known[a].1, known[b].1);
+        let levels = cut(&intensities, self.levels, meet);
+        let mut level_of: BTreeMap<TaskId, u16> = BTreeMap::new();
+        level_of.extend(known.iter().zip(levels).map(|(&(_, id), level)| (id, level as u16)));
+        for id in &self.sending {
+            let job = self.jobs.get_mut(id).expect("who is sending is kept");
+            let level = level_of.get(id).copied().unwrap_or(0);
+            if job.level.replace(level) != Some(level) {
+                for &coflow in &job.active {
+                    decision.set_coflow(coflow, Priority::new(level, 0));
+                }
+            }
+        }
+    }
+
+    fn meet(&self, a: TaskId, b: TaskId) -> bool {
+        let pairs =
+            self.jobs[&a].active.iter().flat_map(|&a| self.jobs[&b].active.iter().map(move |&b| (a, b)));
+        pairs.into_iter().any(|(a, b)| self.contention.are_rivals(a, b))
+    }
+}
+
+/// Splits jobs, given by falling intensity, into at most `levels` runs so that the intensities that share a run with a
+/// later job which they meet sum to the least; of several ways the one with the longest runs first. Returns each job's
+/// run.
+fn cut(intensities: &[f64], levels: usize, meet: impl Fn(usize, usize) -> bool) -> Vec<usize> {
+    let jobs = intensities.len();
+    // What it costs that jobs first..=last share a level: costs[first][last - first].
+    let costs: Vec<Vec<f64>> = (0..jobs)
+        .map(|first| {
+            let lost = |last: usize| -> f64 {
+                (first..last).filter(|&job| meet(job, last)).map(|job| intensities[job]).sum()
+            };
+            let sums = (first..jobs).scan(0.0, |sum, last| {
+                *sum += lost(last);
+                Some(*sum)
+            });
+            sums.collect()
+        })
+        .collect();
+    // The least cost of jobs first.. in so many levels, and where the second of these levels begins.
+    let mut best: Vec<Vec<(f64, usize)>> =
+        vec![(0..jobs).map(|first| (costs[first][jobs - 1 - first], jobs)).collect()];
+    for level in 1..levels.min(jobs) {
+        let fewer = &best[level - 1];
+        let row = (0..jobs).map(|first| {
+            let mut least = fewer[first];
+            for second in (first + 1..jobs).rev() {
+                let split = costs[first][second - 1 - first] + fewer[second].0;
+                if split < least.0 {
+                    least = (split, second);
+                }
+            }
+            least
+        });
+        let row = row.collect();
+        best.push(row);
+    }
+    let mut runs = Vec::with_capacity(jobs);
+    let (mut first, mut run) = (0, 0);
+    for level in (0..best.len()).rev() {
+        let end = if first < jobs { best[level][first].1 } else { jobs };
+        runs.resize(end, run);
+        (first, run) = (end, run + 1);
+    }
+    runs
+}
+
+impl NonClairvoyant for Instance {
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
+        match event {
+            Event::CoflowArrived(coflow) => {
+                let facts = view.coflow(coflow);
+                view.flows(coflow, &mut |flow| self.contention.add(&view.flow(flow)));
+                let job = self.jobs.entry(facts.task).or_default();
+                if job.active.is_empty() {
+                    job.resume(now, self.line_rate);
+                }
+                job.active.push(coflow);
+                job.level = None;
+                self.sending.insert(facts.task);
+                self.compress(decision);
+            }
+            Event::FlowArrived(flow) => {
+                let facts = view.flow(flow);
+                // The first wave was counted when the coflow arrived.
+                if view.coflow(facts.coflow).arrival < now {
+                    self.contention.add(&facts);
+                }
+            }
+            Event::FlowFinished(flow) => {
+                let facts = view.flow(flow);
+                self.contention.remove(&facts);
+                let bytes = view.flow_attained(flow).0;
+                let job = self.jobs.entry(view.coflow(facts.coflow).task).or_default();
+                for place in [(facts.src, Side::Sends), (facts.dst, Side::Receives)] {
+                    *job.sent.entry(place).or_default() += bytes;
+                }
+            }
+            Event::CoflowFinished(coflow) => {
+                self.contention.forget(coflow);
+                let task = view.coflow(coflow).task;
+                if let Some(job) = self.jobs.get_mut(&task) {
+                    job.active.retain(|&active| active != coflow);
+                    if job.active.is_empty() {
+                        job.paused = Some(now);
+                        self.sending.remove(&task);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scripted::{Driven, Script, drive};
+    use cavalcade_model::Target;
+    use proptest::prelude::*;
+
+    /// One iteration of a job: a coflow of one flow from port 0 that is sent whole at `begin`.
+    fn iterate(crux: &mut Driven, script: &mut Script, task: u32, begin: u64, bytes: u64) {
+        let coflow = script.add_coflow(task, begin);
+        let flow = script.add_flow(coflow, 0, task + 1, bytes);
+        crux.at(begin, Event::CoflowArrived(coflow), script);
+        script.send(flow.index(), bytes);
+        crux.at(begin + bytes, Event::FlowFinished(flow), script);
+        crux.at(begin + bytes, Event::CoflowFinished(coflow), script);
+    }
+
+    #[test]
+    fn computation_over_communication_is_learnt_from_one_iteration_and_ranks_the_next() {
+        let mut script = Script::new();
+        let mut crux = drive("crux");
+        // A byte takes a nanosecond. The first job pauses for 10 of its 100 ns, the second for 1000 of its 50.
+        iterate(&mut crux, &mut script, 0, 0, 100);
+        iterate(&mut crux, &mut script, 1, 0, 50);
+        let again = |script: &mut Script, task: u32, now: u64| {
+            let coflow = script.add_coflow(task, now);
+            script.add_flow(coflow, 0, task + 1, 100);
+            coflow
+        };
+        let low = again(&mut script, 0, 110);
+        let alone = crux.at(110, Event::CoflowArrived(low), &script);
+        assert_eq!(alone.priorities, [(Target::Coflow(low), Priority::new(0, 0))]);
+        let high = again(&mut script, 1, 1050);
+        let both = crux.at(1050, Event::CoflowArrived(high), &script);
+        let set = |coflow, level| (Target::Coflow(coflow), Priority::new(level, 0));
+        assert_eq!(both.priorities, [set(low, 1), set(high, 0)]);
+    }
+
+    #[test]
+    fn a_job_that_has_not_come_back_is_in_the_highest_level() {
+        let mut script = Script::new();
+        let mut crux = drive("crux");
+        let coflow = script.add_coflow(7, 0);
+        script.add_flow(coflow, 0, 1, 100);
+        let first = crux.at(0, Event::CoflowArrived(coflow), &script);
+        assert_eq!(first.priorities, [(Target::Coflow(coflow), Priority::new(0, 0))]);
+    }
+
+    #[test]
+    fn jobs_that_do_not_meet_share_a_level() {
+        assert_eq!(cut(&[4.0, 3.0, 2.0, 1.0], 8, |_, _| false), [0, 0, 0, 0]);
+        assert_eq!(cut(&[4.0, 3.0, 2.0, 1.0], 8, |_, _| true), [0, 1, 2, 3]);
+        // The first two must not share; the third meets only the first.
+        assert_eq!(cut(&[9.0, 5.0, 1.0], 2, |a, _| a == 0), [0, 1, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_other_cut_costs_less(
+            steps in prop::collection::vec(1u32..50, 1..7), levels in 1usize..4, pairs in any::<u64>(),
+        ) {
+            let mut intensities: Vec<f64> = steps.iter().scan(0, |sum, step| { *sum += step; Some(f64::from(*sum)) }).collect();
+            intensities.reverse();
+            let meet = |a: usize, b: usize| pairs >> (a * 7 + b) & 1 == 1;
+            let jobs = intensities.len();
+            let cost = |runs: &[usize]| -> f64 {
+                let pairs = (0..jobs).flat_map(|b| (0..b).map(move |a| (a, b)));
+                pairs.filter(|&(a, b)| runs[a] == runs[b] && meet(a, b)).map(|(a, _)| intensities[a]).sum()
+            };
+            let found = cut(&intensities, levels, meet);
+            prop_assert_eq!(found.len(), jobs);
+            prop_assert!(found.is_sorted() && found[jobs - 1] < levels, "{:?}", found);
+            // Every way to begin a new run after some of the jobs.
+            let all = (0u32..1 << (jobs - 1)).filter(|marks| (marks.count_ones() as usize) < levels);
+            for marks in all {
+                let runs: Vec<usize> = (0..jobs).map(|job| (marks & ((1 << job) - 1)).count_ones() as usize).collect();
+                prop_assert!(cost(&found) <= cost(&runs) + 1e-9, "{:?} against {:?}", found, runs);
+            }
+        }
+    }
+}
