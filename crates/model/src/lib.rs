@@ -3,6 +3,7 @@
 //! - [`Workload`]: [`Task`]s, each a DAG of [`Stage`]s; a stage is a [`Coflow`] (flows that matter only together) or
 //!   computation. This is what a trace holds.
 //! - [`Fabric`]: links with capacities and the path between two hosts. Today's only shape is the big switch.
+//! - [`Releases`]: when a flow may start, the same in every driver.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
@@ -10,6 +11,7 @@
 pub mod contract;
 mod fabric;
 mod ids;
+mod release;
 mod workload;
 
 pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};
@@ -19,6 +21,7 @@ pub use contract::{
 };
 pub use fabric::{Fabric, FabricError, Path};
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
+pub use release::{Release, Releases};
 pub use workload::{
     Coflow, CoflowRef, Compute, Flow, LATEST, Place, Stage, Task, TaskClass, Work, Workload, WorkloadBuilder,
     WorkloadError,

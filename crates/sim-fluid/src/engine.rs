@@ -15,11 +15,10 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
     ClassShares, CoflowId, Decision, Event, Excess, Fabric, FlowId, History, Instant, Message, Nanos, Policy,
-    PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
+    PolicyFactory, PortId, Priority, Release, Releases, Scope, Setting, Target, Terms, Workload,
 };
 use cavalcade_solver::{Due, Fill, Key, Shares};
 
-use crate::release::{Release, Releases};
 use crate::schedule::Segments;
 use crate::scopes::{self, Accounts, View, line_rate};
 use crate::{Observer, Options};

@@ -5,7 +5,6 @@
 //! workload on one fabric.
 //!
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill rates.
-//! - `release`: when a flow may start: arrivals, stages of a DAG, computation, waves.
 //! - `scopes`: which instances of the policy there are and what each of them can see.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
@@ -13,7 +12,6 @@
 //! nanoseconds, rounded up.
 
 mod engine;
-mod release;
 mod schedule;
 mod scopes;
 

@@ -2,20 +2,34 @@
 //!
 //! The idea: everything that waits for time alone sits in one heap (task arrivals in a sorted list beside it); what waits
 //! for other stages sits in counters per stage. A stage is done when its own work is and every stage that it must not
-//! finish before (Aalo's Finishes-Before) is.
+//! finish before (Aalo's Finishes-Before) is. Every driver starts flows by it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use cavalcade_model::{CoflowId, Instant, StageIndex, TaskId, Work, Workload};
+use crate::{CoflowId, Instant, StageIndex, TaskId, Work, Workload};
 
 /// Something that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Release {
-    /// The flows `first..end` of a coflow, all of one wave. `opens` where they are its first.
-    Flows { first: u32, end: u32, coflow: CoflowId, opens: bool },
+pub enum Release {
+    /// The flows `first..end` of a coflow, all of one wave.
+    Flows {
+        /// The first flow.
+        first: u32,
+        /// Behind the last flow.
+        end: u32,
+        /// Their coflow.
+        coflow: CoflowId,
+        /// Whether they are its first.
+        opens: bool,
+    },
     /// A stage of computation is over.
-    Computed { task: TaskId, stage: StageIndex },
+    Computed {
+        /// Its task.
+        task: TaskId,
+        /// The stage.
+        stage: StageIndex,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +41,8 @@ struct StageState {
 }
 
 /// Decides what starts when.
-pub(crate) struct Releases<'a> {
+#[derive(Debug)]
+pub struct Releases<'a> {
     workload: &'a Workload,
     next_task: usize,
     timed: BinaryHeap<Reverse<(Instant, u64, Release)>>,
@@ -36,13 +51,15 @@ pub(crate) struct Releases<'a> {
     first_stage: Vec<u32>,
     stages: Vec<StageState>,
     stages_left: Vec<u32>,
-    /// Finish times as they become known.
-    pub(crate) coflow_finish: Vec<Instant>,
-    pub(crate) task_finish: Vec<Instant>,
+    /// When each coflow was done, as it becomes known.
+    pub coflow_finish: Vec<Instant>,
+    /// When each task was done, as it becomes known.
+    pub task_finish: Vec<Instant>,
 }
 
 impl<'a> Releases<'a> {
-    pub(crate) fn new(workload: &'a Workload) -> Self {
+    /// Nothing has started yet.
+    pub fn new(workload: &'a Workload) -> Self {
         let mut first_stage = Vec::with_capacity(workload.tasks().len());
         let mut stages = Vec::new();
         for task in workload.tasks() {
@@ -66,14 +83,14 @@ impl<'a> Releases<'a> {
     }
 
     /// When the next thing is released.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         let task = self.workload.tasks().get(self.next_task).map(|task| task.arrival);
         let timed = self.timed.peek().map(|Reverse((when, ..))| *when);
         [task, timed].into_iter().flatten().min()
     }
 
     /// Appends the flows released by `now` to `out`, in order of coflow.
-    pub(crate) fn take(&mut self, now: Instant, out: &mut Vec<Release>) {
+    pub fn take(&mut self, now: Instant, out: &mut Vec<Release>) {
         while self.workload.tasks().get(self.next_task).is_some_and(|task| task.arrival <= now) {
             let task = TaskId::from_index(self.next_task);
             self.next_task += 1;
@@ -92,7 +109,7 @@ impl<'a> Releases<'a> {
     }
 
     /// All flows of `coflow` have finished.
-    pub(crate) fn coflow_done(&mut self, coflow: CoflowId, now: Instant) {
+    pub fn coflow_done(&mut self, coflow: CoflowId, now: Instant) {
         let place = self.workload.place(coflow);
         self.work_done(place.task, place.stage, now);
     }
