@@ -90,7 +90,8 @@ impl Problem {
 #[derive(Clone, Copy)]
 struct Done {
     at: u64,
-    /// Whether it and all before it are computation, so that it is done at just that time in every schedule.
+    /// Whether it and all before it are computation that waits for nobody, so that it is done at just that time in every
+    /// schedule.
     certain: bool,
 }
 
@@ -118,9 +119,11 @@ impl Maker<'_> {
             let start = latest(arrival, &stage.starts_after, &done);
             let held = latest(arrival, &stage.finishes_after, &done);
             let own = match stage.work {
-                Work::Compute(compute) => {
-                    Done { at: start.at.saturating_add(compute.duration.get()), certain: start.certain }
-                }
+                Work::Compute(compute) => Done {
+                    at: start.at.saturating_add(compute.duration.get()),
+                    // Where it needs a slot of a host it may take longer.
+                    certain: start.certain && self.workload.host_of(&compute).is_none(),
+                },
                 Work::Transfer(coflow) => {
                     let flows = self.workload.flows_of(coflow);
                     let mut pieces = self.pieces(flows, start.at);

@@ -1,11 +1,13 @@
 //! The command line, once: help, completions and man pages all come from here.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_model::{BitsPerSec, CpuOrder, Nanos};
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 
@@ -96,6 +98,32 @@ pub(crate) struct Conditions {
     /// Seed of everything random
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Conditions")]
     pub(crate) seed: u64,
+    /// How many counters give out task-ids without talking to each other, one for each client in turn (Baraat)
+    #[arg(long, value_name = "NUMBER", default_value = "1", help_heading = "Conditions")]
+    pub(crate) counters: NonZeroU32,
+    /// Who computes first where a trace has hosts with slots: all share, task by task, or stage by stage
+    #[arg(long, value_name = "ORDER", default_value = "stage", help_heading = "Conditions")]
+    pub(crate) cpu_order: CpuOrderName,
+}
+
+/// Who computes first on a host with more computations than slots; see [`CpuOrder`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CpuOrderName {
+    Fair,
+    Task,
+    #[default]
+    Stage,
+}
+
+impl From<CpuOrderName> for CpuOrder {
+    fn from(name: CpuOrderName) -> Self {
+        match name {
+            CpuOrderName::Fair => CpuOrder::Fair,
+            CpuOrderName::Task => CpuOrder::Task,
+            CpuOrderName::Stage => CpuOrder::Stage,
+        }
+    }
 }
 
 /// Which policies.
@@ -261,6 +289,18 @@ pub(crate) struct Info {
 pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) input: Input,
+    /// The share of flows that fail and are sent again, having sent a part in vain
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Failures")]
+    pub(crate) restart: f64,
+    /// The share of flows that have a second copy, from another port
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Failures")]
+    pub(crate) speculate: f64,
+    /// How long after a flow its second attempt or copy begins
+    #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Failures")]
+    pub(crate) after: Nanos,
+    /// Seed of the failures
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Failures")]
+    pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) output: TraceOutput,
 }
@@ -325,6 +365,8 @@ impl Default for Conditions {
             control_delay: Nanos::ZERO,
             control_loss: 0.0,
             seed: 1,
+            counters: NonZeroU32::MIN,
+            cpu_order: CpuOrderName::default(),
         }
     }
 }

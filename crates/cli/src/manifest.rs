@@ -5,6 +5,7 @@
 //! too: a replay needs no second copy of them to compare with.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use cavalcade_model::{BitsPerSec, Nanos, Workload};
@@ -12,7 +13,7 @@ use cavalcade_trace::{Format, UnknownFormat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::arguments::Conditions;
+use crate::arguments::{Conditions, CpuOrderName};
 use crate::failure::Failure;
 use crate::input::{STANDARD_INPUT, Source};
 
@@ -93,6 +94,23 @@ pub(crate) struct ConditionsRecord {
     control_delay_ns: u64,
     control_loss: f64,
     seed: u64,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    counters: NonZeroU32,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    cpu_order: CpuOrderName,
+}
+
+/// Conditions that came later than the first manifests are left out where they are what they always were.
+const fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn is_one(counters: &NonZeroU32) -> bool {
+    *counters == one()
+}
+
+fn is_usual(order: &CpuOrderName) -> bool {
+    *order == CpuOrderName::default()
 }
 
 /// Which policy.
@@ -147,21 +165,33 @@ impl Manifest {
 
     /// The conditions that it records.
     pub(crate) fn conditions(&self) -> Conditions {
-        let ConditionsRecord { rate_bps, offline, control_delay_ns, control_loss, seed } = self.conditions;
+        let ConditionsRecord { rate_bps, offline, control_delay_ns, control_loss, seed, counters, cpu_order } =
+            self.conditions;
         Conditions {
             rate: BitsPerSec(rate_bps),
             offline,
             control_delay: Nanos(control_delay_ns),
             control_loss,
             seed,
+            counters,
+            cpu_order,
         }
     }
 }
 
 impl From<&Conditions> for ConditionsRecord {
     fn from(conditions: &Conditions) -> Self {
-        let Conditions { rate, offline, control_delay, control_loss, seed } = *conditions;
-        Self { rate_bps: rate.get(), offline, control_delay_ns: control_delay.get(), control_loss, seed }
+        let Conditions { rate, offline, control_delay, control_loss, seed, counters, cpu_order } =
+            *conditions;
+        Self {
+            rate_bps: rate.get(),
+            offline,
+            control_delay_ns: control_delay.get(),
+            control_loss,
+            seed,
+            counters,
+            cpu_order,
+        }
     }
 }
 

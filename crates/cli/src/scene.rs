@@ -23,9 +23,13 @@ impl Scene {
     /// Puts `workload` on a big switch.
     ///
     /// # Errors
-    /// Where the rate is zero.
+    /// Where the rate is zero, or there are more counters than task-ids.
     pub(crate) fn new(workload: Workload, conditions: Conditions) -> Result<Self, Failure> {
         let workload = if conditions.offline { workload.offline() } else { workload };
+        let counters = conditions.counters;
+        let workload = workload
+            .with_counters(counters)
+            .map_err(|error| Failure::usage(format!("--counters {counters}: {error}")))?;
         let fabric = Fabric::big_switch(workload.ports(), conditions.rate)
             .map_err(|error| Failure::usage(format!("--rate {}: {error}", conditions.rate)))?;
         Ok(Self { workload, fabric, conditions })
@@ -43,8 +47,8 @@ impl Scene {
         link_use: bool,
         observer: &mut dyn Observer,
     ) -> Outcome {
-        let Conditions { control_delay, control_loss, seed, .. } = self.conditions;
-        let options = Options { control_delay, control_loss, seed, link_use };
+        let Conditions { control_delay, control_loss, seed, cpu_order, .. } = self.conditions;
+        let options = Options { control_delay, control_loss, seed, link_use, cpu_order: cpu_order.into() };
         simulate(&self.workload, &self.fabric, policy, &options, Some(observer))
     }
 }

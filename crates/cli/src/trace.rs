@@ -5,7 +5,7 @@ use std::path::Path;
 use cavalcade_model::Workload;
 use cavalcade_trace::generate::ParameterInfo;
 use cavalcade_trace::shapes::read_shapes;
-use cavalcade_trace::{Generator, GeneratorError, WriteError, generate, write};
+use cavalcade_trace::{Failures, Generator, GeneratorError, WriteError, generate, with_failures, write};
 
 use crate::arguments::{Convert, Generate, Info, Trace, TraceOutput};
 use crate::failure::{Failure, Kind};
@@ -31,8 +31,18 @@ fn info(options: &Info) -> Result<(), Failure> {
 }
 
 fn convert(options: &Convert) -> Result<(), Failure> {
+    let (restarted, speculated) = (options.restart, options.speculate);
+    if restarted + speculated > 1.0 {
+        let shares = format!("--restart {restarted} and --speculate {speculated} are more than all flows");
+        return Err(Failure::usage(shares).help("give shares that sum to at most 1"));
+    }
     let (workload, _) = Source::open(&options.input.trace)?.parse(options.input.format)?;
-    put(&workload, &options.output)
+    if restarted + speculated == 0.0 {
+        return put(&workload, &options.output);
+    }
+    let failures = Failures { restarted, speculated, after: options.after };
+    let failed = with_failures(&workload, &failures, options.seed);
+    put(&failed.map_err(|error| Failure::usage(error.to_string()))?, &options.output)
 }
 
 fn make(options: &Generate) -> Result<(), Failure> {

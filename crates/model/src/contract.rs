@@ -170,6 +170,11 @@ pub enum Message {
 pub struct CoflowFacts {
     /// Its task.
     pub task: TaskId,
+    /// The task-id that its task was given when it was submitted (Baraat §4.1), the external part of its CoflowId
+    /// (Aalo §5.1): lower goes first where tasks are served first in, first out.
+    pub number: u32,
+    /// The internal part of its CoflowId (Aalo Pseudocode 2): larger than those of all coflows that it depends on.
+    pub internal: u32,
     /// When its task was submitted.
     pub task_arrival: Instant,
     /// When its first flow arrived.

@@ -3,11 +3,12 @@
 //! - [`Workload`]: [`Task`]s, each a DAG of [`Stage`]s; a stage is a [`Coflow`] (flows that matter only together) or
 //!   computation. This is what a trace holds.
 //! - [`Fabric`]: links with capacities and the path between two hosts. Today's only shape is the big switch.
-//! - [`Releases`]: when a flow may start, the same in every driver.
+//! - [`Releases`]: when a flow may start, and when computation on hosts is done, the same in every driver.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
 
+mod computing;
 pub mod contract;
 mod fabric;
 mod ids;
@@ -15,6 +16,7 @@ mod release;
 mod workload;
 
 pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};
+pub use computing::CpuOrder;
 pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
     Message, NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
@@ -23,6 +25,6 @@ pub use fabric::{Fabric, FabricError, Path};
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
 pub use release::{Release, Releases};
 pub use workload::{
-    Coflow, CoflowRef, Compute, Flow, LATEST, Place, Stage, Task, TaskClass, Work, Workload, WorkloadBuilder,
-    WorkloadError,
+    Coflow, CoflowRef, Compute, Flow, Host, LATEST, Place, Stage, Task, TaskClass, Work, Workload,
+    WorkloadBuilder, WorkloadError,
 };

@@ -2,11 +2,13 @@
 //!
 //! The idea: everything that waits for time alone sits in one heap (task arrivals in a sorted list beside it); what waits
 //! for other stages sits in counters per stage. A stage is done when its own work is and every stage that it must not
-//! finish before (Aalo's Finishes-Before) is. Every driver starts flows by it.
+//! finish before (Aalo's Finishes-Before) is. Computation that needs a slot of a host waits for it (`computing`). Every
+//! driver starts flows by it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::computing::{CpuOrder, Hosts};
 use crate::{CoflowId, Instant, StageIndex, TaskId, Work, Workload};
 
 /// Something that begins.
@@ -51,6 +53,7 @@ pub struct Releases<'a> {
     first_stage: Vec<u32>,
     stages: Vec<StageState>,
     stages_left: Vec<u32>,
+    hosts: Hosts,
     /// When each coflow was done, as it becomes known.
     pub coflow_finish: Vec<Instant>,
     /// When each task was done, as it becomes known.
@@ -77,16 +80,23 @@ impl<'a> Releases<'a> {
             first_stage,
             stages,
             stages_left: workload.tasks().iter().map(|task| task.stages.len() as u32).collect(),
+            hosts: Hosts::new(workload, CpuOrder::default()),
             coflow_finish: vec![Instant::ZERO; workload.coflow_count()],
             task_finish: vec![Instant::ZERO; workload.tasks().len()],
         }
+    }
+
+    /// The same, with hosts that compute in this order. For a workload without hosts it makes no difference.
+    pub fn with_cpu_order(mut self, order: CpuOrder) -> Self {
+        self.hosts = Hosts::new(self.workload, order);
+        self
     }
 
     /// When the next thing is released.
     pub fn next(&self) -> Option<Instant> {
         let task = self.workload.tasks().get(self.next_task).map(|task| task.arrival);
         let timed = self.timed.peek().map(|Reverse((when, ..))| *when);
-        [task, timed].into_iter().flatten().min()
+        [task, timed, self.hosts.next()].into_iter().flatten().min()
     }
 
     /// Appends the flows released by `now` to `out`, in order of coflow.
@@ -98,6 +108,19 @@ impl<'a> Releases<'a> {
                 self.start_if_unblocked(task, StageIndex::from_index(stage), now);
             }
         }
+        loop {
+            self.take_timed(now, out);
+            let computed = self.hosts.take(now);
+            if computed.is_empty() {
+                break;
+            }
+            computed.into_iter().for_each(|(task, stage)| self.work_done(task, stage, now));
+        }
+        out.sort_unstable();
+    }
+
+    /// What waited for time alone.
+    fn take_timed(&mut self, now: Instant, out: &mut Vec<Release>) {
         while self.timed.peek().is_some_and(|Reverse((when, ..))| *when <= now) {
             let Some(Reverse((_, _, release))) = self.timed.pop() else { break };
             match release {
@@ -105,7 +128,6 @@ impl<'a> Releases<'a> {
                 Release::Computed { task, stage } => self.work_done(task, stage, now),
             }
         }
-        out.sort_unstable();
     }
 
     /// All flows of `coflow` have finished.
@@ -123,9 +145,13 @@ impl<'a> Releases<'a> {
             return;
         }
         match self.workload.task(task).stages[stage.index()].work {
-            Work::Compute(compute) => {
-                self.at(now + compute.duration, Release::Computed { task, stage });
-            }
+            Work::Compute(compute) => match compute.host.filter(|_| !self.workload.hosts().is_empty()) {
+                Some(host) => {
+                    let computation = (task, self.workload.number(task), stage);
+                    self.hosts.start(now, host.index(), computation, compute.duration);
+                }
+                None => self.at(now + compute.duration, Release::Computed { task, stage }),
+            },
             Work::Transfer(coflow) => self.release_flows(coflow, now),
         }
     }

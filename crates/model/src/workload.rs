@@ -4,6 +4,7 @@
 //! and puts tasks in order of arrival; after that every part may trust it. Ids are dense: tasks by arrival (ties in the
 //! order given), coflows by task and stage, flows by coflow. Flows of all coflows lie in one array.
 
+use core::num::NonZeroU32;
 use core::ops::Range;
 
 use crate::{Bytes, CoflowId, FlowId, Instant, Nanos, PortId, StageIndex, TaskId};
@@ -12,7 +13,11 @@ use crate::{Bytes, CoflowId, FlowId, Instant, Nanos, PortId, StageIndex, TaskId}
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     ports: u32,
+    /// What computes behind each port; empty where computation waits for nobody.
+    hosts: Vec<Host>,
     tasks: Vec<Task>,
+    /// For each task: its task-id.
+    numbers: Vec<u32>,
     /// For each coflow: its task and stage.
     coflows: Vec<Place>,
     /// For each coflow: where its flows begin in `flows`; one more entry at the end.
@@ -69,11 +74,29 @@ pub enum Work {
     Compute(Compute),
 }
 
-/// Computation between transfers, as a plain span of time.
+/// Computation between transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compute {
-    /// How long it takes.
+    /// How long it takes alone on a slot of a host of full speed.
     pub duration: Nanos,
+    /// Where it needs a slot; `None` for a plain span of time, which waits for nobody.
+    pub host: Option<PortId>,
+}
+
+impl Compute {
+    /// A plain span of time.
+    pub const fn lasting(duration: Nanos) -> Self {
+        Self { duration, host: None }
+    }
+}
+
+/// What computes behind a port: how much at a time, and how fast (TAFE §V-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// How many computations it can serve at a time; at least 1.
+    pub slots: u32,
+    /// Its speed in per cent of the fastest host's: 1 to 100, so that no computation is shorter than its duration.
+    pub speed_percent: u32,
 }
 
 /// One transfer between two ports.
@@ -96,6 +119,9 @@ pub struct Place {
     pub task: TaskId,
     /// Its stage in that task.
     pub stage: StageIndex,
+    /// The internal part of its CoflowId (Aalo Pseudocode 2): 0 for a coflow that depends on none, else one more than the
+    /// largest among those that it depends on, be it through computation or side by side.
+    pub internal: u32,
 }
 
 /// A coflow on its way into a [`WorkloadBuilder`].
@@ -164,9 +190,9 @@ pub enum WorkloadError {
         /// The name.
         task: String,
     },
-    /// A dependency on a stage that is not there, or that is not earlier.
+    /// A dependency on a stage that is not earlier, as in every cycle.
     #[error(
-        "task {task}: stage {stage} depends on stage {on}: dependencies name an earlier stage of the same task (so that there is no cycle)"
+        "task {task}: stage {stage} depends on stage {on}, which is not before it: list stages after those that they depend on; where that cannot be done there is a cycle"
     )]
     BadDependency {
         /// The task.
@@ -175,6 +201,42 @@ pub enum WorkloadError {
         stage: u32,
         /// The stage named.
         on: u32,
+    },
+    /// A dependency on a stage that is not there.
+    #[error(
+        "task {task}: stage {stage} depends on stage {on}, which there is not: stages count from 0 to {last}"
+    )]
+    UnknownStage {
+        /// The task.
+        task: String,
+        /// The dependent stage.
+        stage: u32,
+        /// The stage named.
+        on: u32,
+        /// The last stage.
+        last: u32,
+    },
+    /// Hosts that are not one for each port.
+    #[error(
+        "{found} hosts are given for {ports} ports: give slots and speed of one host for each port, or none"
+    )]
+    HostCount {
+        /// How many hosts are given.
+        found: usize,
+        /// How many ports there are.
+        ports: u32,
+    },
+    /// A host that cannot compute.
+    #[error(
+        "host {host}: {slots} slots at {speed_percent} % speed: a host has at least 1 slot and a speed of 1 to 100 %"
+    )]
+    BadHost {
+        /// The host's port.
+        host: u32,
+        /// Its slots.
+        slots: u32,
+        /// Its speed.
+        speed_percent: u32,
     },
     /// More than 2³² flows, or bytes beyond 2⁶³.
     #[error("the workload is too large: at most 4294967295 flows and 2^63 bytes")]
@@ -197,6 +259,43 @@ impl Workload {
     /// How many ports the trace speaks of.
     pub fn ports(&self) -> u32 {
         self.ports
+    }
+
+    /// What computes behind each port; empty where computation waits for nobody.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The host on which a computation needs a slot; `None` where it is a plain span of time.
+    pub fn host_of(&self, compute: &Compute) -> Option<Host> {
+        compute.host.and_then(|port| self.hosts.get(port.index())).copied()
+    }
+
+    /// The task-id of a task: a lower one goes first where tasks are served first in, first out. The number of the task
+    /// itself unless several counters gave them out ([`Workload::with_counters`]).
+    pub fn number(&self, id: TaskId) -> u32 {
+        self.numbers[id.index()]
+    }
+
+    /// The same tasks, with task-ids from so many counters that do not talk to each other: counter k gives out k, k + n,
+    /// k + 2n … (Baraat §4.1, §5: a client each). Tasks with the same destination, that of the first flow of their last
+    /// transfer, use the same counter; its port modulo `counters` is k. With one counter ids are in order of arrival.
+    ///
+    /// # Errors
+    /// Where task-ids would not fit.
+    pub fn with_counters(mut self, counters: NonZeroU32) -> Result<Self, WorkloadError> {
+        let mut next: Vec<u32> = (0..counters.get()).collect();
+        for (index, task) in self.tasks.iter().enumerate() {
+            let transfers = task.stages.iter().rev().filter_map(|stage| match stage.work {
+                Work::Transfer(coflow) => Some(self.first_flow[coflow.index()] as usize),
+                Work::Compute(_) => None,
+            });
+            let client = transfers.map(|first| self.flows[first].dst.0).next().unwrap_or(0);
+            let counter = &mut next[(client % counters) as usize];
+            self.numbers[index] = *counter;
+            *counter = counter.checked_add(counters.get()).ok_or(WorkloadError::TooLarge)?;
+        }
+        Ok(self)
     }
 
     /// The tasks, in order of arrival.
@@ -231,7 +330,7 @@ impl Workload {
 
     /// The name of a coflow for output: its task's, with `.stage` behind it where the task has several stages.
     pub fn coflow_name(&self, id: CoflowId) -> String {
-        let Place { task, stage } = self.place(id);
+        let Place { task, stage, .. } = self.place(id);
         let task = self.task(task);
         if task.stages.len() == 1 { task.name.clone() } else { format!("{}.{stage}", task.name) }
     }
@@ -283,6 +382,7 @@ impl Workload {
     /// Hands the parts back to a builder, to change and check again.
     pub fn into_builder(self) -> WorkloadBuilder {
         let mut builder = WorkloadBuilder::new(self.ports);
+        builder.hosts(self.hosts);
         let (first_flow, flows) = (self.first_flow, self.flows);
         for task in self.tasks {
             let mut transfers = Vec::new();
@@ -302,6 +402,7 @@ impl Workload {
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct WorkloadBuilder {
     ports: u32,
+    hosts: Vec<Host>,
     /// Each task with the flows of each of its coflows, as ranges of `flows`.
     tasks: Vec<(Task, Vec<Range<usize>>)>,
     /// The flows of all coflows, in the order in which they were given. Where tasks are given in order of arrival, as
@@ -312,7 +413,7 @@ pub struct WorkloadBuilder {
 impl WorkloadBuilder {
     /// An empty workload on `ports` ports.
     pub fn new(ports: u32) -> Self {
-        Self { ports, tasks: Vec::new(), flows: Vec::new() }
+        Self { ports, hosts: Vec::new(), tasks: Vec::new(), flows: Vec::new() }
     }
 
     /// Adds a task of one coflow: the common case.
@@ -346,6 +447,12 @@ impl WorkloadBuilder {
         self
     }
 
+    /// Says what computes behind each port, one host for each. Without it, computation waits for nobody.
+    pub fn hosts(&mut self, hosts: Vec<Host>) -> &mut Self {
+        self.hosts = hosts;
+        self
+    }
+
     /// How many tasks there are so far.
     pub fn len(&self) -> usize {
         self.tasks.len()
@@ -364,17 +471,25 @@ impl WorkloadBuilder {
         if self.ports == 0 {
             return Err(WorkloadError::NoPorts);
         }
+        self.check_hosts()?;
         self.sort();
         self.check_names()?;
         let mut out = Workload {
             ports: self.ports,
+            hosts: self.hosts,
+            numbers: (0..self.tasks.len() as u32).collect(),
             tasks: Vec::with_capacity(self.tasks.len()),
             coflows: Vec::new(),
             first_flow: vec![0],
             flow_coflow: Vec::with_capacity(self.flows.len()),
             flows: self.flows,
         };
+        let mut computed = 0;
         for (task, transfers) in self.tasks {
+            computed += out.computed_ns(&task);
+            if computed > u128::from(LATEST.0) {
+                return Err(WorkloadError::TooLate { task: task.name });
+            }
             out.append(task, transfers)?;
         }
         let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
@@ -394,6 +509,20 @@ impl WorkloadBuilder {
             *range = start..sorted.len();
         }
         self.flows = sorted;
+    }
+
+    fn check_hosts(&self) -> Result<(), WorkloadError> {
+        if !self.hosts.is_empty() && self.hosts.len() != self.ports as usize {
+            return Err(WorkloadError::HostCount { found: self.hosts.len(), ports: self.ports });
+        }
+        let bad = |host: &Host| host.slots == 0 || !(1..=100).contains(&host.speed_percent);
+        match self.hosts.iter().position(bad) {
+            Some(index) => {
+                let Host { slots, speed_percent } = self.hosts[index];
+                Err(WorkloadError::BadHost { host: index as u32, slots, speed_percent })
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_names(&self) -> Result<(), WorkloadError> {
@@ -421,6 +550,17 @@ fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> b
 }
 
 impl Workload {
+    /// How long a task's computations take that need a slot, one after the other: others may have to wait as long.
+    fn computed_ns(&self, task: &Task) -> u128 {
+        let on_hosts = task.stages.iter().filter_map(|stage| match &stage.work {
+            Work::Compute(compute) => {
+                self.host_of(compute).map(|host| (compute.duration, host.speed_percent))
+            }
+            Work::Transfer(_) => None,
+        });
+        on_hosts.map(|(duration, speed)| (u128::from(duration.0) * 100).div_ceil(speed.into())).sum()
+    }
+
     fn append(&mut self, mut task: Task, transfers: Vec<Range<usize>>) -> Result<(), WorkloadError> {
         if task.stages.is_empty() {
             return Err(WorkloadError::NoStages { task: task.name });
@@ -433,23 +573,30 @@ impl Workload {
         }
         let id = TaskId::from_index(self.tasks.len());
         let mut transfers = transfers.into_iter();
+        // For each stage one more than the internal id of the last coflow on the way to it; 0 where there is none.
+        let mut depths: Vec<u32> = Vec::with_capacity(task.stages.len());
         for index in 0..task.stages.len() {
             let stage = &mut task.stages[index];
             for dependencies in [&mut stage.starts_after, &mut stage.finishes_after] {
                 dependencies.sort_unstable();
                 dependencies.dedup();
             }
-            let stage = &task.stages[index];
-            if let Some(on) =
-                stage.starts_after.iter().chain(&stage.finishes_after).find(|on| on.index() >= index)
-            {
-                let (stage, on) = (index as u32, on.0);
-                return Err(WorkloadError::BadDependency { task: task.name, stage, on });
-            }
-            if let Work::Transfer(_) = stage.work {
-                let flows = transfers.next().expect("a coflow for every transfer stage");
-                let place = Place { task: id, stage: StageIndex::from_index(index) };
-                task.stages[index].work = Work::Transfer(self.append_coflow(&task.name, place, flows)?);
+            let on = check_dependencies(&task, index)?;
+            let depth = on.map(|on| depths[on.index()]).max().unwrap_or(0);
+            depths.push(depth);
+            match task.stages[index].work {
+                Work::Transfer(_) => {
+                    let flows = transfers.next().expect("a coflow for every transfer stage");
+                    let place = Place { task: id, stage: StageIndex::from_index(index), internal: depth };
+                    task.stages[index].work = Work::Transfer(self.append_coflow(&task.name, place, flows)?);
+                    depths[index] += 1;
+                }
+                Work::Compute(Compute { host, .. }) => {
+                    if let Some(port) = host.filter(|host| host.0 >= self.ports) {
+                        let (port, last) = (port.0, self.ports - 1);
+                        return Err(WorkloadError::PortOutOfRange { task: task.name, port, last });
+                    }
+                }
             }
         }
         assert!(transfers.next().is_none(), "task {}: more coflows than transfer stages", task.name);
@@ -487,6 +634,18 @@ impl Workload {
     }
 }
 
+/// The stages on which a stage depends, in any way; all are before it.
+fn check_dependencies(task: &Task, index: usize) -> Result<impl Iterator<Item = StageIndex>, WorkloadError> {
+    let stage = &task.stages[index];
+    let on = stage.starts_after.iter().chain(&stage.finishes_after).copied();
+    let Some(bad) = on.clone().find(|on| on.index() >= index) else { return Ok(on) };
+    let (name, stage, on, last) = (task.name.clone(), index as u32, bad.0, task.stages.len() as u32 - 1);
+    Err(match on > last {
+        true => WorkloadError::UnknownStage { task: name, stage, on, last },
+        false => WorkloadError::BadDependency { task: name, stage, on },
+    })
+}
+
 impl CoflowRef<'_> {
     /// Its length: the bytes of its largest flow (Varys, D-CAS §III-A).
     pub fn length(&self) -> Bytes {
@@ -521,7 +680,7 @@ mod tests {
             class: TaskClass::Online,
             weight: 1,
             stages: vec![
-                stage(Work::Compute(Compute { duration: Nanos(compute) })),
+                stage(Work::Compute(Compute::lasting(Nanos(compute)))),
                 stage(Work::Transfer(CoflowId::default())),
             ],
         };

@@ -1,9 +1,14 @@
 //! `dclas`: Aalo's discretised, coflow-aware least attained service.
 //!
 //! All coflows start in the highest of K queues and sink as the bytes that they have sent *anywhere* pass thresholds
-//! Q₁, E·Q₁, E²·Q₁ …; inside a queue the order is first in, first out by CoflowId (task, then stage), so coflows of like
-//! size do not fall back to fair sharing, which continuous LAS does (Aalo §B). Queues share each link by weights K … 1,
-//! or strictly.
+//! Q₁, E·Q₁, E²·Q₁ …; inside a queue the order is first in, first out by CoflowId, so coflows of like size do not fall back
+//! to fair sharing, which continuous LAS does (Aalo §B). Queues share each link by weights K … 1, or strictly.
+//!
+//! # CoflowIds
+//! A CoflowId is `external.internal` (Pseudocode 2): the task's task-id, and inside the task 0 for a coflow that depends on no
+//! other, else one more than the largest of those that it depends on, behind a barrier or side by side. So where coflows of
+//! one task contend, the one that another waits for goes first (§5.1). Coflows of a task with the same number are not told
+//! apart (§9): they share.
 //!
 //! # Staleness
 //! Agents report every Δ (`sync`) and go by what they were last told. What has been sent is therefore looked at only at
@@ -140,7 +145,9 @@ impl Instance {
     fn place(&self, coflow: CoflowId, view: &dyn Observe, decision: &mut Decision) {
         let attained = view.attained(coflow);
         let queue = self.thresholds.partition_point(|&threshold| threshold <= attained);
-        decision.set_coflow(coflow, Priority::new(queue as u16, u64::from(coflow.0)));
+        let facts = view.coflow(coflow);
+        let id = u64::from(facts.number) << 32 | u64::from(facts.internal);
+        decision.set_coflow(coflow, Priority::new(queue as u16, id));
         if let Some(&threshold) = self.thresholds.get(queue) {
             decision.watch(Target::Coflow(coflow), threshold);
         }

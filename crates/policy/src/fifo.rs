@@ -1,6 +1,7 @@
 //! `fifo`: coflows one after the other in order of arrival.
 //!
-//! Coflow ids are in order of task arrival, then stage, so the id is the rank. Background tasks come after all online
+//! The rank is the task-id, which is in order of arrival unless several counters give ids out (Baraat §4.1); inside a task,
+//! the order of its stages. Background tasks come after all online
 //! ones: Baraat §4.1 gives them a later range of ids. A coflow that cannot fill its links lets the next one through,
 //! so nothing is idle; but one heavy coflow holds up all that follow it on its links.
 //!
@@ -54,7 +55,9 @@ pub(crate) fn range(facts: &CoflowFacts) -> u16 {
 impl NonClairvoyant for Fifo {
     fn handle(&mut self, _: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
         if let Event::CoflowArrived(coflow) = event {
-            decision.set_coflow(coflow, Priority::new(range(&view.coflow(coflow)), u64::from(coflow.0)));
+            let facts = view.coflow(coflow);
+            let order = u64::from(facts.number) << 32 | u64::from(coflow.0);
+            decision.set_coflow(coflow, Priority::new(range(&facts), order));
         }
     }
 }
@@ -79,7 +82,7 @@ mod tests {
         );
         assert_eq!(
             fifo.at(0, arrived(second), &script).priorities,
-            [(Target::Coflow(CoflowId(1)), Priority::new(0, 1))]
+            [(Target::Coflow(CoflowId(1)), Priority::new(0, 1 << 32 | 1))]
         );
         assert!(fifo.at(9, Event::CoflowFinished(first), &script).priorities.is_empty());
     }

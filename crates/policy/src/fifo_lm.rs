@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use cavalcade_model::{
     Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy,
-    Priority, Scope, Setting, Target, TaskId, Terms,
+    Priority, Scope, Setting, Target, Terms,
 };
 
 use crate::definition::{About, Complaint, Definition};
@@ -110,8 +110,8 @@ impl Definition for FifoLm {
 struct Instance {
     /// From how many bytes a task is heavy.
     threshold: Option<Bytes>,
-    /// Tasks with something to send here, by range of ids and id.
-    tasks: BTreeMap<(u16, TaskId), AtLink>,
+    /// Tasks with something to send here, by range of task-ids and task-id.
+    tasks: BTreeMap<(u16, u32), AtLink>,
 }
 
 /// A task at this link.
@@ -136,9 +136,9 @@ impl AtLink {
 }
 
 impl Instance {
-    fn key(coflow: CoflowId, view: &dyn Observe) -> (u16, TaskId) {
+    fn key(coflow: CoflowId, view: &dyn Observe) -> (u16, u32) {
         let facts = view.coflow(coflow);
-        (range(&facts), facts.task)
+        (range(&facts), facts.number)
     }
 
     /// Gives each class its order and tells those that changed.
@@ -147,7 +147,7 @@ impl Instance {
         for (&(range, id), task) in &mut self.tasks {
             let order = match open {
                 Some((of, order)) if of == range => order,
-                _ => u64::from(id.0),
+                _ => u64::from(id),
             };
             open = task.heavy.then_some((range, order));
             if task.order != Some(order) {

@@ -37,8 +37,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, Nanos, NonClairvoyant,
-    Observe, Policy, Priority, Scope, Setting, Target, Terms,
+    BitsPerSec, Bytes, ClassShares, CoflowFacts, CoflowId, Decision, Discipline, Event, Instant, Nanos,
+    NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Target, Terms,
 };
 
 use crate::contention::Contention;
@@ -185,6 +185,13 @@ struct Active {
     given: Option<Priority>,
 }
 
+/// Fewest rivals first, then by CoflowId, as in `dclas`.
+fn order(rivals: u32, facts: &CoflowFacts) -> u64 {
+    let parts =
+        [u64::from(rivals.min(0xffff)), u64::from(facts.number), u64::from(facts.internal.min(0xffff))];
+    parts[0] << 48 | parts[1] << 16 | parts[2]
+}
+
 impl Instance {
     /// Puts `coflow` into the queue that its bytes say, and watches for the next.
     fn place(&mut self, now: Instant, coflow: CoflowId, view: &dyn Observe, decision: &mut Decision) {
@@ -248,7 +255,7 @@ impl Instance {
         let queues = self.thresholds.len() as u16 + 1;
         self.taken.fill(false);
         let mut wake = Instant(u64::MAX);
-        for (class, order, coflow) in self.in_turn(now) {
+        for (class, order, coflow) in self.in_turn(now, view) {
             let lines = || self.contention.lines(coflow);
             let scheduled = !self.parameters.all_or_none || !lines().any(|line| self.taken[line]);
             if scheduled {
@@ -272,13 +279,13 @@ impl Instance {
 
     /// The active coflows in the order in which ports are given out: class, order inside it, id. Those past their
     /// deadline are of class 0, the queues follow.
-    fn in_turn(&self, now: Instant) -> Vec<(u16, u64, CoflowId)> {
+    fn in_turn(&self, now: Instant, view: &dyn Observe) -> Vec<(u16, u64, CoflowId)> {
         let key = |(&coflow, active): (&CoflowId, &Active)| {
             if active.deadline <= now {
                 return (0, active.deadline.0, coflow);
             }
             let rivals = if self.parameters.least_contention { self.contention.rivals(coflow) } else { 0 };
-            (1 + active.queue as u16, u64::from(rivals) << 32 | u64::from(coflow.0), coflow)
+            (1 + active.queue as u16, order(rivals, &view.coflow(coflow)), coflow)
         };
         let mut turn: Vec<_> = self.coflows.iter().map(key).collect();
         turn.sort_unstable();
@@ -372,9 +379,9 @@ mod tests {
         let mut saath = drive("saath:least_contention=false");
         saath.at(0, Event::CoflowArrived(a), &script);
         let second = saath.at(0, Event::CoflowArrived(b), &script);
-        assert_eq!(second.priorities, [set(b, 12, 1)], "a holds port 0; 11 classes of those scheduled");
+        assert_eq!(second.priorities, [set(b, 12, 1 << 16)], "a holds port 0; 11 classes of those scheduled");
         let third = saath.at(0, Event::CoflowArrived(c), &script);
-        assert_eq!(third.priorities, [set(c, 1, 2)], "port 1 is free although b is before c");
+        assert_eq!(third.priorities, [set(c, 1, 2 << 16)], "port 1 is free although b is before c");
     }
 
     #[test]
@@ -390,8 +397,9 @@ mod tests {
         saath.at(0, Event::CoflowArrived(left), &script);
         let last = saath.at(0, Event::CoflowArrived(right), &script);
         // One rival each for left and right, two for the middle one.
-        let (one, two) = (1 << 32, 2 << 32);
-        assert_eq!(last.priorities, [set(left, 1, one | 1), set(right, 1, one | 2), set(middle, 12, two)]);
+        let [one, two] = [1 << 48, 2 << 48];
+        let all = [set(left, 1, one | 1 << 16), set(right, 1, one | 2 << 16), set(middle, 12, two)];
+        assert_eq!(last.priorities, all);
     }
 
     #[test]

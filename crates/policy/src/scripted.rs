@@ -32,6 +32,8 @@ impl Script {
         let arrival = Instant(arrival);
         self.coflows.push(CoflowFacts {
             task: TaskId(task),
+            number: task,
+            internal: 0,
             task_arrival: arrival,
             arrival,
             deadline: None,

@@ -17,8 +17,8 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    Bytes, Clairvoyant, ClassShares, Decision, Discipline, Event, Foresee, Instant, Policy, Priority, Scope,
-    Setting, Target, TaskId, Terms,
+    Bytes, Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Foresee, Instant, Policy,
+    Priority, Scope, Setting, Target, TaskId, Terms,
 };
 
 use crate::definition::{About, Definition};
@@ -89,7 +89,7 @@ impl Clairvoyant for Instance {
         else {
             return;
         };
-        let id = view.coflow(coflow).task;
+        let CoflowFacts { task: id, number, .. } = view.coflow(coflow);
         let task = self.tasks.entry(id).or_default();
         match event {
             Event::CoflowArrived(_) => {
@@ -104,7 +104,7 @@ impl Clairvoyant for Instance {
         if task.queue != Some(queue) {
             task.queue = Some(queue);
             for &coflow in task.meter.coflows() {
-                decision.set_coflow(coflow, Priority::new(queue as u16, u64::from(id.0)));
+                decision.set_coflow(coflow, Priority::new(queue as u16, u64::from(number)));
             }
         }
         if let Some(&threshold) = self.thresholds.get(queue) {

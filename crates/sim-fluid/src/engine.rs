@@ -119,7 +119,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             })
             .collect();
         Self {
-            releases: Releases::new(workload),
+            releases: Releases::new(workload).with_cpu_order(run.options.cpu_order),
             accounts: Accounts::new(scope, workload),
             policies,
             decision: Decision::default(),

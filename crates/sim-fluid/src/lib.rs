@@ -16,7 +16,7 @@ mod schedule;
 mod scopes;
 
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{Discipline, Fabric, FlowId, Nanos, PolicyFactory, Scope, Workload};
+use cavalcade_model::{CpuOrder, Discipline, Fabric, FlowId, Nanos, PolicyFactory, Scope, Workload};
 use cavalcade_solver::{GreedyFill, MaddFill, MaxMinFill, ShortestFill, StableFill};
 
 /// What does not belong to the workload, fabric or policy.
@@ -30,6 +30,8 @@ pub struct Options {
     pub seed: u64,
     /// Whether to record how busy each link was.
     pub link_use: bool,
+    /// Who computes first on a host with more computations than slots.
+    pub cpu_order: CpuOrder,
 }
 
 /// Someone who watches a run.

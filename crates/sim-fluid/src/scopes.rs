@@ -151,8 +151,11 @@ impl<F: Fill> View<'_, F> {
 impl<F: Fill> Observe for View<'_, F> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
         let task = self.workload.coflow(coflow).task;
+        let place = self.workload.place(coflow);
         CoflowFacts {
-            task: self.workload.place(coflow).task,
+            task: place.task,
+            number: self.workload.number(place.task),
+            internal: place.internal,
             task_arrival: task.arrival,
             arrival: self.arrivals[coflow.index()],
             deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),

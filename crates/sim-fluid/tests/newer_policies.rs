@@ -103,7 +103,7 @@ fn training(name: &str, computation: f64) -> (Task, Vec<cavalcade_model::Coflow>
     task.stages = (0..5)
         .map(|index| match index % 2 {
             0 => stage(index, Work::Transfer(CoflowId::default())),
-            _ => stage(index, Work::Compute(Compute { duration })),
+            _ => stage(index, Work::Compute(Compute::lasting(duration))),
         })
         .collect();
     (task, coflows)

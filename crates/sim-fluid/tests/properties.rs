@@ -114,7 +114,13 @@ fn the_same_run_twice_is_the_same() {
         60,
         || (instance(ALL), any::<u64>()),
         |policy, (instance, seed)| {
-            let options = Options { control_delay: Nanos(1_000), control_loss: 0.3, seed, link_use: true };
+            let options = Options {
+                control_delay: Nanos(1_000),
+                control_loss: 0.3,
+                seed,
+                link_use: true,
+                ..Options::default()
+            };
             let (outcome, segments) = run(&instance, policy, &options);
             prop_assert_eq!(run(&instance, policy, &options), (outcome, segments));
             Ok(())

@@ -10,7 +10,7 @@
 //! | `sincronia` | coflows of any flows | [`sincronia`] |
 //! | `flows` | flows with start times, so waves; not how many ports there are | [`flow_list`] |
 //! | `spark` | event logs of Spark, plain or rolling: read only, with [`Note`]s on what is estimated | [`spark`] |
-//! | `native` | everything: DAGs, waves, computation, deadlines, classes, weights | [`native`] |
+//! | `native` | everything: DAGs, waves, computation, hosts, deadlines, classes, weights | [`native`] |
 //!
 //! # Invariants
 //! - Nothing here opens a file or socket: bytes in, values out. Callers name the source for messages.
@@ -49,7 +49,7 @@ use std::io;
 use cavalcade_model::{Bytes, Workload};
 
 pub use error::{Expectation, TraceError, TraceErrorKind, WriteError};
-pub use generate::{GenerateError, Generator, GeneratorError, generate};
+pub use generate::{Failures, GenerateError, Generator, GeneratorError, generate, with_failures};
 pub use notes::{Certainty, Note};
 
 use error::Fault;
@@ -235,6 +235,12 @@ fn parse(content: &[u8], options: &ReadOptions) -> Result<Reading, Fault> {
 /// # Errors
 /// What the format cannot carry, with the task that has it; or what `out` reports.
 pub fn write(workload: &Workload, format: Format, out: &mut impl io::Write) -> Result<(), WriteError> {
+    if let (Some(task), false, true) =
+        (workload.tasks().first(), workload.hosts().is_empty(), format != Format::Native)
+    {
+        let (task, what) = (task.name.clone(), "what its hosts compute".to_owned());
+        return Err(WriteError::CannotCarry { task, format, what, instead: Format::Native });
+    }
     match format {
         Format::CoflowBenchmark => coflow_benchmark::write(workload, out),
         Format::Sincronia => sincronia::write(workload, out),

@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | `cavalcade_trace` | header | version of this schema: 1 |
 //! | `ports` | header | ports of the fabric; flows name them from 0 |
+//! | `hosts` | header, optional | `[slots,speed_percent]` of what computes behind each port; without it, computation waits for nobody |
 //! | `tasks` | header, optional | how many tasks follow, to notice a trace that was cut off |
 //! | `name` | task | unique text |
 //! | `arrival_ns` | task | when it is submitted, in ns since the trace's start |
@@ -23,7 +24,8 @@
 //! | `weight` | task, optional | weight in weighted means, at least 1 (default) |
 //! | `stages` | task | its stages, at least one; each either a transfer (`flows`) or computation (`compute_ns`) |
 //! | `flows` | stage | `[src,dst,bytes]`, or `[src,dst,bytes,wave_ns]` for a flow that starts later than its coflow |
-//! | `compute_ns` | stage | how long the computation takes |
+//! | `compute_ns` | stage | how long the computation takes, alone and at full speed |
+//! | `host` | stage, optional | the port behind which it computes; it then needs a slot there if there are `hosts` |
 //! | `starts_after` | stage, optional | indices of earlier stages that must be done first |
 //! | `finishes_after` | stage, optional | indices of earlier stages before whose end this one must not end |
 //!
@@ -33,7 +35,7 @@ use core::fmt;
 use std::io::Write;
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Instant, LATEST, Nanos, PortId, Stage, StageIndex, Task,
+    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, LATEST, Nanos, PortId, Stage, StageIndex, Task,
     TaskClass, Work, Workload, WorkloadBuilder, WorkloadError,
 };
 use serde::de::{self, SeqAccess, Visitor};
@@ -63,6 +65,8 @@ struct AnyHeader {
 struct HeaderLine {
     cavalcade_trace: u64,
     ports: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hosts: Vec<(u32, u32)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tasks: Option<u64>,
 }
@@ -100,6 +104,8 @@ struct StageEntry {
     flows: Option<Vec<FlowEntry>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     compute_ns: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<u32>,
 }
 
 /// `[src, dst, bytes]` or `[src, dst, bytes, wave_ns]`.
@@ -166,6 +172,8 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
     let header = read_header(first, options)?;
     let ports = options.ports.unwrap_or(header.ports);
     let mut builder = WorkloadBuilder::new(checked_ports(ports.into(), first.span(), options)?);
+    let host = |&(slots, speed_percent): &(u32, u32)| Host { slots, speed_percent };
+    builder.hosts(header.hosts.iter().map(host).collect());
     let mut flows_left = options.limits.flows;
     let mut task_lines = Vec::new();
     for line in &mut lines {
@@ -178,8 +186,7 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
         if entry.latest() > LATEST.0.into() {
             return Err(Fault::of_line(line.span(), TraceErrorKind::TooLate));
         }
-        let (task, transfers) = entry.into_parts().map_err(|stage| {
-            let problem = format!("stage {stage} needs either flows or compute_ns, not both and not neither");
+        let (task, transfers) = entry.into_parts().map_err(|problem| {
             Fault::of_line(line.span(), TraceErrorKind::Schema { problem, expected: TASK_EXAMPLE })
         })?;
         builder.push(task, transfers);
@@ -226,9 +233,13 @@ fn place_of(error: &WorkloadError, lines: &[Line<'_>]) -> core::ops::Range<usize
         | WorkloadError::NoFlows { task, .. }
         | WorkloadError::NoStages { task }
         | WorkloadError::BadDependency { task, .. }
+        | WorkloadError::UnknownStage { task, .. }
         | WorkloadError::TooLate { task }
         | WorkloadError::ZeroWeight { task } => (task, 0),
-        WorkloadError::NoPorts | WorkloadError::TooLarge => return 0..0,
+        WorkloadError::NoPorts
+        | WorkloadError::TooLarge
+        | WorkloadError::HostCount { .. }
+        | WorkloadError::BadHost { .. } => return 0..0,
     };
     // Names are escaped in the text, so the lines are read again; this happens once, on the way out.
     #[derive(Deserialize)]
@@ -251,18 +262,26 @@ impl TaskLine {
         u128::from(self.arrival_ns) + stages.max(self.deadline_ns.unwrap_or(0).into())
     }
 
-    /// A task and its transfers for the builder, or the index of a stage that is not exactly one of both kinds.
-    fn into_parts(self) -> Result<(Task, Vec<Coflow>), usize> {
+    /// A task and its transfers for the builder, or what is wrong with a stage.
+    fn into_parts(self) -> Result<(Task, Vec<Coflow>), String> {
         let mut transfers = Vec::new();
         let mut stages = Vec::with_capacity(self.stages.len());
         for (index, entry) in self.stages.into_iter().enumerate() {
             let work = match (entry.flows, entry.compute_ns) {
+                (Some(_), None) if entry.host.is_some() => {
+                    return Err(format!("stage {index} is a transfer with a host: only computation has one"));
+                }
                 (Some(flows), None) => {
                     transfers.push(Coflow { flows: flows.into_iter().map(|entry| entry.0).collect() });
                     Work::Transfer(CoflowId::default())
                 }
-                (None, Some(nanos)) => Work::Compute(Compute { duration: Nanos(nanos) }),
-                _ => return Err(index),
+                (None, Some(nanos)) => {
+                    Work::Compute(Compute { duration: Nanos(nanos), host: entry.host.map(PortId) })
+                }
+                _ => {
+                    let what = "needs either flows or compute_ns, not both and not neither";
+                    return Err(format!("stage {index} {what}"));
+                }
             };
             stages.push(Stage {
                 starts_after: entry.starts_after.into_iter().map(StageIndex).collect(),
@@ -287,17 +306,20 @@ impl TaskLine {
     fn from_task(task: &Task, workload: &Workload) -> Self {
         let indices = |stages: &[StageIndex]| stages.iter().map(|stage| stage.0).collect();
         let entry = |stage: &Stage| {
-            let (flows, compute_ns) = match stage.work {
+            let (flows, compute_ns, host) = match stage.work {
                 Work::Transfer(id) => {
-                    (Some(workload.flows_of(id).iter().copied().map(FlowEntry).collect()), None)
+                    (Some(workload.flows_of(id).iter().copied().map(FlowEntry).collect()), None, None)
                 }
-                Work::Compute(compute) => (None, Some(compute.duration.0)),
+                Work::Compute(Compute { duration, host }) => {
+                    (None, Some(duration.0), host.map(|port| port.0))
+                }
             };
             StageEntry {
                 starts_after: indices(&stage.starts_after),
                 finishes_after: indices(&stage.finishes_after),
                 flows,
                 compute_ns,
+                host,
             }
         };
         TaskLine {
@@ -318,6 +340,7 @@ pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), Wri
     let header = HeaderLine {
         cavalcade_trace: VERSION,
         ports: workload.ports(),
+        hosts: workload.hosts().iter().map(|host| (host.slots, host.speed_percent)).collect(),
         tasks: Some(workload.tasks().len() as u64),
     };
     serde_json::to_writer(&mut *out, &header).map_err(std::io::Error::from)?;

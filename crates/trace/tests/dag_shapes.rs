@@ -37,7 +37,7 @@ fn stages_become_transfers_and_computations() {
         .stages
         .iter()
         .map(|stage| match stage.work {
-            Work::Compute(Compute { duration }) => Some(duration.0),
+            Work::Compute(Compute { duration, .. }) => Some(duration.0),
             Work::Transfer(_) => None,
         })
         .collect();
@@ -92,7 +92,7 @@ fn longest_chain(workload: &Workload, task: usize) -> Nanos {
     for stage in &workload.tasks()[task].stages {
         let start = stage.starts_after.iter().map(|on| ends[on.index()]).max().unwrap_or_default();
         let time = match stage.work {
-            Work::Compute(Compute { duration }) => duration,
+            Work::Compute(Compute { duration, .. }) => duration,
             Work::Transfer(_) => Nanos::ZERO,
         };
         ends.push(start + time);

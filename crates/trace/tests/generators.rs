@@ -1,7 +1,7 @@
 //! Generators: what they make, that it never changes, and how they are asked for.
 
-use cavalcade_model::{Bytes, CoflowRef, Instant, Workload};
-use cavalcade_trace::generate::{Facebook, Tasks};
+use cavalcade_model::{Bytes, CoflowRef, Instant, Nanos, TaskClass, Work, Workload};
+use cavalcade_trace::generate::{Facebook, Failures, Tasks, with_failures};
 use cavalcade_trace::{Format, Generator, generate, write};
 
 fn made(text: &str, seed: u64) -> Workload {
@@ -30,6 +30,9 @@ fn what_a_seed_makes_never_changes() {
         golden("tasks:tasks=3,flows=3,load=0.5", Format::FlowList, 90),
         golden("poisson:flows=5", Format::FlowList, 90),
         golden("dag:tasks=4,width=3", Format::Native, 150),
+        golden("aggregate:tasks=2,racks=2,workers=2,compute_ms=1,background=1", Format::Native, 120),
+        golden("retrieval:tasks=3", Format::FlowList, 60),
+        golden("batch:jobs=2,ports=6,mappers=2,reducers=2,compute_ms=1,slots=1", Format::Native, 120),
     ];
     let expected = [
         (
@@ -59,6 +62,15 @@ fn what_a_seed_makes_never_changes() {
         (
             "{\"cavalcade_trace\":1,\"ports\":40,\"tasks\":4}\n{\"name\":\"1-iteration\",\"arrival_ns\":5025960386,\"stages\":[{\"flows\":[[36,21,512590575],[39,21,512590575],[36,1",
             16_656_597_387_202_870_813,
+        ),
+        (
+            "{\"cavalcade_trace\":1,\"ports\":7,\"tasks\":3}\n{\"name\":\"background-1\",\"arrival_ns\":847828,\"class\":\"background\",\"stages\":[{\"fl",
+            15_457_777_092_746_464_323,
+        ),
+        ("0 19 3 266667 5271975 1\n1 12 3 266667 5271975 1\n2 10 3 26666", 4_193_140_330_909_726_705),
+        (
+            "{\"cavalcade_trace\":1,\"ports\":6,\"hosts\":[[1,100],[1,100],[1,100],[1,100],[1,100],[1,100]],\"tasks\":2}\n{\"name\":\"1\",\"arrival",
+            11_773_699_284_764_348_051,
         ),
     ];
     assert_eq!(found.each_ref().map(|(text, sum)| (text.as_str(), *sum)), expected);
@@ -223,7 +235,7 @@ fn what_is_not_understood_is_answered_with_the_nearest_name() {
     let cases = [
         (
             "facebok",
-            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, dag, poisson",
+            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, aggregate, retrieval, batch, dag, poisson",
         ),
         (
             "facebook:coflow=3",
@@ -309,4 +321,104 @@ fn the_smallest_workloads_can_be_made() {
             assert_eq!(made(text, seed).tasks().len(), 1, "{text}");
         }
     }
+}
+
+#[test]
+fn two_levels_ask_every_rack_and_send_a_part_on() {
+    let workload = made("aggregate:tasks=20,selectivity=0.03", 1);
+    assert_eq!(workload.ports(), 30 * 41 + 1);
+    for task in workload.tasks() {
+        assert_eq!(task.stages.len(), 60);
+        let bytes = |stage: usize| match task.stages[stage].work {
+            Work::Transfer(coflow) => (workload.flows_of(coflow).len(), workload.coflow_bytes(coflow).0),
+            Work::Compute(_) => unreachable!("this is a transfer"),
+        };
+        for rack in 0..30 {
+            let ((answers, input), (results, output)) = (bytes(2 * rack), bytes(2 * rack + 1));
+            assert_eq!((answers, results), (40, 1));
+            assert_eq!(output, (input as f64 * 0.03) as u64);
+            assert_eq!(task.stages[2 * rack + 1].starts_after[0].index(), 2 * rack);
+        }
+    }
+    let one = made("aggregate:tasks=20,levels=1", 1);
+    assert!(one.tasks().iter().all(|task| task.stages.len() == 1));
+    assert!(one.coflows().all(|coflow| coflow.width() == 40));
+}
+
+#[test]
+fn partition_aggregate_and_retrieval_meet_their_load() {
+    let load = |text: &str, capacity: f64| {
+        let workload = made(text, 1);
+        workload.bytes().as_f64() / capacity / workload.tasks().last().unwrap().arrival.as_secs_f64()
+    };
+    let one = load("aggregate:tasks=20000,levels=1,load=0.8", 30.0 * 125e6);
+    assert!((0.78..0.82).contains(&one), "{one}");
+    let two = load("aggregate:tasks=20000,racks=2,workers=4,load=0.8,selectivity=0", 2.0 * 125e6);
+    assert!((0.78..0.82).contains(&two), "{two}");
+    let fetched = load("retrieval:tasks=20000,load=0.5", 4.0 * 125e6);
+    assert!((0.49..0.51).contains(&fetched), "{fetched}");
+}
+
+#[test]
+fn workers_that_compute_answer_later_and_nothing_else_changes() {
+    let (plain, waiting) = (made("aggregate:tasks=9", 1), made("aggregate:tasks=9,compute_ms=5", 1));
+    let sizes = |workload: &Workload| workload.flows().iter().map(|flow| flow.size).collect::<Vec<_>>();
+    assert_eq!(sizes(&plain), sizes(&waiting));
+    let answers = waiting.flows().iter().filter(|flow| flow.wave > Nanos::ZERO);
+    let waits: Vec<f64> = answers.map(|flow| flow.wave.as_f64() / 1e6).collect();
+    let mean = waits.iter().sum::<f64>() / waits.len() as f64;
+    assert!((4.8..5.2).contains(&mean), "{mean} ms");
+}
+
+#[test]
+fn a_retrieval_reads_from_different_servers_to_one_client() {
+    let workload = made("retrieval:tasks=200", 1);
+    for coflow in workload.coflows() {
+        let mut servers: Vec<u32> = coflow.flows.iter().map(|flow| flow.src.0).collect();
+        servers.sort_unstable();
+        servers.dedup();
+        assert!(servers.len() == 3 && servers.iter().all(|server| (4..20).contains(server)));
+        assert!(coflow.flows.iter().all(|flow| flow.dst == coflow.flows[0].dst && flow.dst.0 < 4));
+    }
+}
+
+#[test]
+fn background_tasks_come_beside_and_move_nothing() {
+    let (alone, beside) = (made("retrieval:tasks=50", 1), made("retrieval:tasks=50,background=7", 1));
+    let online = |workload: &Workload| -> Vec<Instant> {
+        let tasks = workload.tasks().iter().filter(|task| task.class == TaskClass::Online);
+        tasks.map(|task| task.arrival).collect()
+    };
+    assert_eq!(online(&alone), online(&beside));
+    assert_eq!(beside.tasks().len(), 57);
+}
+
+#[test]
+fn a_batch_computes_on_hosts_where_it_is_asked_to() {
+    let plain = made("batch:jobs=3", 1);
+    assert!(plain.hosts().is_empty());
+    assert!(plain.tasks().iter().all(|task| task.stages.len() == 2 && task.arrival == Instant::ZERO));
+    let hosted = made("batch:jobs=3,ports=12,compute_ms=10,slots=2,mixed_speeds=1", 1);
+    let speeds: Vec<u32> = hosted.hosts().iter().map(|host| host.speed_percent).collect();
+    assert_eq!(speeds, [50, 50, 50, 100, 25, 50, 50, 50, 50, 100, 25, 50]);
+    // Ten mappers, the shuffle, five reducers, the write.
+    assert!(hosted.tasks().iter().all(|task| task.stages.len() == 10 + 1 + 5 + 1));
+    assert_eq!(hosted.task(cavalcade_model::TaskId(0)).stages[16].starts_after.len(), 5);
+}
+
+#[test]
+fn failures_add_flows_to_the_coflows_that_they_befall() {
+    let workload = made("uniform:coflows=60,ports=20", 1);
+    let failures = Failures { restarted: 0.2, speculated: 0.1, after: Nanos(7) };
+    let failed = with_failures(&workload, &failures, 3).unwrap();
+    assert_eq!(with_failures(&workload, &failures, 3).unwrap(), failed);
+    let grown = failed.flows().len() as f64 / workload.flows().len() as f64;
+    assert!((1.25..1.35).contains(&grown), "{grown}");
+    assert_eq!(failed.coflow_count(), workload.coflow_count());
+    for (before, after) in workload.coflows().zip(failed.coflows()) {
+        let late = after.flows.iter().filter(|flow| flow.wave == Nanos(7)).count();
+        assert_eq!(after.width(), before.width() + late);
+        assert!(after.size() >= before.size());
+    }
+    assert_eq!(with_failures(&workload, &Failures::default(), 3).unwrap(), workload);
 }

@@ -263,7 +263,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4,\"port\":4}\n",
-        "t:1:37: unknown field `port`, expected one of `cavalcade_trace`, `ports`, `tasks`: expected a header like {\"cavalcade_trace\":1,\"ports\":8}",
+        "t:1:37: unknown field `port`, expected one of `cavalcade_trace`, `ports`, `hosts`, `tasks`: expected a header like {\"cavalcade_trace\":1,\"ports\":8}",
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n",
@@ -299,7 +299,31 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"compute_ns\":5,\"starts_after\":[0]}]}\n",
-        "t:2: task 1: stage 0 depends on stage 0: dependencies name an earlier stage of the same task (so that there is no cycle)",
+        "t:2: task 1: stage 0 depends on stage 0, which is not before it: list stages after those that they depend on; where that cannot be done there is a cycle",
+    ),
+    (
+        "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"compute_ns\":5,\"finishes_after\":[1]},{\"compute_ns\":5,\"starts_after\":[0]}]}\n",
+        "t:2: task 1: stage 0 depends on stage 1, which is not before it: list stages after those that they depend on; where that cannot be done there is a cycle",
+    ),
+    (
+        "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"compute_ns\":5},{\"compute_ns\":5,\"starts_after\":[7]}]}\n",
+        "t:2: task 1: stage 1 depends on stage 7, which there is not: stages count from 0 to 1",
+    ),
+    (
+        "{\"cavalcade_trace\":1,\"ports\":4,\"hosts\":[[1,100],[1,50]]}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"compute_ns\":5}]}\n",
+        "t:1: 2 hosts are given for 4 ports: give slots and speed of one host for each port, or none",
+    ),
+    (
+        "{\"cavalcade_trace\":1,\"ports\":1,\"hosts\":[[1,200]]}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"compute_ns\":5}]}\n",
+        "t:1: host 0: 1 slots at 200 % speed: a host has at least 1 slot and a speed of 1 to 100 %",
+    ),
+    (
+        "{\"cavalcade_trace\":1,\"ports\":1}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"compute_ns\":5,\"host\":1}]}\n",
+        "t:2: task 1: port 1 is out of range: ports count from 0 to 0",
+    ),
+    (
+        "{\"cavalcade_trace\":1,\"ports\":1}\n{\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,0,1]],\"host\":0}]}\n",
+        "t:2: stage 0 is a transfer with a host: only computation has one: expected a task like {\"name\":\"1\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,4,1000]]}]} on one line",
     ),
     (
         "{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"1\",\"arrival_ns\":9000000000000000000,\"stages\":[{\"compute_ns\":5}]}\n",

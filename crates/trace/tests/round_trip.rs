@@ -1,8 +1,8 @@
 //! What is written is read back equal, in every format that can carry it; and what cannot be carried is refused.
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass, Work,
-    Workload, WorkloadBuilder,
+    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass,
+    Work, Workload, WorkloadBuilder,
 };
 use cavalcade_trace::{Format, ReadOptions, read, write};
 use proptest::prelude::*;
@@ -74,7 +74,9 @@ fn stage(index: usize) -> impl Strategy<Value = (Stage, Option<Coflow>)> {
     };
     let work = prop_oneof![
         2 => proptest::collection::vec(flow(true), 1..4).prop_map(|flows| (Work::Transfer(CoflowId::default()), Some(Coflow { flows }))),
-        1 => (0..100u64).prop_map(|nanos| (Work::Compute(Compute { duration: Nanos(nanos) }), None)),
+        1 => (0..100u64, proptest::option::of(0..PORTS)).prop_map(|(nanos, host)| {
+            (Work::Compute(Compute { duration: Nanos(nanos), host: host.map(PortId) }), None)
+        }),
     ];
     (earlier(), earlier(), work).prop_map(|(starts_after, finishes_after, (work, coflow))| {
         (Stage { starts_after, finishes_after, work }, coflow)
@@ -85,8 +87,11 @@ fn stage(index: usize) -> impl Strategy<Value = (Stage, Option<Coflow>)> {
 fn tasks() -> impl Strategy<Value = Workload> {
     let stages = (stage(0), stage(1), stage(2), 1usize..4);
     let task = (any::<String>(), arrival(), proptest::option::of(0..9u64), any::<bool>(), 1..4u32, stages);
-    proptest::collection::vec(task, 1..6).prop_map(|tasks| {
+    let hosts = proptest::option::of((1..9u32, 1..=100u32));
+    (proptest::collection::vec(task, 1..6), hosts).prop_map(|(tasks, hosts)| {
         let mut builder = WorkloadBuilder::new(PORTS);
+        let host = |(slots, speed_percent)| vec![Host { slots, speed_percent }; PORTS as usize];
+        builder.hosts(hosts.map_or(Vec::new(), host));
         for (index, (name, arrival, deadline, background, weight, (a, b, c, count))) in
             tasks.into_iter().enumerate()
         {
@@ -175,7 +180,7 @@ fn what_a_format_cannot_carry_is_refused_by_name() {
                     task.stages.push(Stage {
                         starts_after: vec![StageIndex(0)],
                         finishes_after: vec![],
-                        work: Work::Compute(Compute { duration: Nanos(1) }),
+                        work: Work::Compute(Compute::lasting(Nanos(1))),
                     })
                 },
                 CoflowBenchmark,

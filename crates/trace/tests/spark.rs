@@ -99,7 +99,7 @@ const MS: u64 = 1_000_000;
 
 fn compute(reading: &Reading, task: usize, stage: usize) -> Nanos {
     match reading.workload.tasks()[task].stages[stage].work {
-        Work::Compute(Compute { duration }) => duration,
+        Work::Compute(Compute { duration, .. }) => duration,
         Work::Transfer(_) => panic!("stage {stage} is no computation"),
     }
 }
@@ -297,7 +297,7 @@ fn ends_without_network(reading: &Reading, task: usize) -> Vec<u64> {
     for stage in &task.stages {
         let start = stage.starts_after.iter().map(|on| ends[on.index()]).max().unwrap_or(task.arrival.0);
         let takes = match stage.work {
-            Work::Compute(Compute { duration }) => duration.0,
+            Work::Compute(Compute { duration, .. }) => duration.0,
             Work::Transfer(coflow) => {
                 reading.workload.flows_of(coflow).iter().map(|flow| flow.wave.0).max().unwrap_or(0)
             }

@@ -3,7 +3,8 @@
 //! A stage starts when its task has arrived and all stages that it starts after are done. A transfer is done with its
 //! last byte, computation after its duration; both not before the stages that they finish after. Times that come out
 //! of segments are exact while recorded ones are rounded up, and a driver may carry on from either, so every time is
-//! kept as a pair: the earliest that it can be, and the latest.
+//! kept as a pair: the earliest that it can be, and the latest. Computation on a host with slots is done no earlier than
+//! after its duration; how long it waits for a slot is not checked, so what comes after begins when the record says.
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{CoflowId, FlowId, Instant, StageIndex, Task, TaskId, Work, Workload};
@@ -59,7 +60,12 @@ pub(crate) fn check_times(
         for stage in &task.stages {
             let start = Moment::at(task.arrival).after(&stage.starts_after, &done);
             let own = match stage.work {
-                Work::Compute(compute) => start.later(compute.duration.as_f64()),
+                Work::Compute(compute) => {
+                    let end = start.later(compute.duration.as_f64());
+                    // How long it waits for a slot of its host is not in the outcome.
+                    let waits = workload.host_of(&compute).is_some();
+                    if waits { Moment { latest_ns: f64::INFINITY, ..end } } else { end }
+                }
                 Work::Transfer(coflow) => {
                     check_releases(workload, coflow, start, sent, outcome, &mut releases)?;
                     last_byte(workload, coflow, sent, outcome)
@@ -92,8 +98,11 @@ fn check_releases(
         let Moment { earliest_ns, latest_ns } = arrival;
         return Err(Violation::CoflowArrival { coflow, recorded, earliest_ns, latest_ns });
     }
+    // What computed before it may have waited for a slot; that its flows began is then known from the record alone.
+    let waited = start.latest_ns.is_infinite();
+    let start_ns = if waited { recorded.as_f64() - first_wave } else { start.earliest_ns };
     for (flow, facts) in workload.flow_ids(coflow).map(FlowId).zip(flows) {
-        let release_ns = start.earliest_ns + facts.wave.as_f64();
+        let release_ns = start_ns + facts.wave.as_f64();
         releases[flow.index()] = release_ns;
         if let Some(first) = sent.of(flow).first()
             && first.from_ns < release_ns - grain_ns(release_ns)

@@ -35,7 +35,7 @@ fn workload() -> Workload {
         weight: 1,
         stages: vec![
             stage(&[], &[], transfer.clone()),
-            stage(&[0], &[], Work::Compute(Compute { duration: Nanos::from_secs(1) })),
+            stage(&[0], &[], Work::Compute(Compute::lasting(Nanos::from_secs(1)))),
             stage(&[1], &[], transfer.clone()),
             stage(&[], &[2], transfer),
         ],

@@ -46,7 +46,7 @@ fn task() -> impl Strategy<Value = (Task, Vec<Coflow>)> {
                 (0..index).filter(|on| mask >> on & 1 == 1).map(StageIndex::from_index).collect::<Vec<_>>()
             };
             let work = match compute {
-                Some(ms) => Work::Compute(Compute { duration: Nanos::from_millis(ms) }),
+                Some(ms) => Work::Compute(Compute::lasting(Nanos::from_millis(ms))),
                 None => {
                     coflows.push(Coflow { flows });
                     Work::Transfer(CoflowId::default())

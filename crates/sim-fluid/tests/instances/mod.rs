@@ -200,5 +200,5 @@ fn transfer(starts_after: &[u32], finishes_after: &[u32]) -> Stage {
 }
 
 fn compute(starts_after: &[u32], duration: Nanos) -> Stage {
-    stage(starts_after, &[], Work::Compute(Compute { duration }))
+    stage(starts_after, &[], Work::Compute(Compute::lasting(duration)))
 }

@@ -39,8 +39,11 @@ impl Observe for View<'_, '_> {
         let task = workload.coflow(coflow).task;
         let releases = stages::releases(workload, &self.engine.flows);
         let arrival = workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
+        let place = workload.place(coflow);
         CoflowFacts {
-            task: workload.place(coflow).task,
+            task: place.task,
+            number: workload.number(place.task),
+            internal: place.internal,
             task_arrival: task.arrival,
             arrival: arrival.expect("a coflow that is asked about has arrived"),
             deadline: task.deadline.map(|deadline| task.arrival + deadline),

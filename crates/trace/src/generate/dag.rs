@@ -165,7 +165,7 @@ impl<'a> Draws<'a> {
             }
             if let Some(duration) = self.computation(node, made.hosts.len()) {
                 let after = core::mem::take(&mut made.ends_with);
-                made.ends_with.push(push(after, Work::Compute(Compute { duration })));
+                made.ends_with.push(push(after, Work::Compute(Compute::lasting(duration))));
             }
             drawn.push(made);
         }

@@ -10,13 +10,17 @@
 //!
 //! Adding a generator is one file with its parameters and its `Recipe`, and a line in [`Generator`]'s macro call below.
 
+mod aggregate;
+mod batch;
 mod classes;
 mod dag;
 mod facebook;
+mod failures;
 mod parameters;
 mod poisson;
 mod quantiles;
 mod random;
+mod retrieval;
 mod shape;
 mod sizes;
 mod tasks;
@@ -26,11 +30,15 @@ use core::str::FromStr;
 
 use cavalcade_model::{Workload, WorkloadError};
 
+pub use aggregate::Aggregate;
+pub use batch::Batch;
 pub use classes::Classes;
 pub use dag::Dag;
 pub use facebook::Facebook;
+pub use failures::{Failures, with_failures};
 pub use parameters::{Mix, ParameterInfo};
 pub use poisson::Poisson;
+pub use retrieval::Retrieval;
 pub use sizes::{Fixed, Uniform};
 pub use tasks::Tasks;
 
@@ -212,6 +220,12 @@ generators! {
     Fixed,
     /// Partition–aggregate tasks into one port.
     Tasks,
+    /// Partition–aggregate tasks over racks.
+    Aggregate,
+    /// Objects fetched from several servers.
+    Retrieval,
+    /// Data-parallel jobs that start together.
+    Batch,
     /// Tasks of several stages.
     Dag,
     /// Single flows, Poisson, heavy-tailed.

@@ -16,6 +16,12 @@ pub(super) enum Purpose {
     Places = 3,
     /// How many bytes.
     Sizes = 4,
+    /// How long computation takes.
+    Computation = 5,
+    /// Background tasks.
+    Background = 6,
+    /// What fails.
+    Failures = 7,
 }
 
 /// A stream of random numbers.
@@ -30,7 +36,7 @@ impl Random {
     }
 
     /// Any of 2⁶⁴ numbers.
-    fn bits(&mut self) -> u64 {
+    pub(super) fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 

@@ -1,8 +1,11 @@
 //! What most generators have in common: coflows of mappers and reducers, and when they arrive.
 
-use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, LATEST, Nanos, PortId, Workload, WorkloadBuilder};
+use cavalcade_model::{
+    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, LATEST, Nanos, PortId, Stage, Task, TaskClass, Work,
+    Workload, WorkloadBuilder,
+};
 
-use super::random::Random;
+use super::random::{Purpose, Random};
 use super::{GenerateError, MOST_FLOWS, require};
 
 /// The most ports and coflows that a generator takes.
@@ -70,6 +73,44 @@ impl FlowBudget {
     pub(super) fn spend(&mut self, flows: u64) -> Result<(), GenerateError> {
         self.0 = self.0.checked_sub(flows).ok_or(GenerateError::TooManyFlows)?;
         Ok(())
+    }
+}
+
+/// Tasks for which nobody waits (Baraat §4.1), beside those that a generator is about: each one flow between two ports.
+pub(super) struct Background {
+    pub(super) tasks: u32,
+    pub(super) size: Bytes,
+}
+
+impl Background {
+    pub(super) fn check(&self, ports: u32) -> Result<(), GenerateError> {
+        require(self.tasks <= MOST, "background", self.tasks, format_args!("at most {MOST}"))?;
+        let sized = (Bytes(1)..=Bytes(1 << 50)).contains(&self.size);
+        require(sized, "background_size", self.size, "1B to 2^50 bytes")?;
+        require(self.tasks == 0 || ports > 1, "background", self.tasks, "0 on a single port")
+    }
+
+    /// Adds them, arriving at any time from 0 to `until_ns`.
+    pub(super) fn add(&self, builder: &mut WorkloadBuilder, ports: u32, until_ns: f64, seed: u64) {
+        let mut random = Random::new(seed, Purpose::Background);
+        for number in 1..=self.tasks {
+            let ends = random.ports(2, ports);
+            let flow = Flow { src: ends[0], dst: ends[1], size: self.size, wave: Nanos::ZERO };
+            let stage = Stage {
+                starts_after: Vec::new(),
+                finishes_after: Vec::new(),
+                work: Work::Transfer(CoflowId::default()),
+            };
+            let task = Task {
+                name: format!("background-{number}"),
+                arrival: Instant((random.unit() * until_ns) as u64),
+                deadline: None,
+                class: TaskClass::Background,
+                weight: 1,
+                stages: vec![stage],
+            };
+            builder.push(task, vec![Coflow { flows: vec![flow] }]);
+        }
     }
 }
 

@@ -190,7 +190,8 @@ impl<'a> Importer<'a> {
         let pause_ms = span.launched.saturating_sub(ready_ms);
         if pause_ms > 0 {
             let duration = Nanos(pause_ms * 1_000_000);
-            starts_after = vec![made.push(starts_after, Vec::new(), Work::Compute(Compute { duration }))];
+            starts_after =
+                vec![made.push(starts_after, Vec::new(), Work::Compute(Compute::lasting(duration)))];
         }
         let mut coflows = Vec::new();
         for (parent, flows) in self.coflows(&parents, stage, span.launched)? {
@@ -206,7 +207,7 @@ impl<'a> Importer<'a> {
             made.transfers.push(Coflow { flows });
             coflows.push(made.push(starts_after.clone(), Vec::new(), Work::Transfer(CoflowId::default())));
         }
-        let compute = Work::Compute(Compute { duration: span.computation() });
+        let compute = Work::Compute(Compute::lasting(span.computation()));
         let index = made.push(starts_after, coflows, compute);
         done.insert(id, Done { stage: index, finished_ms: span.finished });
         Ok(())

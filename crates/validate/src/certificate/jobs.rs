@@ -49,7 +49,8 @@ impl Jobs {
         weight: u64,
         objective: Objective,
     ) {
-        // For each stage: the earliest time at which it can be done, and whether a transfer is behind that time.
+        // For each stage: the earliest time at which it can be done, and whether a transfer, or a wait for a slot
+        // of a host, is behind that time.
         let mut ends: Vec<(u64, bool)> = Vec::new();
         let mut whole = Bytes::new();
         for stage in &task.stages {
@@ -63,7 +64,8 @@ impl Jobs {
             match stage.work {
                 Work::Compute(compute) => {
                     let end = start.saturating_add(compute.duration.get());
-                    ends.push((end.max(held.0), moves | held.1));
+                    let waits = workload.host_of(&compute).is_some();
+                    ends.push((end.max(held.0), moves | held.1 | waits));
                 }
                 Work::Transfer(coflow) => {
                     let mut bytes = Bytes::new();

@@ -1,0 +1,148 @@
+//! Partition–aggregate over racks, of one or two levels (Baraat §2.2, §5.2): what a web search does.
+//!
+//! Each rack has one host that aggregates and others that work. With `levels=1` a task is a question to the workers of one
+//! rack, and their answers to its aggregator are its one coflow. With `levels=2` all racks are asked; as soon as an
+//! aggregator has all its answers, it sends `selectivity` of their bytes on to the top, a port of its own behind the racks.
+//! So each rack has two stages, and racks do not wait for each other. The defaults are the paper's: 30 racks of 40
+//! workers, 1,200 + 30 flows, answers of 2 to 50 KB, 3 %.
+//!
+//! A worker computes before it answers, exponentially distributed with mean `compute_ms` (§5.2.3: a wait, for which nobody
+//! competes): its flow is a wave of its own.
+//!
+//! Tasks arrive as a Poisson process; the load is that of the links into the racks' aggregators, which are the bottleneck.
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass,
+    Work, Workload, WorkloadBuilder,
+};
+
+use super::parameters::parameters;
+use super::random::{Purpose, Random};
+use super::shape::{Background, FlowBudget, instant, require_counts, require_load, require_sizes};
+use super::{GenerateError, Recipe, require};
+
+parameters! {
+    /// Parameters of `aggregate`.
+    Aggregate {
+        /// how many tasks
+        tasks: u32 = 100,
+        /// 1: workers to the aggregator of their rack; 2: all aggregators to the top as well
+        levels: u32 = 2,
+        /// how many racks
+        racks: u32 = 30,
+        /// how many workers a rack has, beside its aggregator
+        workers: u32 = 40,
+        /// the smallest answer of a worker
+        smallest: Bytes = Bytes(2_000),
+        /// the largest answer of a worker
+        largest: Bytes = Bytes(50_000),
+        /// what part of its input an aggregator sends on
+        selectivity: f64 = 0.03,
+        /// how many milliseconds a worker computes on average
+        compute_ms: f64 = 0.0,
+        /// offered bytes over what the links into the racks' aggregators can carry
+        load: f64 = 0.8,
+        /// the rate of a port, to which the load refers
+        rate: BitsPerSec = BitsPerSec(1_000_000_000),
+        /// how many background tasks of one flow there are beside
+        background: u32 = 0,
+        /// the size of a background task
+        background_size: Bytes = Bytes(100_000_000),
+    }
+}
+
+impl Recipe for Aggregate {
+    const NAME: &'static str = "aggregate";
+    const MEANING: &'static str = "partition–aggregate tasks of one or two levels over racks";
+    const SOURCE: &'static str = "Baraat §2.2, §5.2; one aggregator for each rack is our assumption";
+
+    fn generate(&self, seed: u64) -> Result<Workload, GenerateError> {
+        self.check()?;
+        let racks_of_a_task = if self.levels == 1 { 1 } else { self.racks };
+        let flows = u64::from(racks_of_a_task) * u64::from(self.workers + 1);
+        FlowBudget::new().spend(u64::from(self.tasks) * flows)?;
+        let mut draws = Draws {
+            parameters: self,
+            sizes: Random::new(seed, Purpose::Sizes),
+            waits: Random::new(seed, Purpose::Computation),
+        };
+        let mut places = Random::new(seed, Purpose::Places);
+        let mut arrivals = Random::new(seed, Purpose::Arrivals);
+        let mean_bytes = (self.smallest.as_f64() + self.largest.as_f64()) / 2.0 * f64::from(self.workers);
+        let visits = f64::from(racks_of_a_task) / f64::from(self.racks);
+        let mean_gap_ns = mean_bytes * visits / (self.load * self.rate.bytes_per_nano());
+        let mut now = 0.0;
+        let mut builder = WorkloadBuilder::new(self.ports());
+        for number in 1..=self.tasks {
+            now += arrivals.exponential() * mean_gap_ns;
+            let arrival = instant(now)?;
+            if self.levels == 1 {
+                let rack = places.below(self.racks.into()) as u32;
+                builder.coflow(number.to_string(), arrival, draws.answers(rack));
+            } else {
+                let (task, coflows) = draws.two_levels(number.to_string(), arrival);
+                builder.push(task, coflows);
+            }
+        }
+        let background = Background { tasks: self.background, size: self.background_size };
+        background.add(&mut builder, self.ports(), now, seed);
+        Ok(builder.build()?)
+    }
+}
+
+struct Draws<'a> {
+    parameters: &'a Aggregate,
+    sizes: Random,
+    waits: Random,
+}
+
+impl Draws<'_> {
+    /// What the workers of a rack send its aggregator, its first port.
+    fn answers(&mut self, rack: u32) -> Vec<Flow> {
+        let Aggregate { workers, smallest, largest, compute_ms, .. } = *self.parameters;
+        let dst = PortId(rack * (workers + 1));
+        let answer = |worker: u32| Flow {
+            src: PortId(dst.0 + worker),
+            dst,
+            size: Bytes(self.sizes.between(smallest.0, largest.0)),
+            wave: Nanos((self.waits.exponential() * compute_ms * 1e6) as u64),
+        };
+        (1..=workers).map(answer).collect()
+    }
+
+    fn two_levels(&mut self, name: String, arrival: Instant) -> (Task, Vec<Coflow>) {
+        let top = PortId(self.parameters.ports() - 1);
+        let (mut stages, mut coflows) = (Vec::new(), Vec::new());
+        for rack in 0..self.parameters.racks {
+            let answers = self.answers(rack);
+            let input: u64 = answers.iter().map(|flow| flow.size.0).sum();
+            let size = Bytes(((input as f64 * self.parameters.selectivity) as u64).max(1));
+            let result = Flow { src: answers[0].dst, dst: top, size, wave: Nanos::ZERO };
+            for (flows, after) in [(answers, None), (vec![result], Some(StageIndex(2 * rack)))] {
+                let work = Work::Transfer(CoflowId::default());
+                let starts_after = after.into_iter().collect();
+                stages.push(Stage { starts_after, finishes_after: Vec::new(), work });
+                coflows.push(Coflow { flows });
+            }
+        }
+        (Task { name, arrival, deadline: None, class: TaskClass::Online, weight: 1, stages }, coflows)
+    }
+}
+
+impl Aggregate {
+    fn ports(&self) -> u32 {
+        self.racks * (self.workers + 1) + u32::from(self.levels == 2)
+    }
+
+    fn check(&self) -> Result<(), GenerateError> {
+        require((1..=2).contains(&self.levels), "levels", self.levels, "1 or 2")?;
+        require((1..=100_000).contains(&self.racks), "racks", self.racks, "1 to 100000")?;
+        require((1..=10_000).contains(&self.workers), "workers", self.workers, "1 to 10000")?;
+        require_counts(self.ports(), 2, self.tasks)?;
+        require_load(self.load, self.rate)?;
+        require_sizes([self.smallest, self.largest], self.load, self.rate)?;
+        require((0.0..=1.0).contains(&self.selectivity), "selectivity", self.selectivity, "0 to 1")?;
+        require((0.0..=1e9).contains(&self.compute_ms), "compute_ms", self.compute_ms, "0 to 1e9")?;
+        Background { tasks: self.background, size: self.background_size }.check(self.ports())
+    }
+}
