@@ -13,6 +13,9 @@
 //! | 2 | coflows whose pilots have ended | mean of the pilots × unfinished flows × (1 + rivals) |
 //! | 3 | the other flows of coflows whose pilots have not | arrival |
 //!
+//! A thin coflow goes first however long it is. That is what the method costs where few flows carry many bytes: beside
+//! background transfers of one long flow each, everybody waits for these.
+//!
 //! Pilots are taken from the senders that have least to do, so that they end soon; of a sender's flows, the one with the
 //! lowest number.
 //!
