@@ -15,6 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("trace", &["model"]),
     ("metrics", &["model"]),
     ("sim-fluid", &["model", "solver", "metrics"]),
+    ("transport", &["model"]),
+    ("sim-packet", &["model", "transport", "metrics"]),
     ("validate", &["model", "metrics"]),
     ("bound", &["model"]),
     ("report", &["model", "metrics"]),

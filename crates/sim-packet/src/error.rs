@@ -1,0 +1,75 @@
+//! What is found wrong before a run starts.
+
+use cavalcade_model::{Bytes, Instant};
+
+use crate::queue::QueueError;
+
+/// Why a simulation cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// The workload names hosts that the network lacks.
+    #[error("the workload has {ports} ports but the network {hosts} hosts: choose a larger network")]
+    TooFewHosts {
+        /// Ports of the workload.
+        ports: u32,
+        /// Hosts of the network.
+        hosts: u32,
+    },
+    /// Packets without payload.
+    #[error("packets of {packet} bytes have no room for payload beside {overhead} bytes of headers")]
+    NoPayload {
+        /// A full packet.
+        packet: u16,
+        /// Its headers.
+        overhead: u16,
+    },
+    /// A flow that 32 bits cannot number.
+    #[error(
+        "a flow of {size} has more than 2^32 packets of {payload} bytes: the packet engine cannot number them"
+    )]
+    FlowTooLarge {
+        /// The flow's size.
+        size: Bytes,
+        /// Payload of a packet.
+        payload: u16,
+    },
+    /// A time beyond the engine's clock.
+    #[error("{when:?} is too late for the packet engine, whose clock ends after 100 days")]
+    TooLate {
+        /// The time.
+        when: Instant,
+    },
+    /// A share outside 0 to 1, or one that lets nothing through.
+    #[error("a loss of {share} lets no flow finish: give a share from 0 to 0.9")]
+    Loss {
+        /// The share.
+        share: String,
+    },
+    /// An outage of a link that there is not, or that ends before it begins.
+    #[error("the outage of link {link} cannot be: there are {links} links, and it must end after it begins")]
+    Outage {
+        /// The link.
+        link: u32,
+        /// How many there are.
+        links: usize,
+    },
+    /// A link that there is not.
+    #[error("link {link} cannot be watched: there are {links} links, counted from 0")]
+    Watch {
+        /// The link.
+        link: u32,
+        /// How many there are.
+        links: usize,
+    },
+    /// Looking without end at one time.
+    #[error("queues cannot be sampled every 0ns: give a time above it")]
+    Sampling,
+    /// A queue that cannot work.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// A policy that decides for each link by itself.
+    #[error(
+        "a policy of scope link cannot be carried out by hosts: its priorities differ from link to link; use the fluid engine"
+    )]
+    LinkScope,
+}

@@ -1,0 +1,49 @@
+//! Driver 2: a packet-level simulation of transports, queues and policies.
+//!
+//! Where the fluid driver has rates, here every packet is sent, waits, is marked or dropped, and answered. The transports
+//! are those of `cavalcade-transport`, the same machines that run on hosts; the policies are those of every driver, and
+//! what they decide becomes the priorities that packets carry.
+//!
+//! - [`network`]: hosts, switches and links; star, tree, leaf–spine; paths.
+//! - `engine`: the loop: packets arrive, links become free, timers go off.
+//! - `wheel`: the pending events. `pool`: the packets.
+//! - `port`: a link and what waits for it. [`queue`]: who waits, who is marked, who goes next; one file each.
+//! - `nic`: which of a host's senders goes next. `flows`: both ends of each flow that is under way.
+//! - `coupling`: a policy and what it sees; its decisions as priorities of packets.
+//! - [`scenario`]: the workloads on which the engine's speed is measured.
+//!
+//! # What the speed is made of
+//! A packet that is sent on one link is a *hop*; the engine does some ten to twenty million in a second on one core.
+//! - A port in order of arrival has one event for each hop, not two (`port`).
+//! - Events have fixed places: nothing is allocated, no heap is sifted (`wheel`).
+//! - A packet is one cache line and lies still; queues are lists through it (`pool`).
+//! - Everything that a hop touches (ports, routes, both ends of its flow) fits the L2 cache.
+//!
+//! # Determinism
+//! Time is whole picoseconds. What happens at one time happens in the order in which it was scheduled. Random loss comes
+//! from a pinned generator, paths from a pinned hash. One run uses one thread.
+
+pub mod network;
+pub mod queue;
+pub mod scenario;
+
+mod coupling;
+mod engine;
+mod error;
+mod flows;
+mod link_use;
+mod nic;
+mod options;
+mod pace;
+mod pool;
+mod port;
+mod random;
+mod setup;
+mod wheel;
+
+pub use engine::{Observer, Run, simulate};
+pub use error::SimulationError;
+pub use network::{Link, Network, NetworkError, Route};
+pub use options::{Options, Outage};
+pub use port::PortCounts;
+pub use queue::{Alpha, Buffer, Discipline, Marking, Measured, QueueConfig, QueueError};

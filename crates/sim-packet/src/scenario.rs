@@ -1,0 +1,125 @@
+//! The workloads on which the engine's speed is measured, and compared with other simulators'.
+//!
+//! 10 Gbps hosts, links of 1 µs, packets of 1,500 bytes of which 40 are headers, an acknowledgement for each.
+//!
+//! | name | network | flows |
+//! |---|---|---|
+//! | `perm32` | 32 hosts on one switch | each host sends 50 MB to the next, 1 µs apart |
+//! | `incast32` | 32 hosts on one switch | 31 hosts send 200 MB each to the first, 1 µs apart |
+//! | `ls144` | 9 racks of 16 hosts, 4 spines at 40 Gbps | 2,000 flows of web-search size, Poisson, random pairs, load 0.6 |
+//!
+//! Random numbers come from this crate's generator, so the flows of `ls144` are others than a script in another language
+//! would draw, from the same distributions.
+
+use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+
+use crate::network::{Link, Network};
+use crate::random::Random;
+
+/// A workload and what it crosses.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: &'static str,
+    /// Hosts, switches, links.
+    pub network: Network,
+    /// The flows.
+    pub workload: Workload,
+}
+
+const GBPS: u64 = 1_000_000_000;
+const HOST: Link = Link { rate: BitsPerSec(10 * GBPS), delay: Nanos(1_000) };
+const PAYLOAD: u64 = 1_460;
+
+/// Full packets and the share of flows that have at most so many, linear in between: the web search workload (DCTCP, SIGCOMM
+/// 2010, as pFabric's authors use it; protocols.md §2.2).
+const WEB_SEARCH: &[(f64, f64)] = &[
+    (6.0, 0.0),
+    (6.0, 0.15),
+    (13.0, 0.2),
+    (19.0, 0.3),
+    (33.0, 0.4),
+    (53.0, 0.53),
+    (133.0, 0.6),
+    (667.0, 0.7),
+    (1_333.0, 0.8),
+    (3_333.0, 0.9),
+    (6_667.0, 0.97),
+    (20_000.0, 1.0),
+];
+
+/// All three, smaller by `divisor` where that is above 1: fewer bytes in `perm32` and `incast32`, fewer flows in `ls144`.
+pub fn all(divisor: u64) -> Vec<Scenario> {
+    let divisor = divisor.max(1);
+    vec![
+        permutation(32, 34_247 / divisor),
+        incast(32, 136_987 / divisor),
+        leaf_spine(2_000 / divisor as u32, 0.6),
+    ]
+}
+
+/// Each of `hosts` hosts sends `packets` packets to the next one.
+fn permutation(hosts: u32, packets: u64) -> Scenario {
+    let flows = (0..hosts).map(|host| (u64::from(host) * 1_000, host, (host + 1) % hosts, packets));
+    scenario("perm32", star(hosts), flows)
+}
+
+/// All hosts but the first send `packets` packets to it.
+fn incast(hosts: u32, packets: u64) -> Scenario {
+    let flows = (1..hosts).map(|host| (u64::from(host) * 1_000, host, 0, packets));
+    scenario("incast32", star(hosts), flows)
+}
+
+/// `flows` flows between random hosts of a leaf–spine.
+fn leaf_spine(flows: u32, load: f64) -> Scenario {
+    let uplink = Link { rate: BitsPerSec(40 * GBPS), ..HOST };
+    let network =
+        Network::leaf_spine(9, 16, 4, HOST, uplink).expect("9 racks, 16 hosts and 4 spines are some");
+    let hosts = network.hosts();
+    let mean: f64 = WEB_SEARCH.windows(2).map(|w| (w[0].0 + w[1].0) / 2.0 * (w[1].1 - w[0].1)).sum();
+    let per_second = load * f64::from(hosts) * HOST.rate.as_f64() / (8.0 * 1_500.0 * mean);
+    let mut random = Random::new(7);
+    let mut time = 0.0;
+    let mut list = Vec::new();
+    for _ in 0..flows {
+        time += exponential(&mut random) / per_second;
+        let src = (random.fraction() * f64::from(hosts)) as u32;
+        let other = (random.fraction() * f64::from(hosts - 1)) as u32;
+        let dst = other + u32::from(other >= src);
+        list.push(((time * 1e9) as u64, src, dst, web_search_packets(random.fraction())));
+    }
+    scenario("ls144", network, list.into_iter())
+}
+
+/// A draw of mean 1.
+fn exponential(random: &mut Random) -> f64 {
+    -libm::log(1.0 - random.fraction())
+}
+
+fn web_search_packets(quantile: f64) -> u64 {
+    let at = WEB_SEARCH.windows(2).find(|w| quantile <= w[1].1);
+    at.map_or(20_000, |w| {
+        let (low, high) = (w[0], w[1]);
+        (low.0 + (high.0 - low.0) * (quantile - low.1) / (high.1 - low.1) + 0.5).max(1.0) as u64
+    })
+}
+
+fn star(hosts: u32) -> Network {
+    Network::star(hosts, HOST).expect("the link has a rate")
+}
+
+/// Flows as (start in nanoseconds, from, to, packets).
+fn scenario(
+    name: &'static str,
+    network: Network,
+    flows: impl Iterator<Item = (u64, u32, u32, u64)>,
+) -> Scenario {
+    let mut builder = WorkloadBuilder::new(network.hosts());
+    for (number, (start, src, dst, packets)) in flows.enumerate() {
+        let size = Bytes(packets.max(1) * PAYLOAD);
+        let flow = Flow { src: PortId(src), dst: PortId(dst), size, wave: Nanos::ZERO };
+        builder.coflow(number.to_string(), Instant(start), vec![flow]);
+    }
+    let workload = builder.build().expect("ports, sizes and names are as a workload wants them");
+    Scenario { name, network, workload }
+}

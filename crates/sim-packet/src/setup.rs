@@ -1,0 +1,46 @@
+//! What is worked out before a run: the queues that transport and policy ask for, the order of outages.
+
+use cavalcade_model::{Bytes, ClassShares, TaskId, Terms, Work, Workload};
+use cavalcade_transport::SwitchNeeds;
+
+use crate::flows::picos;
+use crate::options::Outage;
+use crate::queue::{Buffer, Discipline, MOST_CLASSES, Marking, Measured, QueueConfig};
+use crate::wheel::Picos;
+
+/// The queues for a transport that `needs` something of them, under a policy with these terms: as many classes as switches
+/// tell apart, by strict priority or by the policy's weights, unless the transport orders queues itself. Marks are set per
+/// queue.
+pub(crate) fn queues(needs: &SwitchNeeds, terms: Option<&Terms>) -> QueueConfig {
+    let discipline = match terms.map(|terms| &terms.shares) {
+        _ if needs.shortest_first => Discipline::ShortestFirst,
+        None => Discipline::DropTail,
+        Some(ClassShares::Strict) => Discipline::Strict { queues: MOST_CLASSES },
+        Some(ClassShares::Weighted { weights, .. }) => {
+            // Classes beyond the last queue share it, so its weight is that of the first of them.
+            Discipline::Weighted { weights: weights.iter().copied().take(MOST_CLASSES).collect() }
+        }
+    };
+    let marking = needs.marking.map(|at| Marking { at, measured: Measured::Queue });
+    QueueConfig { discipline, buffer: Buffer::PerPort(needs.buffer), marking }
+}
+
+/// When cables go away (true) and come back, in order of time; what comes back at a time comes back before others go.
+pub(crate) fn outages(outages: &[Outage]) -> Vec<(Picos, u32, bool)> {
+    let ends = |outage: &Outage| {
+        [(picos(outage.from), outage.link, true), (picos(outage.until), outage.link, false)]
+    };
+    let mut list: Vec<_> = outages.iter().flat_map(ends).collect();
+    list.sort_by_key(|&(when, link, away)| (when, away, link));
+    list
+}
+
+/// The bytes of all flows of a task.
+pub(crate) fn task_size(workload: &Workload, task: TaskId) -> Bytes {
+    let stages = workload.task(task).stages.iter();
+    let sizes = stages.filter_map(|stage| match stage.work {
+        Work::Transfer(coflow) => Some(workload.coflow_bytes(coflow)),
+        Work::Compute(_) => None,
+    });
+    sizes.sum()
+}

@@ -1,0 +1,46 @@
+//! Parameters as text, as policies have them: a name, a meaning, and the way to the typed field.
+
+use cavalcade_model::{Bytes, Nanos};
+
+/// One parameter of `P`.
+pub struct Parameter<P: 'static> {
+    /// Its name in specifications.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub meaning: &'static str,
+    /// Where it is kept.
+    pub field: fn(&mut P) -> &mut dyn Value,
+}
+
+/// A type that a parameter can have. `write` gives what `read` takes; neither uses `,` or `=`.
+pub trait Value {
+    /// Takes the value from `text`; false, and unchanged, where it cannot.
+    fn read(&mut self, text: &str) -> bool;
+    /// The value as text.
+    fn write(&self) -> String;
+    /// What is accepted.
+    fn expected(&self) -> &'static str;
+}
+
+macro_rules! values {
+    ($($kind:ty, $expected:literal;)*) => {$(
+        impl Value for $kind {
+            fn read(&mut self, text: &str) -> bool {
+                text.parse().map(|value| *self = value).is_ok()
+            }
+            fn write(&self) -> String {
+                self.to_string()
+            }
+            fn expected(&self) -> &'static str {
+                $expected
+            }
+        }
+    )*};
+}
+
+values! {
+    bool, "true or false";
+    u32, "a whole number";
+    Bytes, "a size such as 10MB (B, KB, MB, GB, TB, KiB, MiB, GiB, TiB)";
+    Nanos, "a time such as 10ms (ns, us, ms, s, min, h)";
+}

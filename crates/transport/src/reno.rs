@@ -1,0 +1,110 @@
+//! `reno`: the window law of TCP before marks (RFC 5681): slow start, one segment more for each round trip, half after a
+//! loss, one after a timeout.
+//!
+//! The baseline that everything is compared with; its queues fill until they overflow. Loss recovery is that of the
+//! [`crate::scoreboard`], with selective acknowledgements, so this is what the literature calls NewReno with SACK.
+
+use cavalcade_model::{Bytes, Instant, Nanos};
+
+use crate::aimd::Aimd;
+use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
+use crate::parameters::Parameter;
+use crate::registry::Definition;
+use crate::scoreboard::Reliability;
+use crate::window::{Ack, Acknowledging, WindowLaw, WindowReceiver, WindowSender};
+
+/// The parameters of [`Law`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reno {
+    /// Segments that a flow starts with (RFC 6928: 10).
+    pub initial_window: u32,
+    /// The least retransmission timeout.
+    pub minimum_rto: Nanos,
+    /// An acknowledgement for so many segments.
+    pub ack_every: u32,
+    /// What a switch port holds.
+    pub buffer: Bytes,
+}
+
+impl Default for Reno {
+    /// The settings of PIAS's scripts (protocols.md §2.2) but for the initial window: 2 ms, 240 packets.
+    fn default() -> Self {
+        Self { initial_window: 10, minimum_rto: Nanos(2_000_000), ack_every: 1, buffer: Bytes(240 * 1_500) }
+    }
+}
+
+/// The window of one flow.
+#[derive(Clone, Debug)]
+pub struct Law {
+    window: Aimd,
+}
+
+impl WindowLaw for Law {
+    const ECN: bool = false;
+
+    fn window(&self) -> u32 {
+        self.window.window()
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if ack.limited && !ack.recovering {
+            self.window.grow(ack.segments);
+        }
+    }
+
+    fn on_loss(&mut self, _: &Ack) {
+        self.window.cut_to(self.window.window() / 2, 2);
+    }
+
+    fn on_timeout(&mut self, _: Instant) {
+        self.window.restart();
+    }
+}
+
+impl Transport for Reno {
+    type Extra = ();
+    type Sender = WindowSender<Law>;
+    type Receiver = WindowReceiver;
+    type PortLogic = NoLogic;
+
+    fn sender(&self, setup: &FlowSetup) -> Self::Sender {
+        let law = Law { window: Aimd::new(self.initial_window) };
+        WindowSender::new(setup, law, Reliability::tcp(self.minimum_rto))
+    }
+
+    fn receiver(&self, setup: &FlowSetup) -> Self::Receiver {
+        WindowReceiver::new(setup, Acknowledging { every: self.ack_every, ..Acknowledging::default() })
+    }
+
+    fn port_logic(&self, _: &PortSetup) -> Self::PortLogic {
+        NoLogic
+    }
+
+    fn needs(&self) -> SwitchNeeds {
+        SwitchNeeds { marking: None, buffer: self.buffer, shortest_first: false }
+    }
+}
+
+impl Definition for Reno {
+    const NAME: &'static str = "reno";
+    const TITLE: &'static str = "TCP Reno with selective acknowledgements over drop-tail queues";
+    const SOURCE: &'static str = "RFC 5681, RFC 6675, RFC 6298";
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "initial_window",
+            meaning: "segments that a flow starts with",
+            field: |p| &mut p.initial_window,
+        },
+        Parameter {
+            name: "minimum_rto",
+            meaning: "the least retransmission timeout",
+            field: |p| &mut p.minimum_rto,
+        },
+        Parameter {
+            name: "ack_every",
+            meaning: "one acknowledgement for so many segments",
+            field: |p| &mut p.ack_every,
+        },
+        Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
+    ];
+}
