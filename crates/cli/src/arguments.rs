@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Trace(Trace),
     /// Compare all policies on a workload that the program makes itself, and write a report
     Demo(Demo),
+    /// Measure how fast this machine simulates
+    Bench(Bench),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Write the man pages into a folder
@@ -126,6 +128,32 @@ impl From<CpuOrderName> for CpuOrder {
     }
 }
 
+/// What carries the bytes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Carriage {
+    /// What is simulated: rates that flow, or every packet
+    #[arg(long, value_name = "ENGINE", default_value = "fluid", help_heading = "Engine")]
+    pub(crate) engine: Engine,
+    /// With packets, how hosts send them, as dctcp,pfabric; with parameters as dctcp:marking=30KB,initial_window=16
+    ///
+    /// Each policy is run over each transport. Without it, dctcp.
+    #[arg(long, value_name = "TRANSPORTS", help_heading = "Engine")]
+    pub(crate) transport: Option<String>,
+    /// With packets, how long a bit travels along a link
+    #[arg(long, value_name = "TIME", default_value = "1us", help_heading = "Engine")]
+    pub(crate) link_delay: Nanos,
+}
+
+/// A driver of policies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    /// Bytes flow at rates: exact and fast
+    #[default]
+    Fluid,
+    /// Every packet is sent, waits, is marked or lost, and answered
+    Packet,
+}
+
 /// Which policies.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
@@ -149,6 +177,8 @@ pub(crate) struct Compare {
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) conditions: Conditions,
+    #[command(flatten)]
+    pub(crate) carriage: Carriage,
     /// Show the factor over the baseline by length × width bin as well
     #[arg(long)]
     pub(crate) by_bin: bool,
@@ -227,6 +257,8 @@ pub(crate) struct Simulate {
     pub(crate) policy: String,
     #[command(flatten)]
     pub(crate) conditions: Conditions,
+    #[command(flatten)]
+    pub(crate) carriage: Carriage,
     /// Write results and a manifest into this folder, which must not exist yet
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -340,6 +372,23 @@ pub(crate) struct Demo {
     /// The report to write
     #[arg(long, value_name = "FILE", default_value = "cavalcade-report.html")]
     pub(crate) report: PathBuf,
+}
+
+/// `cavalcade bench`.
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// What is measured
+    pub(crate) what: Benchmark,
+    /// Do only the n-th part of the work
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) part: u64,
+}
+
+/// Something that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Benchmark {
+    /// The packet engine, on the workloads on which others have been measured
+    Packet,
 }
 
 /// `cavalcade completions`.

@@ -14,6 +14,7 @@ use cavalcade_trace::Reading;
 
 use crate::arguments::Compare;
 use crate::budget::Budget;
+use crate::carriers::Carrier;
 use crate::failure::{Failure, Kind};
 use crate::input::Source;
 use crate::lower_bound::{budget_beside_runs, lower_bound};
@@ -31,7 +32,9 @@ use crate::terminal::table_options;
 pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     // All that can be wrong with the command line comes before the trace is read.
     let (policies, baseline) = selected(&options.selection)?;
-    let claims = claims(&options.claims, &policies)?;
+    let carriers = Carrier::selected(&options.carriage)?;
+    let contenders = contenders(&policies, &carriers)?;
+    let claims = claims(&options.claims, &contenders)?;
     let source = Source::open(&options.input.trace)?;
     let Reading { workload, notes, shuffles, .. } = source.read(options.input.format)?;
     source.tell_all(&notes);
@@ -41,7 +44,8 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         None if options.no_bound || options.json => None,
         None => Some(budget_beside_runs(&scene.workload)),
     };
-    let comparison = compare(&scene, &policies, baseline, budget, options.report.is_some());
+    let baseline = baseline * carriers.len();
+    let comparison = compare(&scene, &contenders, baseline, budget, options.report.is_some())?;
     if options.json {
         print(&cavalcade_report::json(&comparison))?;
     } else {
@@ -60,17 +64,58 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     check(&claims, &comparison)
 }
 
-/// Runs all `policies` on all cores, and with a `budget` searches for a bound on all of them beside that. `link_use` records
+/// A policy, and what carries the bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Contender<'a> {
+    policy: &'a Configured,
+    carrier: &'a Carrier,
+    /// Whether others differ from it in their transport alone.
+    has_rivals: bool,
+}
+
+impl Contender<'_> {
+    /// What tables call it.
+    fn label(&self) -> String {
+        let policy = self.policy.label();
+        match self.carrier.facts() {
+            Some(transport) if self.has_rivals => format!("{policy}/{}", transport.name),
+            _ => policy,
+        }
+    }
+}
+
+/// Each policy over each carrier.
+///
+/// # Errors
+/// Where one cannot be carried.
+pub(crate) fn contenders<'a>(
+    policies: &'a [Configured],
+    carriers: &'a [Carrier],
+) -> Result<Vec<Contender<'a>>, Failure> {
+    let mut contenders = Vec::new();
+    for policy in policies {
+        for carrier in carriers {
+            carrier.check(policy)?;
+            contenders.push(Contender { policy, carrier, has_rivals: carriers.len() > 1 });
+        }
+    }
+    Ok(contenders)
+}
+
+/// Runs all `contenders` on all cores, and with a `budget` searches for a bound on all of them beside that. `link_use` records
 /// how busy links were.
+///
+/// # Errors
+/// Where a run is asked for as it cannot be.
 pub(crate) fn compare(
     scene: &Scene,
-    policies: &[Configured],
+    contenders: &[Contender<'_>],
     baseline: usize,
     budget: Option<Budget>,
     link_use: bool,
-) -> Comparison {
+) -> Result<Comparison, Failure> {
     let search = budget.map(Job::Search).into_iter();
-    let mut jobs: Vec<Job<'_>> = search.chain(policies.iter().enumerate().map(Job::Run)).collect();
+    let mut jobs: Vec<Job<'_>> = search.chain(contenders.iter().enumerate().map(Job::Run)).collect();
     jobs.sort_by_key(Job::turn);
     let found = OnceLock::new();
     let runs = watched(jobs.len() * scene.workload.coflow_count(), |progress| {
@@ -79,27 +124,28 @@ pub(crate) fn compare(
                 found.get_or_init(|| lower_bound(scene, budget, progress));
                 None
             }
-            Job::Run((rank, policy)) => {
+            Job::Run((rank, contender)) => {
                 let start = Instant::now();
-                let outcome = scene.run(policy, link_use, progress);
-                Some((rank, result(policy, outcome, start.elapsed().as_secs_f64())))
+                let outcome = contender.carrier.run(scene, contender.policy, link_use, progress);
+                let wall_s = || start.elapsed().as_secs_f64();
+                Some(outcome.map(|outcome| (rank, result(contender, outcome, wall_s()))))
             }
         })
     });
-    let mut runs: Vec<(usize, RunResult)> = runs.into_iter().flatten().collect();
+    let mut runs = runs.into_iter().flatten().collect::<Result<Vec<(usize, RunResult)>, Failure>>()?;
     runs.sort_by_key(|&(rank, _)| rank);
     let runs: Vec<RunResult> = runs.into_iter().map(|(_, run)| run).collect();
     let mut comparison = analyse(&scene.workload, &scene.fabric, &runs, baseline);
     comparison.bound = found.into_inner();
-    comparison
+    Ok(comparison)
 }
 
 /// What is done beside the others.
 #[derive(Clone, Copy)]
 enum Job<'a> {
     Search(Budget),
-    /// A policy, and where it stands among the others.
-    Run((usize, &'a Configured)),
+    /// A run, and where it stands among the others.
+    Run((usize, &'a Contender<'a>)),
 }
 
 impl Job<'_> {
@@ -107,7 +153,8 @@ impl Job<'_> {
     /// places take longest by far.
     fn turn(&self) -> u8 {
         match self {
-            Job::Run((_, policy)) if policy.terms().scope != Scope::Fabric => 0,
+            Job::Run((_, contender)) if *contender.carrier != Carrier::Fluid => 0,
+            Job::Run((_, contender)) if contender.policy.terms().scope != Scope::Fabric => 0,
             Job::Search(_) => 1,
             Job::Run(_) => 2,
         }
@@ -115,11 +162,13 @@ impl Job<'_> {
 }
 
 /// A finished run with what it is called and the seconds that it took.
-pub(crate) fn result(policy: &Configured, outcome: Outcome, wall_s: f64) -> RunResult {
+pub(crate) fn result(contender: &Contender<'_>, outcome: Outcome, wall_s: f64) -> RunResult {
+    let policy = contender.policy;
     RunResult {
-        label: policy.label(),
+        label: contender.label(),
         policy: policy.name().to_owned(),
         params: policy.params().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        transport: contender.carrier.facts(),
         outcome,
         wall_s,
     }
@@ -148,8 +197,8 @@ fn command_line() -> String {
     std::iter::once("cavalcade".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Reads the claims, and refuses one about a policy that is not among `policies`.
-fn claims(texts: &[String], policies: &[Configured]) -> Result<Vec<Assertion>, Failure> {
+/// Reads the claims, and refuses one about a policy that is not among `contenders`.
+fn claims(texts: &[String], contenders: &[Contender<'_>]) -> Result<Vec<Assertion>, Failure> {
     let read = |text: &String| {
         let fault = |what: String| Failure::usage(format!("--assert '{text}': {what}"));
         let claim: Assertion = text.parse().map_err(|error: AssertionError| fault(error.to_string()))?;
@@ -157,7 +206,8 @@ fn claims(texts: &[String], policies: &[Configured]) -> Result<Vec<Assertion>, F
             Quantity::Factor { policy } => Some(policy),
             _ => claim.policy.as_ref(),
         };
-        let is_run = |name: &String| policies.iter().any(|run| run.label() == *name || run.name() == name);
+        let is_run =
+            |name: &String| contenders.iter().any(|run| run.label() == *name || run.policy.name() == name);
         match named.filter(|name| !is_run(name)) {
             Some(name) => {
                 Err(fault(format!("{name} is not among the policies")).help("add it with --policy"))

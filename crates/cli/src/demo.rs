@@ -3,7 +3,8 @@
 use cavalcade_report::ReportInfo;
 
 use crate::arguments::{Conditions, Demo};
-use crate::compare::{compare, write_report};
+use crate::carriers::Carrier;
+use crate::compare::{compare, contenders, write_report};
 use crate::failure::Failure;
 use crate::lower_bound::budget_beside_runs;
 use crate::output::{print, tell};
@@ -30,7 +31,8 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     ));
     let (policies, baseline) = all();
     let budget = Some(budget_beside_runs(&scene.workload));
-    let comparison = compare(&scene, &policies, baseline, budget, true);
+    let contenders = contenders(&policies, &[Carrier::Fluid])?;
+    let comparison = compare(&scene, &contenders, baseline, budget, true)?;
     print(&cavalcade_report::table(&comparison, table_options(false)))?;
     let info = ReportInfo {
         command: format!("cavalcade demo --seed {}", options.seed),

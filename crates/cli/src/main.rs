@@ -7,8 +7,10 @@
 //! Parquet only where it is written.
 
 mod arguments;
+mod bench;
 mod bound;
 mod budget;
+mod carriers;
 mod certificate;
 mod claim;
 mod columns;
@@ -64,6 +66,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Policies(options) => policies::list(options),
         Command::Trace(command) => trace::run(command),
         Command::Demo(options) => demo::run(options),
+        Command::Bench(options) => bench::run(options),
         Command::Completions(options) => completions::run(options),
         Command::Man(options) => completions::write_man_pages(options),
     }

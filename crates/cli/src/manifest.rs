@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_model::{BitsPerSec, Nanos, Workload};
 use cavalcade_trace::{Format, UnknownFormat};
+use cavalcade_transport::TransportError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::arguments::{Conditions, CpuOrderName};
+use crate::carriers::Carrier;
 use crate::failure::Failure;
 use crate::input::{STANDARD_INPUT, Source};
 
@@ -33,6 +35,9 @@ pub(crate) struct Manifest {
     pub(crate) trace: TraceRecord,
     pub(crate) conditions: ConditionsRecord,
     pub(crate) policy: PolicyRecord,
+    /// How packets were carried; absent where bytes flowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) packets: Option<PacketsRecord>,
     /// For each file of results, its SHA-256.
     pub(crate) results: BTreeMap<String, String>,
 }
@@ -125,13 +130,33 @@ pub(crate) struct PolicyRecord {
     pub(crate) params: serde_json::Value,
 }
 
+/// How packets were carried.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PacketsRecord {
+    /// The transport with all its parameters, as `--transport` takes it.
+    transport: String,
+    link_delay_ns: u64,
+}
+
 impl Manifest {
     /// A manifest of this program, without results yet.
-    pub(crate) fn new(trace: TraceRecord, conditions: &Conditions, policy: PolicyRecord) -> Self {
+    pub(crate) fn new(
+        trace: TraceRecord,
+        conditions: &Conditions,
+        policy: PolicyRecord,
+        carrier: &Carrier,
+    ) -> Self {
         let cavalcade = env!("CARGO_PKG_VERSION").to_owned();
         let results = BTreeMap::new();
         let conditions = conditions.into();
-        Self { schema_version: SCHEMA_VERSION, cavalcade, trace, conditions, policy, results }
+        let packets = match carrier {
+            Carrier::Fluid => None,
+            Carrier::Packets { transport, link_delay } => {
+                Some(PacketsRecord { transport: transport.spec(), link_delay_ns: link_delay.get() })
+            }
+        };
+        Self { schema_version: SCHEMA_VERSION, cavalcade, trace, conditions, policy, packets, results }
     }
 
     /// Reads the manifest of a run's folder.
@@ -161,6 +186,18 @@ impl Manifest {
         let mut text = serde_json::to_string_pretty(self).expect("a manifest has only text keys");
         text.push('\n');
         text
+    }
+
+    /// What carried the bytes.
+    ///
+    /// # Errors
+    /// Where it names a transport that there is not.
+    pub(crate) fn carrier(&self) -> Result<Carrier, TransportError> {
+        let Some(PacketsRecord { transport, link_delay_ns }) = &self.packets else {
+            return Ok(Carrier::Fluid);
+        };
+        let transport = cavalcade_transport::parse(transport)?;
+        Ok(Carrier::Packets { transport, link_delay: Nanos(*link_delay_ns) })
     }
 
     /// The conditions that it records.

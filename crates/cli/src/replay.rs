@@ -14,7 +14,8 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
     let recorded = Recorded::open(&options.dir, options.trace.as_deref())?;
     check_files(&recorded)?;
     let mut results = Results::new(None);
-    produce(&recorded.scene, &recorded.policy, recorded.has_schedule(), &mut results)?;
+    let Recorded { scene, policy, carrier, .. } = &recorded;
+    produce(scene, policy, carrier, recorded.has_schedule(), &mut results)?;
     let again = results.digests();
     for (name, digest) in &recorded.manifest.results {
         if again.get(name) != Some(digest) {

@@ -17,6 +17,7 @@ use cavalcade_policy::Configured;
 use cavalcade_sim_fluid::Observer;
 use cavalcade_validate::{ScheduleWriter, Segment};
 
+use crate::carriers::Carrier;
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
 use crate::failure::Failure;
 use crate::manifest::{self, Manifest};
@@ -40,6 +41,7 @@ pub(crate) const SCHEDULE: &str = "schedule.csv";
 pub(crate) fn produce(
     scene: &Scene,
     policy: &Configured,
+    carrier: &Carrier,
     dump_schedule: bool,
     results: &mut Results<'_>,
 ) -> Result<(Outcome, f64), Failure> {
@@ -48,7 +50,7 @@ pub(crate) fn produce(
         if dump_schedule {
             dump(scene, policy, results, progress)
         } else {
-            Ok(scene.run(policy, false, progress))
+            carrier.run(scene, policy, false, progress)
         }
     })?;
     let wall_s = start.elapsed().as_secs_f64();
@@ -174,6 +176,8 @@ pub(crate) struct Recorded {
     pub(crate) scene: Scene,
     /// The policy, with the same parameters.
     pub(crate) policy: Configured,
+    /// What carried the bytes.
+    pub(crate) carrier: Carrier,
 }
 
 impl Recorded {
@@ -193,8 +197,9 @@ impl Recorded {
                 "the policy's parameters are not those of this version of the program".to_owned(),
             ));
         }
+        let carrier = manifest.carrier().map_err(|error| fault(error.to_string()))?;
         let scene = Scene::new(workload, manifest.conditions())?;
-        Ok(Self { folder: folder.to_owned(), manifest, scene, policy })
+        Ok(Self { folder: folder.to_owned(), manifest, scene, policy, carrier })
     }
 
     /// Whether the schedule was dumped.

@@ -3,7 +3,8 @@
 use cavalcade_metrics::analyse;
 
 use crate::arguments::Simulate;
-use crate::compare::{compare, result};
+use crate::carriers::Carrier;
+use crate::compare::{compare, contenders, result};
 use crate::failure::Failure;
 use crate::input::Source;
 use crate::lower_bound::budget_beside_runs;
@@ -20,21 +21,31 @@ use crate::terminal::table_options;
 /// # Errors
 /// Where an argument or the trace is not valid, or an output cannot be written.
 pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
-    let policy = configured(&options.policy)?;
+    let policies = [configured(&options.policy)?];
+    let carriers = Carrier::selected(&options.carriage)?;
+    let [carrier] = carriers.as_slice() else {
+        return Err(Failure::usage("--transport: one run has one transport".to_owned())
+            .help("'cavalcade compare' runs several"));
+    };
+    let contenders = contenders(&policies, &carriers)?;
+    if options.dump_schedule && *carrier != Carrier::Fluid {
+        return Err(Failure::usage("--dump-schedule: packets have no rates to write down".to_owned())
+            .help("leave it out, or leave out --engine packet"));
+    }
     let source = Source::open(&options.input.trace)?;
     let (workload, format) = source.parse(options.input.format)?;
     let scene = Scene::new(workload, options.conditions)?;
     let Some(out) = &options.out else {
         let budget = Some(budget_beside_runs(&scene.workload));
-        let comparison = compare(&scene, &[policy], 0, budget, false);
+        let comparison = compare(&scene, &contenders, 0, budget, false)?;
         return print(&cavalcade_report::table(&comparison, table_options(false)));
     };
     let folder = Folder::create(out)?;
     let trace = TraceRecord::new(&options.input.trace, &source, format);
-    let mut manifest = Manifest::new(trace, &options.conditions, record(&policy));
+    let mut manifest = Manifest::new(trace, &options.conditions, record(&policies[0]), carrier);
     let mut results = Results::new(Some(&folder));
-    let (outcome, wall_s) = produce(&scene, &policy, options.dump_schedule, &mut results)?;
-    let result = result(&policy, outcome, wall_s);
+    let (outcome, wall_s) = produce(&scene, &policies[0], carrier, options.dump_schedule, &mut results)?;
+    let result = result(&contenders[0], outcome, wall_s);
     manifest.results = results.digests();
     std::fs::write(folder.path(manifest::NAME), manifest.text())
         .map_err(|error| folder.failure(manifest::NAME, &error))?;

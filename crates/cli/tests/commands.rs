@@ -39,6 +39,7 @@ fn help_says_what_there_is() {
         &["trace", "convert"],
         &["trace", "generate"],
         &["demo"],
+        &["bench"],
         &["completions"],
     ];
     let mut text = String::new();

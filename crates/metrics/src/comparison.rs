@@ -23,10 +23,21 @@ pub struct RunResult {
     pub policy: String,
     /// Its parameters, by name, in the order of the registry.
     pub params: Vec<(String, String)>,
+    /// The transport and its parameters, where packets were simulated; `None` where bytes flowed.
+    pub transport: Option<TransportFacts>,
     /// What came out.
     pub outcome: Outcome,
     /// How long the run took on this machine, in seconds. The only figure that differs between machines.
     pub wall_s: f64,
+}
+
+/// How packets were carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransportFacts {
+    /// The transport's name.
+    pub name: String,
+    /// Its parameters, by name, in the order of its registry.
+    pub params: Vec<(String, String)>,
 }
 
 /// What was run, on what, and what came out under each policy.
@@ -102,6 +113,8 @@ pub struct RunFigures {
     pub policy: String,
     /// See [`RunResult::params`].
     pub params: Vec<(String, String)>,
+    /// See [`RunResult::transport`].
+    pub transport: Option<TransportFacts>,
     /// See [`RunResult::wall_s`].
     pub wall_s: f64,
     /// What the run cost its driver.
@@ -333,6 +346,7 @@ impl RunSetting<'_> {
             label: run.label.clone(),
             policy: run.policy.clone(),
             params: run.params.clone(),
+            transport: run.transport.clone(),
             wall_s: run.wall_s,
             counts: run.outcome.counts,
             arrival: run.outcome.coflow_arrival.clone(),
@@ -410,7 +424,8 @@ pub(crate) mod tests {
                 bytes: [3.0, 0.0, 0.0, 3.0, 1.5, 0.0, 0.0, 1.5].to_vec(),
             }),
         };
-        RunResult { label: label.into(), policy: label.into(), params: vec![], outcome, wall_s: 0.5 }
+        let (label, policy) = (label.into(), label.into());
+        RunResult { label, policy, params: vec![], transport: None, outcome, wall_s: 0.5 }
     }
 
     pub(crate) fn comparison() -> Comparison {

@@ -25,8 +25,8 @@ pub use assertion::{
 pub use bins::{Bin, BinThresholds};
 pub use bootstrap::{Interval, ratio_interval};
 pub use comparison::{
-    Analysis, BinFacts, BinFigures, Comparison, FabricFacts, RunFigures, RunResult, TraceFacts, Utilisation,
-    analyse, deadline_misses, task_completion_times,
+    Analysis, BinFacts, BinFigures, Comparison, FabricFacts, RunFigures, RunResult, TraceFacts,
+    TransportFacts, Utilisation, analyse, deadline_misses, task_completion_times,
 };
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times};

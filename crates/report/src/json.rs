@@ -4,10 +4,12 @@
 //! here and derived from nothing else. Numbers are the shortest text that reads back as the same value, which does not
 //! depend on the machine. Parameters are text, as they were given: `"10MB"` has no other form.
 //!
+//! Where packets were simulated, `engine` ("packet"), `transport` and `transport_params` stand at the end of a run.
+//!
 //! Where a comparison has a lower bound, `bound` stands behind the runs and `gap` at the end of each. Callers give it one
 //! only where it was asked for by name, so that a program that knows nothing of bounds reads what it always has.
 
-use cavalcade_metrics::{Comparison, LowerBound};
+use cavalcade_metrics::{Comparison, LowerBound, TransportFacts};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 #[derive(serde::Serialize)]
@@ -37,6 +39,16 @@ struct Run<'a> {
     wall_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<f64>,
+    #[serde(flatten)]
+    packets: Option<Packets<'a>>,
+}
+
+/// What only runs over packets have.
+#[derive(serde::Serialize)]
+struct Packets<'a> {
+    engine: &'a str,
+    transport: &'a str,
+    transport_params: Params<'a>,
 }
 
 #[derive(serde::Serialize)]
@@ -99,6 +111,12 @@ impl<'a> From<&'a LowerBound> for Bound<'a> {
     }
 }
 
+impl<'a> From<&'a TransportFacts> for Packets<'a> {
+    fn from(transport: &'a TransportFacts) -> Self {
+        Self { engine: "packet", transport: &transport.name, transport_params: Params(&transport.params) }
+    }
+}
+
 fn run(comparison: &Comparison, index: usize) -> Run<'_> {
     let run = &comparison.runs[index];
     let (cct, slowdown) = (&run.cct_summary, &run.slowdown_summary);
@@ -116,6 +134,7 @@ fn run(comparison: &Comparison, index: usize) -> Run<'_> {
         makespan_s: run.makespan.as_secs_f64(),
         wall_s: run.wall_s,
         gap: comparison.gap(run),
+        packets: run.transport.as_ref().map(Packets::from),
     }
 }
 
@@ -133,6 +152,16 @@ mod tests {
         comparison.bound = Some(sample::bound(&comparison));
         let bound = "bound method budget mean_s misses ";
         assert_eq!(keys(&json(&comparison)), format!("{before}{run}gap {run}gap {bound}"));
+    }
+
+    #[test]
+    fn only_a_run_over_packets_names_its_engine_and_transport() {
+        let mut comparison = sample::comparison(1, 3);
+        let fluid = json(&comparison);
+        let (name, params) = ("dctcp".to_owned(), vec![("marking".to_owned(), "97500B".to_owned())]);
+        comparison.runs[0].transport = Some(TransportFacts { name, params });
+        let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"}"#;
+        assert_eq!(json(&comparison).replace(added, ""), fluid);
     }
 
     /// All keys in order, each with a space behind it.

@@ -39,6 +39,7 @@ pub(crate) fn comparison(runs: usize, coflows: usize) -> Comparison {
                 ("queues".to_owned(), "10".to_owned()),
                 ("first_threshold".to_owned(), "10MB".to_owned()),
             ],
+            transport: None,
             outcome: outcome(&workload, &fabric, &alone, rank as u64),
             wall_s: 0.08 + 0.11 * rank as f64,
         })
@@ -64,7 +65,8 @@ pub(crate) fn empty() -> Comparison {
     let workload = WorkloadBuilder::new(2).build().expect("no task is wrong");
     let fabric = Fabric::big_switch(2, BitsPerSec(8)).expect("ports and a rate");
     let outcome = outcome(&workload, &fabric, &[], 0);
-    let run = RunResult { label: "fair".into(), policy: "fair".into(), params: vec![], outcome, wall_s: 0.0 };
+    let (label, policy) = ("fair".into(), "fair".into());
+    let run = RunResult { label, policy, params: vec![], transport: None, outcome, wall_s: 0.0 };
     analyse(&workload, &fabric, &[run], 0)
 }
 
