@@ -133,6 +133,18 @@ struct Engine<'a, T: Transport> {
     done_coflows: usize,
 }
 
+/// The buffer that the port of `link` shares with its switch's others, where buffers are shared.
+fn shared_by<'b>(
+    network: &Network,
+    shared: &'b mut [SharedBuffer],
+    link: u32,
+) -> Option<&'b mut SharedBuffer> {
+    if shared.is_empty() {
+        return None;
+    }
+    network.switch_of(link).and_then(|switch| shared.get_mut(switch as usize))
+}
+
 /// No place.
 const NOWHERE: u32 = u32::MAX;
 
@@ -314,7 +326,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             self.depart(link, id);
             return;
         }
-        let shared = self.network.switch_of(link).and_then(|switch| self.shared.get_mut(switch as usize));
+        let shared = shared_by(self.network, &mut self.shared, link);
         let joined = waiting.push(&mut self.pool, id, port.unsent(now), shared, &mut self.dropped);
         if joined == (Joined::Waits { marked: true }) {
             port.counts.marked += 1;
@@ -336,8 +348,7 @@ impl<'a, T: Transport> Engine<'a, T> {
         match port.kind {
             Kind::Host(host) => self.serve(host),
             Kind::Queued(queue) => {
-                let shared =
-                    self.network.switch_of(link).and_then(|switch| self.shared.get_mut(switch as usize));
+                let shared = shared_by(self.network, &mut self.shared, link);
                 let waiting = &mut self.queues[queue as usize];
                 // What waited may have been lost with the link, or dropped for something more urgent.
                 let Some(id) = waiting.pop(&mut self.pool, shared) else { return };
@@ -769,8 +780,7 @@ impl<'a, T: Transport> Engine<'a, T> {
                 self.lose_all(link, &mut answers);
             }
             Kind::Queued(queue) => loop {
-                let shared =
-                    self.network.switch_of(link).and_then(|switch| self.shared.get_mut(switch as usize));
+                let shared = shared_by(self.network, &mut self.shared, link);
                 let Some(id) = self.queues[queue as usize].pop(&mut self.pool, shared) else { break };
                 self.ports[link as usize].counts.lost += 1;
                 self.lose(id);

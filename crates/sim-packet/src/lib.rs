@@ -19,6 +19,11 @@
 //! - A packet is one cache line and lies still; queues are lists through it (`pool`).
 //! - Everything that a hop touches (ports, routes, both ends of its flow) fits the L2 cache.
 //!
+//! Where the time goes (`perf record`, `cavalcade bench packet`, all four lines): 44 % in the loop with what the compiler put
+//! into it (arrivals, admission, delivery, taking events off the wheel), 17 % putting events onto the wheel, 11 % choosing
+//! a host's next packet, 5 % putting packets on links, some 12 % in the transports, 4 % in pFabric's queue, the rest in
+//! bookkeeping of flows. Nothing is allocated for a packet or an event.
+//!
 //! # Determinism
 //! Time is whole picoseconds. What happens at one time happens in the order in which it was scheduled. Random loss comes
 //! from a pinned generator, paths from a pinned hash. One run uses one thread.

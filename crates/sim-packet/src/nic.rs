@@ -18,6 +18,8 @@ pub(crate) struct Nic {
     pub(crate) answers: List,
     /// Senders that may have something to send, by priority; no group is empty.
     groups: Vec<(Priority, VecDeque<u32>)>,
+    /// The room of a group that became empty, for the next: most hosts have one group that comes and goes.
+    spare: VecDeque<u32>,
 }
 
 impl Nic {
@@ -37,7 +39,11 @@ impl Nic {
         }
         match self.groups.binary_search_by_key(&priority, |group| group.0) {
             Ok(at) => self.groups[at].1.push_back(sender),
-            Err(at) => self.groups.insert(at, (priority, VecDeque::from([sender]))),
+            Err(at) => {
+                let mut group = std::mem::take(&mut self.spare);
+                group.push_back(sender);
+                self.groups.insert(at, (priority, group));
+            }
         }
     }
 
@@ -62,7 +68,7 @@ impl Nic {
         if let Some((_, group)) = self.groups.first_mut() {
             group.pop_front();
             if group.is_empty() {
-                self.groups.remove(0);
+                self.spare = self.groups.remove(0).1;
             }
         }
     }
@@ -72,7 +78,7 @@ impl Nic {
         let Ok(at) = self.groups.binary_search_by_key(&priority, |group| group.0) else { return };
         self.groups[at].1.retain(|&other| other != sender);
         if self.groups[at].1.is_empty() {
-            self.groups.remove(at);
+            self.spare = self.groups.remove(at).1;
         }
     }
 }

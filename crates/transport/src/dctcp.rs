@@ -15,7 +15,7 @@ use cavalcade_model::{Bytes, Instant, Nanos};
 
 use crate::aimd::Aimd;
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
-use crate::parameters::Parameter;
+use crate::parameters::{Parameter, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, Acknowledging, WindowLaw, WindowReceiver, WindowSender};
@@ -209,10 +209,9 @@ impl Definition for Dctcp {
         if self.marking >= self.buffer {
             return Err(("marking", format!("less than the buffer of {}", self.buffer)));
         }
-        if self.gain_divisor == 0 {
-            return Err(("gain_divisor", "at least 1".to_owned()));
-        }
-        Ok(())
+        at_least_one("initial_window", self.initial_window)?;
+        at_least_one("gain_divisor", self.gain_divisor)?;
+        at_least_one("ack_every", self.ack_every)
     }
 }
 

@@ -22,6 +22,11 @@ pub trait Value {
     fn expected(&self) -> &'static str;
 }
 
+/// Refuses a `parameter` of zero, in the form of [`crate::Definition::check`].
+pub(crate) fn at_least_one(parameter: &'static str, value: u32) -> Result<(), (&'static str, String)> {
+    if value == 0 { Err((parameter, "at least 1".to_owned())) } else { Ok(()) }
+}
+
 macro_rules! values {
     ($($kind:ty, $expected:literal;)*) => {$(
         impl Value for $kind {

@@ -13,7 +13,7 @@ use cavalcade_model::{Bytes, Instant, Nanos};
 
 use crate::aimd::Aimd;
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
-use crate::parameters::Parameter;
+use crate::parameters::{Parameter, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, Acknowledging, WindowLaw, WindowReceiver, WindowSender};
@@ -116,9 +116,7 @@ impl Definition for Pfabric {
     ];
 
     fn check(&self) -> Result<(), (&'static str, String)> {
-        if self.window == 0 {
-            return Err(("window", "at least 1".to_owned()));
-        }
+        at_least_one("window", self.window)?;
         if self.rto == Nanos::ZERO {
             return Err(("rto", "a time above 0ns".to_owned()));
         }

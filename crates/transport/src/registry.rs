@@ -240,6 +240,9 @@ mod tests {
             message("dctcp:marking=400KB"),
             "transport dctcp: marking=400KB cannot be used: expected less than the buffer of 360KB"
         );
+        for setting in ["reno:ack_every=0", "dctcp:gain_divisor=0", "pfabric:window=0"] {
+            assert!(message(setting).ends_with("cannot be used: expected at least 1"), "{setting}");
+        }
         assert!(message("reno:buffer=big").contains("buffer=big cannot be used: expected a size"));
         assert!(message("reno:buffer").contains("has no value"));
     }

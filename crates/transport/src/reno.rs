@@ -8,7 +8,7 @@ use cavalcade_model::{Bytes, Instant, Nanos};
 
 use crate::aimd::Aimd;
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
-use crate::parameters::Parameter;
+use crate::parameters::{Parameter, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, Acknowledging, WindowLaw, WindowReceiver, WindowSender};
@@ -107,4 +107,9 @@ impl Definition for Reno {
         },
         Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
     ];
+
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        at_least_one("initial_window", self.initial_window)?;
+        at_least_one("ack_every", self.ack_every)
+    }
 }
