@@ -19,7 +19,7 @@
 //! - [`scoreboard`]: reliability, once for all: which segments are sent, arrived, lost; when to give up waiting.
 //! - [`window`]: the sender and receiver of all window transports; they differ in their [`WindowLaw`] alone.
 //! - [`reno`], [`dctcp`], [`pfabric`]: the laws, one file each.
-//! - [`registry`]: from text to a transport. The only list of transports.
+//! - [`mod@registry`]: from text to a transport. The only list of transports.
 //!
 //! # To add a transport
 //! A window law is one file with a `WindowLaw` and a `Definition`; an explicit-rate transport implements [`Sender`] over a

@@ -1,12 +1,12 @@
 //! Queues at output ports: who is admitted, who is marked, who goes next.
 //!
-//! A queue is a discipline (one file each: [`drop_tail`], [`strict`], [`weighted`], [`pfabric`]) behind an admission: a
-//! buffer of its own or a share of the switch's ([`shared_buffer`]), and marks ([`marking`]). pFabric admits everything and
+//! A queue is a discipline (one file each: `drop_tail`, `strict`, `weighted`, `pfabric`) behind an admission: a
+//! buffer of its own or a share of the switch's (`shared_buffer`), and marks (`marking`). pFabric admits everything and
 //! drops what is least urgent instead.
 //!
 //! Bytes that are being sent have left the queue, but what of them is still to be sent counts for marks and limits of a port
 //! (`unsent` here), so that a queue behind a busy link is the same whether it is simulated here or as times (see
-//! [`crate::port`]).
+//! `port`).
 
 mod drop_tail;
 mod marking;

@@ -1,0 +1,182 @@
+//! The life of a flow, from its release to the last of its packets, and what a policy decides about it in between.
+
+use cavalcade_model::{FlowId, Instant, Priority, Release};
+use cavalcade_transport::{FlowSetup, Sender, Transport};
+
+use super::{Engine, NOWHERE, OTHERS, POLICY, RELEASE};
+use crate::flows::{Flow, NEVER, clock, finished, picos};
+use crate::pace::Pace;
+use crate::setup;
+
+impl<T: Transport> Engine<'_, T> {
+    /// Makes sure that the next flows are started when their time comes.
+    pub(super) fn expect_release(&mut self) {
+        if let Some(next) = self.releases.next() {
+            self.wheel.reschedule(2 * self.links + RELEASE, picos(next).max(self.now));
+        }
+    }
+
+    /// Flows whose time has come start.
+    pub(super) fn release(&mut self) {
+        let now = clock(self.now);
+        let mut released = Vec::new();
+        self.releases.take(now, &mut released);
+        for release in &released {
+            if let &Release::Flows { coflow, opens: true, .. } = release {
+                let arrival = &mut self.coflow_arrival[coflow.index()];
+                if *arrival == Instant::ZERO {
+                    *arrival = now;
+                }
+            }
+        }
+        if let Some(coupling) = &mut self.coupling {
+            coupling.release(now, &released, &self.coflow_arrival);
+        }
+        self.carry_out();
+        for release in released {
+            if let Release::Flows { first, end, .. } = release {
+                (first..end).for_each(|flow| self.start(flow));
+            }
+        }
+        self.expect_release();
+    }
+
+    pub(super) fn start(&mut self, id: u32) {
+        let flow = self.workload.flow(FlowId(id));
+        let coflow = self.workload.coflow_of(FlowId(id));
+        let place = self.workload.place(coflow);
+        let task = self.workload.task(place.task);
+        let route = self.network.route(flow.src.0, flow.dst.0, id);
+        let out = self.network.link_from(flow.src.0);
+        let setup = FlowSetup {
+            flow: self.flows.next_place(),
+            size: flow.size,
+            start: clock(self.now),
+            deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),
+            task: place.task,
+            task_size: setup::task_size(self.workload, place.task),
+            line_rate: self.network.links()[out as usize].rate,
+            base_rtt: self.network.round_trip(&route, self.options.packet, self.options.overhead),
+            payload: self.options.payload(),
+            overhead: self.options.overhead,
+        };
+        let (priority, cap) = match &self.coupling {
+            Some(coupling) => (coupling.priority(id), coupling.cap(id)),
+            None => (Priority::default(), None),
+        };
+        let pace = Pace::new(cap);
+        let place = self.flows.add(
+            Flow {
+                sender: self.transport.sender(&setup),
+                receiver: self.transport.receiver(&setup),
+                id,
+                src: flow.src.0,
+                dst: flow.dst.0,
+                in_network: 0,
+                priority,
+                pace,
+                armed: NEVER,
+                listed: false,
+                complete: false,
+                used: true,
+            },
+            route,
+        );
+        self.wheel.reserve((2 * self.links + OTHERS) as usize + self.flows.len());
+        if let Some(at) = self.places.get_mut(id as usize) {
+            *at = place;
+        }
+        self.offer(place);
+    }
+
+    /// Everything of a flow has arrived.
+    pub(super) fn finish(&mut self, place: u32) {
+        let id = self.flows[place].id;
+        let now = finished(self.now);
+        self.flow_finish[id as usize] = now;
+        let coflow = self.workload.coflow_of(FlowId(id));
+        let left = &mut self.coflow_left[coflow.index()];
+        *left -= 1;
+        let over = *left == 0;
+        if let Some(coupling) = &mut self.coupling {
+            coupling.finished(id, now, over, &self.coflow_arrival);
+        }
+        if over {
+            self.done_coflows += 1;
+            self.releases.coflow_done(coflow, now);
+            self.expect_release();
+        }
+        self.carry_out();
+    }
+
+    /// Frees the place of a flow of which nothing is left.
+    pub(super) fn forget_if_over(&mut self, place: u32) {
+        let flow = &mut self.flows[place];
+        if flow.in_network > 0 || !flow.sender.is_done() || !flow.used {
+            return;
+        }
+        if flow.listed {
+            flow.listed = false;
+            let (host, priority) = (flow.src, flow.priority);
+            self.nics[host as usize].remove(place, priority);
+        }
+        let id = flow.id;
+        self.wheel.cancel(2 * self.links + OTHERS + place);
+        if let Some(at) = self.places.get_mut(id as usize) {
+            *at = NOWHERE;
+        }
+        self.flows.remove(place);
+    }
+
+    pub(super) fn expect_policy_now(&mut self) {
+        self.wheel.reschedule(2 * self.links + POLICY, self.now);
+    }
+
+    /// A policy is told of what has come due.
+    pub(super) fn wake_policy(&mut self) {
+        // Once every coflow is done there is nothing left to decide, though computation may go on.
+        if self.done_coflows == self.coflow_left.len() {
+            return;
+        }
+        if let Some(coupling) = &mut self.coupling {
+            coupling.settle(clock(self.now), &self.coflow_arrival);
+        }
+        self.carry_out();
+    }
+
+    /// Carries out what a policy decided.
+    pub(super) fn carry_out(&mut self) {
+        let Some(coupling) = &mut self.coupling else { return };
+        let mut changes = std::mem::take(&mut coupling.changes);
+        for (id, priority) in changes.drain(..) {
+            let place = self.places[id as usize];
+            if place == NOWHERE || self.flows[place].priority == priority {
+                continue;
+            }
+            let flow = &mut self.flows[place];
+            let before = std::mem::replace(&mut flow.priority, priority);
+            if flow.listed {
+                let nic = &mut self.nics[flow.src as usize];
+                nic.remove(place, before);
+                nic.add(place, priority);
+            }
+        }
+        coupling.changes = changes;
+        let mut caps = std::mem::take(&mut coupling.caps);
+        for (id, cap) in caps.drain(..) {
+            let place = self.places[id as usize];
+            if place != NOWHERE {
+                self.flows[place].pace.set(self.now, cap);
+                self.offer(place);
+            }
+        }
+        let Some(coupling) = &mut self.coupling else { return };
+        coupling.caps = caps;
+        if let Some(next) = coupling.next() {
+            let next = picos(next).max(self.now);
+            if self.wheel.pending(2 * self.links + POLICY).is_none_or(|pending| next < pending) {
+                self.wheel.reschedule(2 * self.links + POLICY, next);
+            }
+        }
+    }
+}
