@@ -21,10 +21,13 @@ fn runs_over_packets_have_the_keys_of_fluid_ones_and_name_engine_and_transport()
     let packets = runs(&place, &[PACKETS, &["--transport", "dctcp,pfabric"]].concat());
     assert_eq!((fluid.len(), packets.len()), (2, 4));
     let keys = |run: &Value| run.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let more = ["engine", "transport", "transport_params"];
+    let more = ["engine", "transport", "transport_params", "fct"];
     for run in &packets {
         assert_eq!(run["engine"], "packet");
         assert!(run["transport_params"]["buffer"].is_string());
+        // The trace has flows of 1 MB and more only.
+        assert!(run["fct"]["to_100KB"].is_null());
+        assert!(run["fct"]["to_10MB"]["p99_s"].as_f64().unwrap() > 0.0);
         let mut without = keys(run);
         without.retain(|key| !more.contains(&key.as_str()));
         assert_eq!(without, keys(&fluid[0]));

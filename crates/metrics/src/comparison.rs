@@ -8,6 +8,7 @@
 use cavalcade_model::{Bytes, CoflowId, Fabric, Instant, Nanos, TaskId, Workload};
 
 use crate::bins::{Bin, BinThresholds};
+use crate::flow_classes::flow_completion_times;
 use crate::improvement::Improvement;
 use crate::isolation::isolation_times;
 use crate::lower_bound::LowerBound;
@@ -115,6 +116,8 @@ pub struct RunFigures {
     pub params: Vec<(String, String)>,
     /// See [`RunResult::transport`].
     pub transport: Option<TransportFacts>,
+    /// Flow completion times by size ([`flow_completion_times`]), where packets were simulated.
+    pub fct: Option<[Option<Summary>; 3]>,
     /// See [`RunResult::wall_s`].
     pub wall_s: f64,
     /// What the run cost its driver.
@@ -347,6 +350,7 @@ impl RunSetting<'_> {
             policy: run.policy.clone(),
             params: run.params.clone(),
             transport: run.transport.clone(),
+            fct: run.transport.is_some().then(|| flow_completion_times(self.workload, &run.outcome)),
             wall_s: run.wall_s,
             counts: run.outcome.counts,
             arrival: run.outcome.coflow_arrival.clone(),

@@ -11,6 +11,7 @@ mod assertion;
 mod bins;
 mod bootstrap;
 mod comparison;
+mod flow_classes;
 mod improvement;
 mod isolation;
 mod lower_bound;
@@ -28,6 +29,7 @@ pub use comparison::{
     Analysis, BinFacts, BinFigures, Comparison, FabricFacts, RunFigures, RunResult, TraceFacts,
     TransportFacts, Utilisation, analyse, deadline_misses, task_completion_times,
 };
+pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times};
 pub use lower_bound::LowerBound;

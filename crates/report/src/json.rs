@@ -4,12 +4,13 @@
 //! here and derived from nothing else. Numbers are the shortest text that reads back as the same value, which does not
 //! depend on the machine. Parameters are text, as they were given: `"10MB"` has no other form.
 //!
-//! Where packets were simulated, `engine` ("packet"), `transport` and `transport_params` stand at the end of a run.
+//! Where packets were simulated, `engine` ("packet"), `transport`, `transport_params` and `fct` (flow completion times by size;
+//! null where there are no flows of that size) stand at the end of a run.
 //!
 //! Where a comparison has a lower bound, `bound` stands behind the runs and `gap` at the end of each. Callers give it one
 //! only where it was asked for by name, so that a program that knows nothing of bounds reads what it always has.
 
-use cavalcade_metrics::{Comparison, LowerBound, TransportFacts};
+use cavalcade_metrics::{Comparison, LowerBound, Summary, TransportFacts};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 #[derive(serde::Serialize)]
@@ -49,6 +50,18 @@ struct Packets<'a> {
     engine: &'a str,
     transport: &'a str,
     transport_params: Params<'a>,
+    fct: FlowTimes,
+}
+
+/// Flow completion times by size.
+#[derive(serde::Serialize)]
+struct FlowTimes {
+    #[serde(rename = "to_100KB")]
+    short: Option<Times>,
+    #[serde(rename = "to_10MB")]
+    middle: Option<Times>,
+    #[serde(rename = "above_10MB")]
+    long: Option<Times>,
 }
 
 #[derive(serde::Serialize)]
@@ -111,9 +124,23 @@ impl<'a> From<&'a LowerBound> for Bound<'a> {
     }
 }
 
-impl<'a> From<&'a TransportFacts> for Packets<'a> {
-    fn from(transport: &'a TransportFacts) -> Self {
-        Self { engine: "packet", transport: &transport.name, transport_params: Params(&transport.params) }
+impl<'a> Packets<'a> {
+    fn new(transport: &'a TransportFacts, fct: [Option<Summary>; 3]) -> Self {
+        let [short, middle, long] = fct.map(|summary| summary.as_ref().map(Times::from));
+        let fct = FlowTimes { short, middle, long };
+        Self {
+            engine: "packet",
+            transport: &transport.name,
+            transport_params: Params(&transport.params),
+            fct,
+        }
+    }
+}
+
+impl From<&Summary> for Times {
+    fn from(summary: &Summary) -> Self {
+        let Summary { mean_s, p50_s, p95_s, p99_s, max_s } = *summary;
+        Self { mean_s, p50_s, p95_s, p99_s, max_s }
     }
 }
 
@@ -123,18 +150,12 @@ fn run(comparison: &Comparison, index: usize) -> Run<'_> {
     Run {
         policy: &run.policy,
         params: Params(&run.params),
-        cct: Times {
-            mean_s: cct.mean_s,
-            p50_s: cct.p50_s,
-            p95_s: cct.p95_s,
-            p99_s: cct.p99_s,
-            max_s: cct.max_s,
-        },
+        cct: Times::from(cct),
         slowdown: Slowdown { mean: slowdown.mean, p95: slowdown.p95 },
         makespan_s: run.makespan.as_secs_f64(),
         wall_s: run.wall_s,
         gap: comparison.gap(run),
-        packets: run.transport.as_ref().map(Packets::from),
+        packets: run.transport.as_ref().map(|transport| Packets::new(transport, run.fct.unwrap_or_default())),
     }
 }
 
@@ -160,7 +181,7 @@ mod tests {
         let fluid = json(&comparison);
         let (name, params) = ("dctcp".to_owned(), vec![("marking".to_owned(), "97500B".to_owned())]);
         comparison.runs[0].transport = Some(TransportFacts { name, params });
-        let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"}"#;
+        let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"},"fct":{"to_100KB":null,"to_10MB":null,"above_10MB":null}"#;
         assert_eq!(json(&comparison).replace(added, ""), fluid);
     }
 
