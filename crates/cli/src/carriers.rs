@@ -93,8 +93,10 @@ impl Carrier {
             Self::Fluid => Ok(scene.run(policy, link_use, progress)),
             Self::Packets { transport, link_delay } => {
                 let network = network(scene, *link_delay)?;
-                let Conditions { control_delay, control_loss, seed, .. } = scene.conditions;
-                let options = Options { control_delay, control_loss, seed, link_use, ..Options::default() };
+                let Conditions { control_delay, control_loss, seed, cpu_order, .. } = scene.conditions;
+                let cpu_order = cpu_order.into();
+                let options =
+                    Options { control_delay, control_loss, seed, cpu_order, link_use, ..Options::default() };
                 let mut watcher = Watcher { meter: Meter::new(progress) };
                 let observer: &mut dyn Observer = &mut watcher;
                 let run = transport.visit(Simulation {

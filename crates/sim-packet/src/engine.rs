@@ -207,7 +207,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             random: Random::new(options.seed),
             outages: setup::outages(&options.outages),
             next_outage: 0,
-            releases: Releases::new(workload),
+            releases: Releases::new(workload).with_cpu_order(options.cpu_order),
             places: if coupling.is_some() { vec![NOWHERE; flows] } else { Vec::new() },
             coupling,
             recorder: options.link_use.then(|| LinkUseRecorder::new(network)),

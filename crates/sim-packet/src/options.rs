@@ -1,6 +1,6 @@
 //! What belongs to a run besides workload, network, transport and policy.
 
-use cavalcade_model::{Instant, Nanos, Workload};
+use cavalcade_model::{CpuOrder, Instant, Nanos, Workload};
 
 use crate::error::SimulationError;
 use crate::network::Network;
@@ -25,6 +25,8 @@ pub struct Options {
     pub control_loss: f64,
     /// Decides what gets lost.
     pub seed: u64,
+    /// Who computes first where hosts have slots.
+    pub cpu_order: CpuOrder,
     /// Whether to record how busy each link was.
     pub link_use: bool,
     /// Links whose queues are looked at from time to time.
@@ -56,6 +58,7 @@ impl Default for Options {
             control_delay: Nanos::ZERO,
             control_loss: 0.0,
             seed: 1,
+            cpu_order: CpuOrder::default(),
             link_use: false,
             watch: Vec::new(),
             sample_every: Nanos(10_000),
