@@ -1,5 +1,7 @@
 //! The packet engine from the command line: the output of the fluid one, and what is said where something cannot be.
 
+#![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
+
 mod support;
 
 use serde_json::Value;
