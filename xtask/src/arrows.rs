@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("validate", &["model", "metrics"]),
     ("bound", &["model"]),
     ("report", &["model", "metrics"]),
+    ("wire", &["model"]),
 ];
 
 /// The crates at the outer edge, which may use every other crate, read clocks, and open files and sockets.

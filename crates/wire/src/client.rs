@@ -1,0 +1,160 @@
+//! Between a client library and the agent of its host, over a Unix socket.
+//!
+//! The client says what it transfers, and how far it is; the agent says how fast. Everything that the agent needs is said
+//! again after a new connection, so an agent that has crashed knows all of it once its clients are back (the client is
+//! where the truth is): [`ClientMessage::Join`] and [`ClientMessage::Open`] carry what has been sent already.
+
+use cavalcade_model::{Bytes, Nanos, PortId, TaskClass};
+use core::net::SocketAddr;
+
+use crate::bytes::{fields, variants};
+use crate::coordination::Directive;
+use crate::names::{CoflowKey, Facts};
+
+fields! {
+    /// The two ends of a connection.
+    #[derive(Copy)]
+    Endpoints ("the ends of a connection") {
+        /// The sending end.
+        local: SocketAddr,
+        /// The receiving end: its address says which port of the fabric that is.
+        remote: SocketAddr,
+    }
+}
+
+variants! {
+    /// What a client says.
+    ClientMessage ("a client's message") {
+        /// The first message of a connection.
+        0 => Hello {
+            /// The client's [`PROTOCOL`](crate::PROTOCOL).
+            protocol: u16,
+        },
+        /// Asks for a new coflow.
+        1 => Register {
+            /// Comes back in the answer.
+            request: u32,
+            /// Coflows that it starts after.
+            parents: Vec<CoflowKey>,
+            /// How long from now its task has time.
+            deadline: Option<Nanos>,
+            /// Its bytes, if they are known.
+            size: Option<Bytes>,
+            /// Who waits for it.
+            class: TaskClass,
+            /// Its task's weight, at least 1.
+            weight: u32,
+        },
+        /// Says that flows of a coflow will come from here that was registered elsewhere, or before the agent started.
+        2 => Join {
+            /// The coflow.
+            coflow: CoflowKey,
+            /// What is known of it here: all of it where it was registered by this client.
+            facts: Option<Facts>,
+            /// Bytes of flows of this client that are over.
+            sent: Bytes,
+        },
+        /// Says that a coflow is over: no further flows will come from this client.
+        3 => Unregister {
+            /// The coflow.
+            coflow: CoflowKey,
+        },
+        /// A connection now carries a flow.
+        4 => Open {
+            /// The client's number for the flow, never used again on this connection.
+            flow: u32,
+            /// Its coflow.
+            coflow: CoflowKey,
+            /// Where it goes.
+            ends: Endpoints,
+            /// Its bytes, if they are known.
+            size: Option<Bytes>,
+            /// Bytes sent already.
+            sent: Bytes,
+        },
+        /// How far a flow is.
+        5 => Sent {
+            /// The flow.
+            flow: u32,
+            /// Bytes sent in all: saying it twice does no harm.
+            sent: Bytes,
+            /// Whether the application has nothing to send at present.
+            idle: bool,
+        },
+        /// A flow is over.
+        6 => Close {
+            /// The flow.
+            flow: u32,
+            /// Bytes sent in all.
+            sent: Bytes,
+        },
+    }
+}
+
+variants! {
+    /// What an agent says to a client.
+    AgentMessage ("an agent's message") {
+        /// The answer to a hello.
+        0 => Welcome {
+            /// The agent's [`PROTOCOL`](crate::PROTOCOL).
+            protocol: u16,
+            /// The port of the fabric that the agent stands at.
+            port: PortId,
+            /// How often to say how far flows are.
+            period: Nanos,
+            /// How long orders hold after the last message from the agent; then flows go on as plain TCP.
+            lease: Nanos,
+        },
+        /// A coflow was registered.
+        1 => Registered {
+            /// Which request this answers.
+            request: u32,
+            /// Its key.
+            coflow: CoflowKey,
+            /// Its facts, to be said again to an agent that does not know them.
+            facts: Facts,
+        },
+        /// How a flow is to be sent from now on.
+        2 => Direct {
+            /// The flow.
+            flow: u32,
+            /// How.
+            directive: Directive,
+        },
+        /// The agent is there: what it said holds for another lease.
+        3 => Alive {},
+        /// Something was refused; nothing has changed.
+        4 => Refused {
+            /// Why.
+            refusal: Refusal,
+        },
+    }
+}
+
+variants! {
+    /// Why an agent refuses.
+    Refusal ("a refusal") {
+        /// The versions differ.
+        0 => Protocol {
+            /// What the agent speaks.
+            ours: u16,
+        },
+        /// The coflow belongs to another user of this host.
+        1 => NotYours {
+            /// The coflow.
+            coflow: CoflowKey,
+        },
+        /// There is no flow of that number, or there is one already.
+        2 => BadFlow {
+            /// The flow.
+            flow: u32,
+        },
+        /// The client has said something before its hello, or said hello twice.
+        3 => OutOfTurn {},
+        /// The client has more flows or coflows open than the agent accepts.
+        4 => TooMany {
+            /// How many are accepted.
+            limit: u32,
+        },
+    }
+}

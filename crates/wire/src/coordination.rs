@@ -1,0 +1,162 @@
+//! Between an agent and the coordinator: what changed, each round.
+//!
+//! A report says what changed at the agent since its last one; orders say what changed in the schedule as far as it
+//! concerns the agent. Both are numbered. Who misses a number asks for a snapshot (`resync`), who sees one twice leaves
+//! it; a snapshot says everything and stands for all before it. So deltas are safe on any carrier, and a coordinator that
+//! has lost all its state needs one snapshot from each agent.
+//!
+//! Coflows and flows go by numbers of the agent's own, small and close together; a coflow's key crosses the wire once.
+
+use cavalcade_model::{BitsPerSec, Bytes, Nanos, PortId, Priority};
+
+use crate::bytes::{fields, variants};
+use crate::keyed::Keyed;
+use crate::names::{CoflowKey, Facts};
+
+fields! {
+    /// What an agent says of its flows.
+    Report ("a report") {
+        /// The agent's [`PROTOCOL`](crate::PROTOCOL).
+        protocol: u16,
+        /// The port that it stands at.
+        port: PortId,
+        /// When the agent started, by its clock: numbers of flows and coflows mean something within one session only.
+        session: u64,
+        /// Counts the reports of the session.
+        sequence: u64,
+        /// The highest coordinator's term that the agent has heard of.
+        term: u64,
+        /// Whether it says everything, and stands for all before.
+        snapshot: bool,
+        /// Whether the agent has missed orders and wants a snapshot of them.
+        resync: bool,
+        /// What the port can send.
+        up: BitsPerSec,
+        /// What the port can receive.
+        down: BitsPerSec,
+        /// Coflows that appeared, or of which more is known.
+        coflows: Keyed<CoflowEntry>,
+        /// Flows that appeared.
+        flows: Keyed<FlowEntry>,
+        /// What has become of flows said before.
+        progress: Keyed<Progress>,
+        /// Flows that are over, with what they have sent since it was last said.
+        closed: Keyed<Bytes>,
+        /// Coflows that are over here, after all else in this report.
+        left: Keyed<()>,
+    }
+}
+
+fields! {
+    /// A coflow at an agent.
+    #[derive(Copy)]
+    CoflowEntry ("a coflow") {
+        /// Its name.
+        key: CoflowKey,
+        /// What is known of it here, if anything.
+        facts: Option<Facts>,
+        /// Bytes sent here by flows that are over.
+        sent: Bytes,
+    }
+}
+
+fields! {
+    /// A flow at an agent.
+    #[derive(Copy)]
+    FlowEntry ("a flow") {
+        /// The agent's number of its coflow.
+        coflow: u32,
+        /// Where it goes.
+        to: PortId,
+        /// Its bytes, if they are known.
+        size: Option<Bytes>,
+        /// Bytes sent.
+        sent: Bytes,
+        /// Whether it has nothing to send, or makes no progress though it may.
+        idle: bool,
+    }
+}
+
+fields! {
+    /// How a flow has fared since the last report.
+    #[derive(Copy)]
+    Progress ("progress") {
+        /// Bytes sent since.
+        sent: Bytes,
+        /// Whether it has nothing to send, or makes no progress though it may.
+        idle: bool,
+    }
+}
+
+fields! {
+    /// What the coordinator says to an agent.
+    Orders ("orders") {
+        /// The coordinator's [`PROTOCOL`](crate::PROTOCOL).
+        protocol: u16,
+        /// Which coordinator: each that takes over has a higher term, and agents obey the highest that they have heard.
+        term: u64,
+        /// The session that these orders are for.
+        session: u64,
+        /// Counts the orders of the term to this session.
+        sequence: u64,
+        /// Whether they say everything, and stand for all before.
+        snapshot: bool,
+        /// Whether the coordinator has missed a report and wants a snapshot.
+        resync: bool,
+        /// How long they hold; then the agent is without a coordinator.
+        lease: Nanos,
+        /// How long the agent waits between reports.
+        period: Nanos,
+        /// Bytes that a coflow has to send at the agent before anybody else need know of it.
+        quiet: Bytes,
+        /// New priorities of coflows, which their flows have unless they have their own; by the agent's numbers.
+        priorities: Keyed<Priority>,
+        /// New orders for flows, by the agent's numbers.
+        flows: Keyed<FlowOrder>,
+    }
+}
+
+fields! {
+    /// How a flow is to be sent.
+    #[derive(Copy)]
+    FlowOrder ("an order for a flow") {
+        /// Whether and how fast.
+        gate: Gate,
+        /// Its own priority, where that is not its coflow's.
+        priority: Option<Priority>,
+    }
+}
+
+variants! {
+    /// Whether a flow may send, and how fast.
+    #[derive(Copy)]
+    Gate ("a gate") {
+        /// It may not.
+        0 => Off {},
+        /// As fast as TCP goes.
+        1 => Open {},
+        /// At most so fast.
+        2 => Paced {
+            /// The rate.
+            rate: BitsPerSec,
+        },
+    }
+}
+
+/// What nobody has decided about may send.
+impl Default for Gate {
+    fn default() -> Self {
+        Gate::Open {}
+    }
+}
+
+fields! {
+    /// What a client is told of a flow: its gate, and the class for its packets.
+    #[derive(Copy, Default)]
+    Directive ("a directive") {
+        /// Whether and how fast.
+        gate: Gate,
+        /// Its priority's class, for the network: the agent has folded classes into the few that there are.
+        class: u16,
+    }
+}

@@ -1,0 +1,100 @@
+//! Messages on a byte stream: four bytes of length, little-endian, then the message.
+
+use crate::bytes::Message;
+use crate::error::WireError;
+
+/// The longest message in bytes: a snapshot of a million flows fits.
+pub const MAX_FRAME: usize = 32 << 20;
+
+/// Appends `message` as a frame.
+///
+/// # Panics
+/// Where the message is longer than [`MAX_FRAME`].
+pub fn frame(message: &impl Message, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    message.encode(out);
+    let length = out.len() - start - 4;
+    assert!(length <= MAX_FRAME, "a message of {length} bytes is longer than any frame");
+    out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
+}
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub struct Frames {
+    buffer: Vec<u8>,
+    start: usize,
+    limit: usize,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Self::with_limit(MAX_FRAME)
+    }
+}
+
+impl Frames {
+    /// For messages of at most `limit` bytes: small where the other side is not trusted.
+    pub fn with_limit(limit: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, limit: limit.min(MAX_FRAME) }
+    }
+
+    /// Takes in bytes that have arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if self.start > 0 && self.start * 2 >= self.buffer.len() {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next message; `None` until all of it has arrived.
+    ///
+    /// # Errors
+    /// Where a frame is too long or no message. The stream is of no use afterwards.
+    pub fn pop<M: Message>(&mut self) -> Result<Option<M>, WireError> {
+        let waiting = &self.buffer[self.start..];
+        let Some((head, rest)) = waiting.split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*head) as usize;
+        if length > self.limit {
+            return Err(WireError::FrameTooLong { length: length as u64, limit: self.limit });
+        }
+        let Some(bytes) = rest.get(..length) else { return Ok(None) };
+        let message = M::decode(bytes)?;
+        self.start += 4 + length;
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn messages_come_out_however_the_stream_is_cut(
+            texts in prop::collection::vec("[a-z]{0,40}", 0..20),
+            cut in 1usize..50,
+        ) {
+            let mut stream = Vec::new();
+            texts.iter().for_each(|text| frame(text, &mut stream));
+            let mut frames = Frames::default();
+            let mut read = Vec::new();
+            for piece in stream.chunks(cut) {
+                frames.push(piece);
+                while let Some(text) = frames.pop::<String>().unwrap() {
+                    read.push(text);
+                }
+            }
+            prop_assert_eq!(read, texts);
+        }
+    }
+
+    #[test]
+    fn a_frame_beyond_the_limit_is_refused_at_its_head() {
+        let mut frames = Frames::with_limit(100);
+        frames.push(&101u32.to_le_bytes());
+        assert_eq!(frames.pop::<String>(), Err(WireError::FrameTooLong { length: 101, limit: 100 }));
+    }
+}
