@@ -21,6 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bound", &["model"]),
     ("report", &["model", "metrics"]),
     ("wire", &["model"]),
+    ("control", &["model", "solver", "wire"]),
 ];
 
 /// The crates at the outer edge, which may use every other crate, read clocks, and open files and sockets.

@@ -54,6 +54,15 @@ impl<T> FromIterator<(u32, T)> for Keyed<T> {
     }
 }
 
+impl<T> IntoIterator for Keyed<T> {
+    type Item = (u32, T);
+    type IntoIter = std::vec::IntoIter<(u32, T)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl<T: Field> Field for Keyed<T> {
     const NAME: &'static str = T::NAME;
 

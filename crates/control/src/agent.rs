@@ -1,0 +1,382 @@
+//! The agent of a host: it knows its clients' flows, tells the coordinator what changed, and tells clients how to send.
+//!
+//! # The idea
+//! The truth about flows is with the clients, the truth about the order is with the coordinator; an agent loses nothing
+//! that one of them cannot say again. So every doubt is resolved the same way: a flow that nobody has decided about is
+//! open, which is plain TCP (Aalo §3: local prioritisation; and fault tolerance).
+//!
+//! | state | what clients are told |
+//! |---|---|
+//! | orders hold | the orders; flows that the coordinator has not seen are open, in the highest class |
+//! | the lease is over | all open, until orders come again |
+//! | decentralised | what the agent's own instance of a host-scope policy decides; see [`Mode`] |
+//! | shadow, or drained | all open; decisions are made and can be looked at |
+//!
+//! # Invariants
+//! - The agent obeys the highest term that it has heard of, and orders of that term in the order of their numbers.
+//! - Numbers of flows and coflows are never used again within a session.
+//! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
+//!
+//! # Files
+//! `clients`: what clients say. `reporting`: what the coordinator is told. `enforcement`: what clients are told.
+
+mod clients;
+mod enforcement;
+mod reporting;
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
+use cavalcade_wire::{AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Report};
+
+use crate::counter::TaskCounter;
+use crate::hosted::{Factory, Hosted};
+use crate::negotiation::Negotiation;
+
+/// A connection of a client, numbered by whoever accepts them; a number is not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientId(pub u64);
+
+/// What an agent is started with.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// The port of the fabric that the host stands at.
+    pub port: PortId,
+    /// How many ports the fabric has.
+    pub ports: u32,
+    /// When the agent started, in nanoseconds by its clock: later than that of any agent before it here.
+    pub session: u64,
+    /// What the port can send.
+    pub up: BitsPerSec,
+    /// What the port can receive.
+    pub down: BitsPerSec,
+    /// Which address is at which port. Flows to others are left alone.
+    pub directory: BTreeMap<IpAddr, PortId>,
+    /// Δ, until the coordinator says otherwise.
+    pub period: Nanos,
+    /// How long clients obey after the last word from the agent.
+    pub client_lease: Nanos,
+    /// How long a flow that may send makes no progress before it is taken to be idle: a peer that hangs must not hold
+    /// links that others could use.
+    pub stall: Nanos,
+    /// How long a coflow is remembered here when its flows are over and nobody has said that it is.
+    pub linger: Nanos,
+    /// How many classes the network tells apart, 1 to 8.
+    pub classes: u16,
+    /// How many flows a client may have open, and in how many coflows it may take part.
+    pub client_limit: u32,
+    /// Decide, and enforce nothing.
+    pub shadow: bool,
+}
+
+impl AgentConfig {
+    /// The agent at `port` of `ports`, started at `session`, on a link of `rate` each way.
+    pub fn new(port: PortId, ports: u32, session: u64, rate: BitsPerSec) -> Self {
+        Self {
+            port,
+            ports,
+            session,
+            up: rate,
+            down: rate,
+            directory: BTreeMap::new(),
+            period: Nanos::from_millis(10),
+            client_lease: Nanos::from_millis(500),
+            stall: Nanos::from_millis(200),
+            linger: Nanos::from_secs(10),
+            classes: 8,
+            client_limit: 65_536,
+            shadow: false,
+        }
+    }
+}
+
+/// Who decides.
+#[derive(Debug)]
+pub enum Mode {
+    /// A coordinator.
+    Coordinated,
+    /// The agent itself, by a policy of its own: one of scope host, whose instances talk to each other; or one of scope link,
+    /// for the host's own uplink, since nobody at the host sees the other links.
+    Decentralised(Box<Decentralised>),
+}
+
+/// A policy at one host.
+#[derive(Debug)]
+pub struct Decentralised {
+    hosted: Hosted,
+    negotiation: Negotiation,
+}
+
+impl Decentralised {
+    /// Runs `factory`'s policy at the host of `config`; what peers say is dropped when it is older than `expiry`.
+    pub fn new(config: &AgentConfig, factory: Factory, expiry: Nanos) -> Self {
+        Self {
+            hosted: Hosted::new(factory, config.ports, config.up.min(config.down)),
+            negotiation: Negotiation::new(config.port, config.session, expiry),
+        }
+    }
+}
+
+/// Something that an agent wants sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AgentOutput {
+    /// To a client.
+    Client(ClientId, AgentMessage),
+    /// To the coordinator.
+    Coordinator(Report),
+    /// To the agent at a port.
+    Peer(PortId, Datagram),
+    /// The client has broken the protocol: its connection is to be closed.
+    Drop(ClientId),
+}
+
+/// How long decisions of the agent's own are apart at least, so that a thousand flows that open at once are decided about
+/// together.
+const DECISION_PAUSE: Nanos = Nanos::from_millis(1);
+
+/// A client.
+#[derive(Debug)]
+struct Client {
+    /// The user that it runs as.
+    user: u32,
+    greeted: bool,
+    /// Its numbers of flows, to the agent's.
+    flows: BTreeMap<u32, u32>,
+    coflows: BTreeSet<u32>,
+}
+
+/// A coflow's part at this host.
+#[derive(Debug)]
+struct Part {
+    key: CoflowKey,
+    facts: Option<Facts>,
+    /// Whose it is: the user whose client spoke of it first.
+    user: u32,
+    /// Bytes of flows that are over.
+    sent: u64,
+    /// Clients that take part.
+    clients: BTreeSet<ClientId>,
+    flows: BTreeSet<u32>,
+    /// Whether an application has said that it is over.
+    is_over: bool,
+    /// Since when nobody takes part.
+    empty_since: Option<Instant>,
+    priority: Priority,
+    /// Whether the coordinator knows of it.
+    reported: bool,
+    /// Whether the coordinator has to hear of it again.
+    is_changed: bool,
+}
+
+/// A flow that leaves this host.
+#[derive(Debug)]
+struct Flow {
+    client: ClientId,
+    /// The client's number of it.
+    number: u32,
+    part: u32,
+    to: PortId,
+    size: Option<Bytes>,
+    sent: u64,
+    /// Whether the client says that it has nothing to send.
+    is_idle: bool,
+    /// Whether it makes no progress though it may.
+    is_stalled: bool,
+    moved_at: Instant,
+    /// What the coordinator knows: bytes, and whether it is idle.
+    reported: Option<(u64, bool)>,
+    ordered: Option<FlowOrder>,
+    /// Until when it goes on in the place of one that ended, and through what gate.
+    promoted: Option<(Instant, Gate)>,
+    /// What the client was told.
+    told: Directive,
+}
+
+impl Flow {
+    fn rests(&self) -> bool {
+        self.is_idle || self.is_stalled
+    }
+}
+
+/// What is known of a flow, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowStatus {
+    /// The agent's number of it.
+    pub flow: u32,
+    /// Its coflow.
+    pub coflow: CoflowKey,
+    /// Who receives it.
+    pub to: PortId,
+    /// Its bytes, if they are known.
+    pub size: Option<Bytes>,
+    /// Bytes sent.
+    pub sent: Bytes,
+    /// Whether it has nothing to send or makes no progress.
+    pub rests: bool,
+    /// What was decided about it; enforced unless the agent is in shadow mode, drained, or without a lease.
+    pub ordered: Option<FlowOrder>,
+    /// What its client was told.
+    pub told: Directive,
+    /// The priority that holds for it.
+    pub priority: Priority,
+}
+
+/// The agent of a host.
+#[derive(Debug)]
+pub struct Agent {
+    config: AgentConfig,
+    mode: Mode,
+    counter: TaskCounter,
+    clients: BTreeMap<ClientId, Client>,
+    parts: BTreeMap<u32, Part>,
+    part_of: BTreeMap<CoflowKey, u32>,
+    next_part: u32,
+    flows: BTreeMap<u32, Flow>,
+    next_flow: u32,
+    link: reporting::CoordinatorLink,
+    /// When things were last looked over: lingering parts, stalled flows, gates of a policy of its own.
+    looked_at: Option<Instant>,
+    decided_at: Option<Instant>,
+    alive_at: Option<Instant>,
+    is_drained: bool,
+    outbox: VecDeque<AgentOutput>,
+}
+
+impl Agent {
+    /// An agent without clients.
+    pub fn new(config: AgentConfig, mode: Mode) -> Self {
+        Self {
+            counter: TaskCounter::new(u64::from(config.port.0), u64::from(config.ports)),
+            link: reporting::CoordinatorLink::new(),
+            clients: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            part_of: BTreeMap::new(),
+            next_part: 0,
+            flows: BTreeMap::new(),
+            next_flow: 0,
+            looked_at: None,
+            decided_at: None,
+            alive_at: None,
+            is_drained: false,
+            outbox: VecDeque::new(),
+            config,
+            mode,
+        }
+    }
+
+    /// The kill switch: puts every flow back to plain TCP, or ends that.
+    pub fn drain(&mut self, is_drained: bool) {
+        self.is_drained = is_drained;
+        self.direct_all();
+    }
+
+    /// Does what has come due.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.check_lease(now);
+        if self.look_at().is_some_and(|when| when <= now) {
+            self.look_over(now);
+        }
+        if let Mode::Decentralised(own) = &mut self.mode {
+            own.hosted.wake(now);
+        }
+        if self.decide_at().is_some_and(|when| when <= now) {
+            self.decide(now);
+        }
+        if self.report_at().is_some_and(|when| when <= now) {
+            self.report(now);
+        }
+        self.say_alive(now);
+    }
+
+    /// When [`Agent::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let own = match &self.mode {
+            Mode::Decentralised(own) => own.hosted.wake_at(),
+            Mode::Coordinated => None,
+        };
+        let decide = self.decide_at();
+        let due = [self.link.lease_until, self.look_at(), own, decide, self.report_at(), self.alive_at()];
+        due.into_iter().flatten().min()
+    }
+
+    /// Something that is to be sent.
+    pub fn poll_output(&mut self) -> Option<AgentOutput> {
+        self.outbox.pop_front()
+    }
+
+    /// All flows, in order of their numbers.
+    pub fn status(&self) -> impl Iterator<Item = FlowStatus> + '_ {
+        self.flows.iter().map(|(&number, flow)| FlowStatus {
+            flow: number,
+            coflow: self.parts[&flow.part].key,
+            to: flow.to,
+            size: flow.size,
+            sent: Bytes(flow.sent),
+            rests: flow.rests(),
+            ordered: flow.ordered,
+            told: flow.told,
+            priority: self.priority(flow),
+        })
+    }
+
+    /// The coordinator's term that is obeyed at present.
+    pub fn obeys(&self) -> Option<u64> {
+        self.link.lease_until.map(|_| self.link.term)
+    }
+
+    fn priority(&self, flow: &Flow) -> Priority {
+        flow.ordered.and_then(|order| order.priority).unwrap_or(self.parts[&flow.part].priority)
+    }
+
+    /// When to look over what changes by time alone.
+    fn look_at(&self) -> Option<Instant> {
+        let busy = !self.parts.is_empty();
+        busy.then(|| self.looked_at.map_or(Instant::ZERO, |last| last + self.link.period(&self.config)))
+    }
+
+    /// When a policy of the agent's own has to decide anew.
+    fn decide_at(&self) -> Option<Instant> {
+        let Mode::Decentralised(own) = &self.mode else { return None };
+        let needed = own.hosted.is_dirty() || own.hosted.has_changed() || own.hosted.has_statements();
+        needed.then(|| self.decided_at.map_or(Instant::ZERO, |last| last + DECISION_PAUSE))
+    }
+
+    fn alive_at(&self) -> Option<Instant> {
+        let busy = self.clients.values().any(|client| client.greeted);
+        let quarter = Nanos(self.config.client_lease.0 / 4);
+        busy.then(|| self.alive_at.map_or(Instant::ZERO, |last| last + quarter))
+    }
+
+    fn say_alive(&mut self, now: Instant) {
+        if self.alive_at().is_none_or(|when| when > now) {
+            return;
+        }
+        self.alive_at = Some(now);
+        let greeted = self.clients.iter().filter(|(_, client)| client.greeted);
+        self.outbox.extend(greeted.map(|(&id, _)| AgentOutput::Client(id, AgentMessage::Alive {})));
+    }
+
+    /// Finds flows that have stalled, and forgets coflows that nobody takes part in.
+    fn look_over(&mut self, now: Instant) {
+        self.looked_at = Some(now);
+        let stall = self.config.stall;
+        let mut stalled = Vec::new();
+        for (&number, flow) in &mut self.flows {
+            if flow.told.gate == (Gate::Off {}) || flow.is_idle {
+                flow.moved_at = now;
+            } else if !flow.is_stalled && now.since(flow.moved_at) >= stall {
+                flow.is_stalled = true;
+                stalled.push(number);
+            }
+        }
+        stalled.into_iter().for_each(|number| self.fares(now, number));
+        let linger = self.config.linger;
+        let is_gone =
+            |part: &Part| part.empty_since.is_some_and(|since| part.is_over || now.since(since) >= linger);
+        let gone: Vec<u32> =
+            self.parts.iter().filter(|(_, part)| is_gone(part)).map(|(&number, _)| number).collect();
+        gone.into_iter().for_each(|number| self.forget_part(now, number));
+        self.end_promotions(now);
+    }
+}

@@ -1,0 +1,114 @@
+//! What clients are told, and who goes on when a flow ends between two rounds.
+
+use cavalcade_model::{Instant, Nanos};
+use cavalcade_wire::{AgentMessage, Directive, FlowOrder, Gate};
+
+use super::{Agent, AgentOutput, Mode};
+
+/// Periods for which a flow goes on in the place of another: by then the coordinator has heard of the end and answered.
+const PROMOTION_PERIODS: u64 = 4;
+
+impl Agent {
+    /// A policy of the agent's own decides anew.
+    pub(super) fn decide(&mut self, now: Instant) {
+        self.decided_at = Some(now);
+        let Mode::Decentralised(own) = &mut self.mode else { return };
+        own.hosted.announce_fresh(now);
+        for key in own.hosted.take_changed() {
+            let priority = own.hosted.priority(key);
+            if let Some(part) = self.part_of.get(&key).and_then(|number| self.parts.get_mut(number)) {
+                part.priority = priority;
+            }
+        }
+        if own.hosted.is_dirty() {
+            for ((_, number), gate, priority) in own.hosted.gates() {
+                if let Some(flow) = self.flows.get_mut(&number) {
+                    flow.ordered = Some(FlowOrder { gate, priority });
+                }
+            }
+        }
+        self.speak(now);
+        self.direct_all();
+    }
+
+    /// Sends what the agent's own policy wants to say to other hosts.
+    pub(super) fn speak(&mut self, now: Instant) {
+        let Mode::Decentralised(own) = &mut self.mode else { return };
+        let mut statements = own.hosted.take_statements();
+        statements.sort_by_key(|&(to, _)| to);
+        for of_peer in statements.chunk_by(|(a, _), (b, _)| a == b) {
+            let to = of_peer[0].0;
+            let said: Vec<_> = of_peer.iter().map(|&(_, statement)| statement).collect();
+            let datagrams = own.negotiation.send(now, to, &said);
+            self.outbox.extend(datagrams.into_iter().map(|datagram| AgentOutput::Peer(to, datagram)));
+        }
+    }
+
+    /// The agent at another host says something.
+    pub fn handle_datagram(&mut self, now: Instant, datagram: cavalcade_wire::Datagram) {
+        let from = datagram.from;
+        let Mode::Decentralised(own) = &mut self.mode else { return };
+        if from.0 >= self.config.ports {
+            return;
+        }
+        let Some(statements) = own.negotiation.receive(now, datagram) else { return };
+        statements.into_iter().for_each(|statement| own.hosted.hear(now, from, statement));
+    }
+
+    /// Tells a flow's client how to send it, where that has changed.
+    pub(super) fn direct(&mut self, number: u32) {
+        let enforces = !self.config.shadow && !self.is_drained;
+        let Some(flow) = self.flows.get(&number) else { return };
+        let mut directive = Directive::default();
+        if enforces && let Some(order) = flow.ordered {
+            directive.gate = flow.promoted.map_or(order.gate, |(_, gate)| gate);
+        }
+        if enforces {
+            directive.class = self.priority(flow).class.min(self.config.classes.max(1) - 1);
+        }
+        if flow.told == directive {
+            return;
+        }
+        let (client, flow_there) = (flow.client, flow.number);
+        if let Some(flow) = self.flows.get_mut(&number) {
+            flow.told = directive;
+        }
+        self.say(client, AgentMessage::Direct { flow: flow_there, directive });
+    }
+
+    pub(super) fn direct_all(&mut self) {
+        let numbers: Vec<u32> = self.flows.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.direct(number));
+    }
+
+    /// A flow ends or runs dry: until the coordinator has heard of it, the first flow to the same receiver that is off goes
+    /// in its place (Aalo §3).
+    pub(super) fn promote(&mut self, now: Instant, ended: u32) {
+        let Some(over) = self.flows.get(&ended).filter(|flow| flow.told.gate != Gate::Off {}) else { return };
+        let (to, gate, period) = (over.to, over.told.gate, self.link.period(&self.config));
+        let is_off = |order: FlowOrder| order.gate == Gate::Off {};
+        let waiting = self.flows.iter().filter(|(number, flow)| {
+            **number != ended
+                && flow.to == to
+                && !flow.rests()
+                && flow.promoted.is_none()
+                && flow.ordered.is_some_and(is_off)
+        });
+        let next =
+            waiting.min_by_key(|(number, flow)| (self.priority(flow), self.parts[&flow.part].key, **number));
+        let Some(next) = next.map(|(&number, _)| number) else { return };
+        if let Some(flow) = self.flows.get_mut(&next) {
+            flow.promoted = now.checked_add(Nanos(PROMOTION_PERIODS * period.0)).map(|until| (until, gate));
+        }
+        self.direct(next);
+    }
+
+    pub(super) fn end_promotions(&mut self, now: Instant) {
+        for flow in self.flows.values_mut() {
+            flow.promoted = flow.promoted.filter(|(until, _)| *until > now);
+        }
+        if matches!(self.mode, Mode::Coordinated) {
+            self.direct_all();
+        }
+    }
+}

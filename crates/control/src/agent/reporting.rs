@@ -1,0 +1,213 @@
+//! What the coordinator is told, and what is made of what it says.
+//!
+//! Reports hold changes. The agent keeps what the coordinator knows beside what is, so a report is a walk over what differs.
+//! A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
+
+use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_wire::{CoflowEntry, FlowEntry, Keyed, Orders, PROTOCOL, Progress, Report};
+
+use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
+
+/// What an agent knows of its coordinator.
+#[derive(Debug, Default)]
+pub(super) struct CoordinatorLink {
+    /// The highest term heard of.
+    pub(super) term: u64,
+    /// Until when orders hold, while any do.
+    pub(super) lease_until: Option<Instant>,
+    /// The number of the last report.
+    sent: u64,
+    sent_at: Option<Instant>,
+    /// The number of the last orders of the term.
+    heard: u64,
+    period: Option<Nanos>,
+    lease: Option<Nanos>,
+    quiet: Bytes,
+    owes_snapshot: bool,
+    needs_snapshot: bool,
+    /// Whether anything has changed since the last report.
+    pub(super) has_news: bool,
+    /// Flows that are over, with the bytes that the coordinator has not heard of.
+    pub(super) closed: Vec<(u32, u64)>,
+    /// Coflows that are over.
+    pub(super) left: Vec<u32>,
+}
+
+impl CoordinatorLink {
+    /// A link to a coordinator that knows nothing yet.
+    pub(super) fn new() -> Self {
+        Self { owes_snapshot: true, ..Self::default() }
+    }
+
+    pub(super) fn period(&self, config: &AgentConfig) -> Nanos {
+        self.period.unwrap_or(config.period)
+    }
+}
+
+impl Agent {
+    /// There is a new connection to a coordinator: it is told everything.
+    pub fn handle_coordinator_connected(&mut self) {
+        self.link.owes_snapshot = true;
+        self.link.sent_at = None;
+    }
+
+    /// The coordinator says something.
+    pub fn handle_orders(&mut self, now: Instant, orders: Orders) {
+        let is_for_us = orders.protocol == PROTOCOL && orders.session == self.config.session;
+        if !is_for_us || !matches!(self.mode, Mode::Coordinated) || orders.term < self.link.term {
+            return;
+        }
+        if orders.term > self.link.term {
+            // Another coordinator: what the former one said is void, and this one knows nothing yet.
+            self.link.term = orders.term;
+            self.link.heard = 0;
+            self.link.owes_snapshot = true;
+            self.link.needs_snapshot = true;
+        }
+        if orders.sequence <= self.link.heard {
+            return;
+        }
+        self.link.needs_snapshot |= !orders.snapshot && orders.sequence != self.link.heard + 1;
+        self.link.heard = orders.sequence;
+        self.link.owes_snapshot |= orders.resync;
+        self.link.period = Some(orders.period);
+        self.link.lease = Some(orders.lease);
+        self.link.quiet = orders.quiet;
+        if self.link.needs_snapshot && !orders.snapshot {
+            return;
+        }
+        self.link.needs_snapshot = false;
+        self.link.lease_until = now.checked_add(orders.lease);
+        self.obey(&orders);
+    }
+
+    fn obey(&mut self, orders: &Orders) {
+        if orders.snapshot {
+            self.forget_orders();
+        }
+        for (number, &priority) in orders.priorities.iter() {
+            if let Some(part) = self.parts.get_mut(&number) {
+                part.priority = priority;
+            }
+        }
+        for (number, &order) in orders.flows.iter() {
+            if let Some(flow) = self.flows.get_mut(&number) {
+                flow.ordered = Some(order);
+                flow.promoted = None;
+            }
+        }
+        self.direct_all();
+    }
+
+    fn forget_orders(&mut self) {
+        for flow in self.flows.values_mut() {
+            flow.ordered = None;
+            flow.promoted = None;
+        }
+        self.parts.values_mut().for_each(|part| part.priority = Default::default());
+    }
+
+    /// Ends the obedience when the lease is over. Deltas that come later would build on what is forgotten here.
+    pub(super) fn check_lease(&mut self, now: Instant) {
+        if self.link.lease_until.is_some_and(|until| until <= now) {
+            self.link.lease_until = None;
+            self.link.needs_snapshot = true;
+            self.forget_orders();
+            self.direct_all();
+        }
+    }
+
+    /// When a report is due: changes a period after the last, and else a quarter of the lease.
+    pub(super) fn report_at(&self) -> Option<Instant> {
+        if !matches!(self.mode, Mode::Coordinated) {
+            return None;
+        }
+        let Some(last) = self.link.sent_at else { return Some(Instant::ZERO) };
+        let link = &self.link;
+        let has_news = link.owes_snapshot || link.needs_snapshot || link.has_news;
+        let period = link.period(&self.config);
+        let lease = link.lease.unwrap_or(Nanos(10 * period.0));
+        last.checked_add(if has_news { period } else { Nanos(lease.0 / 4) })
+    }
+
+    /// Whether a coflow is small enough here to be nobody else's concern.
+    fn is_quiet(&self, part: &Part) -> bool {
+        if part.reported || self.link.quiet == Bytes::ZERO {
+            return false;
+        }
+        let sent: u64 = part.flows.iter().map(|flow| self.flows[flow].sent).sum();
+        part.sent.saturating_add(sent) < self.link.quiet.0
+    }
+
+    pub(super) fn report(&mut self, now: Instant) {
+        let snapshot = std::mem::take(&mut self.link.owes_snapshot);
+        self.link.sent += 1;
+        self.link.sent_at = Some(now);
+        self.link.has_news = false;
+        let loud: Vec<u32> =
+            self.parts.iter().filter(|(_, part)| !self.is_quiet(part)).map(|(&number, _)| number).collect();
+        let mut coflows = Keyed::default();
+        for &number in &loud {
+            let part = self.parts.get_mut(&number).expect("a number from the same map");
+            if snapshot || part.is_changed {
+                let Part { key, facts, sent, .. } = *part;
+                coflows.push(number, CoflowEntry { key, facts, sent: Bytes(sent) });
+            }
+            part.is_changed = false;
+            part.reported = true;
+        }
+        let (mut flows, mut progress) = (Keyed::default(), Keyed::default());
+        for (&number, flow) in &mut self.flows {
+            if self.parts[&flow.part].reported {
+                say_flow(number, flow, snapshot, &mut flows, &mut progress);
+            }
+        }
+        // A snapshot leaves out what is over, and its entries count those bytes already.
+        let mut closed = std::mem::take(&mut self.link.closed);
+        let mut left = std::mem::take(&mut self.link.left);
+        if snapshot {
+            closed.clear();
+            left.clear();
+        }
+        let report = Report {
+            protocol: PROTOCOL,
+            port: self.config.port,
+            session: self.config.session,
+            sequence: self.link.sent,
+            term: self.link.term,
+            snapshot,
+            resync: self.link.needs_snapshot,
+            up: self.config.up,
+            down: self.config.down,
+            coflows,
+            flows,
+            progress,
+            closed: closed.into_iter().map(|(number, sent)| (number, Bytes(sent))).collect(),
+            left: left.into_iter().map(|number| (number, ())).collect(),
+        };
+        self.outbox.push_back(AgentOutput::Coordinator(report));
+    }
+}
+
+/// Says of a flow what the coordinator does not know.
+fn say_flow(
+    number: u32,
+    flow: &mut Flow,
+    snapshot: bool,
+    flows: &mut Keyed<FlowEntry>,
+    progress: &mut Keyed<Progress>,
+) {
+    let idle = flow.rests();
+    match flow.reported {
+        Some((sent, known)) if !snapshot => {
+            if (sent, known) != (flow.sent, idle) {
+                progress.push(number, Progress { sent: Bytes(flow.sent - sent), idle });
+            }
+        }
+        _ => {
+            let (sent, size) = (Bytes(flow.sent), flow.size);
+            flows.push(number, FlowEntry { coflow: flow.part, to: flow.to, size, sent, idle });
+        }
+    }
+    flow.reported = Some((flow.sent, idle));
+}

@@ -1,0 +1,82 @@
+//! Task-id counters: unique numbers that grow with time, given out on every host without asking anybody.
+//!
+//! Baraat §4.1 orders tasks by a counter at the place where they arrive. With several such places each has a counter with
+//! a start of its own and a common step, so that no two give out the same number and, while tasks arrive everywhere at
+//! like rates, comparing numbers compares arrivals. Where rates differ, counters drift apart, and the paper says to
+//! bring them together loosely. Here that is the clock: a number is never below the time in nanoseconds. A counter that
+//! starts again after a crash so begins above all that it has given out, unless the clock was set back by more than
+//! it was down; clients that come back say their numbers, and the counter goes past those too.
+
+use cavalcade_model::Instant;
+
+/// Gives out `start`, `start + step` …, none below the time at which it is given out.
+#[derive(Clone, Debug)]
+pub struct TaskCounter {
+    start: u64,
+    step: u64,
+    next: u64,
+}
+
+impl TaskCounter {
+    /// The counter `start` of `step` counters.
+    ///
+    /// # Panics
+    /// Unless `start < step`.
+    pub fn new(start: u64, step: u64) -> Self {
+        assert!(start < step, "counter {start} of {step}");
+        Self { start, step, next: start }
+    }
+
+    /// The next number.
+    pub fn next(&mut self, now: Instant) -> u64 {
+        self.pass(now.0.saturating_sub(1));
+        let number = self.next;
+        self.next = number.saturating_add(self.step);
+        number
+    }
+
+    /// Goes past `number`, which was given out before: what comes next is larger.
+    pub fn pass(&mut self, number: u64) {
+        if number >= self.next {
+            let steps = (number - self.start) / self.step + 1;
+            self.next = self.start.saturating_add(steps.saturating_mul(self.step));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn without_a_clock_a_counter_goes_by_its_step() {
+        let mut counter = TaskCounter::new(1, 2);
+        let numbers: Vec<u64> = (0..4).map(|_| counter.next(Instant::ZERO)).collect();
+        assert_eq!(numbers, [1, 3, 5, 7], "Baraat §4.1: of two counters one gives the odd numbers");
+    }
+
+    proptest! {
+        #[test]
+        fn counters_never_meet_and_later_is_larger(
+            steps in prop::collection::vec((0usize..3, 0u64..20), 1..60),
+        ) {
+            let mut counters: Vec<_> = (0..3).map(|start| TaskCounter::new(start, 3)).collect();
+            let (mut seen, mut last, mut now) = (std::collections::BTreeSet::new(), [None; 3], 0);
+            for (which, pause) in steps {
+                now += pause;
+                let number = counters[which].next(Instant(now));
+                prop_assert!(number >= now && number % 3 == which as u64);
+                prop_assert!(seen.insert(number));
+                prop_assert!(last[which].replace(number) < Some(number));
+            }
+        }
+    }
+
+    #[test]
+    fn a_counter_that_starts_again_goes_past_what_it_is_told() {
+        let mut again = TaskCounter::new(2, 5);
+        again.pass(1_002);
+        assert_eq!(again.next(Instant(30)), 1_007);
+    }
+}

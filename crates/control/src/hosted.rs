@@ -1,0 +1,496 @@
+//! One instance of a policy and all that it needs to be driven by reports in place of a simulation.
+//!
+//! The contract (`model::contract`) is the fluid driver's: the same object is told the same events. What differs is where
+//! amounts come from. The simulator computes the instant at which a watched amount is reached; here a report says
+//! that it has been. So [`Hosted`] keeps the watches and compares, keeps when the policy wants to be woken, and keeps the
+//! priorities that hold, the last word for each coflow standing above what was said of its flows before.
+//!
+//! # Names
+//! Live coflows have keys, policies have dense numbers; [`Numbering`] keeps numbers in the order of keys. When it
+//! runs out of room, or a policy's knowledge has become wrong (facts arrive late, bytes are taken back after a crash),
+//! the policy is told that coflows ended and arrived anew. Policies read their state from the view at an arrival, so that
+//! is safe, and it is the same path that a restarted coordinator takes.
+//!
+//! # Cost
+//! O(log n) map look-ups around each event, and what the policy itself costs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, CoflowId, Decision, Event, FlowFacts, FlowId, History, Instant, Message, Nanos,
+    Observe, Policy, PolicyFactory, PortId, Priority, Setting, Target, TaskId, Terms,
+};
+use cavalcade_wire::{CoflowKey, Facts, Gate, Statement};
+
+use crate::allocation::{Contender, allocate};
+use crate::numbering::Numbering;
+use crate::table::{Coflow, Flow, FlowName, Table};
+
+/// How long a coflow is remembered that only other hosts have spoken of.
+const REMEMBERED: Nanos = Nanos::from_secs(60);
+
+/// Where policies come from.
+pub type Factory = Box<dyn PolicyFactory + Send>;
+
+/// A policy that is driven by reports.
+pub(crate) struct Hosted {
+    factory: Factory,
+    terms: Terms,
+    policy: Policy,
+    line_rate: BitsPerSec,
+    table: Table,
+    coflow_ids: Numbering<CoflowKey>,
+    task_ids: Numbering<u64>,
+    watches: BTreeMap<Target, u64>,
+    due: BTreeSet<Target>,
+    wake_at: Option<Instant>,
+    decision: Decision,
+    statements: Vec<(PortId, Statement)>,
+    /// Coflows known only from what other hosts said, and when that was.
+    hearsay: BTreeMap<CoflowKey, Instant>,
+    changed: BTreeSet<CoflowKey>,
+    /// Coflows that have got flows since the policy was told of them.
+    fresh: BTreeSet<CoflowId>,
+    /// Whether gates may differ from those computed last.
+    is_dirty: bool,
+}
+
+impl std::fmt::Debug for Hosted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hosted").field("table", &self.table).finish_non_exhaustive()
+    }
+}
+
+impl Hosted {
+    /// An instance of `factory`'s policy for a fabric of `ports` ports; links are taken to have `line_rate` until told
+    /// otherwise.
+    pub(crate) fn new(factory: Factory, ports: u32, line_rate: BitsPerSec) -> Self {
+        let policy = build(&*factory, ports, line_rate);
+        Self {
+            terms: factory.terms(),
+            factory,
+            policy,
+            line_rate,
+            table: Table::new(ports, line_rate),
+            coflow_ids: Numbering::default(),
+            task_ids: Numbering::default(),
+            watches: BTreeMap::new(),
+            due: BTreeSet::new(),
+            wake_at: None,
+            decision: Decision::default(),
+            statements: Vec::new(),
+            hearsay: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            fresh: BTreeSet::new(),
+            is_dirty: false,
+        }
+    }
+
+    pub(crate) fn ports(&self) -> u32 {
+        self.table.ports()
+    }
+
+    /// What a port can send and receive.
+    pub(crate) fn set_capacity(&mut self, port: PortId, up: BitsPerSec, down: BitsPerSec) {
+        let ports = self.ports();
+        for (link, rate) in [(port.0, up), (ports + port.0, down)] {
+            let known = &mut self.table.capacity[link as usize];
+            let rate = if rate == BitsPerSec::ZERO { self.line_rate } else { rate };
+            self.is_dirty |= std::mem::replace(known, rate) != rate;
+        }
+    }
+
+    /// A coflow appears, or more is known of one.
+    pub(crate) fn open_coflow(&mut self, now: Instant, key: CoflowKey, facts: Option<Facts>) {
+        self.hearsay.remove(&key);
+        if let Some(id) = self.active(key) {
+            let record = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
+            if record.facts.is_none() && facts.is_some() {
+                record.facts = facts;
+                self.announce_anew(now, id);
+            }
+            return;
+        }
+        if self.coflow_ids.assign(key).is_none() || self.task_ids.assign(key.task).is_none() {
+            self.rebuild(now);
+        }
+        let id = self.coflow_ids.assign(key).expect("there is room after renumbering");
+        let task = self.task_ids.assign(key.task).expect("there is room after renumbering");
+        let (id, task) = (CoflowId(id), TaskId(task));
+        let (flows, priority) = (BTreeMap::new(), Priority::default());
+        let (attained, is_announced) = (0, false);
+        self.table.coflows.insert(id, Coflow { key, task, facts, attained, flows, priority, is_announced });
+        self.changed.insert(key);
+    }
+
+    /// A coflow is over.
+    pub(crate) fn close_coflow(&mut self, now: Instant, key: CoflowKey) {
+        let Some(id) = self.active(key) else { return };
+        let names: Vec<FlowName> = self.table.coflows[&id].flows.keys().copied().collect();
+        names.into_iter().for_each(|name| self.close_flow(now, key, name));
+        if self.table.coflows[&id].is_announced {
+            self.tell(now, Event::CoflowFinished(id));
+        }
+        self.forget(Target::Coflow(id));
+        self.fresh.remove(&id);
+        self.table.coflows.remove(&id);
+        self.coflow_ids.remove(key);
+        if !self.table.coflows.values().any(|other| other.key.task == key.task) {
+            self.task_ids.remove(key.task);
+        }
+        self.changed.remove(&key);
+        self.settle(now);
+    }
+
+    /// A flow of an active coflow appears; what it has sent already counts as sent by the coflow now.
+    pub(crate) fn open_flow(&mut self, now: Instant, key: CoflowKey, name: FlowName, flow: NewFlow) {
+        let Some(id) = self.active(key) else { return };
+        if flow.to.0 >= self.ports() || name.0.0 >= self.ports() {
+            return;
+        }
+        let facts = FlowFacts { coflow: id, src: name.0, dst: flow.to };
+        let NewFlow { size, sent, idle, .. } = flow;
+        let flow = self.table.insert(Flow { facts, size, sent, idle, priority: None, cap: None });
+        let coflow = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
+        coflow.flows.insert(name, flow);
+        coflow.attained = coflow.attained.saturating_add(sent);
+        let is_announced = coflow.is_announced;
+        self.is_dirty = true;
+        self.fresh.insert(id);
+        if is_announced && self.terms.flow_events {
+            self.tell(now, Event::FlowArrived(flow));
+        }
+        self.check(Target::Coflow(id));
+        self.settle(now);
+    }
+
+    /// A flow has sent so many bytes in all, and may have run dry or have come to again.
+    pub(crate) fn progress(&mut self, now: Instant, key: CoflowKey, name: FlowName, sent: u64, idle: bool) {
+        let Some((id, flow)) = self.flow_id(key, name) else { return };
+        let record = self.table.find_mut(flow).expect("a named flow has a record");
+        let before = std::mem::replace(&mut record.sent, sent);
+        self.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
+        self.add_attained(now, id, sent as i128 - before as i128);
+        self.check(Target::Flow(flow));
+        self.settle(now);
+    }
+
+    /// A flow is over; what it has sent goes on counting for its coflow.
+    pub(crate) fn close_flow(&mut self, now: Instant, key: CoflowKey, name: FlowName) {
+        let Some((id, flow)) = self.flow_id(key, name) else { return };
+        self.is_dirty = true;
+        if self.terms.flow_events && self.table.coflows[&id].is_announced {
+            self.tell(now, Event::FlowFinished(flow));
+        }
+        self.forget(Target::Flow(flow));
+        self.table.remove(flow);
+        if let Some(coflow) = self.table.coflows.get_mut(&id) {
+            coflow.flows.remove(&name);
+        }
+        self.settle(now);
+    }
+
+    /// A coflow has sent `more` bytes besides those of its open flows; less than none where a crash has taken bytes back.
+    pub(crate) fn adjust(&mut self, now: Instant, key: CoflowKey, more: i128) {
+        let Some(id) = self.active(key) else { return };
+        self.add_attained(now, id, more);
+        self.settle(now);
+    }
+
+    fn add_attained(&mut self, now: Instant, id: CoflowId, more: i128) {
+        let coflow = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
+        coflow.attained = (i128::from(coflow.attained) + more).clamp(0, i128::from(u64::MAX)) as u64;
+        if more < 0 {
+            self.announce_anew(now, id);
+        } else if more > 0 {
+            self.check(Target::Coflow(id));
+        }
+        // Where equals share by what remains, every byte matters.
+        self.is_dirty |= more != 0 && self.terms.discipline != cavalcade_model::Discipline::MaxMin;
+    }
+
+    /// What an instance at another host says.
+    pub(crate) fn hear(&mut self, now: Instant, from: PortId, statement: Statement) {
+        let (Statement::Desired { coflow: key, .. } | Statement::Feedback { coflow: key, .. }) = statement;
+        if self.active(key).is_none() {
+            self.hearsay.retain(|_, heard| now.since(*heard) <= REMEMBERED);
+            self.hearsay.insert(key, now);
+            let (hearsay, coflows) = (&self.hearsay, &self.table.coflows);
+            self.coflow_ids
+                .retain(|key, id| hearsay.contains_key(key) || coflows.contains_key(&CoflowId(id)));
+        }
+        if self.coflow_ids.assign(key).is_none() {
+            self.rebuild(now);
+        }
+        let Some(id) = self.coflow_ids.assign(key) else { return };
+        let coflow = CoflowId(id);
+        let message = match statement {
+            Statement::Desired { order, .. } => Message::Desired { coflow, order },
+            Statement::Feedback { order, .. } => Message::Feedback { coflow, order },
+        };
+        self.tell(now, Event::Received { from, message });
+        self.settle(now);
+    }
+
+    /// When the policy wants to be woken.
+    pub(crate) fn wake_at(&self) -> Option<Instant> {
+        self.wake_at
+    }
+
+    /// Wakes the policy if its time has come.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        if self.wake_at.is_some_and(|when| when <= now) {
+            self.wake_at = None;
+            self.tell(now, Event::Wake);
+            self.settle(now);
+        }
+    }
+
+    /// Whether the policy wants to say something to other hosts.
+    pub(crate) fn has_statements(&self) -> bool {
+        !self.statements.is_empty()
+    }
+
+    /// What the policy wants to say to other hosts.
+    pub(crate) fn take_statements(&mut self) -> Vec<(PortId, Statement)> {
+        std::mem::take(&mut self.statements)
+    }
+
+    /// The coflows whose priorities have changed, ascending.
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<CoflowKey> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The priority that holds for a coflow; the highest where it is not known.
+    pub(crate) fn priority(&self, key: CoflowKey) -> Priority {
+        self.active(key).map(|id| self.table.coflows[&id].priority).unwrap_or_default()
+    }
+
+    /// What a coflow has sent.
+    pub(crate) fn attained(&self, key: CoflowKey) -> Option<Bytes> {
+        self.active(key).map(|id| self.table.attained(id))
+    }
+
+    /// All active coflows with their flows, in the order of keys.
+    pub(crate) fn coflows(&self) -> impl Iterator<Item = &Coflow> {
+        self.table.coflows.values()
+    }
+
+    /// Whether the priority of some coflow has changed since [`Hosted::take_changed`].
+    pub(crate) fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// What an open flow has sent, as far as it was told.
+    pub(crate) fn sent(&self, key: CoflowKey, name: FlowName) -> u64 {
+        self.flow_id(key, name).map_or(0, |(_, flow)| self.table.flow_attained(flow).0)
+    }
+
+    /// Who receives a flow that was named by [`Hosted::coflows`].
+    pub(crate) fn receiver(&self, flow: FlowId) -> PortId {
+        self.table.flow(flow).dst
+    }
+
+    /// Whether gates may differ from those that [`Hosted::gates`] gave last.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+
+    /// The gate and the own priority of every flow, in the order of coflows and names.
+    pub(crate) fn gates(&mut self) -> Vec<(FlowName, Gate, Option<Priority>)> {
+        self.is_dirty = false;
+        let mut named = Vec::new();
+        let mut contenders = Vec::new();
+        for (account, coflow) in self.table.coflows.values().enumerate() {
+            for (&name, &id) in &coflow.flows {
+                let flow = self.table.find(id).expect("a named flow has a record");
+                named.push((name, flow.idle, flow.priority));
+                if !flow.idle {
+                    contenders.push(Contender {
+                        links: self.table.links(flow),
+                        account: account as u32,
+                        priority: flow.priority.unwrap_or(coflow.priority),
+                        coflow_priority: coflow.priority,
+                        remaining: flow.size.map_or(1e15, |_| flow.remaining().max(1) as f64),
+                        cap: flow.cap,
+                    });
+                }
+            }
+        }
+        let mut gates = allocate(&self.terms, &self.table.capacity, &contenders).into_iter();
+        let mut gate = |idle: bool| if idle { None } else { gates.next() };
+        let with_gate = |(name, idle, priority)| (name, gate(idle).unwrap_or_default(), priority);
+        named.into_iter().map(with_gate).collect()
+    }
+
+    fn active(&self, key: CoflowKey) -> Option<CoflowId> {
+        self.coflow_ids.get(key).map(CoflowId).filter(|id| self.table.coflows.contains_key(id))
+    }
+
+    fn flow_id(&self, key: CoflowKey, name: FlowName) -> Option<(CoflowId, FlowId)> {
+        let id = self.active(key)?;
+        self.table.coflows[&id].flows.get(&name).map(|&flow| (id, flow))
+    }
+
+    /// Hands one event to the policy and notes what it decides.
+    fn tell(&mut self, now: Instant, event: Event) {
+        let mut decision = std::mem::take(&mut self.decision);
+        decision.clear();
+        self.policy.handle(now, event, &self.table, &mut decision);
+        self.note(now, &decision);
+        self.decision = decision;
+    }
+
+    fn note(&mut self, now: Instant, decision: &Decision) {
+        for &(target, priority) in &decision.priorities {
+            match target {
+                Target::Coflow(id) => self.set_coflow_priority(id, priority),
+                Target::Flow(id) => {
+                    if let Some(flow) = self.table.find_mut(id) {
+                        self.is_dirty |= flow.priority.replace(priority) != Some(priority);
+                    }
+                }
+            }
+        }
+        for &(id, cap) in &decision.caps {
+            if let Some(flow) = self.table.find_mut(id) {
+                self.is_dirty |= std::mem::replace(&mut flow.cap, cap) != cap;
+            }
+        }
+        for &(target, bytes) in &decision.watches {
+            self.due.remove(&target);
+            self.watches.insert(target, bytes.0);
+            self.check(target);
+        }
+        if let Some(when) = decision.wake_at {
+            assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
+            self.wake_at = Some(when);
+        }
+        for &(to, message) in &decision.messages {
+            let (Message::Desired { coflow, .. } | Message::Feedback { coflow, .. }) = message;
+            // A coflow that nobody speaks of any more has no key; what is said of it helps nobody.
+            let Some(coflow) = self.coflow_ids.name(coflow.0) else { continue };
+            let statement = match message {
+                Message::Desired { order, .. } => Statement::Desired { coflow, order },
+                Message::Feedback { order, .. } => Statement::Feedback { coflow, order },
+            };
+            self.statements.push((to, statement));
+        }
+    }
+
+    /// A coflow's priority goes to all its flows: what was decided about them before no longer counts.
+    fn set_coflow_priority(&mut self, id: CoflowId, priority: Priority) {
+        let Some(coflow) = self.table.coflows.get_mut(&id) else { return };
+        if std::mem::replace(&mut coflow.priority, priority) != priority {
+            self.changed.insert(coflow.key);
+            self.is_dirty = true;
+        }
+        let flows: Vec<FlowId> = coflow.flows.values().copied().collect();
+        for flow in flows {
+            if let Some(flow) = self.table.find_mut(flow) {
+                self.is_dirty |= flow.priority.take().is_some();
+            }
+        }
+    }
+
+    /// Notes a watched amount that has been reached.
+    fn check(&mut self, target: Target) {
+        let sent = match target {
+            Target::Coflow(id) => self.table.attained(id),
+            Target::Flow(id) => self.table.flow_attained(id),
+        };
+        if self.watches.get(&target).is_some_and(|&bytes| bytes <= sent.0) {
+            self.watches.remove(&target);
+            self.due.insert(target);
+        }
+    }
+
+    fn forget(&mut self, target: Target) {
+        self.watches.remove(&target);
+        self.due.remove(&target);
+    }
+
+    /// Tells the policy what has been reached, also by what it asked for on being told.
+    fn settle(&mut self, now: Instant) {
+        while let Some(target) = self.due.pop_first() {
+            self.tell(now, Event::Reached(target));
+        }
+    }
+
+    /// Tells the policy of coflows whose flows have appeared. A coflow arrives at its first flow, and what appeared together
+    /// is seen together. Hosts report one after the other, so that a coflow may be seen in parts; a policy that goes by
+    /// sizes then looks at it anew with each part, for none of them says what the whole is.
+    pub(crate) fn announce_fresh(&mut self, now: Instant) {
+        let goes_by_sizes = matches!(self.policy, Policy::Clairvoyant(_));
+        for id in std::mem::take(&mut self.fresh) {
+            let Some(coflow) = self.table.coflows.get_mut(&id) else { continue };
+            if !std::mem::replace(&mut coflow.is_announced, true) {
+                self.announce(now, id);
+            } else if goes_by_sizes {
+                self.announce_anew(now, id);
+            }
+        }
+    }
+
+    /// Tells the policy that a coflow has ended and arrived anew, so that it looks at it as it is now.
+    fn announce_anew(&mut self, now: Instant, id: CoflowId) {
+        if !self.table.coflows[&id].is_announced {
+            return;
+        }
+        let flows: Vec<FlowId> = self.table.coflows[&id].flows.values().copied().collect();
+        if self.terms.flow_events {
+            flows.iter().for_each(|&flow| self.tell(now, Event::FlowFinished(flow)));
+        }
+        self.tell(now, Event::CoflowFinished(id));
+        flows.iter().for_each(|&flow| self.forget(Target::Flow(flow)));
+        self.forget(Target::Coflow(id));
+        self.announce(now, id);
+    }
+
+    fn announce(&mut self, now: Instant, id: CoflowId) {
+        self.tell(now, Event::CoflowArrived(id));
+        if self.terms.flow_events {
+            let flows: Vec<FlowId> = self.table.coflows[&id].flows.values().copied().collect();
+            flows.into_iter().for_each(|flow| self.tell(now, Event::FlowArrived(flow)));
+        }
+        self.settle(now);
+    }
+
+    /// A fresh policy with new numbers for all coflows.
+    fn rebuild(&mut self, now: Instant) {
+        self.coflow_ids.renumber();
+        self.task_ids.renumber();
+        self.policy = build(&*self.factory, self.table.ports(), self.line_rate);
+        (self.wake_at, self.watches, self.due) = (None, BTreeMap::new(), BTreeSet::new());
+        let coflows = std::mem::take(&mut self.table.coflows);
+        for mut coflow in coflows.into_values() {
+            let id = self.coflow_ids.get(coflow.key).map(CoflowId).expect("an active coflow is numbered");
+            coflow.task = self.task_ids.get(coflow.key.task).map(TaskId).expect("and so is its task");
+            for &flow in coflow.flows.values() {
+                if let Some(flow) = self.table.find_mut(flow) {
+                    flow.facts.coflow = id;
+                }
+            }
+            self.table.coflows.insert(id, coflow);
+        }
+        self.fresh.clear();
+        let announced: Vec<CoflowId> =
+            self.table.coflows.iter().filter(|(_, coflow)| coflow.is_announced).map(|(&id, _)| id).collect();
+        announced.into_iter().for_each(|id| self.announce(now, id));
+        let unannounced = self.table.coflows.iter().filter(|(_, coflow)| !coflow.is_announced);
+        self.fresh = unannounced.map(|(&id, _)| id).collect();
+    }
+}
+
+/// A flow that appears.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewFlow {
+    pub(crate) to: PortId,
+    pub(crate) size: Option<u64>,
+    pub(crate) sent: u64,
+    pub(crate) idle: bool,
+}
+
+fn build(factory: &dyn PolicyFactory, ports: u32, line_rate: BitsPerSec) -> Policy {
+    factory.build(&Setting { ports, line_rate, history: &History::default() })
+}

@@ -1,0 +1,37 @@
+//! Who tells whom: the live control plane as state machines without sockets or clocks.
+//!
+//! A policy decides who goes first; that is of use only when every sender hears of it in time and none is lost when
+//! something breaks. This crate is that part: [`Coordinator`], [`Agent`], [`Client`], and [`Negotiation`] between hosts.
+//! All have the same face: `handle_*` takes in what happened and when, `poll_*` gives out what is to be sent and when to
+//! come again. The tokio shell, the fault simulator and tests drive the same code.
+//!
+//! # What holds when things fail
+//! | what fails | what happens |
+//! |---|---|
+//! | coordinator | agents obey for one lease, then all flows are open; a new one rebuilds its state from snapshots in a round |
+//! | agent | clients obey for one lease, or none where the connection ends, then all flows are open; they say everything again to the next |
+//! | client | its flows end; its coflows last until somebody says that they are over, or a linger |
+//! | messages | a gap in the numbers asks for a snapshot; what comes twice or late is left out |
+//! | two coordinators | agents obey the higher term, and the lower one learns of it from their reports |
+//!
+//! # What was rejected
+//! - Acknowledging and resending single messages: carriers do that, and what was missed is out of date by then.
+//! - A log of events replicated between coordinators: what it would save is one snapshot of each agent.
+//! - Keeping what a lost agent had reported: its clients know better, and say it again.
+
+mod agent;
+mod allocation;
+mod client;
+mod coordinator;
+mod counter;
+mod hosted;
+mod negotiation;
+mod numbering;
+mod table;
+
+pub use agent::{Agent, AgentConfig, AgentOutput, ClientId, Decentralised, FlowStatus, Mode};
+pub use client::{Client, ClientEvent, Registration};
+pub use coordinator::{CoflowStatus, Coordinator, CoordinatorConfig};
+pub use counter::TaskCounter;
+pub use hosted::Factory;
+pub use negotiation::Negotiation;

@@ -1,0 +1,173 @@
+//! What a hosted policy may look at: the coflows and flows that have been reported, as the contract wants to see them.
+//!
+//! Amounts are those of the last reports, so they are whole and up to Δ old. A flow of unknown size is taken to have as
+//! much to send as it has sent, and at least a megabyte: of heavy-tailed sizes that is what remains on average, and a
+//! clairvoyant policy then degrades to least attained service in place of failing.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
+    Priority, TaskClass, TaskId,
+};
+use cavalcade_wire::{CoflowKey, Facts};
+
+/// What is taken to remain of a flow of unknown size, at least.
+const UNKNOWN_REMAINS: u64 = 1_000_000;
+
+/// The name of a flow: the port that sends it, and its number there.
+pub(crate) type FlowName = (PortId, u32);
+
+/// A coflow that has been reported.
+#[derive(Clone, Debug)]
+pub(crate) struct Coflow {
+    pub(crate) key: CoflowKey,
+    pub(crate) task: TaskId,
+    pub(crate) facts: Option<Facts>,
+    pub(crate) attained: u64,
+    pub(crate) flows: BTreeMap<FlowName, FlowId>,
+    pub(crate) priority: Priority,
+    /// Whether the policy has been told of it.
+    pub(crate) is_announced: bool,
+}
+
+/// A flow that has been reported and is not over.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    pub(crate) facts: FlowFacts,
+    pub(crate) size: Option<u64>,
+    pub(crate) sent: u64,
+    /// Whether it has nothing to send at present.
+    pub(crate) idle: bool,
+    /// Its own priority, where that is not its coflow's.
+    pub(crate) priority: Option<Priority>,
+    pub(crate) cap: Option<BitsPerSec>,
+}
+
+impl Flow {
+    pub(crate) fn remaining(&self) -> u64 {
+        match self.size {
+            Some(size) => size.saturating_sub(self.sent),
+            None => self.sent.max(UNKNOWN_REMAINS),
+        }
+    }
+}
+
+/// All that has been reported.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// What each port can send, then what each can receive, in bits per second.
+    pub(crate) capacity: Vec<BitsPerSec>,
+    pub(crate) coflows: BTreeMap<CoflowId, Coflow>,
+    flows: Vec<Option<Flow>>,
+    vacant: Vec<u32>,
+}
+
+impl Table {
+    pub(crate) fn new(ports: u32, line_rate: BitsPerSec) -> Self {
+        let capacity = vec![line_rate; 2 * ports as usize];
+        Self { capacity, coflows: BTreeMap::new(), flows: Vec::new(), vacant: Vec::new() }
+    }
+
+    pub(crate) fn ports(&self) -> u32 {
+        self.capacity.len() as u32 / 2
+    }
+
+    /// The links that a flow crosses.
+    pub(crate) fn links(&self, flow: &Flow) -> [u32; 2] {
+        [flow.facts.src.0, self.ports() + flow.facts.dst.0]
+    }
+
+    pub(crate) fn find(&self, flow: FlowId) -> Option<&Flow> {
+        self.flows.get(flow.index()).and_then(Option::as_ref)
+    }
+
+    pub(crate) fn find_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
+        self.flows.get_mut(flow.index()).and_then(Option::as_mut)
+    }
+
+    pub(crate) fn insert(&mut self, flow: Flow) -> FlowId {
+        let vacant = self.vacant.pop();
+        let id = vacant.map_or_else(|| FlowId::from_index(self.flows.len()), FlowId);
+        match self.flows.get_mut(id.index()) {
+            Some(place) => *place = Some(flow),
+            None => self.flows.push(Some(flow)),
+        }
+        id
+    }
+
+    pub(crate) fn remove(&mut self, flow: FlowId) -> Option<Flow> {
+        let removed = self.flows.get_mut(flow.index()).and_then(Option::take);
+        if removed.is_some() {
+            self.vacant.push(flow.0);
+        }
+        removed
+    }
+}
+
+/// When a coflow arrived: as was said at its registration, or by its serial, which is not below the time of that.
+fn arrival(coflow: &Coflow) -> Instant {
+    coflow.facts.map_or(Instant(coflow.key.serial), |facts| facts.arrival)
+}
+
+impl Observe for Table {
+    fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
+        let record = &self.coflows[&coflow];
+        let arrival = arrival(record);
+        CoflowFacts {
+            task: record.task,
+            task_arrival: arrival.min(Instant(record.key.task)),
+            arrival,
+            deadline: record.facts.and_then(|facts| facts.deadline),
+            class: record.facts.map_or(TaskClass::Online, |facts| facts.class),
+            weight: record.facts.map_or(1, |facts| facts.weight.max(1)),
+        }
+    }
+
+    fn flow(&self, flow: FlowId) -> FlowFacts {
+        self.find(flow).expect("a policy asks about flows that it was told of and that are not over").facts
+    }
+
+    fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {
+        if let Some(coflow) = self.coflows.get(&coflow) {
+            coflow.flows.values().for_each(|&flow| visit(flow));
+        }
+    }
+
+    fn attained(&self, coflow: CoflowId) -> Bytes {
+        Bytes(self.coflows.get(&coflow).map_or(0, |coflow| coflow.attained))
+    }
+
+    fn flow_attained(&self, flow: FlowId) -> Bytes {
+        Bytes(self.find(flow).map_or(0, |flow| flow.sent))
+    }
+}
+
+impl Foresee for Table {
+    fn remaining(&self, coflow: CoflowId) -> Bytes {
+        let Some(coflow) = self.coflows.get(&coflow) else { return Bytes::ZERO };
+        if let Some(size) = coflow.facts.and_then(|facts| facts.size) {
+            return size.saturating_sub(Bytes(coflow.attained));
+        }
+        let flows = coflow.flows.values().filter_map(|&flow| self.find(flow));
+        Bytes(flows.map(Flow::remaining).fold(0, u64::saturating_add))
+    }
+
+    fn flow_remaining(&self, flow: FlowId) -> Bytes {
+        Bytes(self.find(flow).map_or(0, Flow::remaining))
+    }
+
+    fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
+        let Some(coflow) = self.coflows.get(&coflow) else { return };
+        let mut loads: BTreeMap<u32, u64> = BTreeMap::new();
+        for flow in coflow.flows.values().filter_map(|&flow| self.find(flow)) {
+            for link in self.links(flow) {
+                let load = loads.entry(link).or_default();
+                *load = load.saturating_add(flow.remaining());
+            }
+        }
+        for (link, load) in loads.into_iter().filter(|(_, load)| *load > 0) {
+            visit(LinkId(link), Bytes(load), self.capacity[link as usize]);
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Agents, clients and a coordinator joined by hand, without faults: who is told what, and when.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use cavalcade_control::*;
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
+use cavalcade_policy::parse;
+use cavalcade_wire::{
+    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Gate, Message, PROTOCOL, Refusal,
+};
+
+const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+const OPEN: Gate = Gate::Open {};
+const OFF: Gate = Gate::Off {};
+
+fn address(port: u32) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, port as u8)), 7000)
+}
+
+fn ends(from: u32, to: u32) -> Endpoints {
+    Endpoints { local: address(from), remote: address(to) }
+}
+
+fn config(port: u32, ports: u32) -> AgentConfig {
+    let directory = (0..ports).map(|port| (address(port).ip(), PortId(port))).collect();
+    AgentConfig { directory, ..AgentConfig::new(PortId(port), ports, 1, RATE) }
+}
+
+/// Hosts and a coordinator, with all messages delivered at once; each host has one client, number 0, of user 1.
+struct Site {
+    now: Instant,
+    coordinator: Option<Coordinator>,
+    agents: Vec<Agent>,
+    heard: BTreeMap<u32, Vec<AgentMessage>>,
+    bytes_to_agents: usize,
+    /// Orders that said more than that the coordinator is there.
+    news: usize,
+}
+
+impl Site {
+    fn new(spec: &str, ports: u32) -> Self {
+        let config_of = CoordinatorConfig::new(1, ports, RATE);
+        let agents = (0..ports).map(|port| Agent::new(config(port, ports), Mode::Coordinated)).collect();
+        let coordinator = Some(Coordinator::new(config_of, Box::new(parse(spec).unwrap())));
+        let mut site = Self {
+            now: Instant(1_000_000_000),
+            coordinator,
+            agents,
+            heard: BTreeMap::new(),
+            bytes_to_agents: 0,
+            news: 0,
+        };
+        (0..ports).for_each(|port| site.connect(port, 0, 1));
+        site
+    }
+
+    fn decentralised(spec: &str, ports: u32) -> Self {
+        let mut site = Self::new("fair", ports);
+        site.coordinator = None;
+        for port in 0..ports {
+            let own =
+                Decentralised::new(&config(port, ports), Box::new(parse(spec).unwrap()), Nanos::from_secs(2));
+            site.agents[port as usize] = Agent::new(config(port, ports), Mode::Decentralised(Box::new(own)));
+            site.connect(port, 0, 1);
+        }
+        site
+    }
+
+    fn connect(&mut self, port: u32, client: u64, user: u32) {
+        self.agents[port as usize].handle_connected(ClientId(client), user);
+        self.say_as(port, client, ClientMessage::Hello { protocol: PROTOCOL });
+    }
+
+    fn say(&mut self, port: u32, message: ClientMessage) {
+        self.say_as(port, 0, message);
+    }
+
+    fn say_as(&mut self, port: u32, client: u64, message: ClientMessage) {
+        self.agents[port as usize].handle_client(self.now, ClientId(client), message);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        for port in 0..self.agents.len() {
+            while let Some(output) = self.agents[port].poll_output() {
+                match output {
+                    AgentOutput::Client(_, message) => {
+                        self.heard.entry(port as u32).or_default().push(message);
+                    }
+                    AgentOutput::Coordinator(report) => {
+                        if let Some(coordinator) = &mut self.coordinator {
+                            coordinator.handle_report(self.now, report);
+                        }
+                    }
+                    AgentOutput::Peer(to, datagram) => {
+                        self.agents[to.index()].handle_datagram(self.now, datagram)
+                    }
+                    AgentOutput::Drop(client) => self.agents[port].handle_gone(self.now, client),
+                }
+            }
+        }
+        let Some(coordinator) = &mut self.coordinator else { return };
+        while let Some((port, orders)) = coordinator.poll_orders() {
+            self.news += usize::from(!orders.flows.is_empty() || !orders.priorities.is_empty());
+            self.bytes_to_agents += orders.to_bytes().len();
+            self.agents[port.index()].handle_orders(self.now, orders);
+        }
+    }
+
+    /// Lets time pass, a millisecond at a time.
+    fn pass(&mut self, millis: u64) {
+        for _ in 0..millis {
+            self.now = self.now + Nanos::from_millis(1);
+            for port in 0..self.agents.len() {
+                self.agents[port].handle_timeout(self.now);
+            }
+            self.flush();
+            if let Some(coordinator) = &mut self.coordinator {
+                coordinator.handle_timeout(self.now);
+            }
+            self.flush();
+        }
+    }
+
+    fn register(&mut self, port: u32) -> CoflowKey {
+        self.register_with(port, &[], None)
+    }
+
+    fn register_with(&mut self, port: u32, parents: &[CoflowKey], size: Option<Bytes>) -> CoflowKey {
+        self.now = self.now + Nanos(1_000);
+        let parents = parents.to_vec();
+        let (deadline, class) = (None, TaskClass::Online);
+        self.say(port, ClientMessage::Register { request: 9, parents, deadline, size, class, weight: 1 });
+        match self.heard[&port].last() {
+            Some(AgentMessage::Registered { request: 9, coflow, .. }) => *coflow,
+            other => panic!("no key but {other:?}"),
+        }
+    }
+
+    fn open(&mut self, from: u32, flow: u32, coflow: CoflowKey, to: u32) {
+        self.open_sized(from, flow, coflow, to, None);
+    }
+
+    fn open_sized(&mut self, from: u32, flow: u32, coflow: CoflowKey, to: u32, size: Option<Bytes>) {
+        let sent = Bytes::ZERO;
+        self.say(from, ClientMessage::Open { flow, coflow, ends: ends(from, to), size, sent });
+    }
+
+    fn sent(&mut self, port: u32, flow: u32, sent: u64) {
+        self.say(port, ClientMessage::Sent { flow, sent: Bytes(sent), idle: false });
+    }
+
+    /// What the client at `port` was told last of `flow`.
+    fn told(&self, port: u32, flow: u32) -> Directive {
+        let of_flow = self.heard.get(&port).into_iter().flatten().filter_map(|message| match message {
+            AgentMessage::Direct { flow: told, directive } if *told == flow => Some(*directive),
+            _ => None,
+        });
+        of_flow.last().unwrap_or_default()
+    }
+
+    fn gate(&self, port: u32, flow: u32) -> Gate {
+        self.told(port, flow).gate
+    }
+}
+
+#[test]
+fn the_coflow_that_came_first_goes_first_at_a_shared_receiver() {
+    let mut site = Site::new("fifo", 3);
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(1, 0, second, 2);
+    site.open(0, 0, first, 2);
+    assert_eq!(site.gate(1, 0), OPEN, "what nobody has decided about goes at once");
+    site.pass(30);
+    assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OPEN, OFF));
+    site.say(0, ClientMessage::Close { flow: 0, sent: Bytes(10) });
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OPEN);
+}
+
+#[test]
+fn a_coflow_sinks_by_what_it_has_sent_at_all_hosts() {
+    let mut site = Site::new("dclas:sync=0ms,first_threshold=1MB,weighted=false", 4);
+    let old = site.register(0);
+    site.open(0, 0, old, 3);
+    site.open(1, 0, old, 3);
+    let young = site.register(2);
+    site.open(2, 0, young, 3);
+    site.pass(30);
+    assert_eq!((site.gate(0, 0), site.gate(2, 0)), (OPEN, OFF), "in one queue the older goes first");
+    site.sent(0, 0, 600_000);
+    site.sent(1, 0, 600_000);
+    site.pass(30);
+    assert_eq!((site.gate(0, 0), site.gate(1, 0), site.gate(2, 0)), (OFF, OFF, OPEN));
+    assert_eq!(site.told(0, 0).class, 1);
+    let coordinator = site.coordinator.as_ref().unwrap();
+    assert_eq!(coordinator.attained(old), Some(Bytes(1_200_000)));
+}
+
+#[test]
+fn a_coflow_that_is_over_within_a_period_is_never_reported_and_its_bytes_count_where_they_matter() {
+    let mut site = Site::new("dclas:sync=0ms", 2);
+    let coflow = site.register(0);
+    site.pass(30);
+    site.open(0, 0, coflow, 1);
+    site.say(0, ClientMessage::Close { flow: 0, sent: Bytes(5_000) });
+    site.pass(30);
+    let coordinator = site.coordinator.as_ref().unwrap();
+    assert_eq!(coordinator.status().map(|coflow| coflow.flows.len()).sum::<usize>(), 0);
+    assert_eq!(coordinator.attained(coflow), Some(Bytes(5_000)));
+}
+
+#[test]
+fn a_flow_that_ends_is_replaced_at_once_by_the_next_to_the_same_receiver() {
+    let mut site = Site::new("fifo", 3);
+    let coflows = [site.register(0), site.register(0), site.register(0)];
+    for (flow, coflow) in coflows.iter().enumerate() {
+        site.open(0, flow as u32, *coflow, 1);
+    }
+    site.pass(30);
+    assert_eq!([0, 1, 2].map(|flow| site.gate(0, flow)), [OPEN, OFF, OFF]);
+    site.say(0, ClientMessage::Close { flow: 0, sent: Bytes(10) });
+    assert_eq!([1, 2].map(|flow| site.gate(0, flow)), [OPEN, OFF], "without waiting for the coordinator");
+    site.pass(100);
+    assert_eq!([1, 2].map(|flow| site.gate(0, flow)), [OPEN, OFF]);
+}
+
+#[test]
+fn without_a_coordinator_all_is_open_after_the_lease_and_a_new_one_rebuilds_in_a_round() {
+    let mut site = Site::new("fifo", 3);
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(0, 0, first, 2);
+    site.open(1, 0, second, 2);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OFF);
+    site.coordinator = None;
+    site.pass(50);
+    assert_eq!(site.gate(1, 0), OFF, "orders hold for their lease");
+    site.pass(60);
+    assert_eq!(site.gate(1, 0), OPEN);
+    site.coordinator =
+        Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), Box::new(parse("fifo").unwrap())));
+    for agent in &mut site.agents {
+        agent.handle_coordinator_connected();
+    }
+    site.pass(12);
+    assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OPEN, OFF));
+}
+
+#[test]
+fn a_former_coordinator_is_not_obeyed_and_learns_that_it_is_deposed() {
+    let mut site = Site::new("fifo", 3);
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(0, 0, first, 2);
+    site.open(1, 0, second, 2);
+    site.pass(30);
+    let mut former = site.coordinator.take().unwrap();
+    site.coordinator =
+        Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), Box::new(parse("fair").unwrap())));
+    site.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
+    site.pass(40);
+    assert_eq!(site.gate(1, 0), OPEN, "the new policy is fair");
+    former.handle_timeout(site.now + Nanos::from_millis(20));
+    let (port, orders) = former.poll_orders().expect("it says that it is there");
+    site.agents[port.index()].handle_orders(site.now, orders);
+    assert_eq!(site.agents[port.index()].obeys(), Some(2));
+    std::mem::swap(site.coordinator.as_mut().unwrap(), &mut former);
+    site.pass(30);
+    assert!(site.coordinator.as_ref().unwrap().is_deposed());
+}
+
+#[test]
+fn only_what_changed_is_sent() {
+    let mut site = Site::new("fifo", 12);
+    for port in 0..10 {
+        let coflow = site.register(port);
+        (0..10).for_each(|flow| site.open(port, flow, coflow, 10 + flow % 2));
+    }
+    site.pass(50);
+    let (news, bytes) = (site.news, site.bytes_to_agents);
+    site.sent(0, 0, 500);
+    site.pass(100);
+    assert_eq!(site.news, news, "bytes alone change nothing");
+    let alive = site.bytes_to_agents - bytes;
+    assert_eq!(
+        alive,
+        4 * 12 * 17,
+        "four times in a lease, seventeen bytes say that the coordinator is there"
+    );
+    site.say(9, ClientMessage::Close { flow: 3, sent: Bytes(1) });
+    site.pass(20);
+    assert_eq!(site.news, news, "the end of a flow that was off is nobody's concern");
+}
+
+#[test]
+fn in_shadow_mode_decisions_are_made_and_nothing_is_enforced() {
+    let mut site = Site::new("fifo", 3);
+    let shadow = AgentConfig { shadow: true, ..config(1, 3) };
+    site.agents[1] = Agent::new(shadow, Mode::Coordinated);
+    site.connect(1, 0, 1);
+    site.pass(150);
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(0, 0, first, 2);
+    site.open(1, 0, second, 2);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OPEN);
+    let status = site.agents[1].status().next().unwrap();
+    assert_eq!(status.ordered.unwrap().gate, OFF);
+}
+
+#[test]
+fn the_kill_switch_opens_every_flow_and_lets_go_of_it_again() {
+    let mut site = Site::new("fifo", 3);
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(0, 0, first, 2);
+    site.open(1, 0, second, 2);
+    site.pass(30);
+    site.agents[1].drain(true);
+    site.flush();
+    assert_eq!(site.gate(1, 0), OPEN);
+    site.agents[1].drain(false);
+    site.flush();
+    assert_eq!(site.gate(1, 0), OFF);
+}
+
+#[test]
+fn a_flow_that_hangs_gives_up_its_place_until_it_moves() {
+    let mut site = Site::new("fifo", 3);
+    let (hung, other) = (site.register(0), site.register(1));
+    site.open(0, 0, hung, 2);
+    site.open(1, 0, other, 2);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OFF);
+    site.pass(250);
+    assert_eq!(site.gate(1, 0), OPEN, "a peer that hangs holds up nobody");
+    site.sent(0, 0, 1);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OFF);
+}
+
+#[test]
+fn another_user_may_not_touch_a_coflow() {
+    let mut site = Site::new("fifo", 2);
+    let coflow = site.register(0);
+    site.connect(0, 5, 2);
+    site.say_as(0, 5, ClientMessage::Unregister { coflow });
+    let refused = AgentMessage::Refused { refusal: Refusal::NotYours { coflow } };
+    assert_eq!(site.heard[&0].last(), Some(&refused));
+    site.say_as(
+        0,
+        5,
+        ClientMessage::Open { flow: 0, coflow, ends: ends(0, 1), size: None, sent: Bytes::ZERO },
+    );
+    assert_eq!(site.heard[&0].last(), Some(&refused));
+    assert_eq!(site.agents[0].status().count(), 0);
+}
+
+#[test]
+fn stages_of_a_task_go_in_the_order_of_its_dag() {
+    let mut site = Site::new("fifo", 3);
+    let scan = site.register(0);
+    let other = site.register(0);
+    let join = site.register_with(1, &[scan], None);
+    assert!(scan < join && join < other);
+    site.open(0, 0, other, 2);
+    site.open(1, 0, join, 2);
+    site.pass(30);
+    assert_eq!((site.gate(1, 0), site.gate(0, 0)), (OPEN, OFF));
+}
+
+#[test]
+fn a_clairvoyant_policy_goes_by_the_sizes_that_applications_said() {
+    let mut site = Site::new("sebf", 3);
+    let (long, short) = (site.register(0), site.register(1));
+    site.open_sized(0, 0, long, 2, Some(Bytes(1_000_000_000)));
+    site.open_sized(1, 0, short, 2, Some(Bytes(1_000_000)));
+    site.pass(30);
+    assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OFF, OPEN));
+}
+
+#[test]
+fn hosts_negotiate_without_a_coordinator() {
+    let mut site = Site::decentralised("dcas", 3);
+    // At host 0 both have the same to send; but the wide one has more elsewhere, which its receiver tells host 0.
+    let (wide, narrow) = (site.register(0), site.register(0));
+    site.open_sized(0, 0, wide, 2, Some(Bytes(50_000_000)));
+    site.open_sized(0, 1, narrow, 2, Some(Bytes(60_000_000)));
+    site.pass(5);
+    assert_eq!((site.gate(0, 0), site.gate(0, 1)), (OPEN, OFF));
+    site.say(1, ClientMessage::Join { coflow: wide, facts: None, sent: Bytes::ZERO });
+    site.open_sized(1, 0, wide, 2, Some(Bytes(900_000_000)));
+    for step in 1..=25 {
+        site.sent(0, 0, step);
+        site.sent(0, 1, step);
+        site.pass(10);
+    }
+    assert_eq!((site.gate(0, 0), site.gate(0, 1)), (OFF, OPEN));
+    let order = |flow: usize| site.agents[0].status().nth(flow).unwrap().priority;
+    assert_eq!(order(0), Priority::new(1, 7_200_000_000), "the wish of the slowest part, in nanoseconds");
+}
