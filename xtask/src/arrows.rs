@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["model", "metrics"]),
     ("wire", &["model"]),
     ("control", &["model", "solver", "wire"]),
+    ("sim-fault", &["model", "solver", "policy", "wire", "control"]),
 ];
 
 /// The crates at the outer edge, which may use every other crate, read clocks, and open files and sockets.

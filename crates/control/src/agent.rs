@@ -135,12 +135,16 @@ pub enum AgentOutput {
 /// together.
 const DECISION_PAUSE: Nanos = Nanos::from_millis(1);
 
+/// A client for its life, whatever its connection: its user, and the number that it calls itself by.
+type Speaker = (u32, u64);
+
 /// A client.
 #[derive(Debug)]
 struct Client {
     /// The user that it runs as.
     user: u32,
-    greeted: bool,
+    /// The number that it calls itself by, once it has said hello.
+    name: Option<u64>,
     /// Its numbers of flows, to the agent's.
     flows: BTreeMap<u32, u32>,
     coflows: BTreeSet<u32>,
@@ -153,8 +157,8 @@ struct Part {
     facts: Option<Facts>,
     /// Whose it is: the user whose client spoke of it first.
     user: u32,
-    /// Bytes of flows that are over.
-    sent: u64,
+    /// Bytes of flows that are over, by who sent them: a client that comes back says them again.
+    sent: BTreeMap<Speaker, u64>,
     /// Clients that take part.
     clients: BTreeSet<ClientId>,
     flows: BTreeSet<u32>,
@@ -169,10 +173,18 @@ struct Part {
     is_changed: bool,
 }
 
+impl Part {
+    /// Bytes of flows that are over.
+    fn sent(&self) -> u64 {
+        self.sent.values().fold(0, |sum, sent| sum.saturating_add(*sent))
+    }
+}
+
 /// A flow that leaves this host.
 #[derive(Debug)]
 struct Flow {
     client: ClientId,
+    speaker: Speaker,
     /// The client's number of it.
     number: u32,
     part: u32,
@@ -222,6 +234,23 @@ pub struct FlowStatus {
     pub priority: Priority,
 }
 
+/// What is known of a coflow at this host, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartStatus {
+    /// The agent's number of it.
+    pub part: u32,
+    /// Its name.
+    pub key: CoflowKey,
+    /// What is known of it, if anything.
+    pub facts: Option<Facts>,
+    /// Bytes sent here by flows that are over.
+    pub sent: Bytes,
+    /// The priority that it was given last.
+    pub priority: Priority,
+    /// Whether an application has said that it is over.
+    pub is_over: bool,
+}
+
 /// The agent of a host.
 #[derive(Debug)]
 pub struct Agent {
@@ -247,7 +276,7 @@ impl Agent {
     /// An agent without clients.
     pub fn new(config: AgentConfig, mode: Mode) -> Self {
         Self {
-            counter: TaskCounter::new(u64::from(config.port.0), u64::from(config.ports)),
+            counter: TaskCounter::of_agent(config.port, config.ports),
             link: reporting::CoordinatorLink::new(),
             clients: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -320,6 +349,18 @@ impl Agent {
         })
     }
 
+    /// All coflows with a part here, in order of their numbers.
+    pub fn parts(&self) -> impl Iterator<Item = PartStatus> + '_ {
+        self.parts.iter().map(|(&number, part)| PartStatus {
+            part: number,
+            key: part.key,
+            facts: part.facts,
+            sent: Bytes(part.sent()),
+            priority: part.priority,
+            is_over: part.is_over,
+        })
+    }
+
     /// The coordinator's term that is obeyed at present.
     pub fn obeys(&self) -> Option<u64> {
         self.link.lease_until.map(|_| self.link.term)
@@ -343,7 +384,7 @@ impl Agent {
     }
 
     fn alive_at(&self) -> Option<Instant> {
-        let busy = self.clients.values().any(|client| client.greeted);
+        let busy = self.clients.values().any(|client| client.name.is_some());
         let quarter = Nanos(self.config.client_lease.0 / 4);
         busy.then(|| self.alive_at.map_or(Instant::ZERO, |last| last + quarter))
     }
@@ -353,7 +394,7 @@ impl Agent {
             return;
         }
         self.alive_at = Some(now);
-        let greeted = self.clients.iter().filter(|(_, client)| client.greeted);
+        let greeted = self.clients.iter().filter(|(_, client)| client.name.is_some());
         self.outbox.extend(greeted.map(|(&id, _)| AgentOutput::Client(id, AgentMessage::Alive {})));
     }
 
@@ -371,9 +412,14 @@ impl Agent {
             }
         }
         stalled.into_iter().for_each(|number| self.fares(now, number));
+        // Also what is over is kept for a while: a client that was cut off from a hanging agent comes back and says again
+        // what it has sent, which must not count twice.
         let linger = self.config.linger;
-        let is_gone =
-            |part: &Part| part.empty_since.is_some_and(|since| part.is_over || now.since(since) >= linger);
+        let brief = Nanos(4 * self.config.client_lease.0).min(linger);
+        let is_gone = |part: &Part| {
+            let linger = if part.is_over { brief } else { linger };
+            part.empty_since.is_some_and(|since| now.since(since) >= linger)
+        };
         let gone: Vec<u32> =
             self.parts.iter().filter(|(_, part)| is_gone(part)).map(|(&number, _)| number).collect();
         gone.into_iter().for_each(|number| self.forget_part(now, number));

@@ -82,6 +82,7 @@ struct Flow {
 /// A client of the agent on its host.
 #[derive(Debug)]
 pub struct Client {
+    name: u64,
     counter: TaskCounter,
     connected: bool,
     welcomed: bool,
@@ -99,10 +100,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client without an agent. `counter` makes keys while that lasts.
-    pub fn new(counter: TaskCounter) -> Self {
+    /// A client without an agent, which calls itself by a number that no other client of its user on this host has had.
+    pub fn new(name: u64) -> Self {
         Self {
-            counter,
+            name,
+            counter: TaskCounter::of_client(name),
             connected: false,
             welcomed: false,
             period: Nanos::from_millis(10),
@@ -215,7 +217,7 @@ impl Client {
     pub fn handle_connected(&mut self) {
         self.connected = true;
         self.outbox.clear();
-        self.outbox.push_back(ClientMessage::Hello { protocol: PROTOCOL });
+        self.outbox.push_back(ClientMessage::Hello { protocol: PROTOCOL, client: self.name });
     }
 
     /// The connection is gone.

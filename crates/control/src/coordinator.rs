@@ -83,14 +83,14 @@ struct Part {
 }
 
 impl Peer {
-    fn new(session: u64, now: Instant) -> Self {
+    fn new(session: u64, now: Instant, sent: u64) -> Self {
         Self {
             session,
             heard: 0,
             heard_at: now,
             is_unknown: true,
             owes_snapshot: true,
-            sent: 0,
+            sent,
             sent_at: None,
             parts: BTreeMap::new(),
             flows: BTreeMap::new(),
@@ -129,6 +129,8 @@ pub struct Coordinator {
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
     /// The highest term heard of.
     term: u64,
+    /// The highest number of orders so far. An agent that was forgotten and is back remembers its own: numbers go on above.
+    highest_sent: u64,
     last_round: Option<Instant>,
     outbox: VecDeque<(PortId, Orders)>,
     rounds: u64,
@@ -142,6 +144,7 @@ impl Coordinator {
             peers: BTreeMap::new(),
             holders: BTreeMap::new(),
             term: config.term,
+            highest_sent: 0,
             last_round: None,
             outbox: VecDeque::new(),
             rounds: 0,
@@ -187,11 +190,11 @@ impl Coordinator {
         let port = report.port;
         match self.peers.get(&port) {
             None => {
-                self.peers.insert(port, Peer::new(report.session, now));
+                self.peers.insert(port, Peer::new(report.session, now, self.highest_sent));
             }
             Some(peer) if report.session > peer.session => {
                 self.forget(now, port);
-                self.peers.insert(port, Peer::new(report.session, now));
+                self.peers.insert(port, Peer::new(report.session, now, self.highest_sent));
             }
             // The past; or an agent whose clock was set back, which is heard once the former session is forgotten.
             Some(peer) if report.session < peer.session => return,
@@ -280,21 +283,28 @@ impl Coordinator {
         last.and_then(|last| last.checked_add(self.config.period)).unwrap_or(Instant::ZERO)
     }
 
-    /// Forgets an agent with all its flows.
+    /// Forgets an agent with all that it said: if it comes back, it says it again.
     fn forget(&mut self, now: Instant, port: PortId) {
         let Some(peer) = self.peers.remove(&port) else { return };
         for (&flow, part) in &peer.flows {
-            self.hosted.close_flow(now, peer.parts[part].key, (port, flow));
+            let (key, name) = (peer.parts[part].key, (port, flow));
+            let sent = self.hosted.sent(key, name);
+            self.hosted.close_flow(now, key, name);
+            self.hosted.adjust(now, key, -i128::from(sent));
         }
-        for part in peer.parts.values() {
-            self.leave(now, port, part.key);
+        for (&number, part) in &peer.parts {
+            self.hosted.adjust(now, part.key, -i128::from(part.sent));
+            self.leave(now, port, number, part.key);
         }
     }
 
     /// An agent has no part of a coflow any more. The last one takes the coflow with it.
-    fn leave(&mut self, now: Instant, port: PortId, key: CoflowKey) {
+    fn leave(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
         let Some(holders) = self.holders.get_mut(&key) else { return };
-        holders.remove(&port);
+        // The agent may have a new part of it by now.
+        if holders.get(&port) == Some(&number) {
+            holders.remove(&port);
+        }
         if holders.is_empty() {
             self.holders.remove(&key);
             self.hosted.close_coflow(now, key);
@@ -400,7 +410,7 @@ impl Coordinator {
         let peer = self.peers.get_mut(&port).expect("parts belong to known peers");
         peer.parts.remove(&number);
         peer.new_priorities.remove(&number);
-        self.leave(now, port, key);
+        self.leave(now, port, number, key);
     }
 
     /// Computes gates and finds what each agent has to be told.
@@ -453,6 +463,7 @@ impl Coordinator {
             flows = flows.into_iter().filter(|(flow, _)| open.contains_key(flow)).collect();
         }
         peer.sent += 1;
+        self.highest_sent = self.highest_sent.max(peer.sent);
         peer.sent_at = Some(now);
         let orders = Orders {
             protocol: PROTOCOL,

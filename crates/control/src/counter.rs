@@ -5,9 +5,9 @@
 //! like rates, comparing numbers compares arrivals. Where rates differ, counters drift apart, and the paper says to
 //! bring them together loosely. Here that is the clock: a number is never below the time in nanoseconds. A counter that
 //! starts again after a crash so begins above all that it has given out, unless the clock was set back by more than
-//! it was down; clients that come back say their numbers, and the counter goes past those too.
+//! it was down; clients that come back say their numbers, and the counter goes past those that are its own.
 
-use cavalcade_model::Instant;
+use cavalcade_model::{Instant, PortId};
 
 /// Gives out `start`, `start + step` …, none below the time at which it is given out.
 #[derive(Clone, Debug)]
@@ -27,16 +27,35 @@ impl TaskCounter {
         Self { start, step, next: start }
     }
 
+    /// That of the agent at `port` of `ports`: even numbers.
+    pub fn of_agent(port: PortId, ports: u32) -> Self {
+        Self::new(2 * u64::from(port.0), 2 * u64::from(ports.max(port.0 + 1)))
+    }
+
+    /// That of a client without an agent: odd numbers, at most 17 ms ahead of the clock, and no two clients give out the
+    /// same within that time unless 23 bits of their names agree.
+    pub fn of_client(name: u64) -> Self {
+        let step = 1 << 24;
+        Self::new((name.wrapping_mul(2) % step) | 1, step)
+    }
+
     /// The next number.
     pub fn next(&mut self, now: Instant) -> u64 {
-        self.pass(now.0.saturating_sub(1));
+        self.advance(now.0.saturating_sub(1));
         let number = self.next;
         self.next = number.saturating_add(self.step);
         number
     }
 
-    /// Goes past `number`, which was given out before: what comes next is larger.
+    /// Goes past `number`, if it is one of this counter's: what was given out before is not given out again.
     pub fn pass(&mut self, number: u64) {
+        if number >= self.next && number % self.step == self.start {
+            self.advance(number);
+        }
+    }
+
+    /// What comes next is larger than `number`.
+    fn advance(&mut self, number: u64) {
         if number >= self.next {
             let steps = (number - self.start) / self.step + 1;
             self.next = self.start.saturating_add(steps.saturating_mul(self.step));
@@ -77,6 +96,7 @@ mod tests {
     fn a_counter_that_starts_again_goes_past_what_it_is_told() {
         let mut again = TaskCounter::new(2, 5);
         again.pass(1_002);
-        assert_eq!(again.next(Instant(30)), 1_007);
+        again.pass(9_000);
+        assert_eq!(again.next(Instant(30)), 1_007, "9000 is another counter's");
     }
 }

@@ -29,7 +29,7 @@ mod negotiation;
 mod numbering;
 mod table;
 
-pub use agent::{Agent, AgentConfig, AgentOutput, ClientId, Decentralised, FlowStatus, Mode};
+pub use agent::{Agent, AgentConfig, AgentOutput, ClientId, Decentralised, FlowStatus, Mode, PartStatus};
 pub use client::{Client, ClientEvent, Registration};
 pub use coordinator::{CoflowStatus, Coordinator, CoordinatorConfig};
 pub use counter::TaskCounter;

@@ -14,6 +14,10 @@ const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 const OPEN: Gate = Gate::Open {};
 const OFF: Gate = Gate::Off {};
 
+fn policy(spec: &str) -> Factory {
+    Box::new(parse(spec).expect("a valid specification"))
+}
+
 fn address(port: u32) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, port as u8)), 7000)
 }
@@ -42,7 +46,7 @@ impl Site {
     fn new(spec: &str, ports: u32) -> Self {
         let config_of = CoordinatorConfig::new(1, ports, RATE);
         let agents = (0..ports).map(|port| Agent::new(config(port, ports), Mode::Coordinated)).collect();
-        let coordinator = Some(Coordinator::new(config_of, Box::new(parse(spec).unwrap())));
+        let coordinator = Some(Coordinator::new(config_of, policy(spec)));
         let mut site = Self {
             now: Instant(1_000_000_000),
             coordinator,
@@ -59,8 +63,7 @@ impl Site {
         let mut site = Self::new("fair", ports);
         site.coordinator = None;
         for port in 0..ports {
-            let own =
-                Decentralised::new(&config(port, ports), Box::new(parse(spec).unwrap()), Nanos::from_secs(2));
+            let own = Decentralised::new(&config(port, ports), policy(spec), Nanos::from_secs(2));
             site.agents[port as usize] = Agent::new(config(port, ports), Mode::Decentralised(Box::new(own)));
             site.connect(port, 0, 1);
         }
@@ -69,7 +72,7 @@ impl Site {
 
     fn connect(&mut self, port: u32, client: u64, user: u32) {
         self.agents[port as usize].handle_connected(ClientId(client), user);
-        self.say_as(port, client, ClientMessage::Hello { protocol: PROTOCOL });
+        self.say_as(port, client, ClientMessage::Hello { protocol: PROTOCOL, client: 70 + client });
     }
 
     fn say(&mut self, port: u32, message: ClientMessage) {
@@ -157,7 +160,7 @@ impl Site {
             AgentMessage::Direct { flow: told, directive } if *told == flow => Some(*directive),
             _ => None,
         });
-        of_flow.last().unwrap_or_default()
+        of_flow.fold(Directive::default(), |_, last| last)
     }
 
     fn gate(&self, port: u32, flow: u32) -> Gate {
@@ -239,8 +242,7 @@ fn without_a_coordinator_all_is_open_after_the_lease_and_a_new_one_rebuilds_in_a
     assert_eq!(site.gate(1, 0), OFF, "orders hold for their lease");
     site.pass(60);
     assert_eq!(site.gate(1, 0), OPEN);
-    site.coordinator =
-        Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), Box::new(parse("fifo").unwrap())));
+    site.coordinator = Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), policy("fifo")));
     for agent in &mut site.agents {
         agent.handle_coordinator_connected();
     }
@@ -256,8 +258,7 @@ fn a_former_coordinator_is_not_obeyed_and_learns_that_it_is_deposed() {
     site.open(1, 0, second, 2);
     site.pass(30);
     let mut former = site.coordinator.take().unwrap();
-    site.coordinator =
-        Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), Box::new(parse("fair").unwrap())));
+    site.coordinator = Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), policy("fair")));
     site.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
     site.pass(40);
     assert_eq!(site.gate(1, 0), OPEN, "the new policy is fair");

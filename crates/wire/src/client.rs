@@ -29,6 +29,9 @@ variants! {
         0 => Hello {
             /// The client's [`PROTOCOL`](crate::PROTOCOL).
             protocol: u16,
+            /// A number that the client keeps for its life: a connection with the same one is the same client again, and what
+            /// it said before is void.
+            client: u64,
         },
         /// Asks for a new coflow.
         1 => Register {
@@ -51,7 +54,7 @@ variants! {
             coflow: CoflowKey,
             /// What is known of it here: all of it where it was registered by this client.
             facts: Option<Facts>,
-            /// Bytes of flows of this client that are over.
+            /// Bytes of all flows of this client that are over.
             sent: Bytes,
         },
         /// Says that a coflow is over: no further flows will come from this client.

@@ -111,7 +111,7 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
         ClientMessage::Register { request, parents, deadline, size, class, weight }
     });
     prop_oneof![
-        any::<u16>().prop_map(|protocol| ClientMessage::Hello { protocol }),
+        (any::<u16>(), number()).prop_map(|(protocol, client)| ClientMessage::Hello { protocol, client }),
         register,
         (key(), option::of(facts()), number()).prop_map(|(coflow, facts, sent)| ClientMessage::Join {
             coflow,

@@ -10,14 +10,14 @@ use cavalcade_wire::{
     AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal,
 };
 
-use super::{Agent, AgentOutput, Client, ClientId, Flow, Mode, Part};
+use super::{Agent, AgentOutput, Client, ClientId, Flow, Mode, Part, Speaker};
 use crate::hosted::NewFlow;
 
 impl Agent {
     /// A client of `user` has connected.
     pub fn handle_connected(&mut self, client: ClientId, user: u32) {
         let (flows, coflows) = (BTreeMap::new(), BTreeSet::new());
-        self.clients.insert(client, Client { user, greeted: false, flows, coflows });
+        self.clients.insert(client, Client { user, name: None, flows, coflows });
     }
 
     /// A client's connection is gone. Its flows may go on, but nothing is known of them until it is back.
@@ -33,11 +33,11 @@ impl Agent {
     pub fn handle_client(&mut self, now: Instant, client: ClientId, message: ClientMessage) {
         let Some(record) = self.clients.get_mut(&client) else { return };
         let is_hello = matches!(message, ClientMessage::Hello { .. });
-        if is_hello == record.greeted {
+        if is_hello == record.name.is_some() {
             return self.drop_client(client, Refusal::OutOfTurn {});
         }
         match message {
-            ClientMessage::Hello { protocol } => self.greet(client, protocol),
+            ClientMessage::Hello { protocol, client: name } => self.greet(now, client, protocol, name),
             ClientMessage::Register { request, parents, deadline, size, class, weight } => {
                 let coflow = CoflowKey::new(self.counter.next(now), &parents);
                 let deadline = deadline.and_then(|deadline| now.checked_add(deadline));
@@ -49,7 +49,7 @@ impl Agent {
             ClientMessage::Join { coflow, facts, sent } => {
                 self.counter.pass(coflow.serial);
                 if let Some(number) = self.join(now, client, coflow, facts) {
-                    self.add_sent(now, number, sent.0);
+                    self.set_sent(now, client, number, sent.0);
                 }
             }
             ClientMessage::Unregister { coflow } => self.unregister(now, client, coflow),
@@ -74,12 +74,13 @@ impl Agent {
         }
     }
 
-    fn greet(&mut self, client: ClientId, protocol: u16) {
+    fn greet(&mut self, now: Instant, client: ClientId, protocol: u16, name: u64) {
         if protocol != PROTOCOL {
             return self.drop_client(client, Refusal::Protocol { ours: PROTOCOL });
         }
+        self.forget_former_life(now, client, name);
         if let Some(client) = self.clients.get_mut(&client) {
-            client.greeted = true;
+            client.name = Some(name);
         }
         let period = self.link.period(&self.config);
         let welcome = AgentMessage::Welcome {
@@ -150,7 +151,7 @@ impl Agent {
             key,
             facts: None,
             user,
-            sent: 0,
+            sent: BTreeMap::new(),
             clients: BTreeSet::new(),
             flows: BTreeSet::new(),
             is_over: false,
@@ -165,17 +166,43 @@ impl Agent {
         number
     }
 
-    fn add_sent(&mut self, now: Instant, number: u32, sent: u64) {
+    /// A client that comes back says everything again; what it said before would count twice.
+    fn forget_former_life(&mut self, now: Instant, client: ClientId, name: u64) {
+        let Some(user) = self.clients.get(&client).map(|client| client.user) else { return };
+        let is_former = |other: &Client| other.user == user && other.name == Some(name);
+        let former: Vec<ClientId> =
+            self.clients.iter().filter(|(_, other)| is_former(other)).map(|(&id, _)| id).collect();
+        for former in former {
+            self.handle_gone(now, former);
+            self.outbox.push_back(AgentOutput::Drop(former));
+        }
+        let numbers: Vec<u32> = self.parts.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.set_sent_by(now, (user, name), number, 0));
+    }
+
+    fn set_sent(&mut self, now: Instant, client: ClientId, number: u32, sent: u64) {
+        if let Some(speaker) = self.speaker(client) {
+            self.set_sent_by(now, speaker, number, sent);
+        }
+    }
+
+    fn set_sent_by(&mut self, now: Instant, speaker: Speaker, number: u32, sent: u64) {
         let Some(part) = self.parts.get_mut(&number) else { return };
-        if sent > 0 {
-            part.sent = part.sent.saturating_add(sent);
+        let known = part.sent.get(&speaker).copied().unwrap_or(0);
+        if sent != known {
+            part.sent.insert(speaker, sent);
             part.is_changed = true;
             self.link.has_news = true;
             let key = part.key;
             if let Mode::Decentralised(own) = &mut self.mode {
-                own.hosted.adjust(now, key, i128::from(sent));
+                own.hosted.adjust(now, key, i128::from(sent) - i128::from(known));
             }
         }
+    }
+
+    fn speaker(&self, client: ClientId) -> Option<Speaker> {
+        let client = self.clients.get(&client)?;
+        Some((client.user, client.name?))
     }
 
     fn unregister(&mut self, now: Instant, client: ClientId, key: CoflowKey) {
@@ -237,6 +264,7 @@ impl Agent {
         if record.flows.len() >= limit as usize {
             return self.refuse(client, Refusal::TooMany { limit });
         }
+        let Some(speaker) = self.speaker(client) else { return };
         let Some(part) = self.join(now, client, key, None) else { return };
         let remote = ends.remote.ip().to_canonical();
         let Some(&to) = self.config.directory.get(&remote) else { return };
@@ -250,6 +278,7 @@ impl Agent {
         }
         let record = Flow {
             client,
+            speaker,
             number: flow,
             part,
             to,
@@ -308,7 +337,8 @@ impl Agent {
         let Some(flow) = self.flows.remove(&number) else { return };
         let part = self.parts.get_mut(&flow.part).expect("a flow's coflow is kept as long as the flow");
         part.flows.remove(&number);
-        part.sent = part.sent.saturating_add(flow.sent);
+        let over = part.sent.entry(flow.speaker).or_default();
+        *over = over.saturating_add(flow.sent);
         if part.clients.is_empty() && part.flows.is_empty() {
             part.empty_since.get_or_insert(now);
         }

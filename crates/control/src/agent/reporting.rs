@@ -136,7 +136,7 @@ impl Agent {
             return false;
         }
         let sent: u64 = part.flows.iter().map(|flow| self.flows[flow].sent).sum();
-        part.sent.saturating_add(sent) < self.link.quiet.0
+        part.sent().saturating_add(sent) < self.link.quiet.0
     }
 
     pub(super) fn report(&mut self, now: Instant) {
@@ -150,8 +150,8 @@ impl Agent {
         for &number in &loud {
             let part = self.parts.get_mut(&number).expect("a number from the same map");
             if snapshot || part.is_changed {
-                let Part { key, facts, sent, .. } = *part;
-                coflows.push(number, CoflowEntry { key, facts, sent: Bytes(sent) });
+                let (key, facts, sent) = (part.key, part.facts, Bytes(part.sent()));
+                coflows.push(number, CoflowEntry { key, facts, sent });
             }
             part.is_changed = false;
             part.reported = true;

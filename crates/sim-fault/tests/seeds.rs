@@ -1,0 +1,45 @@
+//! Thousands of worlds, and the proof that a bug would be found in them.
+
+use cavalcade_sim_fault::{Bug, run};
+
+const SEEDS: u64 = 2_000;
+
+#[test]
+fn whatever_breaks_no_byte_is_lost_nobody_waits_for_ever_and_the_schedule_recovers() {
+    let threads = 2;
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            scope.spawn(move || {
+                for seed in (first..SEEDS).step_by(threads as usize) {
+                    if let Err(found) = run(seed, None) {
+                        let (violation, account) = *found;
+                        panic!("seed {seed}, {}: {violation}\n{}", account.policy, account.log.join("\n"));
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_planted_bug_is_found_by_a_check_that_is_meant_for_it() {
+    let found = |bug| {
+        let failed = (0..300).find_map(|seed| run(seed, Some(bug)).err());
+        failed.unwrap_or_else(|| panic!("{bug:?} is not found in 300 seeds")).0.what
+    };
+    let because = |bug, reasons: &[&str]| {
+        let what = found(bug);
+        assert!(reasons.iter().any(|reason| what.contains(reason)), "{bug:?}: {what}");
+    };
+    because(Bug::DoubleCount, &["the coordinator believes"]);
+    because(Bug::TwoLeaders, &["believe that they lead"]);
+    because(Bug::SilentLoss, &["without faults it would be", "its links have been idle"]);
+    because(Bug::EternalLease, &["without faults it would be", "its links have been idle", "no coordinator"]);
+}
+
+#[test]
+fn the_same_seed_is_the_same_world() {
+    for seed in 0..20 {
+        assert_eq!(run(seed, None), run(seed, None));
+    }
+}
