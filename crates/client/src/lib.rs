@@ -1,0 +1,36 @@
+//! The client library: coflows of an application, on TCP connections that it opens itself.
+//!
+//! ```no_run
+//! # use std::{io::Write, net::TcpStream};
+//! # use cavalcade_client::{Session, Registration};
+//! let session = Session::open("/run/cavalcade/agent.sock");
+//! let shuffle = session.register(Registration::default());
+//! let mut stream = session.stream(TcpStream::connect("10.0.0.7:7337")?, shuffle, None)?;
+//! stream.write_all(b"map output")?;
+//! drop(stream);
+//! session.unregister(shuffle);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What it does
+//! A [`CoflowStream`] writes to its connection while its flow may send, and waits while it may not. Rates are set with
+//! `SO_MAX_PACING_RATE`, classes as DSCP; both need no privilege. Without an agent, or with one that is silent, it is
+//! plain TCP, and it goes back under the agent's orders by itself once there is one.
+//!
+//! # Invariants
+//! - Not a byte is copied, held back or reordered here: a write is one write to the connection.
+//! - No write waits for longer than a lease of the agent after its last word.
+//!
+//! # Cost
+//! Two threads for a session. A write takes one lock besides the system call.
+
+mod options;
+mod session;
+mod stream;
+
+pub use cavalcade_control::Registration;
+pub use cavalcade_model::{Bytes, Nanos, TaskClass};
+pub use cavalcade_wire::{CoflowKey, Directive, Gate};
+pub use options::DscpMap;
+pub use session::Session;
+pub use stream::CoflowStream;

@@ -1,0 +1,55 @@
+//! What a socket is told: its rate, its class, and how little may wait in it.
+
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+
+use cavalcade_wire::Gate;
+
+/// Which DSCP stands for each class, the highest class first. ECN bits are the kernel's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DscpMap(pub [u8; 8]);
+
+impl Default for DscpMap {
+    /// CS5 to CS2, then the default, then lower effort (RFC 8622); CS6 and CS7 are the network's own.
+    fn default() -> Self {
+        Self([40, 32, 24, 16, 0, 1, 1, 1])
+    }
+}
+
+/// What may wait in the kernel unsent: what a flow goes on sending after it was told to stop.
+const UNSENT: u32 = 128 << 10;
+
+fn set<T>(socket: &TcpStream, level: i32, option: i32, value: T) -> io::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
+    #[expect(unsafe_code, reason = "the standard library has no such options")]
+    // SAFETY: the descriptor is open as long as `socket`, and the kernel reads `length` bytes of a value that is as long.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Keeps what waits in the kernel short, so that a gate closes soon.
+pub(crate) fn limit_unsent(socket: &TcpStream) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT)
+}
+
+/// Sets the rate at which TCP sends. What is closed is held back by its writer, not here: packets that the kernel has
+/// scheduled at a crawl would hold up those after the gate has opened.
+pub(crate) fn pace(socket: &TcpStream, gate: Gate) -> io::Result<()> {
+    let bytes_per_second = match gate {
+        Gate::Paced { rate } => (rate.0 / 8).max(1),
+        Gate::Open {} | Gate::Off {} => u64::MAX,
+    };
+    set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
+}
+
+/// Marks packets with the class.
+pub(crate) fn mark(socket: &TcpStream, class: u16, map: DscpMap) -> io::Result<()> {
+    let dscp = map.0[usize::from(class).min(7)];
+    let field = i32::from(dscp & 0x3f) << 2;
+    match socket.peer_addr()?.ip().to_canonical() {
+        std::net::IpAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_TOS, field),
+        std::net::IpAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, field),
+    }
+}

@@ -1,0 +1,289 @@
+//! The connection to the agent, and the threads that keep it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cavalcade_control::{Client, ClientEvent, Registration};
+use cavalcade_model::{Bytes, Instant};
+use cavalcade_wire::{CoflowKey, Directive, Endpoints, Frames, Gate, frame};
+
+use crate::options::{self, DscpMap};
+use crate::stream::CoflowStream;
+
+/// How long an agent may take to answer or to read; then it is taken to hang.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How often an agent that is not there is looked for.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// An application's connection to the agent of its host. There may be none: then all is plain TCP.
+#[derive(Clone, Debug)]
+pub struct Session {
+    shared: Arc<Shared>,
+}
+
+/// What threads and streams share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// Something for the thread that writes to do.
+    work: Condvar,
+    /// A gate may have opened, or a key has come.
+    news: Condvar,
+    started: std::time::Instant,
+    offset: Duration,
+    map: DscpMap,
+}
+
+#[derive(Debug)]
+struct State {
+    client: Client,
+    sockets: BTreeMap<u32, TcpStream>,
+    keys: BTreeMap<u32, CoflowKey>,
+    is_ready: bool,
+    /// Whether the connection is to be closed: the agent hangs, or its end was seen.
+    is_broken: bool,
+}
+
+impl Session {
+    /// A session with the agent that listens at `path`. It is looked for in the background, now and whenever it is gone.
+    pub fn open(path: impl AsRef<Path>) -> Self {
+        Self::with_classes(path, DscpMap::default())
+    }
+
+    /// As [`Session::open`], with a mapping of classes of one's own.
+    pub fn with_classes(path: impl AsRef<Path>, map: DscpMap) -> Self {
+        let started = std::time::Instant::now();
+        let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let name =
+            (offset.as_nanos() as u64).rotate_left(20) ^ u64::from(std::process::id()) << 40 ^ serial();
+        let state = State {
+            client: Client::new(name),
+            sockets: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            is_ready: false,
+            is_broken: false,
+        };
+        let (state, work, news) = (Mutex::new(state), Condvar::new(), Condvar::new());
+        let shared = Arc::new(Shared { state, work, news, started, offset, map });
+        let (weak, path) = (Arc::downgrade(&shared), path.as_ref().to_path_buf());
+        std::thread::spawn(move || keep_connected(&weak, &path));
+        Self { shared }
+    }
+
+    /// Waits until an agent has answered, at most for `longest`. Returns whether one has: for tests and tools, since
+    /// everything works without.
+    pub fn wait_ready(&self, longest: Duration) -> bool {
+        let state = self.shared.lock();
+        let waited = self.shared.news.wait_timeout_while(state, longest, |state| !state.is_ready);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_ready
+    }
+
+    /// A new coflow. Returns at once without an agent, and else as soon as it answers.
+    pub fn register(&self, registration: Registration) -> CoflowKey {
+        let now = self.shared.now();
+        let mut state = self.shared.lock();
+        let request = state.client.register(now, registration);
+        loop {
+            self.shared.hear_events(&mut state);
+            if let Some(key) = state.keys.remove(&request) {
+                return key;
+            }
+            self.shared.work.notify_all();
+            let waited = self.shared.news.wait_timeout(state, PATIENCE);
+            let (guard, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            if timed_out.timed_out() {
+                // The agent hangs: the client gets along without.
+                state.client.handle_disconnected(self.shared.now());
+                state.is_broken = true;
+            }
+        }
+    }
+
+    /// Makes `socket`, connected to its receiver, carry a flow of `coflow`: as many bytes as `size` says, if that is known.
+    ///
+    /// # Errors
+    /// Where the socket is not connected.
+    pub fn stream(
+        &self,
+        socket: TcpStream,
+        coflow: CoflowKey,
+        size: Option<Bytes>,
+    ) -> io::Result<CoflowStream> {
+        let ends = Endpoints { local: socket.local_addr()?, remote: socket.peer_addr()? };
+        options::limit_unsent(&socket)?;
+        let copy = socket.try_clone()?;
+        let mut state = self.shared.lock();
+        let flow = state.client.open(coflow, ends, size);
+        state.sockets.insert(flow, copy);
+        self.shared.work.notify_all();
+        drop(state);
+        Ok(CoflowStream::new(socket, self.shared.clone(), flow, coflow))
+    }
+
+    /// A coflow is over.
+    pub fn unregister(&self, coflow: CoflowKey) {
+        self.shared.lock().client.unregister(coflow);
+        self.shared.work.notify_all();
+    }
+}
+
+/// Tells the sessions of one process apart.
+fn serial() -> u64 {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
+}
+
+impl Shared {
+    /// State is whole between any two calls, so a thread that panicked elsewhere with the lock has broken nothing.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        Instant((self.offset + self.started.elapsed()).as_nanos() as u64)
+    }
+
+    pub(crate) fn directive(&self, flow: u32) -> Directive {
+        self.lock().client.directive(flow)
+    }
+
+    /// Waits while a flow may not send.
+    pub(crate) fn wait_for_gate(&self, flow: u32) {
+        let mut state = self.lock();
+        state.client.set_idle(flow, false);
+        while state.client.directive(flow).gate == (Gate::Off {}) {
+            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    pub(crate) fn sent(&self, flow: u32, more: u64) {
+        self.lock().client.sent(flow, more);
+    }
+
+    pub(crate) fn rest(&self, flow: u32) {
+        self.lock().client.set_idle(flow, true);
+    }
+
+    pub(crate) fn close(&self, flow: u32) {
+        let mut state = self.lock();
+        state.client.close(flow);
+        state.sockets.remove(&flow);
+        self.work.notify_all();
+    }
+
+    /// Carries out what the client has been told.
+    fn hear_events(&self, state: &mut State) {
+        while let Some(event) = state.client.poll_event() {
+            match event {
+                ClientEvent::Registered { request, coflow } => {
+                    state.keys.insert(request, coflow);
+                }
+                ClientEvent::Directed(flow) => {
+                    let directive = state.client.directive(flow);
+                    if let Some(socket) = state.sockets.get(&flow) {
+                        // A connection that is gone needs no rate, and one without its class is still a connection.
+                        let _ = options::pace(socket, directive.gate);
+                        let _ = options::mark(socket, directive.class, self.map);
+                    }
+                }
+                ClientEvent::Ready(_) => state.is_ready = true,
+                ClientEvent::Refused(_) | ClientEvent::FellBack => {}
+            }
+        }
+        self.news.notify_all();
+    }
+}
+
+/// Looks for the agent until the session is dropped.
+fn keep_connected(weak: &Weak<Shared>, path: &PathBuf) {
+    while weak.strong_count() > 0 {
+        if let Ok(socket) = UnixStream::connect(path) {
+            // Whatever ends it, the next connection begins anew.
+            let _ = attend(weak, socket);
+            let Some(shared) = weak.upgrade() else { return };
+            let mut state = shared.lock();
+            (state.is_ready, state.is_broken) = (false, false);
+            state.client.handle_disconnected(shared.now());
+            shared.hear_events(&mut state);
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+/// One connection, from its hello to its end.
+fn attend(weak: &Weak<Shared>, mut socket: UnixStream) -> io::Result<()> {
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let reader = socket.try_clone()?;
+    if let Some(shared) = weak.upgrade() {
+        shared.lock().client.handle_connected();
+    }
+    let for_reader = weak.clone();
+    let listening = std::thread::spawn(move || listen(&for_reader, reader));
+    let result = talk(weak, &mut socket);
+    socket.shutdown(std::net::Shutdown::Both)?;
+    drop(listening.join());
+    result
+}
+
+/// Reads until the connection ends.
+fn listen(weak: &Weak<Shared>, mut reader: UnixStream) {
+    let mut frames = Frames::default();
+    let mut chunk = vec![0; 16 << 10];
+    while let Ok(length @ 1..) = reader.read(&mut chunk) {
+        frames.push(&chunk[..length]);
+        let Some(shared) = weak.upgrade() else { return };
+        let mut state = shared.lock();
+        loop {
+            match frames.pop() {
+                Ok(Some(message)) => state.client.handle_message(shared.now(), message),
+                Ok(None) => break,
+                Err(_) => {
+                    state.is_broken = true;
+                    break;
+                }
+            }
+        }
+        shared.hear_events(&mut state);
+        shared.work.notify_all();
+    }
+    if let Some(shared) = weak.upgrade() {
+        shared.lock().is_broken = true;
+        shared.work.notify_all();
+    }
+}
+
+/// Writes what is to be said, and keeps the time.
+fn talk(weak: &Weak<Shared>, socket: &mut UnixStream) -> io::Result<()> {
+    let connected = std::time::Instant::now();
+    let mut bytes = Vec::new();
+    loop {
+        let Some(shared) = weak.upgrade() else { return Ok(()) };
+        let mut state = shared.lock();
+        let is_silent = state.client.handle_timeout(shared.now());
+        let hangs = !state.is_ready && connected.elapsed() > PATIENCE;
+        shared.hear_events(&mut state);
+        if is_silent || hangs || state.is_broken {
+            return Ok(());
+        }
+        bytes.clear();
+        while let Some(message) = state.client.poll_message() {
+            frame(&message, &mut bytes);
+        }
+        if bytes.is_empty() {
+            let wait = state
+                .client
+                .poll_timeout()
+                .map_or(PATIENCE, |when| Duration::from_nanos(when.since(shared.now()).0).min(PATIENCE));
+            drop(shared.work.wait_timeout(state, wait.max(Duration::from_micros(100))));
+            continue;
+        }
+        drop(state);
+        socket.write_all(&bytes)?;
+    }
+}

@@ -1,0 +1,59 @@
+//! The live system's shell: sockets, a clock, and nothing that decides.
+//!
+//! All decisions are in `control`, whose machines are driven here as the fault simulator drives them: what arrives is
+//! handed over with the time, what is to be sent is sent, and a timer is set for when to come again. A machine and
+//! its connections run on one thread ([`tokio::task::LocalSet`]); nothing in it is shared.
+//!
+//! # Who may be slow or wrong
+//! - A connection that does not take its messages is closed once a bounded queue is full: the other side connects anew and
+//!   gets a snapshot. A hung peer so costs a queue and blocks nobody.
+//! - Bytes that are no message close their connection, and nothing else.
+//! - Without a coordinator an agent tries again, with a pause that doubles and is spread so that a thousand agents do not come
+//!   at once.
+//!
+//! # Seams
+//! Connections are anything that reads and writes bytes ([`connection`]): TLS goes between [`tokio::net::TcpStream`] and that.
+//! What an agent or coordinator knows, for people, is what `status` of the machines returns.
+
+mod agent;
+mod clock;
+mod connection;
+mod coordinator;
+mod notify;
+
+pub use agent::{AgentSockets, bind_client_socket, serve_agent};
+pub use clock::Clock;
+pub use coordinator::serve_coordinator;
+pub use notify::ready;
+
+/// Told once when to stop.
+pub type Stop = tokio::sync::watch::Receiver<bool>;
+
+/// Runs `work` on this thread, with its timers and sockets, to its end.
+///
+/// # Errors
+/// Where the operating system gives no event queue, and what `work` ends with.
+pub fn block_on<T>(work: impl Future<Output = std::io::Result<T>>) -> std::io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    tokio::task::LocalSet::new().block_on(&runtime, work)
+}
+
+/// Becomes true on Ctrl-C and on a request to terminate.
+///
+/// # Errors
+/// Where signals cannot be waited for.
+pub fn stop_on_signals() -> std::io::Result<Stop> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (sender, receiver) = tokio::sync::watch::channel(false);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::task::spawn_local(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        let _ = sender.send(true);
+        // Whoever listens goes on doing so while it winds up.
+        sender.closed().await;
+    });
+    Ok(receiver)
+}

@@ -1,0 +1,237 @@
+//! Real processes' worth of sockets on one machine: agents, a coordinator, and applications that send real bytes.
+//!
+//! Waiting is for something to become so, with a bound far above what it takes; nothing is measured.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cavalcade_client::{CoflowStream, Gate, Registration, Session};
+use cavalcade_control::{Agent, AgentConfig, Coordinator, CoordinatorConfig, Factory, Mode};
+use cavalcade_model::{BitsPerSec, PortId};
+use cavalcade_policy::parse;
+use cavalcade_runtime::{AgentSockets, Clock, bind_client_socket, block_on, serve_agent, serve_coordinator};
+use tokio::sync::watch;
+
+const RATE: BitsPerSec = BitsPerSec(10_000_000_000);
+const PORTS: u32 = 3;
+const OFF: Gate = Gate::Off {};
+
+fn address(port: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(127, 0, 1, 1 + port as u8))
+}
+
+fn policy(spec: &str) -> Factory {
+    Box::new(parse(spec).expect("a valid specification"))
+}
+
+/// A part that runs until it is stopped or dropped.
+struct Running {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn stop(mut self) {
+        let _ = self.stop.send(true);
+        self.thread.take().into_iter().for_each(|thread| thread.join().expect("it ends well"));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+/// Runs a coordinator on `listen`, or on any free port.
+fn coordinator(spec: &'static str, listen: Option<SocketAddr>) -> (Running, SocketAddr) {
+    let (stop, stopped) = watch::channel(false);
+    let listen = listen.unwrap_or_else(|| "127.0.0.1:0".parse().unwrap());
+    let listener = TcpListener::bind(listen).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let config = CoordinatorConfig::new(Clock::default().now().0, PORTS, RATE);
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            serve_coordinator(Coordinator::new(config, policy(spec)), listener, stopped).await
+        })
+        .unwrap();
+    });
+    (Running { stop, thread: Some(thread) }, address)
+}
+
+fn agent(port: u32, folder: &std::path::Path, coordinators: Vec<SocketAddr>) -> (Running, PathBuf) {
+    let (stop, stopped) = watch::channel(false);
+    let path = folder.join(format!("agent{port}.sock"));
+    let at = path.clone();
+    let (up, is_up) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let config = AgentConfig {
+                directory: (0..PORTS).map(|port| (address(port), PortId(port))).collect(),
+                ..AgentConfig::new(PortId(port), PORTS, Clock::default().now().0, RATE)
+            };
+            let sockets = AgentSockets { clients: bind_client_socket(&at)?, coordinators, peers: None };
+            up.send(()).unwrap();
+            serve_agent(Agent::new(config, Mode::Coordinated), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    is_up.recv().unwrap();
+    (Running { stop, thread: Some(thread) }, path)
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: never");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Receives `streams` connections, and returns what came by first byte.
+fn receiver(streams: usize) -> (SocketAddr, JoinHandle<BTreeMap<u8, Vec<u8>>>) {
+    let listener = TcpListener::bind(SocketAddr::new(address(2), 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        let readers: Vec<_> = (0..streams)
+            .map(|_| {
+                let (mut socket, _) = listener.accept().unwrap();
+                std::thread::spawn(move || {
+                    let mut bytes = Vec::new();
+                    socket.read_to_end(&mut bytes).unwrap();
+                    bytes
+                })
+            })
+            .collect();
+        readers.into_iter().map(|reader| reader.join().unwrap()).map(|bytes| (bytes[0], bytes)).collect()
+    });
+    (at, thread)
+}
+
+/// A stream whose bytes all follow from `seed`, of which the first is `seed`.
+fn contents(seed: u8, length: usize) -> Vec<u8> {
+    (0..length).map(|place| seed.wrapping_add((place * place / 7) as u8)).collect()
+}
+
+fn open(session: &Session, at: SocketAddr, coflow: cavalcade_client::CoflowKey, first: u8) -> CoflowStream {
+    let mut stream = session.stream(TcpStream::connect(at).unwrap(), coflow, None).unwrap();
+    stream.write_all(&[first]).unwrap();
+    stream
+}
+
+#[test]
+fn the_later_coflow_waits_and_goes_on_when_the_first_is_done_or_the_coordinator_gone_and_all_bytes_arrive() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lead, at_lead) = coordinator("fifo", None);
+    let (agent0, path0) = agent(0, folder.path(), vec![at_lead]);
+    let (agent1, path1) = agent(1, folder.path(), vec![at_lead]);
+    let (sessions, paths) = ((Session::open(&path0), Session::open(&path1)), (path0, path1));
+    assert!(sessions.0.wait_ready(Duration::from_secs(10)) && sessions.1.wait_ready(Duration::from_secs(10)));
+    let first = sessions.0.register(Registration::default());
+    let second = sessions.1.register(Registration::default());
+    assert!(first < second);
+
+    let (to, received) = receiver(2);
+    let mut early = open(&sessions.0, to, first, 1);
+    let mut late = open(&sessions.1, to, second, 2);
+    // What makes no progress gives up its place: the first goes on, a little at a time.
+    let mut sent = 1;
+    let early_bytes = contents(1, 40_000_000);
+    let mut step = |early: &mut CoflowStream, by: usize| {
+        let to = (sent + by).min(early_bytes.len());
+        early.write_all(&early_bytes[sent..to]).unwrap();
+        sent = to;
+    };
+    eventually("the second waits", || {
+        step(&mut early, 1_000);
+        late.directive().gate == OFF
+    });
+    let writing = std::thread::spawn(move || {
+        late.write_all(&contents(2, 3_000_000)[1..]).unwrap();
+        late
+    });
+    step(&mut early, 1_000);
+    lead.stop();
+    // Its lease is over, so the second can finish although the first is not done.
+    drop(writing.join().unwrap());
+    step(&mut early, usize::MAX / 2);
+    drop(early);
+    let received = received.join().unwrap();
+    assert!(received[&1] == contents(1, 40_000_000) && received[&2] == contents(2, 3_000_000));
+    agent0.stop();
+    agent1.stop();
+    assert!(!paths.0.exists() && !paths.1.exists(), "socket files are removed");
+}
+
+#[test]
+fn without_an_agent_everything_works_and_one_that_comes_later_is_told_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent0.sock");
+    let session = Session::open(&path);
+    let (first, second) =
+        (session.register(Registration::default()), session.register(Registration::default()));
+    assert!(first < second);
+    let (to, received) = receiver(2);
+    let mut early = open(&session, to, first, 1);
+    let late = open(&session, to, second, 2);
+    assert_eq!(late.directive().gate, Gate::Open {});
+
+    let (lead, at_lead) = coordinator("fifo", None);
+    let (running, _) = agent(0, folder.path(), vec![at_lead]);
+    eventually("orders come", || {
+        early.write_all(&[1]).unwrap();
+        late.directive().gate == OFF
+    });
+    running.stop();
+    eventually("and end with the agent", || late.directive().gate == Gate::Open {});
+    let (running, _) = agent(0, folder.path(), vec![at_lead]);
+    eventually("and come again with the next", || {
+        early.write_all(&[1]).unwrap();
+        late.directive().gate == OFF
+    });
+    drop((early, late));
+    assert_eq!(received.join().unwrap().len(), 2);
+    running.stop();
+    lead.stop();
+}
+
+#[test]
+fn garbage_on_either_port_closes_its_connection_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lead, at_lead) = coordinator("fair", None);
+    let (running, path) = agent(0, folder.path(), vec![at_lead]);
+    let garbage: Vec<u8> = (0..5_000u32).map(|at| (at * 31 % 251) as u8).collect();
+    let mut socket = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let _ = socket.write_all(&garbage);
+    let mut rest = Vec::new();
+    let _ = socket.read_to_end(&mut rest);
+    let mut socket = TcpStream::connect(at_lead).unwrap();
+    let _ = socket.write_all(&garbage);
+    let _ = socket.read_to_end(&mut rest);
+    let session = Session::open(&path);
+    assert!(session.wait_ready(Duration::from_secs(10)));
+    session.register(Registration::default());
+    running.stop();
+    lead.stop();
+}
+
+#[test]
+fn a_second_agent_does_not_take_the_socket_of_one_that_runs_but_that_of_one_that_crashed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, path) = agent(0, folder.path(), Vec::new());
+    let bind = |path: PathBuf| block_on(async move { bind_client_socket(&path).map(drop) });
+    assert_eq!(bind(path.clone()).unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    running.stop();
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists(), "as after a crash");
+    bind(path.clone()).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, "precious").unwrap();
+    assert_eq!(bind(path.clone()).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+}
