@@ -1,6 +1,7 @@
 //! The command line, once: help, completions and man pages all come from here.
 
 use std::num::NonZeroU32;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use cavalcade_model::{BitsPerSec, CpuOrder, Nanos};
@@ -60,6 +61,14 @@ pub(crate) enum Command {
     /// Look at traces, convert them, make them
     #[command(subcommand)]
     Trace(Trace),
+    /// Run a coordinator: agents report to it, and it tells them who goes first
+    Coordinator(CoordinatorOptions),
+    /// Run the agent of this host: applications tell it what they transfer, and it tells them how
+    Agent(AgentOptions),
+    /// Run a coordinator and this host's agent in one process
+    Up(Up),
+    /// Break the control plane in every way that a seed can think of, and check what must hold
+    Fault(Fault),
     /// Compare all policies on a workload that the program makes itself, and write a report
     Demo(Demo),
     /// Measure how fast this machine simulates
@@ -389,6 +398,100 @@ pub(crate) struct Bench {
 pub(crate) enum Benchmark {
     /// The packet engine, on the workloads on which others have been measured
     Packet,
+/// Which hosts there are, the same list everywhere.
+#[derive(Debug, Args)]
+pub(crate) struct Site {
+    /// The addresses of all hosts, as 10.0.0.1,10.0.0.2; the first is port 0
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', required = true)]
+    pub(crate) hosts: Vec<IpAddr>,
+    /// What every host can send and receive
+    #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate)]
+    pub(crate) rate: BitsPerSec,
+}
+
+/// `cavalcade coordinator`.
+#[derive(Debug, Args)]
+pub(crate) struct CoordinatorOptions {
+    #[command(flatten)]
+    pub(crate) site: Site,
+    /// Where agents connect
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7337")]
+    pub(crate) listen: SocketAddr,
+    /// The policy, with parameters, as dclas:queues=10,weighted=false
+    #[arg(long, value_name = "POLICY", default_value = "dclas")]
+    pub(crate) policy: String,
+    /// How long between reports, and between orders
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
+    pub(crate) period: Nanos,
+    /// A file to lock: of several coordinators with the same one, one leads and the others stand by
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lease: Option<PathBuf>,
+}
+
+/// `cavalcade agent`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentOptions {
+    #[command(flatten)]
+    pub(crate) site: Site,
+    /// Which of the hosts this is, from 0
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) port: u32,
+    /// Where a coordinator listens; may be repeated, for those that stand by
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) coordinator: Vec<SocketAddr>,
+    /// Decide here, without a coordinator, by this policy (dcas and others that work at hosts)
+    #[arg(
+        long,
+        value_name = "POLICY",
+        conflicts_with = "coordinator",
+        required_unless_present = "coordinator"
+    )]
+    pub(crate) policy: Option<String>,
+    /// The UDP port at which agents without a coordinator talk to each other
+    #[arg(long, value_name = "NUMBER", default_value_t = 7338)]
+    pub(crate) peer_port: u16,
+    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Decide, and enforce nothing
+    #[arg(long)]
+    pub(crate) shadow: bool,
+}
+
+/// `cavalcade up`.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) site: Site,
+    /// Which of the hosts this is, from 0
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) port: u32,
+    /// Where agents of other hosts connect
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    /// The policy, with parameters
+    #[arg(long, value_name = "POLICY", default_value = "dclas")]
+    pub(crate) policy: String,
+    /// How long between reports, and between orders
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
+    pub(crate) period: Nanos,
+    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+}
+
+/// `cavalcade fault`.
+#[derive(Debug, Args)]
+pub(crate) struct Fault {
+    /// The seed, or the first of several: it decides the workload, the policy, and what breaks when
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many seeds to try, one after the other
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders or silent-loss
+    #[arg(long, value_name = "BUG")]
+    pub(crate) plant: Option<String>,
 }
 
 /// `cavalcade completions`.
@@ -423,6 +526,15 @@ impl Default for Conditions {
 /// Reads a rate.
 fn rate(text: &str) -> Result<BitsPerSec, String> {
     text.parse::<BitsPerSec>().map_err(|error| format!("{error}, as in 1Gbps or 100Mbps"))
+}
+
+/// Reads a period of coordination.
+fn period(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(period) if (Nanos::from_millis(1)..=Nanos::from_secs(60)).contains(&period) => Ok(period),
+        Ok(_) => Err("expected 1ms to 60s".to_owned()),
+        Err(error) => Err(format!("{error}, as in 10ms")),
+    }
 }
 
 /// Reads a number from 0 to 1.

@@ -18,8 +18,10 @@ mod compare;
 mod completions;
 mod demo;
 mod failure;
+mod fault;
 mod input;
 mod interrupt;
+mod live;
 mod lower_bound;
 mod manifest;
 mod output;
@@ -46,7 +48,10 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    interrupt::clean_up();
+    // What serves ends by itself when it is told to.
+    if !matches!(arguments.command, Command::Coordinator(_) | Command::Agent(_) | Command::Up(_)) {
+        interrupt::clean_up();
+    }
     match run(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -65,6 +70,10 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::list(options),
         Command::Trace(command) => trace::run(command),
+        Command::Coordinator(options) => live::coordinator(options),
+        Command::Agent(options) => live::agent(options),
+        Command::Up(options) => live::up(options),
+        Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Bench(options) => bench::run(options),
         Command::Completions(options) => completions::run(options),

@@ -2,6 +2,8 @@
 //!
 //! Waiting is for something to become so, with a bound far above what it takes; nothing is measured.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,0 +1,76 @@
+//! `cavalcade fault`: the control plane in worlds in which everything breaks, one for each seed.
+
+use std::fmt::Write as _;
+
+use cavalcade_sim_fault::{Account, Bug, Violation, run as run_world};
+
+use crate::arguments::Fault;
+use crate::failure::{Failure, Kind};
+use crate::output::print;
+
+/// Runs the command.
+///
+/// # Errors
+/// With exit code 4 where something happened that must not; 2 where the bug is unknown.
+pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
+    let bug = options.plant.as_deref().map(bug).transpose()?;
+    if options.seeds == 1 {
+        return one(options.seed, bug);
+    }
+    let mut total = Account::default();
+    for seed in options.seed..options.seed.saturating_add(options.seeds) {
+        let account = run_world(seed, bug).map_err(|found| failure(seed, &found.0, &found.1))?;
+        total.messages += account.messages;
+        total.lost += account.lost;
+        total.faults += account.faults;
+        total.fallbacks += account.fallbacks;
+    }
+    print(&format!(
+        "{} seeds from {}: everything held\n{} faults, {} messages of which {} were lost, {} fallbacks to plain TCP\n",
+        options.seeds, options.seed, total.faults, total.messages, total.lost, total.fallbacks
+    ))
+}
+
+/// One world, with all that broke in it.
+fn one(seed: u64, bug: Option<Bug>) -> Result<(), Failure> {
+    let (account, violation) = match run_world(seed, bug) {
+        Ok(account) => (account, None),
+        Err(found) => (found.1, Some(found.0)),
+    };
+    print(&shown(seed, &account))?;
+    match violation {
+        None => print("everything held\n"),
+        Some(violation) => Err(failure(seed, &violation, &account)),
+    }
+}
+
+fn shown(seed: u64, account: &Account) -> String {
+    let mut text = String::new();
+    let Account { policy, end_ms, coflows, flows, messages, lost, doubled, faults, terms, fallbacks, log } =
+        account;
+    let lines = [
+        format!("seed       {seed}"),
+        format!("policy     {policy}"),
+        format!("workload   {coflows} coflows, {flows} flows; the last byte arrived at {end_ms} ms"),
+        format!("messages   {messages}, of which {lost} were lost and {doubled} came twice"),
+        format!("faults     {faults}; {terms} terms of coordinators, {fallbacks} fallbacks to plain TCP"),
+    ];
+    for line in lines.iter().chain(log) {
+        writeln!(text, "{line}").expect("a string takes all text");
+    }
+    text
+}
+
+fn failure(seed: u64, violation: &Violation, account: &Account) -> Failure {
+    Failure::new(Kind::Assertion, format!("seed {seed}, {}: {violation}", account.policy))
+        .help(format!("'cavalcade fault --seed {seed}' shows what broke before"))
+}
+
+fn bug(name: &str) -> Result<Bug, Failure> {
+    let found = Bug::ALL.iter().find(|(known, _)| *known == name);
+    found.map(|(_, bug)| *bug).ok_or_else(|| {
+        let known: Vec<&str> = Bug::ALL.iter().map(|(name, _)| *name).collect();
+        Failure::usage(format!("there is no bug {name} to plant"))
+            .help(format!("plant one of {}", known.join(", ")))
+    })
+}
