@@ -440,12 +440,7 @@ pub(crate) struct AgentOptions {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) coordinator: Vec<SocketAddr>,
     /// Decide here, without a coordinator, by this policy (dcas and others that work at hosts)
-    #[arg(
-        long,
-        value_name = "POLICY",
-        conflicts_with = "coordinator",
-        required_unless_present = "coordinator"
-    )]
+    #[arg(long, value_name = "POLICY", conflicts_with = "coordinator")]
     pub(crate) policy: Option<String>,
     /// The UDP port at which agents without a coordinator talk to each other
     #[arg(long, value_name = "NUMBER", default_value_t = 7338)]

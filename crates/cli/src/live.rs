@@ -45,6 +45,10 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
 /// `cavalcade agent`.
 pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
     let config = agent_config(&options.site, options.port, options.shadow)?;
+    if options.coordinator.is_empty() && options.policy.is_none() {
+        return Err(Failure::usage("nobody decides for this agent")
+            .help("name a coordinator with --coordinator ADDRESS, or a policy to run here with --policy"));
+    }
     let own = options.policy.as_deref().map(own_policy).transpose()?;
     let path = socket_path(options.socket.as_deref());
     let hosts = &options.site.hosts;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use cavalcade_control::{ClientEvent, Coordinator, CoordinatorConfig, Factory};
-use cavalcade_model::{BitsPerSec, Instant};
+use cavalcade_model::{BitsPerSec, Instant, Workload};
 use cavalcade_policy::parse;
 use cavalcade_wire::{Datagram, Keyed, Message, Orders, Report};
 
@@ -35,7 +35,7 @@ const DECENTRALISED: &str = "dcas";
 /// What the seed has chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    pub(crate) policy: &'static str,
+    pub(crate) policy: String,
     pub(crate) is_decentralised: bool,
     pub(crate) hosts: u32,
     pub(crate) rate: BitsPerSec,
@@ -52,11 +52,12 @@ impl Choice {
             COORDINATED[dice.below(COORDINATED.len() as u64) as usize]
         };
         let trouble = [0, 3, 10, 25][dice.below(4) as usize];
+        let policy = policy.to_owned();
         Self { policy, is_decentralised, hosts: dice.between(3, 5) as u32, rate: RATE, trouble }
     }
 
     pub(crate) fn factory(&self) -> Factory {
-        Box::new(parse(self.policy).expect("the policies of this file are in the registry"))
+        Box::new(parse(&self.policy).expect("the policy was checked where it was chosen"))
     }
 }
 
@@ -138,9 +139,34 @@ impl World {
         }
     }
 
+    /// A world without faults, in which all clocks agree, that carries `workload` under a coordinator's policy.
+    pub(crate) fn fair(workload: &Workload, policy: &str) -> Self {
+        let mut world = Self::new(0, None);
+        let hosts = workload.ports();
+        world.choice =
+            Choice { policy: policy.to_owned(), is_decentralised: false, hosts, rate: RATE, trouble: 0 };
+        world.traffic = Traffic::of(workload);
+        world.hosts = (0..hosts).map(|port| Host::new(port, Clock::EXACT, 1)).collect();
+        let machine = Machine { clock: Clock::EXACT, coordinator: None, leads_until: None, starts_at: 0 };
+        world.machines = vec![machine];
+        world.last_orders = vec![None; hosts as usize];
+        world.network.heal();
+        world
+    }
+
+    /// Carries all traffic. Returns when the last byte of each coflow was sent, in milliseconds.
+    pub(crate) fn carry(&mut self) -> Vec<u64> {
+        while !self.traffic.is_done() {
+            self.now += 1;
+            self.step();
+            self.traffic.flow(self.now, &mut self.hosts);
+        }
+        self.traffic.coflows.iter().map(|coflow| coflow.ended_at).collect()
+    }
+
     pub(crate) fn account(&self) -> Account {
         Account {
-            policy: self.choice.policy.to_owned(),
+            policy: self.choice.policy.clone(),
             end_ms: self.now,
             coflows: self.traffic.coflows.len(),
             flows: self.traffic.flows.len(),
@@ -168,6 +194,9 @@ impl World {
                 self.traffic.add_marker(self.now);
             }
             self.step();
+            if self.now < FAULTS_MS || self.now > THAW_MS {
+                self.traffic.flow(self.now, &mut self.hosts);
+            }
             self.check_step()?;
             if self.now == THAW_MS {
                 self.check_recovery()?;
@@ -211,9 +240,6 @@ impl World {
             self.hosts[index].step(self.now, &mut out);
             self.send_out(index, out);
             self.hear_events(index);
-        }
-        if self.now < FAULTS_MS || self.now > THAW_MS {
-            self.traffic.flow(self.now, &mut self.hosts);
         }
     }
 
