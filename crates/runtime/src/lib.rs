@@ -12,7 +12,7 @@
 //!   at once.
 //!
 //! # Seams
-//! Connections are anything that reads and writes bytes ([`connection`]): TLS goes between [`tokio::net::TcpStream`] and that.
+//! Connections are anything that reads and writes bytes (`connection`): TLS goes between [`tokio::net::TcpStream`] and that.
 //! What an agent or coordinator knows, for people, is what `status` of the machines returns.
 
 mod agent;

@@ -184,7 +184,7 @@ impl Traffic {
             }
             let Some(client) = &mut hosts[flow.host].processes[flow.process].client else { continue };
             let number = *flow.number.get_or_insert_with(|| {
-                let at = |port| std::net::SocketAddr::new(crate::world::address(port), 7000);
+                let at = |port| core::net::SocketAddr::new(crate::world::address(port), 7000);
                 let ends = Endpoints { local: at(flow.host as u32), remote: at(flow.to) };
                 client.open(key, ends, Some(Bytes(flow.size - flow.sent)))
             });

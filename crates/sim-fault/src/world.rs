@@ -1,6 +1,6 @@
 //! The world of one seed: hosts, machines for coordinators, a lease of leadership, the network, and faults.
 
-use std::net::{IpAddr, Ipv4Addr};
+use core::net::{IpAddr, Ipv4Addr};
 
 use cavalcade_control::{ClientEvent, Coordinator, CoordinatorConfig, Factory};
 use cavalcade_model::{BitsPerSec, Instant, Workload};
