@@ -116,6 +116,8 @@ impl Observe for Table {
         let arrival = arrival(record);
         CoflowFacts {
             task: record.task,
+            number: record.task.0,
+            internal: u32::from(record.key.stage),
             task_arrival: arrival.min(Instant(record.key.task)),
             arrival,
             deadline: record.facts.and_then(|facts| facts.deadline),
