@@ -1,7 +1,7 @@
 //! The command line, once: help, completions and man pages all come from here.
 
-use std::num::NonZeroU32;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use cavalcade_model::{BitsPerSec, CpuOrder, Nanos};
@@ -398,6 +398,8 @@ pub(crate) struct Bench {
 pub(crate) enum Benchmark {
     /// The packet engine, on the workloads on which others have been measured
     Packet,
+}
+
 /// Which hosts there are, the same list everywhere.
 #[derive(Debug, Args)]
 pub(crate) struct Site {
