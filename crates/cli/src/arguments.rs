@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use cavalcade_model::{BitsPerSec, CpuOrder, Nanos};
+use cavalcade_model::{BitsPerSec, CpuOrder, FabricSpec, Nanos};
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -71,7 +71,11 @@ pub(crate) enum Command {
     Fault(Fault),
     /// Compare all policies on a workload that the program makes itself, and write a report
     Demo(Demo),
-    /// Measure how fast this machine simulates
+    /// Look at fabrics
+    #[command(subcommand)]
+    Fabric(Fabric),
+    /// Measure what this program costs
+    #[command(subcommand)]
     Bench(Bench),
     /// Print a completion script for a shell
     Completions(Completions),
@@ -97,6 +101,10 @@ pub(crate) struct Conditions {
     /// Capacity of every port in each direction
     #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate, help_heading = "Conditions")]
     pub(crate) rate: BitsPerSec,
+    /// The fabric, as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or
+    /// fattree:arity=8; without it, one big switch with the trace's ports. 'cavalcade fabric info' shows what it is
+    #[arg(long, value_name = "FABRIC", help_heading = "Conditions")]
+    pub(crate) fabric: Option<FabricSpec>,
     /// Submit all tasks at time zero
     #[arg(long, help_heading = "Conditions")]
     pub(crate) offline: bool,
@@ -383,21 +391,49 @@ pub(crate) struct Demo {
     pub(crate) report: PathBuf,
 }
 
-/// `cavalcade bench`.
+/// `cavalcade fabric`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Fabric {
+    /// Show how many hosts, switches and links a fabric has, and what they carry
+    Info(FabricInfo),
+}
+
+/// `cavalcade fabric info`.
 #[derive(Debug, Args)]
-pub(crate) struct Bench {
-    /// What is measured
-    pub(crate) what: Benchmark,
+pub(crate) struct FabricInfo {
+    /// The fabric, as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2
+    pub(crate) fabric: FabricSpec,
+    /// List every link: its name, capacity and delay
+    #[arg(long)]
+    pub(crate) links: bool,
+}
+
+/// `cavalcade bench`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Time the packet engine on the workloads on which others have been measured
+    Packet(PacketBench),
+    /// Time the fluid engine on workloads that are always the same
+    Fluid(FluidBench),
+}
+
+/// `cavalcade bench packet`.
+#[derive(Debug, Args)]
+pub(crate) struct PacketBench {
     /// Do only the n-th part of the work
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) part: u64,
 }
 
-/// Something that can be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Benchmark {
-    /// The packet engine, on the workloads on which others have been measured
-    Packet,
+/// `cavalcade bench fluid`.
+#[derive(Debug, Args)]
+pub(crate) struct FluidBench {
+    /// The workloads, as pois-100,tree-36000; all of them where none is named
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) workloads: Vec<String>,
+    /// The policy, with parameters
+    #[arg(long, value_name = "POLICY", default_value = "fair")]
+    pub(crate) policy: String,
 }
 
 /// Which hosts there are, the same list everywhere.
@@ -510,6 +546,7 @@ impl Default for Conditions {
     fn default() -> Self {
         Self {
             rate: BitsPerSec(1_000_000_000),
+            fabric: None,
             offline: false,
             control_delay: Nanos::ZERO,
             control_loss: 0.0,

@@ -1,103 +1,118 @@
-//! `cavalcade bench`: how fast this machine simulates, in the unit in which packet simulators are compared.
-//!
-//! A hop is a packet sent on one link, acknowledgements included. Seconds are those of the processor where the system tells
-//! them (Linux), else of the clock on the wall; memory is the peak of the whole program since the scenario began.
+//! `cavalcade bench`: what the engines cost, on workloads that are always the same. The fluid one is measured here.
 
-use std::fmt::Write as _;
+mod packet;
+pub(crate) mod random;
+pub(crate) mod scenarios;
+
 use std::time::Instant;
 
-use cavalcade_sim_packet::scenario::{self, Scenario};
-use cavalcade_sim_packet::{Options, Run, SimulationError, simulate};
-use cavalcade_transport::dctcp::Dctcp;
-use cavalcade_transport::pfabric::Pfabric;
+use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, History, PolicyFactory};
+use cavalcade_sim_fluid::{Options, refuses_stream, simulate, simulate_stream};
 
-use crate::arguments::{Bench, Benchmark};
-use crate::failure::{Failure, Kind};
+use crate::arguments::{Bench, FluidBench};
+use crate::failure::Failure;
 use crate::output::print;
+use crate::policies::configured;
+use scenarios::{Aggregators, Arrivals, PartitionAggregate, on_a_switch};
+
+const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+
+/// Workloads on one switch: name, arrivals, hosts, flows.
+const ON_A_SWITCH: [(&str, Arrivals, u32, u32); 5] = [
+    ("pois-100", Arrivals::Poisson, 100, 10_000),
+    ("pois-1000", Arrivals::Poisson, 1000, 100_000),
+    ("batch-100", Arrivals::Batch, 100, 10_000),
+    ("coflow-1000", Arrivals::Shuffles, 1000, 24_000),
+    ("coflow-1000-long", Arrivals::Shuffles, 1000, 120_000),
+];
+
+/// Workloads on a tree: name, pods, tasks, aggregators. Tasks go with pods, so that every server has the same load.
+const ON_A_TREE: [(&str, u32, u32, Aggregators); 5] = [
+    ("tree-1200", 1, 333, Aggregators::Fixed),
+    ("tree-9600", 8, 2_667, Aggregators::Fixed),
+    ("tree-36000", 30, 10_000, Aggregators::Fixed),
+    ("tree-1200-drawn", 1, 333, Aggregators::Drawn),
+    ("tree-36000-drawn", 30, 10_000, Aggregators::Drawn),
+];
 
 /// Runs the command.
 ///
 /// # Errors
-/// Where the output cannot be written.
-pub(crate) fn run(options: &Bench) -> Result<(), Failure> {
-    match options.what {
-        Benchmark::Packet => packet(options.part),
+/// Where a policy or workload is not there, or the policy cannot be run.
+pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
+    match command {
+        Bench::Packet(options) => packet::run(options.part),
+        Bench::Fluid(options) => fluid(options),
     }
 }
 
-fn packet(part: u64) -> Result<(), Failure> {
-    print(
-        "scenario  transport        hops      events       s   Mhops/s  Mevents/s  mean FCT  dropped   marked  memory\n",
-    )?;
-    for scenario in scenario::all(part) {
-        line(&scenario, "dctcp", |options| {
-            simulate(&scenario.workload, &scenario.network, &Dctcp::default(), None, options, None)
-        })?;
-        if scenario.name == "ls144" {
-            line(&scenario, "pfabric", |options| {
-                simulate(&scenario.workload, &scenario.network, &Pfabric::default(), None, options, None)
-            })?;
+fn fluid(options: &FluidBench) -> Result<(), Failure> {
+    let policy = configured(&options.policy)?;
+    let names = || ON_A_SWITCH.iter().map(|entry| entry.0).chain(ON_A_TREE.iter().map(|entry| entry.0));
+    if let Some(unknown) = options.workloads.iter().find(|asked| names().all(|name| name != asked.as_str())) {
+        return Err(Failure::usage(format!("there is no workload {unknown}"))
+            .help(format!("workloads are {}", names().collect::<Vec<_>>().join(", "))));
+    }
+    let is_asked =
+        |name: &str| options.workloads.is_empty() || options.workloads.iter().any(|asked| asked == name);
+    print(&format!(
+        "{:<18}{:>12}{:>12}{:>14}{:>12}{:>14}\n",
+        "workload", "flows", "seconds", "flows/s", "µs/flow", "mean TCT ms"
+    ))?;
+    for (name, arrivals, hosts, flows) in ON_A_SWITCH.into_iter().filter(|entry| is_asked(entry.0)) {
+        let begin = Instant::now();
+        let workload = on_a_switch(arrivals, hosts, flows);
+        let fabric = Fabric::big_switch(hosts, RATE).expect("there are hosts");
+        let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+        let times =
+            workload.tasks().iter().zip(&outcome.task_finish).map(|(task, finish)| finish.0 - task.arrival.0);
+        let mean = times.sum::<u64>() as f64 / workload.tasks().len() as f64;
+        print(&row(name, workload.flows().len(), begin, mean))?;
+    }
+    for (name, pods, tasks, aggregators) in ON_A_TREE.into_iter().filter(|entry| is_asked(entry.0)) {
+        if let Some(why) = refuses_stream(&policy.terms()) {
+            return Err(Failure::usage(format!("{} cannot be run on a tree: {why}", policy.label())));
         }
+        let begin = Instant::now();
+        let spec: FabricSpec =
+            format!("tree:pods={pods},racks=30,hosts=40,oversubscription=2").parse().expect("this is a tree");
+        let fabric = spec.build(RATE).expect("this is a tree");
+        let mut stream = PartitionAggregate::new([pods, 30, 40], aggregators, 0.8, tasks, 1);
+        let past = PartitionAggregate::new([pods, 30, 40], aggregators, 0.8, 200, 2);
+        let history = History::new(
+            past.flat_map(|(_, coflows)| coflows)
+                .map(|coflow| coflow.flows.iter().map(|flow| flow.size).sum()),
+        );
+        let mut sum = Sum::default();
+        simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum));
+        print(&row(name, tasks as usize * 1230, begin, sum.nanos as f64 / f64::from(tasks)))?;
     }
     Ok(())
 }
 
-/// Runs one scenario and prints what it took.
-fn line(
-    scenario: &Scenario,
-    transport: &str,
-    work: impl FnOnce(&Options) -> Result<Run, SimulationError>,
-) -> Result<(), Failure> {
-    forget_peak_memory();
-    let (wall, processor) = (Instant::now(), processor_s());
-    let run = work(&Options::default()).map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
-    let seconds = match (processor, processor_s()) {
-        (Some(before), Some(after)) => after - before,
-        _ => wall.elapsed().as_secs_f64(),
-    };
-    let fct = |(finish, arrival): (&cavalcade_model::Instant, &cavalcade_model::Instant)| {
-        finish.since(*arrival).as_secs_f64() * 1e3
-    };
-    let outcome = &run.outcome;
-    let total: f64 = outcome.coflow_finish.iter().zip(&outcome.coflow_arrival).map(fct).sum();
-    let mean = total / outcome.coflow_finish.len().max(1) as f64;
-    let counted =
-        |count: fn(&cavalcade_sim_packet::PortCounts) -> u64| run.ports.iter().map(count).sum::<u64>();
-    let (hops, events) = (run.hops(), outcome.counts.events);
-    let mut text = String::new();
-    write!(
-        text,
-        "{:9} {:9} {hops:11} {events:11} {seconds:7.2} {:9.2} {:10.2} {mean:6.2} ms {:8} {:8}",
-        scenario.name,
-        transport,
-        hops as f64 / seconds / 1e6,
-        events as f64 / seconds / 1e6,
-        counted(|port| port.dropped),
-        counted(|port| port.marked),
-    )
-    .expect("a string takes all text");
-    let memory =
-        peak_memory_mb().map_or_else(|| "      ?".to_owned(), |megabytes| format!("{megabytes:4.1} MB"));
-    print(&format!("{text} {memory}\n"))
+fn row(name: &str, flows: usize, begin: Instant, mean_nanos: f64) -> String {
+    let seconds = begin.elapsed().as_secs_f64();
+    let (rate, cost) = (flows as f64 / seconds, seconds * 1e6 / flows as f64);
+    format!("{name:<18}{flows:>12}{seconds:>12.3}{rate:>14.0}{cost:>12.2}{:>14.3}\n", mean_nanos / 1e6)
 }
 
-/// Seconds that the processor has spent on this thread.
-fn processor_s() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    let nanos: f64 = text.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(nanos / 1e9)
+/// Adds up how long tasks took.
+#[derive(Default)]
+struct Sum {
+    nanos: u128,
 }
 
-/// The most memory that the program has had at once since the peak was last forgotten.
-fn peak_memory_mb() -> Option<f64> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kilobytes: f64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-    Some(kilobytes * 1_024.0 / 1e6)
-}
+impl cavalcade_sim_fluid::Observer for Sum {
+    fn wants_segments(&self) -> bool {
+        false
+    }
 
-/// Starts the peak anew, where the system lets it.
-fn forget_peak_memory() {
-    // Without it the peak is that of the scenarios before as well: too high, never too low.
-    drop(std::fs::write("/proc/self/clear_refs", "5"));
+    fn task_finished(
+        &mut self,
+        _: cavalcade_model::TaskId,
+        arrival: cavalcade_model::Instant,
+        finish: cavalcade_model::Instant,
+    ) {
+        self.nanos += u128::from(finish.0 - arrival.0);
+    }
 }

@@ -12,13 +12,13 @@ use cavalcade_policy::Configured;
 use cavalcade_report::ReportInfo;
 use cavalcade_trace::Reading;
 
-use crate::arguments::Compare;
+use crate::arguments::{Compare, Selection};
 use crate::budget::Budget;
 use crate::carriers::Carrier;
 use crate::failure::{Failure, Kind};
 use crate::input::Source;
 use crate::lower_bound::{budget_beside_runs, lower_bound};
-use crate::output::{print, write_file};
+use crate::output::{print, tell, write_file};
 use crate::parallel::{map, watched};
 use crate::policies::selected;
 use crate::scene::Scene;
@@ -39,6 +39,9 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let Reading { workload, notes, shuffles, .. } = source.read(options.input.format)?;
     source.tell_all(&notes);
     let scene = Scene::new(workload, options.conditions)?;
+    refuse_packets(&scene, &carriers)?;
+    let (policies, baseline) = runnable(&scene, &options.selection, &policies, baseline)?;
+    let contenders = self::contenders(&policies, &carriers)?;
     let budget = match options.bound {
         Some(budget) => Some(budget),
         None if options.no_bound || options.json => None,
@@ -62,6 +65,44 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         write_report(path, &comparison, &info)?;
     }
     check(&claims, &comparison)
+}
+
+/// Packets cross one switch so far.
+///
+/// # Errors
+/// Where there are packets, and a fabric with several.
+pub(crate) fn refuse_packets(scene: &Scene, carriers: &[Carrier]) -> Result<(), Failure> {
+    if scene.fabric.is_one_switch() || carriers.iter().all(|carrier| matches!(carrier, Carrier::Fluid)) {
+        return Ok(());
+    }
+    Err(Failure::usage("packets are simulated on one switch only")
+        .help("leave out --fabric, or use the fluid engine"))
+}
+
+/// Those of `policies` that can be run on the fabric, and the place of the baseline among them: all of them where they were
+/// named; where nobody named any, the others are left out and said to be.
+fn runnable(
+    scene: &Scene,
+    selection: &Selection,
+    policies: &[Configured],
+    baseline: usize,
+) -> Result<(Vec<Configured>, usize), Failure> {
+    let is_named = !selection.policies.is_empty() || !selection.policy.is_empty();
+    let (mut kept, mut left_out, mut place) = (Vec::new(), Vec::new(), 0);
+    for (index, policy) in policies.iter().enumerate() {
+        match scene.check(policy) {
+            Ok(()) => {
+                place = if index == baseline { kept.len() } else { place };
+                kept.push(policy.clone());
+            }
+            Err(failure) if is_named => return Err(failure),
+            Err(_) => left_out.push(policy.label()),
+        }
+    }
+    if !left_out.is_empty() {
+        tell(&format!("Left out, since they cannot be run on this fabric: {}.", left_out.join(", ")));
+    }
+    Ok((kept, place))
 }
 
 /// A policy, and what carries the bytes.

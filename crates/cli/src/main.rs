@@ -17,6 +17,7 @@ mod columns;
 mod compare;
 mod completions;
 mod demo;
+mod fabric;
 mod failure;
 mod fault;
 mod input;
@@ -75,7 +76,8 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Up(options) => live::up(options),
         Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
-        Command::Bench(options) => bench::run(options),
+        Command::Fabric(command) => fabric::run(command),
+        Command::Bench(command) => bench::run(command),
         Command::Completions(options) => completions::run(options),
         Command::Man(options) => completions::write_man_pages(options),
     }

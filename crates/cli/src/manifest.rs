@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use cavalcade_model::{BitsPerSec, Nanos, Workload};
+use cavalcade_model::{BitsPerSec, FabricSpec, Nanos, Workload};
 use cavalcade_trace::{Format, UnknownFormat};
 use cavalcade_transport::TransportError;
 use serde::{Deserialize, Serialize};
@@ -95,6 +95,9 @@ impl TraceRecord {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ConditionsRecord {
     rate_bps: u64,
+    /// The fabric as `--fabric` takes it; absent for a big switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fabric: Option<String>,
     offline: bool,
     control_delay_ns: u64,
     control_loss: f64,
@@ -178,6 +181,9 @@ impl Manifest {
             let message = format!("{shown}: schema_version is {found}, expected {SCHEMA_VERSION}");
             return Err(Failure::input(message).help(cure));
         }
+        if let Some(Err(error)) = manifest.conditions.fabric.as_deref().map(str::parse::<FabricSpec>) {
+            return Err(Failure::input(format!("{shown}: fabric: {error}")).help(cure));
+        }
         Ok(manifest)
     }
 
@@ -202,10 +208,19 @@ impl Manifest {
 
     /// The conditions that it records.
     pub(crate) fn conditions(&self) -> Conditions {
-        let ConditionsRecord { rate_bps, offline, control_delay_ns, control_loss, seed, counters, cpu_order } =
-            self.conditions;
+        let ConditionsRecord {
+            rate_bps,
+            offline,
+            control_delay_ns,
+            control_loss,
+            seed,
+            counters,
+            cpu_order,
+            ..
+        } = self.conditions;
         Conditions {
             rate: BitsPerSec(rate_bps),
+            fabric: self.conditions.fabric.as_deref().and_then(|text| text.parse().ok()),
             offline,
             control_delay: Nanos(control_delay_ns),
             control_loss,
@@ -218,10 +233,12 @@ impl Manifest {
 
 impl From<&Conditions> for ConditionsRecord {
     fn from(conditions: &Conditions) -> Self {
-        let Conditions { rate, offline, control_delay, control_loss, seed, counters, cpu_order } =
+        let Conditions { rate, fabric, offline, control_delay, control_loss, seed, counters, cpu_order } =
             *conditions;
+        let fabric = fabric.map(|spec| spec.to_string());
         Self {
             rate_bps: rate.get(),
+            fabric,
             offline,
             control_delay_ns: control_delay.get(),
             control_loss,

@@ -1,9 +1,9 @@
 //! A workload on a fabric under conditions: everything of a run but the policy.
 
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{Fabric, Workload};
+use cavalcade_model::{Fabric, PolicyFactory, Workload};
 use cavalcade_policy::Configured;
-use cavalcade_sim_fluid::{Observer, Options, simulate};
+use cavalcade_sim_fluid::{Observer, Options, refuses, simulate};
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
@@ -20,19 +20,39 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Puts `workload` on a big switch.
+    /// Puts `workload` on the fabric of the conditions: a big switch where they name none.
     ///
     /// # Errors
-    /// Where the rate is zero, or there are more counters than task-ids.
+    /// Where there can be no such fabric, it cannot carry the workload, or there are more counters than task-ids.
     pub(crate) fn new(workload: Workload, conditions: Conditions) -> Result<Self, Failure> {
         let workload = if conditions.offline { workload.offline() } else { workload };
         let counters = conditions.counters;
         let workload = workload
             .with_counters(counters)
             .map_err(|error| Failure::usage(format!("--counters {counters}: {error}")))?;
-        let fabric = Fabric::big_switch(workload.ports(), conditions.rate)
-            .map_err(|error| Failure::usage(format!("--rate {}: {error}", conditions.rate)))?;
+        let fabric = match conditions.fabric {
+            Some(spec) => spec
+                .build(conditions.rate)
+                .map_err(|error| Failure::usage(format!("--fabric {spec}: {error}")))?,
+            None => Fabric::big_switch(workload.ports(), conditions.rate)
+                .map_err(|error| Failure::usage(format!("--rate {}: {error}", conditions.rate)))?,
+        };
+        fabric.check(&workload).map_err(|error| Failure::input(error.to_string()))?;
         Ok(Self { workload, fabric, conditions })
+    }
+
+    /// Whether `policy` can be run here.
+    ///
+    /// # Errors
+    /// Where it cannot, with the reason.
+    pub(crate) fn check(&self, policy: &Configured) -> Result<(), Failure> {
+        match refuses(&self.fabric, &policy.terms()) {
+            None => Ok(()),
+            Some(why) => {
+                Err(Failure::usage(format!("{} cannot be run on this fabric: {why}", policy.label()))
+                    .help("name others by --policies, as fair,fifo,fifo_lm,las,dcas, or leave out --fabric"))
+            }
+        }
     }
 
     /// Runs `policy`; `link_use` records how busy links were.

@@ -1,43 +1,51 @@
 //! The network that bytes cross: links with capacities, and the path of links between two ports.
 //!
-//! The big switch (Varys §3, Aalo §2) is a non-blocking core: only the 2·n edge links can be bottlenecks. Ingress and
-//! egress may differ and ports may differ. Everything outside this file sees only links and paths, so trees and
-//! leaf–spines are a new constructor here, not a change elsewhere.
+//! Four shapes:
+//! - the **big switch** (Varys §3, Aalo §2): a core that never blocks, so that only the 2·n edge links can be short;
+//! - the three-level **tree** of racks and pods, with one path between two hosts (Baraat §5.2);
+//! - **leaf–spine**: every leaf switch has a link to every spine;
+//! - the k-ary **fat-tree** (Al-Fares et al., SIGCOMM 2008, §3).
+//!
+//! The last two have several paths of equal length, of which a stable hash picks one (see the `route` module). Whatever the
+//! shape, any link may have a capacity and delay of its own, or have failed. Everything outside this folder sees only
+//! links and paths.
+//!
+//! # Invariants
+//! - Port `p` of `n` sends on link `p` and receives on link `n + p`: every path begins and ends with such a link.
+//! - A path has at most [`Path::LONGEST`] links, never the same one twice. It depends on the two ports and the fabric
+//!   alone, so the packets of a pair stay in order and a flow's number decides nothing.
+//!
+//! # Rejected
+//! - A hash over flows, as ECMP over transport ports is: paths would depend on how flows are numbered, and so would
+//!   results. A pair of hosts with several flows keeps to one path here.
+//! - Arbitrary graphs: routing would become a matter of its own, and no result in the field asks for it.
 
-use crate::{BitsPerSec, LinkId, PortId};
+mod build;
+mod error;
+mod path;
+mod route;
+mod shape;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+use crate::{BitsPerSec, LinkId, Nanos, PortId};
+
+pub use error::FabricError;
+pub use path::Path;
+pub use shape::{Node, Oversubscription, Shape};
+pub use spec::{FabricSpec, FabricSpecError};
 
 /// Links with capacities, and paths between ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fabric {
-    ports: u32,
-    /// Ingress links of all ports, then egress links of all ports.
+    shape: Shape,
+    /// Ingress links of all ports, egress links of all ports, then links between switches.
     capacities: Vec<BitsPerSec>,
-}
-
-/// The links that a flow crosses, in order. On the big switch: the source's ingress link and the destination's egress
-/// link.
-pub type Path = [LinkId; 2];
-
-/// Why a fabric cannot be built.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FabricError {
-    /// No ports at all.
-    #[error("a fabric needs at least one port")]
-    NoPorts,
-    /// A link that could never carry a byte.
-    #[error("{link} has a capacity of zero: nothing could ever cross it; give it a rate above 0bps")]
-    ZeroCapacity {
-        /// "ingress of port 3" or "egress of port 3".
-        link: String,
-    },
-    /// The two lists of capacities differ in length.
-    #[error("{ingress} ingress but {egress} egress capacities: give one of each for every port")]
-    Unpaired {
-        /// How many ingress capacities were given.
-        ingress: usize,
-        /// How many egress capacities were given.
-        egress: usize,
-    },
+    /// How long a byte takes along each link; empty where no link takes any time.
+    delays: Vec<Nanos>,
+    /// Which links have failed; empty where none has.
+    failed: Vec<bool>,
 }
 
 impl Fabric {
@@ -46,8 +54,7 @@ impl Fabric {
     /// # Errors
     /// Where there are no ports or the capacity is zero.
     pub fn big_switch(ports: u32, capacity: BitsPerSec) -> Result<Self, FabricError> {
-        let each = vec![capacity; ports as usize];
-        Self::uneven_big_switch(&each, &each)
+        Self::new(Shape::BigSwitch { ports }, capacity)
     }
 
     /// A big switch with a capacity of its own for every ingress (what a port sends) and egress (what it receives).
@@ -58,19 +65,18 @@ impl Fabric {
         if ingress.len() != egress.len() {
             return Err(FabricError::Unpaired { ingress: ingress.len(), egress: egress.len() });
         }
-        if ingress.is_empty() {
-            return Err(FabricError::NoPorts);
-        }
-        let fabric = Self { ports: ingress.len() as u32, capacities: [ingress, egress].concat() };
-        match fabric.links().find(|&link| fabric.capacity(link) == BitsPerSec::ZERO) {
-            Some(link) => Err(FabricError::ZeroCapacity { link: fabric.link_name(link) }),
-            None => Ok(fabric),
-        }
+        let shape = Shape::BigSwitch { ports: ingress.len() as u32 };
+        Self::with_capacities(shape, [ingress, egress].concat())
+    }
+
+    /// What kind of fabric it is.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
     }
 
     /// How many ports there are.
     pub fn ports(&self) -> u32 {
-        self.ports
+        self.shape.ports()
     }
 
     /// How many links there are.
@@ -83,9 +89,20 @@ impl Fabric {
         (0..self.capacities.len()).map(LinkId::from_index)
     }
 
-    /// The capacity of `link`.
+    /// The capacity of `link`, also where it has failed.
     pub fn capacity(&self, link: LinkId) -> BitsPerSec {
         self.capacities[link.index()]
+    }
+
+    /// How long a byte takes along `link`: what it spends on the way, not what sending it takes. The fluid simulation has
+    /// no use for it.
+    pub fn delay(&self, link: LinkId) -> Nanos {
+        self.delays.get(link.index()).copied().unwrap_or(Nanos::ZERO)
+    }
+
+    /// Whether `link` carries nothing any more.
+    pub fn has_failed(&self, link: LinkId) -> bool {
+        self.failed.get(link.index()).copied().unwrap_or(false)
     }
 
     /// The link on which `port` sends.
@@ -95,21 +112,42 @@ impl Fabric {
 
     /// The link on which `port` receives.
     pub fn egress(&self, port: PortId) -> LinkId {
-        LinkId(self.ports + port.0)
+        LinkId(self.ports() + port.0)
     }
 
-    /// The links from `src` to `dst`. A flow from a port to itself crosses both links of that port, as traces at rack
-    /// level mean it.
-    pub fn path(&self, src: PortId, dst: PortId) -> Path {
-        [self.ingress(src), self.egress(dst)]
+    /// Whether only the ports' own links can be short, so that every path is one ingress and one egress.
+    pub fn is_one_switch(&self) -> bool {
+        self.shape.is_one_switch()
     }
 
-    /// The link in words: "ingress of port 3".
+    /// Where a link begins and where it ends.
+    pub fn ends(&self, link: LinkId) -> [Node; 2] {
+        self.shape.ends(link)
+    }
+
+    /// The link in words: "ingress of port 3", "rack 2 to pod 0".
     pub fn link_name(&self, link: LinkId) -> String {
-        if link.0 < self.ports {
+        let ports = self.ports();
+        if link.0 < ports {
             format!("ingress of port {}", link.0)
+        } else if link.0 < 2 * ports {
+            format!("egress of port {}", link.0 - ports)
         } else {
-            format!("egress of port {}", link.0 - self.ports)
+            let [from, to] = self.ends(link);
+            format!("{from} to {to}")
         }
+    }
+
+    /// The link of this name, as [`Fabric::link_name`] gives it.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn link_named(&self, name: &str) -> Result<LinkId, FabricError> {
+        // A look at every name: this is asked once for each exception in a file, and there are few.
+        let found = self.links().find(|&link| self.link_name(link) == name);
+        found.ok_or_else(|| FabricError::NoSuchLink {
+            name: name.to_owned(),
+            example: self.link_name(LinkId::from_index(self.link_count() - 1)),
+        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - [`Workload`]: [`Task`]s, each a DAG of [`Stage`]s; a stage is a [`Coflow`] (flows that matter only together) or
 //!   computation. This is what a trace holds.
-//! - [`Fabric`]: links with capacities and the path between two hosts. Today's only shape is the big switch.
+//! - [`Fabric`]: links with capacities and the path between two hosts: the big switch, trees, leaf–spines and fat-trees.
 //! - [`Releases`]: when a flow may start, and when computation on hosts is done, the same in every driver.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
@@ -21,10 +21,10 @@ pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
     Message, NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
-pub use fabric::{Fabric, FabricError, Path};
+pub use fabric::{Fabric, FabricError, FabricSpec, FabricSpecError, Node, Oversubscription, Path, Shape};
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
 pub use release::{Release, Releases};
 pub use workload::{
-    Coflow, CoflowRef, Compute, Flow, Host, LATEST, Place, Stage, Task, TaskClass, Work, Workload,
+    Coflow, CoflowRef, Compute, Flow, Host, LATEST, Place, Stage, Task, TaskClass, Window, Work, Workload,
     WorkloadBuilder, WorkloadError,
 };

@@ -16,12 +16,12 @@ use crate::{CoflowId, Instant, StageIndex, TaskId, Work, Workload};
 pub enum Release {
     /// The flows `first..end` of a coflow, all of one wave.
     Flows {
+        /// Their coflow.
+        coflow: CoflowId,
         /// The first flow.
         first: u32,
         /// Behind the last flow.
         end: u32,
-        /// Their coflow.
-        coflow: CoflowId,
         /// Whether they are its first.
         opens: bool,
     },
@@ -43,9 +43,10 @@ struct StageState {
 }
 
 /// Decides what starts when.
+///
+/// It holds no workload but is handed the same one at each call, which may have grown at its end ([`Releases::grow`]).
 #[derive(Debug)]
-pub struct Releases<'a> {
-    workload: &'a Workload,
+pub struct Releases {
     next_task: usize,
     timed: BinaryHeap<Reverse<(Instant, u64, Release)>>,
     sequence: u64,
@@ -58,108 +59,117 @@ pub struct Releases<'a> {
     pub coflow_finish: Vec<Instant>,
     /// When each task was done, as it becomes known.
     pub task_finish: Vec<Instant>,
+    /// Tasks that are done, for the driver to take out once it has taken note.
+    pub done: Vec<TaskId>,
 }
 
-impl<'a> Releases<'a> {
+impl Releases {
     /// Nothing has started yet.
-    pub fn new(workload: &'a Workload) -> Self {
-        let mut first_stage = Vec::with_capacity(workload.tasks().len());
-        let mut stages = Vec::new();
-        for task in workload.tasks() {
-            first_stage.push(stages.len() as u32);
-            stages.extend(task.stages.iter().map(|stage| StageState {
-                blocked_by: stage.starts_after.len() as u32,
-                unfinished: stage.finishes_after.len() as u32 + 1,
-            }));
-        }
-        Self {
-            workload,
+    pub fn new(workload: &Workload) -> Self {
+        let mut releases = Self {
             next_task: 0,
             timed: BinaryHeap::new(),
             sequence: 0,
-            first_stage,
-            stages,
-            stages_left: workload.tasks().iter().map(|task| task.stages.len() as u32).collect(),
+            first_stage: Vec::new(),
+            stages: Vec::new(),
+            stages_left: Vec::new(),
             hosts: Hosts::new(workload, CpuOrder::default()),
-            coflow_finish: vec![Instant::ZERO; workload.coflow_count()],
-            task_finish: vec![Instant::ZERO; workload.tasks().len()],
+            coflow_finish: Vec::new(),
+            task_finish: Vec::new(),
+            done: Vec::new(),
+        };
+        releases.grow(workload);
+        releases
+    }
+
+    /// Takes note of tasks that have come into the workload.
+    pub fn grow(&mut self, workload: &Workload) {
+        for task in &workload.tasks()[self.first_stage.len()..] {
+            self.first_stage.push(self.stages.len() as u32);
+            self.stages.extend(task.stages.iter().map(|stage| StageState {
+                blocked_by: stage.starts_after.len() as u32,
+                unfinished: stage.finishes_after.len() as u32 + 1,
+            }));
+            self.stages_left.push(task.stages.len() as u32);
         }
+        self.coflow_finish.resize(workload.coflow_count(), Instant::ZERO);
+        self.task_finish.resize(workload.tasks().len(), Instant::ZERO);
     }
 
     /// The same, with hosts that compute in this order. For a workload without hosts it makes no difference.
-    pub fn with_cpu_order(mut self, order: CpuOrder) -> Self {
-        self.hosts = Hosts::new(self.workload, order);
+    pub fn with_cpu_order(mut self, workload: &Workload, order: CpuOrder) -> Self {
+        self.hosts = Hosts::new(workload, order);
         self
     }
 
     /// When the next thing is released.
-    pub fn next(&self) -> Option<Instant> {
-        let task = self.workload.tasks().get(self.next_task).map(|task| task.arrival);
+    pub fn next(&self, workload: &Workload) -> Option<Instant> {
+        let task = workload.tasks().get(self.next_task).map(|task| task.arrival);
         let timed = self.timed.peek().map(|Reverse((when, ..))| *when);
         [task, timed, self.hosts.next()].into_iter().flatten().min()
     }
 
     /// Appends the flows released by `now` to `out`, in order of coflow.
-    pub fn take(&mut self, now: Instant, out: &mut Vec<Release>) {
-        while self.workload.tasks().get(self.next_task).is_some_and(|task| task.arrival <= now) {
+    pub fn take(&mut self, workload: &Workload, now: Instant, out: &mut Vec<Release>) {
+        while workload.tasks().get(self.next_task).is_some_and(|task| task.arrival <= now) {
             let task = TaskId::from_index(self.next_task);
             self.next_task += 1;
-            for stage in 0..self.workload.task(task).stages.len() {
-                self.start_if_unblocked(task, StageIndex::from_index(stage), now);
+            for stage in 0..workload.task(task).stages.len() {
+                self.start_if_unblocked(workload, task, StageIndex::from_index(stage), now);
             }
         }
         loop {
-            self.take_timed(now, out);
+            self.take_timed(workload, now, out);
             let computed = self.hosts.take(now);
             if computed.is_empty() {
                 break;
             }
-            computed.into_iter().for_each(|(task, stage)| self.work_done(task, stage, now));
+            computed.into_iter().for_each(|(task, stage)| self.work_done(workload, task, stage, now));
         }
         out.sort_unstable();
     }
 
     /// What waited for time alone.
-    fn take_timed(&mut self, now: Instant, out: &mut Vec<Release>) {
+    fn take_timed(&mut self, workload: &Workload, now: Instant, out: &mut Vec<Release>) {
         while self.timed.peek().is_some_and(|Reverse((when, ..))| *when <= now) {
             let Some(Reverse((_, _, release))) = self.timed.pop() else { break };
             match release {
                 Release::Flows { .. } => out.push(release),
-                Release::Computed { task, stage } => self.work_done(task, stage, now),
+                Release::Computed { task, stage } => self.work_done(workload, task, stage, now),
             }
         }
     }
 
     /// All flows of `coflow` have finished.
-    pub fn coflow_done(&mut self, coflow: CoflowId, now: Instant) {
-        let place = self.workload.place(coflow);
-        self.work_done(place.task, place.stage, now);
+    pub fn coflow_done(&mut self, workload: &Workload, coflow: CoflowId, now: Instant) {
+        let place = workload.place(coflow);
+        self.work_done(workload, place.task, place.stage, now);
     }
 
     fn state(&mut self, task: TaskId, stage: StageIndex) -> &mut StageState {
         &mut self.stages[self.first_stage[task.index()] as usize + stage.index()]
     }
 
-    fn start_if_unblocked(&mut self, task: TaskId, stage: StageIndex, now: Instant) {
+    fn start_if_unblocked(&mut self, workload: &Workload, task: TaskId, stage: StageIndex, now: Instant) {
         if self.state(task, stage).blocked_by > 0 {
             return;
         }
-        match self.workload.task(task).stages[stage.index()].work {
-            Work::Compute(compute) => match compute.host.filter(|_| !self.workload.hosts().is_empty()) {
+        match workload.task(task).stages[stage.index()].work {
+            Work::Compute(compute) => match compute.host.filter(|_| !workload.hosts().is_empty()) {
                 Some(host) => {
-                    let computation = (task, self.workload.number(task), stage);
+                    let computation = (task, workload.number(task), stage);
                     self.hosts.start(now, host.index(), computation, compute.duration);
                 }
                 None => self.at(now + compute.duration, Release::Computed { task, stage }),
             },
-            Work::Transfer(coflow) => self.release_flows(coflow, now),
+            Work::Transfer(coflow) => self.release_flows(workload, coflow, now),
         }
     }
 
     /// Releases the flows of a coflow in runs of equal wave.
-    fn release_flows(&mut self, coflow: CoflowId, now: Instant) {
-        let ids = self.workload.flow_ids(coflow);
-        let flows = self.workload.flows_of(coflow);
+    fn release_flows(&mut self, workload: &Workload, coflow: CoflowId, now: Instant) {
+        let ids = workload.flow_ids(coflow);
+        let flows = workload.flows_of(coflow);
         let earliest = flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
         let mut first = 0;
         for run in flows.chunk_by(|a, b| a.wave == b.wave) {
@@ -177,30 +187,30 @@ impl<'a> Releases<'a> {
     }
 
     /// One of the things that a stage's end waits for is done.
-    fn work_done(&mut self, task: TaskId, stage: StageIndex, now: Instant) {
+    fn work_done(&mut self, workload: &Workload, task: TaskId, stage: StageIndex, now: Instant) {
         let state = self.state(task, stage);
         state.unfinished -= 1;
         if state.unfinished > 0 {
             return;
         }
-        if let Work::Transfer(coflow) = self.workload.task(task).stages[stage.index()].work {
+        if let Work::Transfer(coflow) = workload.task(task).stages[stage.index()].work {
             self.coflow_finish[coflow.index()] = now;
         }
         self.stages_left[task.index()] -= 1;
         if self.stages_left[task.index()] == 0 {
             self.task_finish[task.index()] = now;
+            self.done.push(task);
             return;
         }
-        let workload = self.workload;
         for (index, other) in workload.task(task).stages.iter().enumerate() {
             let index = StageIndex::from_index(index);
             if other.finishes_after.contains(&stage) {
-                self.work_done(task, index, now);
+                self.work_done(workload, task, index, now);
             }
             let blocks = other.starts_after.iter().filter(|&&before| before == stage).count() as u32;
             if blocks > 0 {
                 self.state(task, index).blocked_by -= blocks;
-                self.start_if_unblocked(task, index, now);
+                self.start_if_unblocked(workload, task, index, now);
             }
         }
     }

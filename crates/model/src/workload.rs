@@ -6,6 +6,7 @@
 
 use core::num::NonZeroU32;
 use core::ops::Range;
+use std::collections::BTreeMap;
 
 use crate::{Bytes, CoflowId, FlowId, Instant, Nanos, PortId, StageIndex, TaskId};
 
@@ -20,8 +21,8 @@ pub struct Workload {
     numbers: Vec<u32>,
     /// For each coflow: its task and stage.
     coflows: Vec<Place>,
-    /// For each coflow: where its flows begin in `flows`; one more entry at the end.
-    first_flow: Vec<u32>,
+    /// For each coflow: where its flows are in `flows`.
+    ranges: Vec<Range<u32>>,
     flows: Vec<Flow>,
     /// For each flow: its coflow.
     flow_coflow: Vec<CoflowId>,
@@ -287,7 +288,7 @@ impl Workload {
         let mut next: Vec<u32> = (0..counters.get()).collect();
         for (index, task) in self.tasks.iter().enumerate() {
             let transfers = task.stages.iter().rev().filter_map(|stage| match stage.work {
-                Work::Transfer(coflow) => Some(self.first_flow[coflow.index()] as usize),
+                Work::Transfer(coflow) => Some(self.ranges[coflow.index()].start as usize),
                 Work::Compute(_) => None,
             });
             let client = transfers.map(|first| self.flows[first].dst.0).next().unwrap_or(0);
@@ -337,7 +338,7 @@ impl Workload {
 
     /// The ids of a coflow's flows.
     pub fn flow_ids(&self, id: CoflowId) -> Range<u32> {
-        self.first_flow[id.index()]..self.first_flow[id.index() + 1]
+        self.ranges[id.index()].clone()
     }
 
     /// A coflow's flows.
@@ -383,12 +384,13 @@ impl Workload {
     pub fn into_builder(self) -> WorkloadBuilder {
         let mut builder = WorkloadBuilder::new(self.ports);
         builder.hosts(self.hosts);
-        let (first_flow, flows) = (self.first_flow, self.flows);
+        let (ranges, flows) = (self.ranges, self.flows);
         for task in self.tasks {
             let mut transfers = Vec::new();
             for stage in &task.stages {
                 if let Work::Transfer(id) = stage.work {
-                    let range = first_flow[id.index()] as usize..first_flow[id.index() + 1] as usize;
+                    let Range { start, end } = ranges[id.index()];
+                    let range = start as usize..end as usize;
                     transfers.push(Coflow { flows: flows[range].to_vec() });
                 }
             }
@@ -480,7 +482,7 @@ impl WorkloadBuilder {
             numbers: (0..self.tasks.len() as u32).collect(),
             tasks: Vec::with_capacity(self.tasks.len()),
             coflows: Vec::new(),
-            first_flow: vec![0],
+            ranges: Vec::new(),
             flow_coflow: Vec::with_capacity(self.flows.len()),
             flows: self.flows,
         };
@@ -532,6 +534,76 @@ impl WorkloadBuilder {
             Some(pair) => Err(WorkloadError::DuplicateTask { task: pair[0].to_owned() }),
             None => Ok(()),
         }
+    }
+}
+
+/// A workload of which only a part is held: tasks come when they arrive and go when they are done.
+///
+/// Task and coflow ids go on counting; flow ids of what is gone are used again, so that what is held is bounded by what
+/// is active. A task that is gone leaves an entry without stages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    workload: Workload,
+    /// Ranges of flow ids out of use, by length.
+    free: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Window {
+    /// Nothing yet, on so many ports.
+    pub fn new(ports: u32) -> Self {
+        let (tasks, coflows, ranges) = (Vec::new(), Vec::new(), Vec::new());
+        let (hosts, numbers) = (Vec::new(), Vec::new());
+        let (flows, flow_coflow) = (Vec::new(), Vec::new());
+        let workload = Workload { ports, hosts, tasks, numbers, coflows, ranges, flows, flow_coflow };
+        Self { workload, free: BTreeMap::new() }
+    }
+
+    /// What is held.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// Adds a task, as [`WorkloadBuilder::push`] does. It must not arrive before those added so far.
+    ///
+    /// # Errors
+    /// Where [`WorkloadBuilder::build`] would give one, but for names that are given twice.
+    pub fn admit(&mut self, task: Task, transfers: Vec<Coflow>) -> Result<TaskId, WorkloadError> {
+        let id = TaskId::from_index(self.workload.tasks.len());
+        let ranges = transfers.into_iter().map(|coflow| self.place(&coflow.flows)).collect();
+        self.workload.append(task, ranges)?;
+        self.workload.numbers.push(id.0);
+        Ok(id)
+    }
+
+    /// Lets go of a task that is done.
+    pub fn retire(&mut self, task: TaskId) {
+        let task = &mut self.workload.tasks[task.index()];
+        task.name = String::new();
+        for stage in std::mem::take(&mut task.stages) {
+            if let Work::Transfer(coflow) = stage.work {
+                let Range { start, end } = self.workload.ranges[coflow.index()];
+                self.free.entry((end - start) as usize).or_default().push(start as usize);
+            }
+        }
+    }
+
+    /// Finds room for flows: the shortest free range that is long enough, else at the end.
+    fn place(&mut self, flows: &[Flow]) -> Range<usize> {
+        let held = &mut self.workload.flows;
+        let found = self.free.range_mut(flows.len()..).next();
+        let Some((&length, starts)) = found else {
+            held.extend_from_slice(flows);
+            return held.len() - flows.len()..held.len();
+        };
+        let start = starts.pop().expect("no length is kept without a range");
+        if starts.is_empty() {
+            self.free.remove(&length);
+        }
+        if length > flows.len() {
+            self.free.entry(length - flows.len()).or_default().push(start + flows.len());
+        }
+        held[start..start + flows.len()].copy_from_slice(flows);
+        start..start + flows.len()
     }
 }
 
@@ -627,9 +699,9 @@ impl Workload {
         let end = u32::try_from(range.end).map_err(|_| WorkloadError::TooLarge)?;
         let id = CoflowId::from_index(self.coflows.len());
         self.coflows.push(place);
-        assert!(self.flow_coflow.len() == range.start, "coflows have their flows in order of id");
-        self.flow_coflow.resize(end as usize, id);
-        self.first_flow.push(end);
+        self.flow_coflow.resize(self.flow_coflow.len().max(range.end), id);
+        self.flow_coflow[range.clone()].fill(id);
+        self.ranges.push(range.start as u32..end);
         Ok(id)
     }
 }

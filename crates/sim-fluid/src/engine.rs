@@ -15,20 +15,23 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
     ClassShares, CoflowId, Decision, Event, Excess, Fabric, FlowId, History, Instant, Message, Nanos, Policy,
-    PolicyFactory, PortId, Priority, Release, Releases, Scope, Setting, Target, Terms, Workload,
+    PolicyFactory, PortId, Priority, Release, Releases, Scope, Setting, Target, Terms,
 };
 use cavalcade_solver::{Due, Fill, Key, Shares};
 
+use crate::book::Book;
 use crate::schedule::Segments;
-use crate::scopes::{self, Accounts, View, line_rate};
-use crate::{Observer, Options};
+use crate::scopes::{self, Accounts, Few, View, line_rate};
+use crate::{Observer, Options, StreamOutcome};
 
 /// Turns at one and the same instant after which a policy is taken to be stuck.
 const MAX_TURNS_AT_ONCE: u32 = 100_000;
 
 /// Everything that a run is made of.
 pub(crate) struct Run<'a> {
-    pub(crate) workload: &'a Workload,
+    pub(crate) workload: Book<'a>,
+    /// What is known of past workloads; `None` where the workload itself says.
+    pub(crate) history: Option<&'a History>,
     pub(crate) fabric: &'a Fabric,
     pub(crate) factory: &'a dyn PolicyFactory,
     pub(crate) terms: &'a Terms,
@@ -65,7 +68,7 @@ struct Letter {
 struct Engine<'a, F> {
     run: Run<'a>,
     fill: F,
-    releases: Releases<'a>,
+    releases: Releases,
     accounts: Accounts,
     policies: Vec<Policy>,
     decision: Decision,
@@ -100,13 +103,28 @@ impl<'a> Run<'a> {
         while engine.turn(&mut observer) {}
         engine.outcome()
     }
+
+    pub(crate) fn stream<F: Fill>(self, fill: F, mut observer: Option<&mut dyn Observer>) -> StreamOutcome {
+        let mut engine = Engine::new(self, fill, None);
+        while engine.turn(&mut observer) {}
+        engine.check_done();
+        StreamOutcome {
+            tasks: engine.run.workload.tasks().len(),
+            coflows: engine.done_coflows,
+            counts: engine.counts,
+            peak_flows: engine.run.workload.flows().len(),
+        }
+    }
 }
 
 impl<'a, F: Fill> Engine<'a, F> {
     fn new(run: Run<'a>, fill: F, segments: Option<Segments>) -> Self {
-        let (workload, fabric, scope) = (run.workload, run.fabric, run.terms.scope);
-        let history = History::new(workload.coflows().map(|coflow| coflow.size()))
-            .with_flow_sizes(workload.flows().iter().map(|flow| flow.size));
+        let (workload, fabric, scope) = (&*run.workload, run.fabric, run.terms.scope);
+        let own = || {
+            History::new(workload.coflows().map(|coflow| coflow.size()))
+                .with_flow_sizes(workload.flows().iter().map(|flow| flow.size))
+        };
+        let history = run.history.cloned().unwrap_or_else(own);
         let places = Accounts::places(scope, fabric);
         let policies = (0..places as u32)
             .map(|place| {
@@ -119,7 +137,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             })
             .collect();
         Self {
-            releases: Releases::new(workload).with_cpu_order(run.options.cpu_order),
+            releases: Releases::new(workload).with_cpu_order(workload, run.options.cpu_order),
             accounts: Accounts::new(scope, workload),
             policies,
             decision: Decision::default(),
@@ -165,7 +183,7 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.due = due;
         let mut turns = 0;
         // Once every coflow is done there is nothing left to decide, though computation may go on.
-        while self.done_coflows < self.coflow_left.len() && (self.deliver(now) | self.wake(now)) {
+        while self.is_more_to_do() && (self.deliver(now) | self.wake(now)) {
             turns += 1;
             assert!(
                 turns < MAX_TURNS_AT_ONCE,
@@ -174,6 +192,7 @@ impl<'a, F: Fill> Engine<'a, F> {
         }
         // Only now: hosts that negotiate within the instant change their minds on the way.
         self.carry_out();
+        self.retire(observer);
         self.counts.refills += 1;
         self.fill.refill(next);
         if let Some(recorder) = &mut self.recorder {
@@ -191,10 +210,10 @@ impl<'a, F: Fill> Engine<'a, F> {
             return Some(self.now);
         }
         let mut next = self.fill.next();
-        if let Some(release) = self.releases.next() {
+        if let Some(release) = self.next_release() {
             next = next.min(release.as_f64());
         }
-        if self.done_coflows < self.coflow_left.len() {
+        if self.is_more_to_do() {
             if let Some(letter) = self.letters.front() {
                 next = next.min(letter.due);
             }
@@ -205,6 +224,56 @@ impl<'a, F: Fill> Engine<'a, F> {
         (next < f64::INFINITY).then(|| next.max(self.now))
     }
 
+    /// Whether any coflow has not finished, or any task of a stream has not come.
+    fn is_more_to_do(&self) -> bool {
+        self.done_coflows < self.coflow_left.len() || self.run.workload.next_arrival().is_some()
+    }
+
+    fn next_release(&self) -> Option<Instant> {
+        let known = self.releases.next(&self.run.workload);
+        known.into_iter().chain(self.run.workload.next_arrival()).min()
+    }
+
+    /// Takes in the tasks of a stream that have arrived.
+    fn admit(&mut self, clock: Instant) {
+        let any = self
+            .run
+            .workload
+            .admit(clock)
+            .unwrap_or_else(|error| panic!("a stream's task is not valid: {error}"));
+        if any {
+            let workload = &*self.run.workload;
+            for index in self.coflow_left.len()..workload.coflow_count() {
+                self.coflow_left.push(workload.flow_ids(CoflowId::from_index(index)).len() as u32);
+            }
+            self.coflow_arrival.resize(workload.coflow_count(), Instant::ZERO);
+            self.accounts.grow(workload);
+            self.releases.grow(workload);
+        }
+    }
+
+    /// Lets go of the tasks of a stream that have finished.
+    fn retire(&mut self, observer: &mut Option<&mut dyn Observer>) {
+        while let Some(task) = self.releases.done.pop() {
+            if let Some(observer) = observer {
+                let arrival = self.run.workload.task(task).arrival;
+                observer.task_finished(task, arrival, self.releases.task_finish[task.index()]);
+            }
+            if self.run.workload.is_moving() {
+                self.accounts.retire(&self.run.workload, task);
+                self.run.workload.retire(task);
+            }
+        }
+        if self.run.workload.is_moving() {
+            for account in self.accounts.closed.drain(..) {
+                self.fill.forget_account(account);
+                self.accounts.free.push(account);
+            }
+        } else {
+            self.accounts.closed.clear();
+        }
+    }
+
     /// Finds the flows that have ended, and notes which watched amounts have been reached.
     fn take_due(&mut self, due: &mut Due) {
         due.clear();
@@ -213,13 +282,20 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.due_accounts
             .extend(due.accounts.iter().map(|&account| (list[account as usize].coflow, account)));
         self.due_flows.extend(&due.flows);
-        due.finished.sort_unstable();
+        if self.run.workload.is_moving() {
+            // Numbers are used again, so their order says nothing of that of coflows.
+            due.finished.sort_unstable_by_key(|&flow| (self.run.workload.coflow_of(FlowId(flow)), flow));
+        } else {
+            due.finished.sort_unstable();
+        }
     }
 
     fn finish(&mut self, finished: &[u32], now: Instant, observer: &mut Option<&mut dyn Observer>) {
         let scoped = self.run.terms.scope != Scope::Fabric;
         for &flow in finished {
-            self.flow_finish[flow as usize] = now;
+            if let Some(finish) = self.flow_finish.get_mut(flow as usize) {
+                *finish = now;
+            }
             self.due_flows.remove(&flow);
             if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
                 segments.end(flow, self.now, *observer);
@@ -235,7 +311,7 @@ impl<'a, F: Fill> Engine<'a, F> {
                 if !scoped {
                     self.end_part(coflow, 0, now);
                 }
-                self.releases.coflow_done(coflow, now);
+                self.releases.coflow_done(&self.run.workload, coflow, now);
                 self.done_coflows += 1;
                 if let Some(observer) = observer {
                     observer.progress(self.done_coflows);
@@ -246,8 +322,8 @@ impl<'a, F: Fill> Engine<'a, F> {
 
     /// Tells the instances that a flow concerns that it has finished, and perhaps their part of the coflow with it.
     fn finish_at_places(&mut self, flow: u32, coflow: CoflowId, now: Instant) {
-        let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
-        for account in [Some(near), (far != near).then_some(far)].into_iter().flatten() {
+        let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+        for &account in &*accounts {
             let record = &mut self.accounts.list[account as usize];
             record.flows_left -= 1;
             let (place, over) = (record.place, record.flows_left == 0);
@@ -270,35 +346,36 @@ impl<'a, F: Fill> Engine<'a, F> {
 
     fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) {
         let clock = clock(self.now);
-        if self.releases.next().is_none_or(|next| next > clock) {
+        if self.next_release().is_none_or(|next| next > clock) {
             return;
         }
+        self.admit(clock);
         let mut releases = Vec::new();
-        self.releases.take(clock, &mut releases);
+        self.releases.take(&self.run.workload, clock, &mut releases);
         for &release in &releases {
             let Release::Flows { first, end, coflow, opens } = release else { continue };
             if opens && self.accounts.find_any(coflow).is_none() {
                 self.coflow_arrival[coflow.index()] = now;
-                self.accounts.open(self.run.workload, self.run.fabric, coflow);
+                self.accounts.open(&self.run.workload, self.run.fabric, coflow);
                 self.fill.reserve_accounts(self.accounts.list.len());
             }
             self.pending.extend(first..end);
             if self.run.terms.scope == Scope::Fabric {
                 let sizes =
                     self.run.workload.flows()[first as usize..end as usize].iter().map(|flow| flow.size.0);
-                let [account, _] = self.accounts.of_flow(self.run.workload, self.run.fabric, first);
+                let account = self.accounts.of_flow(&self.run.workload, self.run.fabric, first)[0];
                 self.accounts.list[account as usize].arrived += sizes.sum::<u64>();
                 continue;
             }
             for flow in first..end {
                 let size = self.run.workload.flow(FlowId(flow)).size.0;
-                let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
-                self.accounts.list[near as usize].arrived += size;
-                if far != near {
-                    self.accounts.list[far as usize].arrived += size;
+                let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+                for &account in &*accounts {
+                    self.accounts.list[account as usize].arrived += size;
                 }
             }
         }
+        self.pending.sort_unstable();
         for release in releases {
             if let Release::Flows { first, end, .. } = release {
                 self.announce(first..end, now, observer);
@@ -318,8 +395,8 @@ impl<'a, F: Fill> Engine<'a, F> {
         // Where a coflow is announced as a whole, its first flow stands for all.
         let whole = self.run.terms.scope == Scope::Fabric && !self.run.terms.flow_events;
         for flow in flows.take(if whole { 1 } else { usize::MAX }) {
-            let [near, far] = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
-            for account in [Some(near), (far != near).then_some(far)].into_iter().flatten() {
+            let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+            for &account in &*accounts {
                 let record = &mut self.accounts.list[account as usize];
                 let (place, coflow) = (record.place, record.coflow);
                 if !std::mem::replace(&mut record.announced, true) {
@@ -383,7 +460,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             place,
             now: self.now,
             fastest: self.fastest,
-            workload: self.run.workload,
+            workload: &self.run.workload,
             fabric: self.run.fabric,
             accounts: &self.accounts,
             fill: &self.fill,
@@ -402,7 +479,7 @@ impl<'a, F: Fill> Engine<'a, F> {
                     if let Some(account) = self.accounts.find(coflow, place) {
                         self.decided.accounts.push((account, key(priority)));
                         // What is decided later about a coflow holds for its flows too.
-                        let Run { workload, fabric, terms, .. } = self.run;
+                        let Run { workload, fabric, terms, .. } = &self.run;
                         let is_in = |flow| {
                             workload.coflow_of(flow) == coflow
                                 && scopes::is_at(terms.scope, workload, fabric, flow, place)
@@ -467,9 +544,10 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.decided.accounts.clear();
         for flow in self.pending.drain(..) {
             let record = self.run.workload.flow(FlowId(flow));
-            let links = self.run.fabric.path(record.src, record.dst).map(|link| link.0);
-            let accounts = self.accounts.of_flow(self.run.workload, self.run.fabric, flow);
-            self.fill.add(flow, links, accounts, record.size.as_f64(), now);
+            let path = self.run.fabric.path(record.src, record.dst);
+            let links: Few = path.into_iter().map(|link| link.0).collect();
+            let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+            self.fill.add_along(flow, &links, &accounts, record.size.as_f64(), now);
         }
         for (flow, key) in self.decided.flows.drain(..) {
             self.fill.set_flow_key(flow, key, now);
@@ -494,13 +572,17 @@ impl<'a, F: Fill> Engine<'a, F> {
         }
     }
 
-    fn outcome(self) -> Outcome {
+    fn check_done(&self) {
         assert!(
             self.done_coflows == self.coflow_left.len(),
             "{} of {} coflows can never finish under this policy",
             self.coflow_left.len() - self.done_coflows,
             self.coflow_left.len()
         );
+    }
+
+    fn outcome(self) -> Outcome {
+        self.check_done();
         Outcome {
             coflow_arrival: self.coflow_arrival,
             coflow_finish: self.releases.coflow_finish,

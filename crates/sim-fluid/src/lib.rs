@@ -11,13 +11,18 @@
 //! Time inside is `f64` nanoseconds (an hour is resolved to half a picosecond); what leaves is a whole number of
 //! nanoseconds, rounded up.
 
+mod book;
 mod engine;
 mod schedule;
 mod scopes;
 
-use cavalcade_metrics::Outcome;
-use cavalcade_model::{CpuOrder, Discipline, Fabric, FlowId, Nanos, PolicyFactory, Scope, Workload};
-use cavalcade_solver::{GreedyFill, MaddFill, MaxMinFill, ShortestFill, StableFill};
+pub use book::Stream;
+use cavalcade_metrics::{EngineCounts, Outcome};
+use cavalcade_model::{
+    ClassShares, CpuOrder, Discipline, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId,
+    Terms, Workload,
+};
+use cavalcade_solver::{GreedyFill, MaddFill, MaxMinFill, PathFill, ShortestFill, StableFill};
 
 /// What does not belong to the workload, fabric or policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,9 +51,32 @@ pub trait Observer {
         true
     }
 
+    /// A task that arrived at `arrival` has finished at `finish`.
+    fn task_finished(&mut self, task: TaskId, arrival: Instant, finish: Instant) {
+        let _ = (task, arrival, finish);
+    }
+
     /// So many coflows have finished.
     fn progress(&mut self, done_coflows: usize) {
         let _ = done_coflows;
+    }
+}
+
+/// Why a policy of these terms cannot be run on `fabric`; `None` where it can. On one switch all can.
+pub fn refuses(fabric: &Fabric, terms: &Terms) -> Option<&'static str> {
+    if fabric.is_one_switch() { None } else { refuses_stream(terms) }
+}
+
+/// Why a policy of these terms cannot be run over a stream of tasks; `None` where it can.
+pub fn refuses_stream(terms: &Terms) -> Option<&'static str> {
+    match (terms.discipline, &terms.shares) {
+        (Discipline::MaxMin, ClassShares::Strict) => None,
+        (Discipline::MaxMin, ClassShares::Weighted { .. }) => {
+            Some("sharing between classes by weight is defined for one switch")
+        }
+        _ => Some(
+            "its discipline pairs the two ends of a switch; on paths of several links only max-min is defined",
+        ),
     }
 }
 
@@ -68,7 +96,12 @@ pub fn simulate(
     let terms = factory.terms();
     let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
     let flows = workload.flows().len();
-    let run = engine::Run { workload, fabric, factory, terms: &terms, options };
+    let workload = book::Book::Whole(workload);
+    let run = engine::Run { workload, history: None, fabric, factory, terms: &terms, options };
+    if !fabric.is_one_switch() {
+        assert_eq!(refuses(fabric, &terms), None, "the caller has asked whether the policy can be run here");
+        return run.with(PathFill::new(capacity, terms.scope == Scope::Link), observer);
+    }
     match (terms.scope, terms.discipline) {
         (Scope::Link, Discipline::MaxMin) => run.with(StableFill::new(capacity, flows), observer),
         (Scope::Link, other) => {
@@ -81,4 +114,41 @@ pub fn simulate(
         (_, Discipline::Madd) => run.with(MaddFill::new(capacity, flows), observer),
         (_, Discipline::ShortestFlow) => run.with(ShortestFill::new(capacity, flows), observer),
     }
+}
+
+/// What came out of a stream of tasks, summed up: a run that holds no more than what is active keeps no more either. When
+/// each task finished is told to the [`Observer`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamOutcome {
+    /// Tasks that have finished: all.
+    pub tasks: usize,
+    /// Coflows that have finished.
+    pub coflows: usize,
+    /// What the engine did.
+    pub counts: EngineCounts,
+    /// The most flows that were held at once.
+    pub peak_flows: usize,
+}
+
+/// Runs `factory`'s policy over tasks that are taken from `stream` when they arrive and let go of when they are done, so
+/// that memory is bounded by what is active. `history` is what policies may know of past workloads. The observer is told
+/// of no segments.
+///
+/// # Panics
+/// Where [`simulate`] would, where tasks come out of order or are not valid on the fabric, and where the policy cannot be
+/// run on paths ([`refuses_stream`]).
+pub fn simulate_stream(
+    stream: Stream<'_>,
+    fabric: &Fabric,
+    factory: &dyn PolicyFactory,
+    history: &History,
+    options: &Options,
+    observer: Option<&mut dyn Observer>,
+) -> StreamOutcome {
+    let terms = factory.terms();
+    assert_eq!(refuses_stream(&terms), None, "the caller has asked whether the policy can be run here");
+    let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
+    let workload = book::Book::Moving(Box::new(book::Moving::new(fabric.ports(), stream)));
+    let run = engine::Run { workload, history: Some(history), fabric, factory, terms: &terms, options };
+    run.stream(PathFill::new(capacity, terms.scope == Scope::Link), observer)
 }

@@ -4,9 +4,11 @@
 //! at one place: the whole coflow, its subcoflow at a sender, or its flows on a link. Policies speak of coflows; this
 //! file turns (coflow, place) into accounts, which is all that the solver knows.
 
+use std::ops::Deref;
+
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Nanos,
-    Observe, PortId, Scope, Workload,
+    Observe, Path, PortId, Scope, TaskId, Work, Workload,
 };
 use cavalcade_solver::Fill;
 
@@ -31,11 +33,29 @@ pub(crate) struct Accounts {
     pub(crate) list: Vec<Account>,
     /// For each coflow: (place, account), ascending, of the places where it has arrived and not finished.
     of_coflow: Vec<Vec<(u32, u32)>>,
+    /// Accounts that have been closed in this instant, and numbers that may be used again.
+    pub(crate) closed: Vec<u32>,
+    pub(crate) free: Vec<u32>,
 }
 
 impl Accounts {
     pub(crate) fn new(scope: Scope, workload: &Workload) -> Self {
-        Self { scope, list: Vec::new(), of_coflow: vec![Vec::new(); workload.coflow_count()] }
+        let (closed, free) = (Vec::new(), Vec::new());
+        Self { scope, list: Vec::new(), of_coflow: vec![Vec::new(); workload.coflow_count()], closed, free }
+    }
+
+    /// Makes room for coflows that have come into the workload.
+    pub(crate) fn grow(&mut self, workload: &Workload) {
+        self.of_coflow.resize_with(workload.coflow_count(), Vec::new);
+    }
+
+    /// Lets go of what is kept for the coflows of a task that is done.
+    pub(crate) fn retire(&mut self, workload: &Workload, task: TaskId) {
+        for stage in &workload.task(task).stages {
+            if let Work::Transfer(coflow) = stage.work {
+                self.of_coflow[coflow.index()] = Vec::new();
+            }
+        }
     }
 
     /// How many instances of a policy a scope asks for.
@@ -59,9 +79,14 @@ impl Accounts {
         };
         places.sort_unstable();
         for run in places.chunk_by(|a, b| a == b) {
-            self.of_coflow[coflow.index()].push((run[0], self.list.len() as u32));
             let flows_left = run.len() as u32;
-            self.list.push(Account { coflow, place: run[0], flows_left, arrived: 0, announced: false });
+            let fresh = Account { coflow, place: run[0], flows_left, arrived: 0, announced: false };
+            let account = self.free.pop().unwrap_or(self.list.len() as u32);
+            match self.list.get_mut(account as usize) {
+                Some(free) => *free = fresh,
+                None => self.list.push(fresh),
+            }
+            self.of_coflow[coflow.index()].push((run[0], account));
         }
     }
 
@@ -69,7 +94,9 @@ impl Accounts {
     pub(crate) fn close(&mut self, coflow: CoflowId, place: u32) -> u32 {
         let places = &mut self.of_coflow[coflow.index()];
         let at = places.binary_search_by_key(&place, |(place, _)| *place);
-        places.remove(at.expect("what finishes has an account until then")).1
+        let account = places.remove(at.expect("what finishes has an account until then")).1;
+        self.closed.push(account);
+        account
     }
 
     /// The account of `coflow` at `place`; `None` where it has none or is over.
@@ -83,8 +110,8 @@ impl Accounts {
         self.of_coflow[coflow.index()].first().map(|&(_, account)| account)
     }
 
-    /// The accounts that a flow belongs to: the same one twice, except with one at each of its links.
-    pub(crate) fn of_flow(&self, workload: &Workload, fabric: &Fabric, flow: u32) -> [u32; 2] {
+    /// The accounts that a flow belongs to: one, except with one at each of its links.
+    pub(crate) fn of_flow(&self, workload: &Workload, fabric: &Fabric, flow: u32) -> Few {
         let coflow = workload.coflow_of(FlowId(flow));
         let ports = || (workload.flow(FlowId(flow)).src, workload.flow(FlowId(flow)).dst);
         let at = |place| match self.of_coflow[coflow.index()].as_slice() {
@@ -92,10 +119,36 @@ impl Accounts {
             _ => self.find(coflow, place).expect("an arrived flow has an account"),
         };
         match self.scope {
-            Scope::Fabric => [at(0); 2],
-            Scope::Host => [at(ports().0.0); 2],
-            Scope::Link => fabric.path(ports().0, ports().1).map(|link| at(link.0)),
+            Scope::Fabric => Few::from_iter([at(0)]),
+            Scope::Host => Few::from_iter([at(ports().0.0)]),
+            Scope::Link => fabric.path(ports().0, ports().1).into_iter().map(|link| at(link.0)).collect(),
         }
+    }
+}
+
+/// As many numbers as a path has links, or fewer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Few {
+    numbers: [u32; Path::LONGEST],
+    len: usize,
+}
+
+impl FromIterator<u32> for Few {
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        let mut few = Self::default();
+        for number in numbers {
+            few.numbers[few.len] = number;
+            few.len += 1;
+        }
+        few
+    }
+}
+
+impl Deref for Few {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        &self.numbers[..self.len]
     }
 }
 

@@ -8,57 +8,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
+mod agreement;
 mod fixed_order;
 mod instances;
 mod scripted;
 mod slow;
 mod timeline;
 
-use cavalcade_model::{Discipline, Excess, Instant, Nanos, PolicyFactory, Scope};
-use cavalcade_sim_fluid::{Options, simulate};
+use agreement::agree;
+use cavalcade_model::{Discipline, Excess, Nanos, PolicyFactory, Scope};
+use cavalcade_sim_fluid::Options;
 use fixed_order::FixedOrder;
-use instances::{ALL, Instance, Shapes, cases, instance};
+use instances::{ALL, Shapes, cases, instance};
 
 use proptest::prelude::*;
 use scripted::Scripted;
-use timeline::{Logged, parting};
-
-/// How far times may differ, as a share of them.
-const CLOSE: f64 = 1e-9;
-
-fn same(what: &str, fast: &[Instant], slow: &[Instant], close: f64) -> Result<(), TestCaseError> {
-    for (index, (fast, slow)) in fast.iter().zip(slow).enumerate() {
-        let apart = fast.0.abs_diff(slow.0) as f64;
-        let allowed = 1.0 + close * slow.as_f64();
-        prop_assert!(apart <= allowed, "{what} {index}: fast {} ns, slow {} ns", fast.0, slow.0);
-    }
-    Ok(())
-}
-
-fn agree(instance: &Instance, factory: &dyn PolicyFactory, options: &Options) -> Result<(), TestCaseError> {
-    agree_within(CLOSE, instance, factory, options)
-}
-
-fn agree_within(
-    close: f64,
-    instance: &Instance,
-    factory: &dyn PolicyFactory,
-    options: &Options,
-) -> Result<(), TestCaseError> {
-    let fast = simulate(&instance.workload, &instance.fabric, factory, options, None);
-    let (slow, _) = slow::simulate(&instance.workload, &instance.fabric, factory, options);
-    let same = same("finish of flow", &fast.flow_finish, &slow.flow_finish, close)
-        .and_then(|()| same("arrival of coflow", &fast.coflow_arrival, &slow.coflow_arrival, close))
-        .and_then(|()| same("finish of coflow", &fast.coflow_finish, &slow.coflow_finish, close))
-        .and_then(|()| same("finish of task", &fast.task_finish, &slow.task_finish, close));
-    same.map_err(|difference| {
-        let (told_fast, told_slow) = (Logged::new(factory), Logged::new(factory));
-        simulate(&instance.workload, &instance.fabric, &told_fast, options, None);
-        slow::simulate(&instance.workload, &instance.fabric, &told_slow, options);
-        let parting = parting(&told_fast.into_lines(), &told_slow.into_lines());
-        TestCaseError::fail(format!("{difference}\n{parting}"))
-    })
-}
 
 /// Instances on which a discipline leaves nothing open; `None` where it always may.
 fn determined(discipline: Discipline) -> Option<Shapes> {

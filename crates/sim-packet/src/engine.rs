@@ -126,7 +126,7 @@ struct Engine<'a, T: Transport> {
     /// When each outage begins and ends, in order of time.
     outages: Vec<(Picos, u32, bool)>,
     next_outage: usize,
-    releases: Releases<'a>,
+    releases: Releases,
     coupling: Option<Coupling<'a>>,
     /// For each flow of the workload, its place while it is under way; where a policy decides.
     places: Vec<u32>,
@@ -207,7 +207,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             random: Random::new(options.seed),
             outages: setup::outages(&options.outages),
             next_outage: 0,
-            releases: Releases::new(workload).with_cpu_order(options.cpu_order),
+            releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             places: if coupling.is_some() { vec![NOWHERE; flows] } else { Vec::new() },
             coupling,
             recorder: options.link_use.then(|| LinkUseRecorder::new(network)),

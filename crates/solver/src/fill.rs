@@ -58,6 +58,17 @@ pub trait Fill {
     /// `accounts[1]` being the one at its far link for solvers with keys per link, and otherwise the same.
     fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64);
 
+    /// Adds `flow` with `bytes` to send along any number of `links`. It takes the key of its account; with keys per link,
+    /// `accounts` has one for each link.
+    ///
+    /// # Panics
+    /// Where the solver knows only paths of two links and there are more.
+    fn add_along(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
+        let links = links.try_into().expect("this solver's paths have two links");
+        let accounts = [accounts[0], accounts[accounts.len() - 1]];
+        self.add(flow, links, accounts, bytes, now);
+    }
+
     /// Gives accounts new keys, all of their flows with them.
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64);
 
@@ -75,6 +86,14 @@ pub trait Fill {
 
     /// Forgets what `account` is watched for.
     fn unwatch_account(&mut self, account: u32);
+
+    /// Forgets everything about `account`, which has no flows: its number may stand for another from now on.
+    ///
+    /// # Panics
+    /// Where the solver does not use numbers again.
+    fn forget_account(&mut self, account: u32) {
+        panic!("this solver keeps account {account} for good");
+    }
 
     /// When the next flow or account comes due; infinity if none does at the present rates.
     fn next(&self) -> f64;

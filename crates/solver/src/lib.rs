@@ -11,6 +11,7 @@
 //! | [`ShortestFill`] | fewest remaining bytes first | `sff`, `tafe` |
 //! | [`MaddFill`] | all flows of a coflow end together | the `madd` discipline |
 //! | [`StableFill`] | each link has priorities of its own | `fifo_lm`, `las` |
+//! | [`PathFill`] | max-min along paths of any number of links; classes strict, or each link's own | trees, fat-trees, streams |
 //!
 //! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
 
@@ -24,6 +25,7 @@ mod madd;
 mod maxmin;
 mod min_tree;
 mod offers;
+mod paths;
 mod priority;
 mod running;
 mod service;
@@ -34,6 +36,7 @@ mod tolerance;
 pub use fill::{Due, Fill, Key, Shares};
 pub use greedy::GreedyFill;
 pub use madd::MaddFill;
+pub use paths::PathFill;
 pub use priority::MaxMinFill;
 pub use shortest::ShortestFill;
 pub use stable::StableFill;

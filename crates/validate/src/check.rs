@@ -140,7 +140,7 @@ fn check_flows(
         let (end_ns, recorded) = (sent.end_ns(flow), outcome.flow_finish[index]);
         let segments = sent.of(flow);
         let total: f64 = segments.iter().map(|s| s.bytes_per_nano * (s.to_ns - s.from_ns)).sum();
-        let slowest = fabric.path(facts.src, facts.dst).map(|link| fabric.capacity(link)).into_iter().min();
+        let slowest = fabric.path(facts.src, facts.dst).into_iter().map(|link| fabric.capacity(link)).min();
         let full_rate = slowest.map_or(0.0, |capacity| capacity.bytes_per_nano());
         let tolerance = bytes(facts.size.as_f64(), segments.len(), end_ns, full_rate);
         let difference = (total - facts.size.as_f64()).abs();

@@ -27,7 +27,8 @@ impl LinkFlows {
     pub(crate) fn new(workload: &Workload, fabric: &Fabric) -> Self {
         let mut crossings: Vec<(LinkId, FlowId)> = Vec::with_capacity(2 * workload.flows().len());
         for (index, flow) in workload.flows().iter().enumerate() {
-            crossings.extend(fabric.path(flow.src, flow.dst).map(|link| (link, FlowId::from_index(index))));
+            let path = fabric.path(flow.src, flow.dst);
+            crossings.extend(path.into_iter().map(|link| (link, FlowId::from_index(index))));
         }
         crossings.sort_unstable();
         let first = (0..=fabric.link_count())
@@ -186,28 +187,36 @@ pub(crate) fn check_idle(
         .collect();
     for (index, facts) in workload.flows().iter().enumerate() {
         let flow = FlowId::from_index(index);
-        let [a, b] = fabric.path(facts.src, facts.dst).map(|link| spare[link.index()].as_slice());
-        if let Some((from_ns, to_ns)) = common(a, b, releases[index], sent.end_ns(flow)) {
+        let lists = fabric.path(facts.src, facts.dst).into_iter().map(|link| spare[link.index()].as_slice());
+        if let Some((from_ns, to_ns)) =
+            common(&mut lists.collect::<Vec<_>>(), releases[index], sent.end_ns(flow))
+        {
             return Err(Violation::Idle { flow, coflow: workload.coflow_of(flow), from_ns, to_ns });
         }
     }
     Ok(())
 }
 
-/// The first stretch longer than [`IDLE_NS`] that lies in both lists and between `from_ns` and `to_ns`.
-fn common(a: &[Stretch], b: &[Stretch], from_ns: f64, to_ns: f64) -> Option<(f64, f64)> {
-    let start = |list: &[Stretch]| list.partition_point(|stretch| stretch.to_ns <= from_ns);
-    let (mut i, mut j) = (start(a), start(b));
-    while let (Some(one), Some(other)) = (a.get(i), b.get(j)) {
-        let from = one.from_ns.max(other.from_ns).max(from_ns);
-        let to = one.to_ns.min(other.to_ns).min(to_ns);
+/// The first stretch longer than [`IDLE_NS`] that lies in all lists and between `from_ns` and `to_ns`. Uses up the lists.
+fn common(lists: &mut [&[Stretch]], from_ns: f64, to_ns: f64) -> Option<(f64, f64)> {
+    for list in lists.iter_mut() {
+        *list = &list[list.partition_point(|stretch| stretch.to_ns <= from_ns)..];
+    }
+    loop {
+        let (mut from, mut to, mut ends_first) = (from_ns, to_ns, 0);
+        for (index, list) in lists.iter().enumerate() {
+            let stretch = list.first()?;
+            from = from.max(stretch.from_ns);
+            if stretch.to_ns < to {
+                (to, ends_first) = (stretch.to_ns, index);
+            }
+        }
         if to - from > IDLE_NS + grain_ns(to) {
             return Some((from, to));
         }
-        if from >= to_ns {
+        if from >= to_ns || to >= to_ns {
             return None;
         }
-        if one.to_ns <= other.to_ns { i += 1 } else { j += 1 }
+        lists[ends_first] = &lists[ends_first][1..];
     }
-    None
 }

@@ -3,11 +3,13 @@
 //! Small, because that is where every branch is met in few steps and a failing case can be read; full of ties (equal
 //! sizes, equal arrivals, equal routes), because that is where engines go wrong.
 
+#![allow(dead_code, reason = "each test uses a part")]
+
 use std::fmt;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, Flow, Instant, Nanos, PortId, Stage, StageIndex,
-    Task, TaskClass, Work, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, FabricSpec, Flow, Instant, Nanos, PortId, Stage,
+    StageIndex, Task, TaskClass, Work, Workload, WorkloadBuilder,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +26,7 @@ impl fmt::Debug for Instance {
     /// As few lines as can be run again by hand.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rates: Vec<BitsPerSec> = self.fabric.links().map(|link| self.fabric.capacity(link)).collect();
-        writeln!(f, "links {rates:?}")?;
+        writeln!(f, "{:?} with links {rates:?}", self.fabric.shape())?;
         for task in self.workload.tasks() {
             writeln!(f, "task {} at {} {:?} {:?}", task.name, task.arrival.0, task.deadline, task.class)?;
             for stage in &task.stages {
@@ -88,15 +90,51 @@ pub(crate) fn instance(shapes: Shapes) -> impl Strategy<Value = Instance> {
     })
 }
 
+/// A fabric with several switches, and tasks to run on it.
+pub(crate) fn instance_on_paths(shapes: Shapes) -> impl Strategy<Value = Instance> {
+    spec().prop_flat_map(move |spec| {
+        let even = spec.build(BitsPerSec(1_000_000_000)).expect("what is drawn is valid");
+        let rates = vec(rate(shapes.uneven), even.link_count());
+        let tasks = vec(task(even.ports(), shapes), 1..=shapes.most.1);
+        (Just(even), any::<bool>(), rates, tasks).prop_map(|(mut fabric, as_it_is, rates, tasks)| {
+            for (link, rate) in fabric.links().zip(rates).filter(|_| !as_it_is) {
+                fabric.set_capacity(link, rate).expect("rates are above zero");
+            }
+            Instance { workload: workload(fabric.ports(), tasks), fabric }
+        })
+    })
+}
+
+fn spec() -> impl Strategy<Value = FabricSpec> {
+    let text = prop_oneof![
+        (1..=2u32, 1..=2u32, 1..=3u32, 1..=2u32).prop_filter_map(
+            "one switch",
+            |(pods, racks, hosts, over)| {
+                (pods * racks > 1)
+                    .then(|| format!("tree:pods={pods},racks={racks},hosts={hosts},oversubscription={over}"))
+            }
+        ),
+        (2..=3u32, 1..=2u32, 1..=2u32).prop_map(|(leaves, spines, hosts)| format!(
+            "leafspine:leaves={leaves},spines={spines},hosts={hosts}"
+        )),
+        Just("fattree:arity=2".to_owned()),
+    ];
+    text.prop_map(|text| text.parse().expect("what is drawn is valid"))
+}
+
 fn assemble(ports: u32, rates: &[BitsPerSec], tasks: Vec<(Task, Vec<Coflow>)>) -> Instance {
     let (ingress, egress) = rates.split_at(ports as usize);
+    let fabric = Fabric::uneven_big_switch(ingress, egress).expect("rates are above zero");
+    Instance { workload: workload(ports, tasks), fabric }
+}
+
+fn workload(ports: u32, tasks: Vec<(Task, Vec<Coflow>)>) -> Workload {
     let mut builder = WorkloadBuilder::new(ports);
     for (index, (mut task, coflows)) in tasks.into_iter().enumerate() {
         task.name = index.to_string();
         builder.push(task, coflows);
     }
-    let fabric = Fabric::uneven_big_switch(ingress, egress).expect("rates are above zero");
-    Instance { workload: builder.build().expect("what is drawn is valid"), fabric }
+    builder.build().expect("what is drawn is valid")
 }
 
 fn rate(uneven: bool) -> BoxedStrategy<BitsPerSec> {

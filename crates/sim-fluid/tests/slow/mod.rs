@@ -20,7 +20,7 @@ use std::collections::btree_map::Entry;
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
     BitsPerSec, CoflowId, Decision, Discipline, Event, Fabric, FlowId, History, Instant, LinkId, Message,
-    Policy, PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
+    Path, Policy, PolicyFactory, PortId, Priority, Scope, Setting, Target, Terms, Workload,
 };
 use cavalcade_sim_fluid::Options;
 use cavalcade_validate::Segment;
@@ -34,7 +34,8 @@ pub(crate) struct FlowState {
     pub(crate) arrived: bool,
     pub(crate) finish: Option<Instant>,
     pub(crate) remaining: f64,
-    keys: [Priority; 2],
+    /// At each place that sees it.
+    keys: [Priority; Path::LONGEST],
     cap: f64,
     watch: Option<u64>,
     rate: f64,
@@ -132,7 +133,7 @@ impl<'a> Engine<'a> {
             arrived: false,
             finish: None,
             remaining: flow.size.as_f64(),
-            keys: [Priority::default(); 2],
+            keys: [Priority::default(); Path::LONGEST],
             cap: f64::INFINITY,
             watch: None,
             rate: 0.0,
@@ -161,7 +162,7 @@ impl<'a> Engine<'a> {
         match self.terms.scope {
             Scope::Fabric => vec![0],
             Scope::Host => vec![facts.src.0],
-            Scope::Link => self.fabric.path(facts.src, facts.dst).map(|link| link.0).to_vec(),
+            Scope::Link => self.fabric.path(facts.src, facts.dst).into_iter().map(|link| link.0).collect(),
         }
     }
 
@@ -460,8 +461,8 @@ impl<'a> Engine<'a> {
             Ask {
                 flow: flow.0,
                 coflow: self.workload.coflow_of(flow).0,
-                links: self.fabric.path(facts.src, facts.dst).map(|link| link.index()),
-                keys: if one_key { [state.keys[0]; 2] } else { state.keys },
+                links: self.fabric.path(facts.src, facts.dst).iter().map(|link| link.index()).collect(),
+                keys: if one_key { [state.keys[0]; Path::LONGEST] } else { state.keys },
                 remaining: state.remaining,
                 cap: state.cap,
             }

@@ -5,16 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_model::{ClassShares, Discipline, Excess, Priority, Scope, Terms};
+use cavalcade_model::{ClassShares, Discipline, Excess, Path, Priority, Scope, Terms};
 
 /// One unfinished flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) flow: u32,
     pub(crate) coflow: u32,
-    pub(crate) links: [usize; 2],
-    /// Its priority at each of its links; both the same but for [`Scope::Link`].
-    pub(crate) keys: [Priority; 2],
+    pub(crate) links: Vec<usize>,
+    /// Its priority at each of its links; all the same but for [`Scope::Link`].
+    pub(crate) keys: [Priority; Path::LONGEST],
     pub(crate) remaining: f64,
     /// Infinite where there is none.
     pub(crate) cap: f64,
@@ -73,7 +73,7 @@ fn progressive_filling(asks: &[Ask], group: &[usize], free: &mut [f64], rates: &
     let mut rising: Vec<usize> = group.to_vec();
     while !rising.is_empty() {
         let on = |link: usize| rising.iter().filter(|&&member| asks[member].links.contains(&link)).count();
-        let links: BTreeSet<usize> = rising.iter().flat_map(|&member| asks[member].links).collect();
+        let links: BTreeSet<usize> = rising.iter().flat_map(|&member| asks[member].links.clone()).collect();
         let level_of = |link: usize| free[link] / on(link) as f64;
         let full = links.iter().copied().min_by(|&a, &b| level_of(a).total_cmp(&level_of(b)));
         let full = full.expect("a rising flow has links");
@@ -88,7 +88,7 @@ fn progressive_filling(asks: &[Ask], group: &[usize], free: &mut [f64], rates: &
         };
         for &(member, rate) in &stopped {
             rates[member] = rate;
-            for link in asks[member].links {
+            for &link in &asks[member].links {
                 free[link] = (free[link] - rate).max(0.0);
             }
         }
@@ -176,22 +176,21 @@ fn shortest(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     take_all(capacity, asks, &order, rates);
 }
 
-/// Each of `order` takes all that both its links have left.
+/// Each of `order` takes all that its links have left.
 fn take_all(capacity: &[f64], asks: &[Ask], order: &[usize], rates: &mut [f64]) {
     let mut free = capacity.to_vec();
     for (ask, rate) in asks.iter().zip(rates.iter()) {
-        for link in ask.links {
+        for &link in &ask.links {
             free[link] -= rate;
         }
     }
     for &member in order {
         let ask = &asks[member];
-        let [a, b] = ask.links;
-        let more = free[a].min(free[b]).min(ask.cap - rates[member]);
-        if !is_negligible(more, capacity[a].min(capacity[b])) {
+        let least = |of: &[f64]| ask.links.iter().map(|&link| of[link]).fold(f64::INFINITY, f64::min);
+        let more = least(&free).min(ask.cap - rates[member]);
+        if !is_negligible(more, least(capacity)) {
             rates[member] += more;
-            free[a] -= more;
-            free[b] -= more;
+            ask.links.iter().for_each(|&link| free[link] -= more);
         }
     }
 }
@@ -200,7 +199,7 @@ fn take_all(capacity: &[f64], asks: &[Ask], order: &[usize], rates: &mut [f64]) 
 fn loads(asks: &[Ask]) -> BTreeMap<(u32, usize), f64> {
     let mut loads = BTreeMap::new();
     for ask in asks {
-        for link in ask.links {
+        for &link in &ask.links {
             *loads.entry((ask.coflow, link)).or_insert(0.0) += ask.remaining;
         }
     }
@@ -210,8 +209,7 @@ fn loads(asks: &[Ask]) -> BTreeMap<(u32, usize), f64> {
 /// By priority; inside, flows on the fullest links of their coflow first.
 fn greedy(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     let loads = loads(asks);
-    let fullest =
-        |ask: &Ask| ask.links.map(|link| loads[&(ask.coflow, link)]).into_iter().fold(0.0, f64::max);
+    let fullest = |ask: &Ask| ask.links.iter().map(|&link| loads[&(ask.coflow, link)]).fold(0.0, f64::max);
     let mut order = all(asks);
     order.sort_by(|&a, &b| {
         let (a, b) = (&asks[a], &asks[b]);
@@ -227,7 +225,7 @@ fn madd(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     for (key, coflow) in &order {
         let members: Vec<usize> =
             (0..asks.len()).filter(|&m| asks[m].coflow == *coflow && asks[m].keys[0] == *key).collect();
-        let own: Vec<Ask> = members.iter().map(|&member| asks[member]).collect();
+        let own: Vec<Ask> = members.iter().map(|&member| asks[member].clone()).collect();
         let usable = |link: usize| if is_negligible(free[link], capacity[link]) { 0.0 } else { free[link] };
         let gamma = loads(&own).iter().map(|((_, link), bytes)| bytes / usable(*link)).fold(0.0, f64::max);
         if !gamma.is_finite() {
@@ -235,7 +233,7 @@ fn madd(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
         }
         for &member in &members {
             rates[member] = (asks[member].remaining / gamma).min(asks[member].cap);
-            for link in asks[member].links {
+            for &link in &asks[member].links {
                 free[link] -= rates[member];
             }
         }
@@ -245,24 +243,23 @@ fn madd(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     take_all(capacity, asks, &rest, rates);
 }
 
-/// Priorities of each link's own: deferred acceptance. Every source link offers its capacity down its classes, nobody
-/// more than the bound known for it; every destination link accepts down its own classes; where it grants less than was
-/// offered, the bound falls to the grant. Bounds only fall, so this ends.
+/// Priorities of each link's own: deferred acceptance. Every link shares its capacity down its classes, nobody getting
+/// more than the bound known for it, the links where flows enter first, then those behind them; where a link grants less
+/// than was offered to it, the flow's bound falls to the grant. Bounds only fall, so this ends.
 fn stable(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
-    let mut bounds: Vec<f64> = asks
-        .iter()
-        .map(|ask| ask.links.map(|link| capacity[link]).into_iter().fold(ask.cap, f64::min))
-        .collect();
+    let least = |ask: &Ask| ask.links.iter().map(|&link| capacity[link]).fold(f64::INFINITY, f64::min);
+    let mut bounds: Vec<f64> = asks.iter().map(|ask| least(ask).min(ask.cap)).collect();
     for _ in 0..1_000_000 {
-        let offers = share_links(capacity, asks, 0, &bounds);
-        let grants = share_links(capacity, asks, 1, &offers);
+        let mut grants = share_links(capacity, asks, 0, &bounds);
         let mut fell = false;
-        for (member, ask) in asks.iter().enumerate() {
-            let grain =
-                ask.links.map(|link| capacity[link]).into_iter().fold(f64::INFINITY, f64::min) * 1e-13;
-            if grants[member] < offers[member] - grain {
-                bounds[member] = grants[member];
-                fell = true;
+        for hop in 1..Path::LONGEST {
+            let offers = grants;
+            grants = share_links(capacity, asks, hop, &offers);
+            for (member, ask) in asks.iter().enumerate() {
+                if grants[member] < offers[member] - least(ask) * 1e-13 {
+                    bounds[member] = grants[member];
+                    fell = true;
+                }
             }
         }
         if !fell {
@@ -273,13 +270,15 @@ fn stable(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     panic!("bounds still fall after a million rounds");
 }
 
-/// Every link on one side shares its capacity down its classes, max-min inside, nobody above its bound.
-fn share_links(capacity: &[f64], asks: &[Ask], side: usize, bounds: &[f64]) -> Vec<f64> {
-    let mut shares = vec![0.0; asks.len()];
+/// Every link that is the `hop`-th of someone shares its capacity down its classes, max-min inside, nobody above its
+/// bound. Who has fewer links keeps what it has.
+fn share_links(capacity: &[f64], asks: &[Ask], hop: usize, bounds: &[f64]) -> Vec<f64> {
+    let mut shares = bounds.to_vec();
     for (link, &full) in capacity.iter().enumerate() {
-        let here: Vec<usize> = (0..asks.len()).filter(|&member| asks[member].links[side] == link).collect();
+        let here: Vec<usize> =
+            (0..asks.len()).filter(|&member| asks[member].links.get(hop) == Some(&link)).collect();
         let mut free = full;
-        for group in groups(asks, &here, side).values() {
+        for group in groups(asks, &here, hop).values() {
             let mut rising = group.clone();
             rising.sort_by(|&a, &b| bounds[a].total_cmp(&bounds[b]));
             while let Some(&lowest) = rising.first() {

@@ -11,7 +11,7 @@ use crate::setup;
 impl<T: Transport> Engine<'_, T> {
     /// Makes sure that the next flows are started when their time comes.
     pub(super) fn expect_release(&mut self) {
-        if let Some(next) = self.releases.next() {
+        if let Some(next) = self.releases.next(self.workload) {
             self.wheel.reschedule(2 * self.links + RELEASE, picos(next).max(self.now));
         }
     }
@@ -20,7 +20,7 @@ impl<T: Transport> Engine<'_, T> {
     pub(super) fn release(&mut self) {
         let now = clock(self.now);
         let mut released = Vec::new();
-        self.releases.take(now, &mut released);
+        self.releases.take(self.workload, now, &mut released);
         for release in &released {
             if let &Release::Flows { coflow, opens: true, .. } = release {
                 let arrival = &mut self.coflow_arrival[coflow.index()];
@@ -103,7 +103,7 @@ impl<T: Transport> Engine<'_, T> {
         }
         if over {
             self.done_coflows += 1;
-            self.releases.coflow_done(coflow, now);
+            self.releases.coflow_done(self.workload, coflow, now);
             self.expect_release();
         }
         self.carry_out();

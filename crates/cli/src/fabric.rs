@@ -1,0 +1,67 @@
+//! `cavalcade fabric`: what a line of text builds.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cavalcade_model::{BitsPerSec, Nanos, Node};
+
+use crate::arguments::{Fabric, FabricInfo};
+use crate::failure::Failure;
+use crate::output::print;
+
+/// The rate of ports where the text does not say.
+const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+
+/// Runs the command.
+///
+/// # Errors
+/// Where there can be no such fabric.
+pub(crate) fn run(command: &Fabric) -> Result<(), Failure> {
+    let Fabric::Info(options) = command;
+    info(options)
+}
+
+/// The level of a node, in the plural.
+fn level(node: Node) -> &'static str {
+    match node {
+        Node::Host(_) => "hosts",
+        Node::Switch => "switch",
+        Node::Rack(_) => "racks",
+        Node::Pod(_) => "pods",
+        Node::Core(_) => "core",
+        Node::Leaf(_) => "leaves",
+        Node::Spine(_) => "spines",
+        Node::Edge(_) => "edge switches",
+        Node::Aggregation(_) => "aggregation switches",
+    }
+}
+
+fn info(options: &FabricInfo) -> Result<(), Failure> {
+    let fabric = options.fabric.build(RATE).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut text = format!("{}\n{} hosts, {} links\n", options.fabric, fabric.ports(), fabric.link_count());
+    if options.links {
+        for link in fabric.links() {
+            let (name, capacity) = (fabric.link_name(link), fabric.capacity(link));
+            let delay = match fabric.delay(link) {
+                Nanos::ZERO => String::new(),
+                delay => format!("  {delay}"),
+            };
+            let _ = writeln!(text, "{name:<36}{capacity}{delay}");
+        }
+        return print(&text);
+    }
+    let mut kinds: BTreeMap<(usize, &str, &str, BitsPerSec), usize> = BTreeMap::new();
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for link in fabric.links() {
+        let [from, to] = fabric.ends(link).map(level);
+        let rank = seen.iter().position(|kind| *kind == (from, to)).unwrap_or_else(|| {
+            seen.push((from, to));
+            seen.len() - 1
+        });
+        *kinds.entry((rank, from, to, fabric.capacity(link))).or_default() += 1;
+    }
+    for ((_, from, to, capacity), links) in kinds {
+        let _ = writeln!(text, "{:<44}{links:>8} links of {capacity}", format!("{from} to {to}"));
+    }
+    print(&text)
+}

@@ -1,0 +1,79 @@
+//! What can be wrong with a fabric, or with a fabric for a workload.
+
+/// Why a fabric cannot be built, or cannot carry what it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FabricError {
+    /// No ports at all.
+    #[error("a fabric needs at least one port")]
+    NoPorts,
+    /// A part of a shape that is there zero times.
+    #[error("a {shape} with 0 {part} has no ports: give at least 1")]
+    Nothing {
+        /// The shape.
+        shape: &'static str,
+        /// The part, in the plural.
+        part: &'static str,
+    },
+    /// A fat-tree of an odd or zero arity.
+    #[error("a fat-tree of arity {arity}: expected an even number of at least 2")]
+    BadArity {
+        /// The arity given.
+        arity: u32,
+    },
+    /// More links than can be numbered.
+    #[error("a fabric has at most {most} links: this one would have more")]
+    TooLarge {
+        /// How many there may be.
+        most: u32,
+    },
+    /// An oversubscription of zero, or text that is none.
+    #[error(
+        "an oversubscription of {given:?}: expected a number above 0 with at most 3 decimals, as 2 or 2.5"
+    )]
+    BadOversubscription {
+        /// What was given.
+        given: String,
+    },
+    /// A link that could never carry a byte.
+    #[error("{link} has a capacity of zero: nothing could ever cross it; give it a rate above 0bps")]
+    ZeroCapacity {
+        /// "ingress of port 3" or "rack 2 to pod 0".
+        link: String,
+    },
+    /// The two lists of capacities differ in length.
+    #[error("{ingress} ingress but {egress} egress capacities: give one of each for every port")]
+    Unpaired {
+        /// How many ingress capacities were given.
+        ingress: usize,
+        /// How many egress capacities were given.
+        egress: usize,
+    },
+    /// A name that no link has.
+    #[error(
+        "there is no link {name:?}: names are such as {example:?}; 'cavalcade fabric info --links' lists them"
+    )]
+    NoSuchLink {
+        /// The name given.
+        name: String,
+        /// The name of some link.
+        example: String,
+    },
+    /// Fewer ports than a workload speaks of.
+    #[error("the workload needs {needed} ports, the fabric has {ports}: give it more hosts")]
+    TooFewPorts {
+        /// The ports that the workload speaks of.
+        needed: u32,
+        /// The ports of the fabric.
+        ports: u32,
+    },
+    /// Two ports that failed links cut off from each other, and something to send between them.
+    #[error("task {task}: there is no path from port {src} to port {dst}: every one has a failed link")]
+    NoPath {
+        /// The task that has something to send there.
+        task: String,
+        /// From where.
+        src: u32,
+        /// To where.
+        dst: u32,
+    },
+}

@@ -1,0 +1,206 @@
+//! What accounts have been sent, and when a watched one reaches its amount.
+//!
+//! What an account has sent is what it was given less what its flows have left, worked out when asked. Only a watched account
+//! needs more: when it will have sent so much. Where it has one flow, as a coflow mostly has at one host, that is a
+//! milestone of the flow and costs nothing when rates change. Else the account is *booked*: the sum of its flows' rates is
+//! kept up to date while it is watched.
+
+use super::PathFill;
+use super::cell::MOST_CELLS;
+use crate::fill::{Due, Key};
+use crate::maxmin::NONE;
+use crate::tolerance::reaches_at;
+
+#[derive(Debug)]
+pub(super) struct Account {
+    pub(super) key: Key,
+    pub(super) flows: Vec<u32>,
+    /// Bytes of all flows that ever joined.
+    pub(super) added: f64,
+    /// The watched amount; infinite where there is none.
+    watch: f64,
+    /// The flow that has the watched amount as a milestone.
+    solo: u32,
+    /// Whether rates are summed up: then the sum, and what was sent by `since`.
+    booked: bool,
+    rate: f64,
+    sent: f64,
+    since: f64,
+    outdated: bool,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self {
+            key: Key::default(),
+            flows: Vec::new(),
+            added: 0.0,
+            watch: f64::INFINITY,
+            solo: NONE,
+            booked: false,
+            rate: 0.0,
+            sent: 0.0,
+            since: 0.0,
+            outdated: false,
+        }
+    }
+}
+
+impl PathFill {
+    pub(super) fn join_accounts(&mut self, flow: u32, accounts: &[u32], bytes: f64, now: f64) {
+        for (nth, &account) in accounts.iter().enumerate() {
+            let record = &mut self.accounts[account as usize];
+            self.flows[flow as usize].accounts[nth] = account;
+            self.flows[flow as usize].in_account[nth] = record.flows.len() as u32;
+            record.flows.push(flow);
+            record.added += bytes;
+            if record.watch < f64::INFINITY {
+                self.follow(account, now);
+            }
+        }
+    }
+
+    /// Takes a flow that nobody holds out of its accounts.
+    pub(super) fn leave_accounts(&mut self, flow: u32, now: f64) {
+        for nth in 0..MOST_CELLS {
+            let account = self.flows[flow as usize].accounts[nth];
+            if account == NONE {
+                break;
+            }
+            // Its solo milestone goes with it.
+            let place = self.flows[flow as usize].in_account[nth] as usize;
+            let record = &mut self.accounts[account as usize];
+            record.flows.swap_remove(place);
+            if let Some(&moved) = record.flows.get(place) {
+                let nth = self.flows[moved as usize].hop_of_account(account);
+                self.flows[moved as usize].in_account[nth] = place as u32;
+            }
+            let record = &self.accounts[account as usize];
+            if record.watch < f64::INFINITY && (!record.booked || record.flows.len() < 2) {
+                self.follow(account, now);
+            }
+        }
+    }
+
+    pub(super) fn watch(&mut self, account: u32, bytes: f64, now: f64) {
+        self.accounts[account as usize].watch = bytes;
+        self.follow(account, now);
+    }
+
+    pub(super) fn unwatch(&mut self, account: u32) {
+        self.forget_way(account);
+        self.accounts[account as usize].watch = f64::INFINITY;
+        self.watches.set(account as usize, f64::INFINITY);
+    }
+
+    fn forget_way(&mut self, account: u32) {
+        let record = &mut self.accounts[account as usize];
+        self.booked -= usize::from(std::mem::take(&mut record.booked));
+        let solo = std::mem::replace(&mut record.solo, NONE);
+        if solo != NONE && self.flows[solo as usize].solo_of == account {
+            self.flows[solo as usize].solo_of = NONE;
+            self.flows[solo as usize].solo = 0.0;
+            if self.flows[solo as usize].hops > 0 {
+                self.remark(solo);
+            }
+        }
+    }
+
+    /// Chooses how a watched account is followed from now on.
+    fn follow(&mut self, account: u32, now: f64) {
+        self.forget_way(account);
+        self.watches.set(account as usize, f64::INFINITY);
+        let flows = std::mem::take(&mut self.accounts[account as usize].flows);
+        let left: f64 = flows.iter().map(|&flow| self.bytes_left(flow, now)).sum();
+        let rate: f64 = flows.iter().map(|&flow| self.rate_of(flow)).sum();
+        let record = &mut self.accounts[account as usize];
+        let sent = record.added - left;
+        let missing = record.watch - sent;
+        if reaches_at(missing, rate, now) <= now {
+            self.watches.set(account as usize, now);
+        } else if let [flow] = *flows
+            && self.flows[flow as usize].solo_of == NONE
+        {
+            record.solo = flow;
+            self.flows[flow as usize].solo_of = account;
+            self.flows[flow as usize].solo = (left - missing).max(0.0);
+            self.remark(flow);
+        } else if !flows.is_empty() {
+            self.booked += 1;
+            (record.booked, record.rate, record.sent, record.since) = (true, rate, sent, now);
+            flows.iter().for_each(|&flow| self.flows[flow as usize].booked = true);
+            self.outdate_watch(account);
+        }
+        self.accounts[account as usize].flows = flows;
+    }
+
+    fn outdate_watch(&mut self, account: u32) {
+        if !std::mem::replace(&mut self.accounts[account as usize].outdated, true) {
+            self.watches_outdated.push(account);
+        }
+    }
+
+    /// Notes that the rate of a flow changes by so much.
+    pub(super) fn book(&mut self, flow: u32, change: f64, now: f64) {
+        if self.booked == 0 || !self.flows[flow as usize].booked {
+            return;
+        }
+        for account in self.flows[flow as usize].accounts {
+            if account == NONE {
+                break;
+            }
+            let record = &mut self.accounts[account as usize];
+            if record.booked {
+                record.sent += record.rate * (now - record.since);
+                record.since = now;
+                record.rate += change;
+                self.outdate_watch(account);
+            }
+        }
+    }
+
+    /// After rates have changed: when booked accounts reach their amounts.
+    pub(super) fn update_watches(&mut self, now: f64) {
+        while let Some(account) = self.watches_outdated.pop() {
+            let record = &mut self.accounts[account as usize];
+            record.outdated = false;
+            if !record.booked {
+                continue;
+            }
+            let missing = record.watch - (record.sent + record.rate * (now - record.since));
+            let at = reaches_at(missing, record.rate, now);
+            self.watches.set(account as usize, at);
+        }
+    }
+
+    /// A flow has reached its next milestone: a watched amount of its account or of its own, or its end.
+    pub(super) fn reach_milestone(&mut self, flow: u32, due: &mut Due) {
+        let record = &mut self.flows[flow as usize];
+        if record.solo > 0.0 && record.solo >= record.milestone {
+            let account = std::mem::replace(&mut record.solo_of, NONE);
+            record.solo = 0.0;
+            self.accounts[account as usize].solo = NONE;
+            self.accounts[account as usize].watch = f64::INFINITY;
+            due.accounts.push(account);
+        } else if record.milestone > 0.0 {
+            record.milestone = 0.0;
+            due.flows.push(flow);
+        } else {
+            // So that no other mark of it is valid: it may have several of the same place.
+            record.solo = f64::INFINITY;
+            due.finished.push(flow);
+            return;
+        }
+        self.remark(flow);
+    }
+
+    /// Moves the booked accounts that have reached their amounts to `due`.
+    pub(super) fn take_due_accounts(&mut self, reach: f64, places: &mut Vec<u32>, due: &mut Vec<u32>) {
+        places.clear();
+        self.watches.up_to(reach, places);
+        for &account in &*places {
+            self.unwatch(account);
+            due.push(account);
+        }
+    }
+}

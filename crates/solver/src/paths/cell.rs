@@ -1,0 +1,319 @@
+//! Cells: the flows of one class at one link, with their level and what they have been served.
+//!
+//! What a look at a cell reads of others is kept apart and dense: levels in one array, and of each flow its cells and who
+//! holds it in half a cache line.
+
+use std::collections::BinaryHeap;
+
+use super::mark::Mark;
+use crate::fill::Key;
+use crate::maxmin::{NEGLIGIBLE, NONE};
+
+/// A cell for each link of the longest path, and one for the flow's own cap.
+pub(super) const MOST_CELLS: usize = 7;
+
+/// The cell that is none: its level is infinite, so that looking at it changes nothing.
+pub(super) const NOWHERE: u32 = 0;
+
+/// What other flows' rates depend on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    /// Its cell at each link, then its cap if it has one, then [`NOWHERE`].
+    pub(super) cells: [u32; MOST_CELLS],
+    /// The cell whose level is its rate; [`NOWHERE`] where its rate is not known yet, and zero so far.
+    pub(super) held_by: u32,
+}
+
+impl Route {
+    pub(super) fn absent() -> Self {
+        Self { cells: [NOWHERE; MOST_CELLS], held_by: NOWHERE }
+    }
+
+    /// At which hop it has this cell.
+    pub(super) fn hop_of(&self, cell: u32) -> usize {
+        self.cells.iter().position(|&other| other == cell).expect("a member of a cell has it on its path")
+    }
+}
+
+/// The rest of what is known of a flow.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    /// Links on its path; 0 when it is not in the solver.
+    pub(super) hops: u8,
+    /// Where it stands among the members of each of its cells.
+    pub(super) place: [u32; MOST_CELLS],
+    /// Its accounts: one, or one for each link; and where it stands in the lists of those.
+    pub(super) accounts: [u32; MOST_CELLS],
+    pub(super) in_account: [u32; MOST_CELLS],
+    /// What its cell will have served when it has sent everything; while nobody holds it, the bytes left.
+    pub(super) end: f64,
+    /// Bytes left at which it is next reported.
+    pub(super) milestone: f64,
+    /// Bytes left at which the one account that has no other flow reaches its watched amount, and that account.
+    pub(super) solo: f64,
+    pub(super) solo_of: u32,
+    /// Whether any account that is watched by its rate counts this flow.
+    pub(super) booked: bool,
+}
+
+impl Flow {
+    pub(super) fn absent() -> Self {
+        Self {
+            hops: 0,
+            place: [0; MOST_CELLS],
+            accounts: [NONE; MOST_CELLS],
+            in_account: [0; MOST_CELLS],
+            end: 0.0,
+            milestone: 0.0,
+            solo: 0.0,
+            solo_of: NONE,
+            booked: false,
+        }
+    }
+
+    /// What its cell will have served when it reaches its next milestone.
+    pub(super) fn due(&self) -> f64 {
+        self.end - self.milestone.max(self.solo)
+    }
+
+    pub(super) fn hop_of_account(&self, account: u32) -> usize {
+        self.accounts.iter().position(|&other| other == account).expect("a flow of an account has it")
+    }
+}
+
+/// The part of a cell that other cells' flows touch: half a cache line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hot {
+    /// Bytes per nanosecond of each flow held; infinite where all flows have less.
+    pub(super) level: f64,
+    /// Bytes per nanosecond of all flows; kept where the level is infinite.
+    pub(super) used: f64,
+    /// What earlier classes left when the cell was last looked at.
+    pub(super) given: f64,
+    /// Its link; [`NONE`] where it is a flow's cap, or out of use.
+    pub(super) link: u32,
+    /// The cell of the next class at the link, or [`NOWHERE`].
+    next: u32,
+}
+
+/// All cells; a number that is out of use is used again.
+#[derive(Debug)]
+pub(super) struct Cells {
+    capacity: Vec<f64>,
+    /// The cells of each link, in order of key.
+    pub(super) on_link: Vec<Vec<(Key, u32)>>,
+    /// What is read and written for every flow of a cell whose level changes.
+    pub(super) hot: Vec<Hot>,
+    pub(super) members: Vec<Vec<u32>>,
+    pub(super) key: Vec<Key>,
+    /// What a flow held here has been served by `since`.
+    served: Vec<f64>,
+    since: Vec<f64>,
+    marks: Vec<BinaryHeap<Mark>>,
+    pub(super) end_outdated: Vec<bool>,
+    free: Vec<u32>,
+}
+
+const UNUSED: Hot = Hot { level: f64::INFINITY, used: 0.0, given: 0.0, link: NONE, next: NOWHERE };
+
+impl Cells {
+    pub(super) fn new(capacity: Vec<f64>) -> Self {
+        let mut cells = Self {
+            on_link: vec![Vec::new(); capacity.len()],
+            capacity,
+            hot: Vec::new(),
+            members: Vec::new(),
+            key: Vec::new(),
+            served: Vec::new(),
+            since: Vec::new(),
+            marks: Vec::new(),
+            end_outdated: Vec::new(),
+            free: Vec::new(),
+        };
+        let nowhere = cells.open(NONE, Key::default(), 0.0);
+        assert!(nowhere == NOWHERE, "the first cell is none");
+        cells
+    }
+
+    /// How many cells there ever were at once.
+    pub(super) fn len(&self) -> usize {
+        self.hot.len()
+    }
+
+    fn open(&mut self, link: u32, key: Key, now: f64) -> u32 {
+        let cell = match self.free.pop() {
+            Some(cell) => cell,
+            None => {
+                self.hot.push(UNUSED);
+                self.served.push(0.0);
+                self.since.push(0.0);
+                self.members.push(Vec::new());
+                self.key.push(Key::default());
+                self.marks.push(BinaryHeap::new());
+                self.end_outdated.push(false);
+                self.hot.len() as u32 - 1
+            }
+        };
+        let index = cell as usize;
+        self.key[index] = key;
+        self.hot[index] = Hot { link, ..UNUSED };
+        (self.served[index], self.since[index]) = (0.0, now);
+        cell
+    }
+
+    /// The cell of a class at a link.
+    pub(super) fn find_or_open(&mut self, link: u32, key: Key, now: f64) -> u32 {
+        let on_link = &self.on_link[link as usize];
+        match on_link.binary_search_by_key(&key, |&(other, _)| other) {
+            Ok(rank) => on_link[rank].1,
+            Err(rank) => {
+                let cell = self.open(link, key, now);
+                let on_link = &mut self.on_link[link as usize];
+                on_link.insert(rank, (key, cell));
+                self.hot[cell as usize].next = on_link.get(rank + 1).map_or(NOWHERE, |&(_, next)| next);
+                if let Some(before) = rank.checked_sub(1) {
+                    self.hot[on_link[before].1 as usize].next = cell;
+                }
+                self.hot[cell as usize].given = self.left_before(link, rank);
+                cell
+            }
+        }
+    }
+
+    /// Takes an empty cell out of its link, and returns the one after it.
+    pub(super) fn close(&mut self, cell: u32) -> Option<u32> {
+        let link = self.hot[cell as usize].link as usize;
+        let rank = self.rank(cell);
+        self.on_link[link].remove(rank);
+        let next = self.after(cell);
+        if let Some(before) = rank.checked_sub(1) {
+            self.hot[self.on_link[link][before].1 as usize].next = next.unwrap_or(NOWHERE);
+        }
+        self.retire(cell);
+        next
+    }
+
+    fn retire(&mut self, cell: u32) {
+        self.marks[cell as usize].clear();
+        self.hot[cell as usize].level = f64::INFINITY;
+        self.hot[cell as usize].link = NONE;
+        self.free.push(cell);
+    }
+
+    /// A cell that holds one flow at its own cap.
+    pub(super) fn open_cap(&mut self, cap: f64, now: f64) -> u32 {
+        let cell = self.open(NONE, Key::default(), now);
+        self.hot[cell as usize].level = cap;
+        cell
+    }
+
+    pub(super) fn close_cap(&mut self, cell: u32) {
+        self.retire(cell);
+    }
+
+    /// Whether a cell is a flow's cap rather than a link's.
+    pub(super) fn is_cap(&self, cell: u32) -> bool {
+        self.hot[cell as usize].link == NONE
+    }
+
+    fn rank(&self, cell: u32) -> usize {
+        let (link, key) = (self.hot[cell as usize].link, self.key[cell as usize]);
+        let found = self.on_link[link as usize].binary_search_by_key(&key, |&(other, _)| other);
+        found.expect("a cell in use is on its link")
+    }
+
+    /// The cell of the next class at the link.
+    pub(super) fn after(&self, cell: u32) -> Option<u32> {
+        let next = self.hot[cell as usize].next;
+        (next != NOWHERE).then_some(next)
+    }
+
+    /// What the classes before a rank leave of a link; what is only rounding counts as nothing.
+    fn left_before(&self, link: u32, rank: usize) -> f64 {
+        let full = self.capacity[link as usize];
+        let Some(before) = rank.checked_sub(1) else { return full };
+        let (_, before) = self.on_link[link as usize][before];
+        if self.hot[before as usize].level < f64::INFINITY {
+            return 0.0;
+        }
+        let left = self.hot[before as usize].given - self.hot[before as usize].used;
+        if left > NEGLIGIBLE * full { left } else { 0.0 }
+    }
+
+    /// What earlier classes leave to a cell now.
+    pub(super) fn offered(&self, cell: u32) -> f64 {
+        let link = self.hot[cell as usize].link;
+        let on_link = &self.on_link[link as usize];
+        if on_link.len() == 1 {
+            self.capacity[link as usize]
+        } else {
+            self.left_before(link, self.rank(cell))
+        }
+    }
+
+    /// An even share of what the cell was last given, which its level is never below.
+    pub(super) fn share(&self, cell: u32) -> f64 {
+        self.hot[cell as usize].given / self.members[cell as usize].len() as f64
+    }
+
+    /// What a flow held by a cell has been served.
+    pub(super) fn served_at(&self, cell: u32, now: f64) -> f64 {
+        let level = self.hot[cell as usize].level;
+        let level = if level < f64::INFINITY { level } else { 0.0 };
+        self.served[cell as usize] + level * (now - self.since[cell as usize])
+    }
+
+    /// Gives a cell a new level from now on.
+    pub(super) fn set_level(&mut self, cell: u32, level: f64, now: f64) {
+        self.served[cell as usize] = self.served_at(cell, now);
+        self.since[cell as usize] = now;
+        self.hot[cell as usize].level = level;
+    }
+
+    /// Notes where on the scale of its cell a flow comes due.
+    pub(super) fn push_mark(&mut self, cell: u32, at: f64, flow: u32, routes: &[Route], flows: &[Flow]) {
+        let marks = &mut self.marks[cell as usize];
+        if marks.len() > 2 * self.members[cell as usize].len() + 32 {
+            marks.retain(|mark| is_valid(mark, cell, routes, flows));
+        }
+        marks.push(Mark { at, what: flow });
+    }
+
+    /// Takes out a flow that has come due where a flow held here has been `served` so much.
+    pub(super) fn pop_due(
+        &mut self,
+        cell: u32,
+        served: f64,
+        routes: &[Route],
+        flows: &[Flow],
+    ) -> Option<u32> {
+        let marks = &mut self.marks[cell as usize];
+        while let Some(mark) = marks.peek().filter(|mark| mark.at <= served) {
+            let mark = *mark;
+            marks.pop();
+            if is_valid(&mark, cell, routes, flows) {
+                return Some(mark.what);
+            }
+        }
+        None
+    }
+
+    /// When the next flow held by a cell comes due.
+    pub(super) fn next_end(&mut self, cell: u32, now: f64, routes: &[Route], flows: &[Flow]) -> f64 {
+        let (level, served) = (self.hot[cell as usize].level, self.served[cell as usize]);
+        let marks = &mut self.marks[cell as usize];
+        while let Some(mark) = marks.peek() {
+            if is_valid(mark, cell, routes, flows) {
+                let wait = (mark.at - served) / level;
+                return if level > 0.0 { (self.since[cell as usize] + wait).max(now) } else { f64::INFINITY };
+            }
+            marks.pop();
+        }
+        f64::INFINITY
+    }
+}
+
+/// Whether a mark still says where a flow comes due.
+fn is_valid(mark: &Mark, cell: u32, routes: &[Route], flows: &[Flow]) -> bool {
+    routes[mark.what as usize].held_by == cell && flows[mark.what as usize].due() == mark.at
+}

@@ -1,0 +1,233 @@
+//! From outdated cells to levels for which everything fits again.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::cell::NOWHERE;
+use super::{FEASIBLE, FULL, MOST_LOOKS, PathFill, SETTLED, TIE};
+use crate::fill::Key;
+
+/// The cells that are to be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Worklist {
+    /// By class and level, as bits, which for numbers that are not negative are in the same order.
+    queue: BinaryHeap<Reverse<(Key, u64, u32)>>,
+    is_queued: Vec<bool>,
+    /// Looks at each cell in this refill, and the cells looked at.
+    looked: Vec<u32>,
+    seen: Vec<u32>,
+    pub(super) looks: u64,
+    /// What the other cells of each flow allow, in order of members.
+    limits: Vec<f64>,
+    rising: Vec<f64>,
+}
+
+impl PathFill {
+    /// Notes that a cell is to be looked at.
+    pub(super) fn outdate(&mut self, cell: u32) {
+        let list = &mut self.refill;
+        if list.is_queued.len() <= cell as usize {
+            list.is_queued.resize(self.cells.len(), false);
+            list.looked.resize(self.cells.len(), 0);
+        }
+        if !std::mem::replace(&mut list.is_queued[cell as usize], true) {
+            let level = self.cells.hot[cell as usize].level;
+            let about = if level < f64::INFINITY { level } else { self.cells.share(cell) };
+            list.queue.push(Reverse((self.cells.key[cell as usize], about.to_bits(), cell)));
+        }
+    }
+
+    /// A cell's flows use so much less, one flow more or less.
+    pub(super) fn lose(&mut self, cell: u32, rate: f64) {
+        if self.cells.hot[cell as usize].level < f64::INFINITY {
+            self.outdate(cell);
+        } else {
+            self.change_use(cell, -rate);
+        }
+    }
+
+    /// The flows of a cell that holds none back use so much more or less.
+    fn change_use(&mut self, cell: u32, change: f64) {
+        if change == 0.0 {
+            return;
+        }
+        let used = &mut self.cells.hot[cell as usize].used;
+        *used += change;
+        if *used > self.cells.hot[cell as usize].given * (1.0 + FULL) {
+            self.outdate(cell);
+        }
+        if let Some(next) = self.cells.after(cell) {
+            self.outdate(next);
+        }
+    }
+
+    /// Looks at outdated cells until there are none.
+    pub(super) fn settle_levels(&mut self, now: f64) {
+        while let Some(Reverse((key, _, cell))) = self.refill.queue.pop() {
+            self.refill.is_queued[cell as usize] = false;
+            // A cell may have been closed, and its number used again for another, since it was queued.
+            let is_there = !self.cells.is_cap(cell) && self.cells.key[cell as usize] == key;
+            if is_there && !self.cells.members[cell as usize].is_empty() {
+                self.look(cell, now);
+            } else if !self.cells.is_cap(cell) && !self.cells.members[cell as usize].is_empty() {
+                self.outdate(cell);
+            }
+        }
+        while let Some(cell) = self.refill.seen.pop() {
+            self.refill.looked[cell as usize] = 0;
+        }
+    }
+
+    /// Finds the level of a cell, and who is held by it.
+    fn look(&mut self, cell: u32, now: f64) {
+        self.refill.looks += 1;
+        let looked = &mut self.refill.looked[cell as usize];
+        if *looked == 0 {
+            self.refill.seen.push(cell);
+        }
+        *looked += 1;
+        let may_only_fall = *looked > MOST_LOOKS;
+        let offered = self.cells.offered(cell);
+        let had_left = self.left_behind(cell);
+        self.cells.hot[cell as usize].given = offered;
+        self.find_limits(cell);
+        let mut level = self.find_level(cell, offered);
+        let before = self.cells.hot[cell as usize].level;
+        let settled = if may_only_fall { FEASIBLE } else { SETTLED };
+        if may_only_fall {
+            level = level.min(before);
+        }
+        if before < f64::INFINITY && (level - before).abs() <= settled * before {
+            // Those who have just come are still to be held.
+            level = before;
+        }
+        self.move_holds(cell, before, level, now);
+        if self.left_behind(cell) != had_left
+            && let Some(next) = self.cells.after(cell)
+        {
+            self.outdate(next);
+        }
+    }
+
+    /// What a cell leaves to the next class.
+    fn left_behind(&self, cell: u32) -> f64 {
+        let is_held_back = self.cells.hot[cell as usize].level < f64::INFINITY;
+        if is_held_back {
+            0.0
+        } else {
+            self.cells.hot[cell as usize].given - self.cells.hot[cell as usize].used
+        }
+    }
+
+    /// What the other cells of each member allow it.
+    fn find_limits(&mut self, cell: u32) {
+        let (cells, routes) = (&self.cells.hot, &self.routes);
+        self.refill.limits.clear();
+        self.refill.limits.extend(self.cells.members[cell as usize].iter().map(|&flow| {
+            let mut least = f64::INFINITY;
+            for other in routes[flow as usize].cells {
+                if other == NOWHERE {
+                    break;
+                }
+                let level = cells[other as usize].level;
+                least = if other != cell && level < least { level } else { least };
+            }
+            least
+        }));
+    }
+
+    /// The level at which the members, each up to its limit, use what is offered; infinite, with what they use noted, where
+    /// that is more than they can use.
+    fn find_level(&mut self, cell: u32, offered: f64) -> f64 {
+        let rising = &mut self.refill.rising;
+        rising.clone_from(&self.refill.limits);
+        let mut left = offered;
+        loop {
+            let share = (left / rising.len() as f64).max(0.0);
+            let mut bound = 0.0;
+            let count = rising.len();
+            let within = share * (1.0 + TIE);
+            rising.retain(|&limit| {
+                let rises = limit > within;
+                bound += if rises { 0.0 } else { limit };
+                rises
+            });
+            left -= bound;
+            if rising.is_empty() {
+                self.cells.hot[cell as usize].used = offered - left;
+                return f64::INFINITY;
+            }
+            if rising.len() == count {
+                return share;
+            }
+        }
+    }
+
+    /// Gives a cell its new level: takes hold of those it limits, lets go of those it does not limit any more, and notes
+    /// which other cells that concerns.
+    fn move_holds(&mut self, cell: u32, before: f64, level: f64, now: f64) {
+        let changes = level != before;
+        if changes {
+            self.cells.set_level(cell, level, now);
+            self.outdate_end(cell);
+        }
+        for index in 0..self.refill.limits.len() {
+            let flow = self.cells.members[cell as usize][index];
+            let limit = self.refill.limits[index];
+            let held_by = self.routes[flow as usize].held_by;
+            let is_held = level * (1.0 + TIE) < limit;
+            // Of two cells that allow it the same, the one that holds it keeps it.
+            if held_by == cell && (is_held || level * (1.0 - TIE) <= limit) {
+                if changes {
+                    self.book(flow, level - before, now);
+                    self.tell_others(flow, cell, level - before);
+                }
+            } else if is_held {
+                // From another cell, which allows more, or from nowhere.
+                let rate = self.rate_of(flow);
+                self.release(flow, now);
+                self.hold(flow, cell, now);
+                self.book(flow, level, now);
+                self.tell_others(flow, cell, level - rate);
+            } else if held_by == cell || held_by == NOWHERE {
+                let rate = if held_by == cell { before } else { 0.0 };
+                self.let_go(flow, cell, rate, limit, now);
+            }
+        }
+    }
+
+    /// Hands a flow that `cell` does not limit to the cell that does.
+    fn let_go(&mut self, flow: u32, cell: u32, rate: f64, limit: f64, now: f64) {
+        let cells = self.routes[flow as usize].cells;
+        let holder = cells.into_iter().find(|&other| {
+            other != cell && other != NOWHERE && self.cells.hot[other as usize].level == limit
+        });
+        let holder = holder.expect("the least level on a path is that of one of its cells");
+        if self.routes[flow as usize].held_by == cell {
+            // What it was sent until now, it was sent at the level of before.
+            self.flows[flow as usize].end = self.bytes_left(flow, now);
+            self.routes[flow as usize].held_by = NOWHERE;
+            self.book(flow, -rate, now);
+        }
+        self.hold(flow, holder, now);
+        self.book(flow, limit, now);
+        self.tell_others(flow, cell, limit - rate);
+    }
+
+    /// A flow is sent faster or slower: notes what that means for its cells other than `cell`.
+    fn tell_others(&mut self, flow: u32, cell: u32, change: f64) {
+        for other in self.routes[flow as usize].cells {
+            if other == NOWHERE {
+                break;
+            }
+            if other == cell || self.cells.is_cap(other) {
+                continue;
+            }
+            if self.cells.hot[other as usize].level < f64::INFINITY {
+                self.outdate(other);
+            } else {
+                self.change_use(other, change);
+            }
+        }
+    }
+}
