@@ -32,6 +32,7 @@ cargo xtask TASK
   deny            licences, duplicate and banned dependencies, sources
   arrows          which crate may use which, and which may do I/O
   fuzz [SECONDS]  every fuzz target for so long (default 60)
+  experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
   bench           CPU seconds of each policy on the Facebook trace against its target
   help            this text
 
@@ -73,6 +74,7 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             Ok(seconds) => fuzz::run(&workspace, seconds),
             Err(_) => Err(Failure::new(format!("'{seconds}' is not a number of seconds"))),
         },
+        ["experiments"] => experiments(&workspace),
         ["bench"] => bench::run(&workspace),
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
     }
@@ -93,6 +95,7 @@ fn test(workspace: &Workspace) -> Result<(), Failure> {
         steps.run("fuzz, briefly", || fuzz::run(workspace, BRIEF_FUZZ_SECONDS));
     }
     steps.run("the commands of the README", || readme(workspace));
+    steps.run("experiments, briefly", || experiments(workspace));
     steps.run("tests", || workspace.cargo(&["test", "--workspace", "--no-fail-fast"]).check());
     steps.finish()
 }
@@ -113,6 +116,15 @@ fn arrows(workspace: &Workspace) -> Result<(), Failure> {
     let mut faults = arrows::faults(&workspace.packages);
     faults.extend(purity::faults(&workspace.packages)?);
     if faults.is_empty() { Ok(()) } else { Err(Failure::new(faults.join("\n"))) }
+}
+
+/// Runs one seed of the experiments that are cheap and compares it bit for bit with the rows that are kept; then compares
+/// the pages that are kept with those that follow from the rows.
+fn experiments(workspace: &Workspace) -> Result<(), Failure> {
+    for words in [["run", "--smoke"], ["report", "--check"]] {
+        workspace.cargo(&[&["run", "--release", "--", "experiment"], &words[..]].concat()).check()?;
+    }
+    Ok(())
 }
 
 /// Runs the `cargo run` lines of the README exactly as a newcomer would type them.

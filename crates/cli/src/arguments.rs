@@ -77,6 +77,9 @@ pub(crate) enum Command {
     /// Measure what this program costs
     #[command(subcommand)]
     Bench(Bench),
+    /// Run what the papers measured again, and compare
+    #[command(subcommand)]
+    Experiment(ExperimentCommand),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Write the man pages into a folder
@@ -525,6 +528,50 @@ pub(crate) struct Fault {
     /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders or silent-loss
     #[arg(long, value_name = "BUG")]
     pub(crate) plant: Option<String>,
+}
+
+/// `cavalcade experiment`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExperimentCommand {
+    /// List the experiments, and how much of each has been run
+    List(ExperimentFolder),
+    /// Run experiments on all cores; runs whose rows are there already are not run again
+    Run(ExperimentRun),
+    /// Make the pages and charts from the rows that are there
+    Report {
+        /// Where the experiments are.
+        #[command(flatten)]
+        folder: ExperimentFolder,
+        /// Write nothing, and end with exit code 4 unless all pages and charts are up to date
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+/// Where experiments and data are.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentFolder {
+    /// The folder that holds a folder for each experiment
+    #[arg(long, value_name = "DIR", default_value = "experiments")]
+    pub(crate) dir: PathBuf,
+    /// The folder of public traces; what needs one that is not there is left out. Usually ../shared/data beside the checkout
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+/// `cavalcade experiment run`.
+#[derive(Debug, Args)]
+pub(crate) struct ExperimentRun {
+    /// The experiments, by the names of their folders; all where none is named
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) folder: ExperimentFolder,
+    /// Run all again, also what has its rows
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// Write nothing: run one seed of the cheap experiments and check that the rows are the same bits
+    #[arg(long, conflicts_with = "fresh")]
+    pub(crate) smoke: bool,
 }
 
 /// `cavalcade completions`.

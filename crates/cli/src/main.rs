@@ -17,6 +17,7 @@ mod columns;
 mod compare;
 mod completions;
 mod demo;
+mod experiment;
 mod fabric;
 mod failure;
 mod fault;
@@ -78,6 +79,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Demo(options) => demo::run(options),
         Command::Fabric(command) => fabric::run(command),
         Command::Bench(command) => bench::run(command),
+        Command::Experiment(command) => experiment::run(command),
         Command::Completions(options) => completions::run(options),
         Command::Man(options) => completions::write_man_pages(options),
     }

@@ -44,6 +44,9 @@ fn help_says_what_there_is() {
         &["fault"],
         &["demo"],
         &["bench"],
+        &["experiment"],
+        &["experiment", "run"],
+        &["experiment", "report"],
         &["completions"],
     ];
     let mut text = String::new();

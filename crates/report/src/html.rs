@@ -19,8 +19,6 @@ mod heatmap;
 mod page;
 mod palette;
 mod png;
-mod scale;
-mod svg;
 mod timeline;
 
 /// What a report says about how it came to be.

@@ -1,15 +1,20 @@
 //! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a page of [`html()`] for people.
+//! Beside them [`chart()`]: a figure of its own, for documents that show many runs.
 //!
-//! All three are pure functions from a [`cavalcade_metrics::Comparison`] to text, so the same comparison gives the same
-//! bytes; where they go, and whether a terminal wants colour, is the caller's business.
+//! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
+//! terminal wants colour, is the caller's business.
 
+mod chart;
 mod figures;
 mod html;
 mod json;
 #[cfg(test)]
 mod sample;
+mod scale;
+mod svg;
 mod table;
 
+pub use chart::{ChartPanel, ChartPoint, ChartSeries, Horizontal, Vertical, chart};
 pub use figures::time_rounded_down;
 pub use html::{ReportInfo, html};
 pub use json::json;

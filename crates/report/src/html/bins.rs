@@ -7,9 +7,9 @@
 
 use cavalcade_metrics::{Bin, Comparison, Improvement};
 
-use super::scale::{Log, tick};
-use super::svg::{Svg, shortened};
 use crate::figures;
+use crate::scale::{Log, tick};
+use crate::svg::{Svg, shortened};
 
 const WIDTH: f64 = 960.0;
 const TOP: f64 = 46.0;

@@ -5,9 +5,9 @@
 
 use cavalcade_metrics::{Comparison, RunFigures};
 
-use super::scale::{Linear, Log, time_tick};
-use super::svg::{Svg, px, shortened};
 use crate::figures;
+use crate::scale::{Linear, Log, time_tick};
+use crate::svg::{Svg, px, shortened};
 
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 44.0;

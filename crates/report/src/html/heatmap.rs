@@ -6,10 +6,10 @@
 use cavalcade_metrics::{Comparison, RunFigures, Utilisation};
 
 use super::png::{self, LEVELS};
-use super::scale::Linear;
-use super::svg::{Svg, px};
 use super::timeline::{PANEL, heading, time_axis};
 use crate::figures;
+use crate::scale::Linear;
+use crate::svg::{Svg, px};
 
 const LEFT: f64 = 16.0;
 const TOP: f64 = 24.0;

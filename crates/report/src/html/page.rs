@@ -5,9 +5,9 @@
 
 use cavalcade_metrics::{Comparison, Improvement, RunFigures};
 
-use super::svg::escape;
 use super::{ReportInfo, bins, cdf, heatmap, palette, timeline};
 use crate::figures;
+use crate::svg::escape;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");

@@ -14,9 +14,9 @@ use std::cmp::Reverse;
 use cavalcade_metrics::{Comparison, RunFigures};
 use cavalcade_model::Nanos;
 
-use super::scale::{Linear, TimeUnit, tick};
-use super::svg::{Svg, px, shortened};
 use crate::figures;
+use crate::scale::{Linear, TimeUnit, tick};
+use crate::svg::{Svg, px, shortened};
 
 pub(super) const PANEL: f64 = 304.0;
 const TOP: f64 = 24.0;

@@ -17,12 +17,14 @@ mod dag;
 mod facebook;
 mod failures;
 mod parameters;
+mod permute;
 mod poisson;
 mod quantiles;
 mod random;
 mod retrieval;
 mod shape;
 mod sizes;
+mod tailed;
 mod tasks;
 
 use core::fmt;
@@ -37,9 +39,11 @@ pub use dag::Dag;
 pub use facebook::Facebook;
 pub use failures::{Failures, with_failures};
 pub use parameters::{Mix, ParameterInfo};
+pub use permute::permute_arrivals;
 pub use poisson::Poisson;
 pub use retrieval::Retrieval;
 pub use sizes::{Fixed, Uniform};
+pub use tailed::{Tail, Tailed};
 pub use tasks::Tasks;
 
 use parameters::{Parameters, nearest};
@@ -226,6 +230,8 @@ generators! {
     Retrieval,
     /// Data-parallel jobs that start together.
     Batch,
+    /// Tasks of which some are much heavier than others.
+    Tailed,
     /// Tasks of several stages.
     Dag,
     /// Single flows, Poisson, heavy-tailed.

@@ -1,61 +1,71 @@
 //! Writing SVG and HTML: the only place that escapes text and prints coordinates.
 
 /// A drawing, written front to back.
-pub(super) struct Svg {
+pub(crate) struct Svg {
     open: String,
     body: String,
 }
 
 impl Svg {
     /// A drawing of that size in its own pixels, scaled to the width that it is given; `label` is for those who cannot see it.
-    pub(super) fn new(width: f64, height: f64, label: &str) -> Self {
+    pub(crate) fn new(width: f64, height: f64, label: &str) -> Self {
         let (w, h, label) = (px(width), px(height), escape(label));
         let open = format!("<svg viewBox=\"0 0 {w} {h}\" role=\"img\" aria-label=\"{label}\">");
         Self { open, body: String::new() }
     }
 
+    /// A drawing that is a file of its own, with the `style` element that its classes need.
+    pub(crate) fn file(width: f64, height: f64, label: &str, style: &str) -> Self {
+        let (w, h, label) = (px(width), px(height), escape(label));
+        let open = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
+             aria-label=\"{label}\">"
+        );
+        Self { open, body: style.to_owned() }
+    }
+
     /// Begins a group with these attributes, as in `class="axis"`.
-    pub(super) fn open(&mut self, attributes: &str) {
+    pub(crate) fn open(&mut self, attributes: &str) {
         self.body.push_str(&format!("<g {attributes}>"));
     }
 
     /// Ends the innermost group.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.body.push_str("</g>");
     }
 
     /// A straight line.
-    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(px);
         self.body
             .push_str(&format!("<line class=\"{class}\" x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\"/>"));
     }
 
     /// Text whose class says how it is anchored.
-    pub(super) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+    pub(crate) fn text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let (x, y, text) = (px(x), px(y), escape(text));
         self.body.push_str(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{text}</text>"));
     }
 
     /// A path of drawing commands.
-    pub(super) fn path(&mut self, class: &str, commands: &str) {
+    pub(crate) fn path(&mut self, class: &str, commands: &str) {
         self.body.push_str(&format!("<path class=\"{class}\" d=\"{commands}\"/>"));
     }
 
     /// A disc.
-    pub(super) fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
+    pub(crate) fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64) {
         let (x, y, r) = (px(x), px(y), px(radius));
         self.body.push_str(&format!("<circle class=\"{class}\" cx=\"{x}\" cy=\"{y}\" r=\"{r}\"/>"));
     }
 
     /// A rectangle.
-    pub(super) fn rect(&mut self, attributes: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    pub(crate) fn rect(&mut self, attributes: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let [x, y, w, h] = [x, y, width, height].map(px);
         self.body.push_str(&format!("<rect {attributes} x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"));
     }
 
     /// A picture from a `data:` address, stretched to the rectangle.
-    pub(super) fn image(&mut self, address: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+    pub(crate) fn image(&mut self, address: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
         let [x, y, w, h] = [x, y, width, height].map(px);
         self.body.push_str(&format!(
             "<image x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" preserveAspectRatio=\"none\" href=\"{address}\"/>"
@@ -63,12 +73,12 @@ impl Svg {
     }
 
     /// What is shown when the pointer rests on the innermost group.
-    pub(super) fn tooltip(&mut self, text: &str) {
+    pub(crate) fn tooltip(&mut self, text: &str) {
         self.body.push_str(&format!("<title>{}</title>", escape(text)));
     }
 
     /// The element.
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         format!("{}{}</svg>\n", self.open, self.body)
     }
 }
@@ -77,7 +87,7 @@ impl Svg {
 ///
 /// # Panics
 /// Where it is not finite: that would be an empty chart in somebody's paper.
-pub(super) fn px(value: f64) -> String {
+pub(crate) fn px(value: f64) -> String {
     assert!(value.is_finite(), "a coordinate is {value}");
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
@@ -85,7 +95,7 @@ pub(super) fn px(value: f64) -> String {
 }
 
 /// Text as the content of an element or a quoted attribute.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -103,7 +113,7 @@ pub(super) fn escape(text: &str) -> String {
 }
 
 /// The first `most` characters, with an ellipsis where there are more.
-pub(super) fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

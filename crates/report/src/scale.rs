@@ -7,26 +7,26 @@ use crate::figures::{magnitude, power_of_ten};
 
 /// Equal steps of value are equal steps of pixels.
 #[derive(Clone, Copy)]
-pub(super) struct Linear {
+pub(crate) struct Linear {
     domain: (f64, f64),
     range: (f64, f64),
 }
 
 impl Linear {
     /// From `domain` (values) to `range` (pixels). An empty domain is widened, so that it can be divided by.
-    pub(super) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
+    pub(crate) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
         let high = if high > low { high } else { low + 1.0 };
         Self { domain: (low, high), range }
     }
 
     /// Where `value` stands.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let share = (value - self.domain.0) / (self.domain.1 - self.domain.0);
         self.range.0 + share * (self.range.1 - self.range.0)
     }
 
     /// About `target` round values within the domain.
-    pub(super) fn ticks(&self, target: usize) -> Vec<f64> {
+    pub(crate) fn ticks(&self, target: usize) -> Vec<f64> {
         let step = round_up((self.domain.1 - self.domain.0) / target as f64);
         let first = (self.domain.0 / step).ceil();
         let count = ((self.domain.1 / step).floor() - first) as usize;
@@ -42,29 +42,29 @@ fn round_up(step: f64) -> f64 {
 
 /// Equal ratios of values are equal steps of pixels.
 #[derive(Clone, Copy)]
-pub(super) struct Log {
+pub(crate) struct Log {
     domain: (f64, f64),
     range: (f64, f64),
 }
 
 /// A tick of a logarithmic axis.
-pub(super) struct LogTick {
+pub(crate) struct LogTick {
     /// Its value.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// Whether there is room to name it.
-    pub(super) labelled: bool,
+    pub(crate) labelled: bool,
 }
 
 impl Log {
     /// From `domain` (values above zero) to `range` (pixels). A domain of less than a tenth is widened.
-    pub(super) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
+    pub(crate) fn new((low, high): (f64, f64), range: (f64, f64)) -> Self {
         assert!(low > 0.0 && high >= low, "a logarithmic axis from {low} to {high}");
         let domain = if high / low < 1.1 { (low / 1.05, high * 1.05) } else { (low, high) };
         Self { domain, range }
     }
 
     /// Where `value` stands; what lies outside the domain stands at its end.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(crate) fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.domain.0, self.domain.1);
         let share = libm::log10(value / self.domain.0) / libm::log10(self.domain.1 / self.domain.0);
         self.range.0 + share * (self.range.1 - self.range.0)
@@ -72,7 +72,7 @@ impl Log {
 
     /// All of 1…9 × 10ⁿ within the domain; named are powers of ten, and 2 and 5 times them where names stay
     /// `spacing` pixels apart.
-    pub(super) fn ticks(&self, spacing: f64) -> Vec<LogTick> {
+    pub(crate) fn ticks(&self, spacing: f64) -> Vec<LogTick> {
         let decades = libm::log10(self.domain.1 / self.domain.0);
         let decade_px = (self.range.1 - self.range.0).abs() / decades;
         // The narrowest gap among 1, 2, 5, 10 is that of a factor of two: 0.3 of a decade.
@@ -98,16 +98,16 @@ impl Log {
 }
 
 /// A span of time in the unit that its ticks are named in.
-pub(super) struct TimeUnit {
+pub(crate) struct TimeUnit {
     /// One unit, in seconds.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// Its name.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
 }
 
 impl TimeUnit {
     /// The unit for an axis of so many seconds.
-    pub(super) fn of(span_s: f64) -> Self {
+    pub(crate) fn of(span_s: f64) -> Self {
         let units = [
             (7_200.0, 3_600.0, "h"),
             (600.0, 60.0, "min"),
@@ -122,14 +122,14 @@ impl TimeUnit {
 }
 
 /// A tick's number without trailing zeros.
-pub(super) fn tick(value: f64) -> String {
+pub(crate) fn tick(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
 /// A tick of a logarithmic axis of times: `10 ms`, `1 s`, `1000 s`.
-pub(super) fn time_tick(seconds: f64) -> String {
+pub(crate) fn time_tick(seconds: f64) -> String {
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")];
     let (size, unit) = units.into_iter().find(|(size, _)| seconds >= size * 0.999).unwrap_or((1e-9, "ns"));
     format!("{} {unit}", tick(seconds / size))

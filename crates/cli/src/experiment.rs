@@ -1,0 +1,243 @@
+//! `cavalcade experiment`: the experiments of a folder, run on all cores, and their pages.
+//!
+//! What is known of an experiment is in its folder: `experiment.toml` says what is run, `rows.parquet` what came out, and
+//! from the two follow `chart.svg` and `README.md`. Runs whose rows are there already are not run again: an interrupted
+//! sweep goes on where it was, and a changed text costs what has changed. All runs of all experiments asked for go through
+//! one queue, so that no core waits for the end of an experiment.
+
+mod store;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cavalcade_experiment::{Experiment, Files, Key, Row, Run, figure, findings, page, summary};
+
+use crate::arguments::{ExperimentCommand, ExperimentFolder, ExperimentRun};
+use crate::failure::{Failure, Kind};
+use crate::output::{print, tell, write_file};
+use crate::parallel::{map, watched};
+use store::{Store, read_rows};
+
+const TEXT: &str = "experiment.toml";
+const ROWS: &str = "rows.parquet";
+
+/// Runs the command.
+///
+/// # Errors
+/// Where an experiment is not there or not valid, a run cannot be made, an output cannot be written, or a check fails.
+pub(crate) fn run(command: &ExperimentCommand) -> Result<(), Failure> {
+    match command {
+        ExperimentCommand::List(folder) => list(folder),
+        ExperimentCommand::Run(options) if options.smoke => smoke(options),
+        ExperimentCommand::Run(options) => run_all(options),
+        ExperimentCommand::Report { folder, check } => report(folder, *check),
+    }
+}
+
+/// An experiment with its folder and the rows that are there.
+struct Loaded {
+    experiment: Experiment,
+    folder: PathBuf,
+    rows: BTreeMap<Key, Row>,
+}
+
+impl ExperimentFolder {
+    fn load(&self) -> Result<Vec<Loaded>, Failure> {
+        let entries = fs::read_dir(&self.dir).map_err(|error| {
+            Failure::usage(format!("cannot read the folder {}: {error}", self.dir.display()))
+                .help("run this in the root of a checkout, or name the folder of experiments with --dir")
+        })?;
+        let mut names: Vec<String> = entries
+            .filter_map(Result::ok)
+            .filter(|entry| entry.path().join(TEXT).is_file())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names.into_iter().map(|name| self.load_one(name)).collect()
+    }
+
+    fn load_one(&self, name: String) -> Result<Loaded, Failure> {
+        let folder = self.dir.join(&name);
+        let path = folder.join(TEXT);
+        let text = fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
+        let experiment = Experiment::read(&name, &text)
+            .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+        let rows = read_rows(&folder.join(ROWS))?;
+        Ok(Loaded { experiment, folder, rows })
+    }
+
+    /// The folder of data: given, or that beside the checkout.
+    fn data(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| self.dir.join("../../shared/data"))
+    }
+}
+
+fn list(folder: &ExperimentFolder) -> Result<(), Failure> {
+    let mut out = String::new();
+    for Loaded { experiment, rows, .. } in folder.load()? {
+        let runs = experiment.runs();
+        let done = runs.iter().filter(|run| rows.contains_key(run.key())).count();
+        let Experiment { name, title, source, .. } = &experiment;
+        out.push_str(&format!("{name:<34} {done:>4} of {:>4} runs  {title} ({source})\n", runs.len()));
+    }
+    print(&out)
+}
+
+/// The experiments named, or all.
+fn chosen(options: &ExperimentRun) -> Result<Vec<Loaded>, Failure> {
+    let mut loaded = options.folder.load()?;
+    for name in &options.names {
+        if !loaded.iter().any(|one| one.experiment.name == *name) {
+            let known: Vec<&str> = loaded.iter().map(|one| one.experiment.name.as_str()).collect();
+            return Err(Failure::usage(format!("there is no experiment '{name}'"))
+                .help(format!("there are {}", known.join(", "))));
+        }
+    }
+    if !options.names.is_empty() {
+        loaded.retain(|one| options.names.contains(&one.experiment.name));
+    }
+    Ok(loaded)
+}
+
+/// Files for one experiment.
+struct Folders {
+    data: PathBuf,
+    beside: PathBuf,
+}
+
+impl Files for Folders {
+    fn data(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.data.join(path)).ok()
+    }
+
+    fn beside(&self, path: &str) -> Option<Vec<u8>> {
+        fs::read(self.beside.join(path)).ok()
+    }
+}
+
+/// Drops the runs whose data is not there, and says so.
+fn possible(runs: Vec<Run>, data: &Path, name: &str) -> Vec<Run> {
+    let is_there = |run: &Run| run.data().is_none_or(|path| data.join(path).is_file());
+    let (there, absent): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_there);
+    if let Some(first) = absent.first() {
+        let file = first.data().unwrap_or_default();
+        tell(&format!(
+            "{name}: {} runs are left out, since {} is not there",
+            absent.len(),
+            data.join(file).display()
+        ));
+    }
+    there
+}
+
+fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
+    let data = options.folder.data();
+    let (mut stores, mut queue) = (Vec::new(), Vec::new());
+    for Loaded { experiment, folder, rows } in chosen(options)? {
+        let order: Vec<Key> = experiment.runs().iter().map(|run| run.key().clone()).collect();
+        let known = if options.fresh { BTreeMap::new() } else { rows };
+        let store = Store::new(folder.join(ROWS), order, known);
+        let todo = experiment.runs().into_iter().filter(|run| !store.has(run.key())).collect();
+        let files = Folders { data: data.clone(), beside: folder };
+        for run in possible(todo, &data, &experiment.name) {
+            queue.push((stores.len(), run));
+        }
+        stores.push((store, files));
+    }
+    let total = queue.len();
+    let results = watched(total, |progress| {
+        map(total, |index| {
+            let (which, run) = &queue[index];
+            let (store, files) = &stores[*which];
+            let row = run.row(files).map_err(|error| Failure::input(error.to_string()))?;
+            progress.add(1);
+            store.keep(row)
+        })
+    });
+    results.into_iter().collect::<Result<Vec<()>, Failure>>()?;
+    for (store, _) in &stores {
+        store.write()?;
+    }
+    tell(&format!("{total} runs made, the others were there"));
+    report(&options.folder, false)
+}
+
+/// One seed of the cheap experiments, against the rows that are there: the same bits, or something has changed.
+fn smoke(options: &ExperimentRun) -> Result<(), Failure> {
+    let data = options.folder.data();
+    let mut queue = Vec::new();
+    for Loaded { experiment, folder, rows } in chosen(options)? {
+        if !experiment.smoke {
+            continue;
+        }
+        let first = experiment.runs().into_iter().filter(|run| run.key().seed == 1).collect();
+        for run in possible(first, &data, &experiment.name) {
+            let expected = rows.get(run.key()).cloned();
+            let files = Folders { data: data.clone(), beside: folder.clone() };
+            queue.push((experiment.name.clone(), run, expected, files));
+        }
+    }
+    let results = watched(queue.len(), |progress| {
+        map(queue.len(), |index| {
+            let (name, run, expected, files) = &queue[index];
+            let row = run.row(files).map_err(|error| Failure::input(error.to_string()))?;
+            progress.add(1);
+            let bits = |row: &Row| row.figures.map(f64::to_bits);
+            let Key { workload, policy, .. } = run.key();
+            Ok(match expected {
+                Some(expected) if bits(expected) == bits(&row) => None,
+                Some(_) => {
+                    Some(format!("{name}: {policy} on {workload} gives other figures than its row says"))
+                }
+                None => Some(format!("{name}: {policy} on {workload} has no row")),
+            })
+        })
+    });
+    let faults: Vec<String> =
+        results.into_iter().collect::<Result<Vec<_>, Failure>>()?.into_iter().flatten().collect();
+    if faults.is_empty() {
+        tell(&format!("{} runs give the rows that are kept, bit for bit", queue.len()));
+        return Ok(());
+    }
+    Err(Failure::new(Kind::Assertion, faults.join("\n"))
+        .help("where the change is meant, run 'cavalcade experiment run --fresh' and read the difference"))
+}
+
+/// Writes the pages and charts, or with `check` only compares them with those that are there.
+fn report(options: &ExperimentFolder, check: bool) -> Result<(), Failure> {
+    let mut pages: Vec<(PathBuf, String)> = Vec::new();
+    let mut all = Vec::new();
+    for Loaded { experiment, folder, rows } in options.load()? {
+        pages.push((folder.join("README.md"), page(&experiment, &rows)));
+        pages.push((folder.join("chart.svg"), figure(&experiment, &rows)));
+        all.push((experiment, rows));
+    }
+    let prose = fs::read_to_string(options.dir.join("prose.md")).unwrap_or_default();
+    pages.push((options.dir.join("README.md"), summary(&all, &prose)));
+    if check {
+        let differs =
+            |(path, text): &&(PathBuf, String)| fs::read_to_string(path).ok().as_ref() != Some(text);
+        let stale: Vec<String> =
+            pages.iter().filter(differs).map(|(path, _)| path.display().to_string()).collect();
+        return match stale.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::new(Kind::Assertion, format!("not up to date: {}", stale.join(", ")))
+                .help("run 'cavalcade experiment report'")),
+        };
+    }
+    for (path, text) in &pages {
+        write_file(path, |out| out.write_all(text.as_bytes()))?;
+    }
+    let mut out = String::new();
+    for (experiment, rows) in &all {
+        for finding in findings(experiment, rows) {
+            let verdict = finding.verdict.words().replace('*', "");
+            out.push_str(&format!(
+                "{:<5} {:<44} {:>18} {:>26}  {verdict}\n",
+                finding.claim, finding.text, finding.paper, finding.ours
+            ));
+        }
+    }
+    print(&out)
+}

@@ -1,0 +1,114 @@
+//! `cavalcade experiment`: runs, the store of rows, pages, and what is refused.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use support::{Place, Ran};
+
+const TEXT: &str = r#"
+title = "A test"
+source = "ours"
+question = "Does it run?"
+smoke = true
+seeds = 3
+[[panel]]
+title = "Queues"
+axis = { name = "queues", values = [1, 2] }
+workload = "fixed:coflows=6,ports=8"
+against = "fair"
+series = [
+  { name = "fair", policy = "fair" },
+  { name = "Aalo", policy = "dclas:queues={x}" },
+]
+[[panel.expect]]
+claim = "A16"
+text = "two queues"
+series = "Aalo"
+at = 2
+paper = 1000.0
+"#;
+
+fn place(text: &str) -> Place {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("experiments/test")).unwrap();
+    place.write("experiments/test/experiment.toml", text);
+    place
+}
+
+fn experiment(place: &Place, arguments: &[&str]) -> Ran {
+    place.run(&[&["experiment"], arguments].concat())
+}
+
+#[test]
+fn a_run_leaves_rows_a_page_a_chart_and_a_summary_and_the_next_one_runs_nothing() {
+    let place = place(TEXT);
+    let ran = experiment(&place, &["run"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("9 runs made"), "{}", ran.err);
+    assert!(ran.out.contains("A16") && ran.out.contains("1000×"), "{}", ran.out);
+    let kept: Vec<Vec<u8>> = ["test/rows.parquet", "test/README.md", "test/chart.svg", "README.md"]
+        .map(|name| place.read(&format!("experiments/{name}")))
+        .into();
+    assert!(String::from_utf8_lossy(&kept[3]).contains("1 experiments test 1 statements"));
+    let again = experiment(&place, &["run", "test"]);
+    assert!(again.err.contains("0 runs made"), "{}", again.err);
+    let fresh = experiment(&place, &["run", "--fresh"]);
+    assert!(fresh.err.contains("9 runs made"), "{}", fresh.err);
+    for (name, before) in
+        ["test/rows.parquet", "test/README.md", "test/chart.svg", "README.md"].iter().zip(&kept)
+    {
+        assert_eq!(&place.read(&format!("experiments/{name}")), before, "{name}");
+    }
+    let list = experiment(&place, &["list"]);
+    assert!(list.out.contains("9 of    9 runs"), "{}", list.out);
+}
+
+#[test]
+fn what_changes_in_the_text_is_run_and_what_stays_is_kept() {
+    let place = place(TEXT);
+    assert_eq!(experiment(&place, &["run"]).code, 0);
+    place.write("experiments/test/experiment.toml", TEXT.replace("values = [1, 2]", "values = [2, 3]"));
+    let ran = experiment(&place, &["run"]);
+    assert!(ran.err.contains("3 runs made"), "{}", ran.err);
+}
+
+#[test]
+fn the_smoke_test_and_the_check_hold_what_is_kept_and_notice_what_is_not() {
+    let place = place(TEXT);
+    assert_eq!(experiment(&place, &["run", "--smoke"]).code, 4, "there are no rows yet");
+    assert_eq!(experiment(&place, &["run"]).code, 0);
+    assert_eq!(experiment(&place, &["run", "--smoke"]).code, 0);
+    assert_eq!(experiment(&place, &["report", "--check"]).code, 0);
+    place.write("experiments/test/README.md", "edited");
+    let stale = experiment(&place, &["report", "--check"]);
+    assert_eq!(stale.code, 4);
+    assert!(stale.err.contains("README.md"), "{}", stale.err);
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_runs() {
+    let place = place(&TEXT.replace("dclas:queues", "dclas:queue"));
+    let ran = experiment(&place, &["run"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("panel 'Queues', series 'Aalo'"), "{}", ran.err);
+    assert!(!place.path("experiments/README.md").exists());
+    place.write("experiments/test/experiment.toml", TEXT);
+    assert_eq!(experiment(&place, &["run", "tset"]).code, 2);
+    assert_eq!(experiment(&place, &["list", "--dir", "nowhere"]).code, 2);
+    place.write("experiments/test/rows.parquet", "broken");
+    assert_eq!(experiment(&place, &["run"]).code, 3);
+}
+
+#[test]
+fn a_trace_that_is_not_there_leaves_its_runs_out_and_says_so() {
+    let place = place(&TEXT.replace("fixed:coflows=6,ports=8", "trace:coflow/none.txt"));
+    let ran = experiment(&place, &["run"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(
+        ran.err.contains("3 runs are left out") && ran.err.contains("none.txt is not there"),
+        "{}",
+        ran.err
+    );
+    assert!(ran.out.contains("not run"), "{}", ran.out);
+}

@@ -1,0 +1,383 @@
+//! The text of an experiment, and what it means.
+//!
+//! The text is TOML. Its fields are the structs of the module `text`; unknown ones are refused. What a text can get wrong
+//! is found here, before anything runs: policies, workloads, figures and names of series are all read.
+//!
+//! `{x}` in a workload or policy stands for the value of the panel's axis, so one line describes a sweep.
+
+mod text;
+
+use std::collections::BTreeMap;
+
+use cavalcade_metrics::{Bin, BinThresholds};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+
+use crate::estimate::Estimate;
+use crate::row::{Figure, Measure, Row};
+use crate::run::{Conditions, Key, Run, Subject};
+use crate::workload::{WorkloadError, WorkloadSpec};
+
+/// An experiment, checked.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// The name of its folder.
+    pub name: String,
+    /// What it is called.
+    pub title: String,
+    /// The paper and the place in it.
+    pub source: String,
+    /// What is asked.
+    pub question: String,
+    /// What the paper leaves open, and what was chosen.
+    pub assumptions: Vec<String>,
+    /// What came out, in prose; written by a person who has seen the figures.
+    pub findings: String,
+    /// Whether it is cheap enough for every change to run one seed of it.
+    pub smoke: bool,
+    /// What holds for all runs.
+    pub conditions: Conditions,
+    /// Its panels: each a measurement along an axis.
+    pub panels: Vec<Panel>,
+}
+
+/// A measurement along an axis.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What it shows.
+    pub title: String,
+    /// Along what.
+    pub axis: Axis,
+    /// What is measured.
+    pub measure: Measure,
+    /// How it is shown.
+    pub form: Form,
+    /// What series are compared with.
+    pub against: Option<usize>,
+    /// What is compared.
+    pub series: Vec<Series>,
+    /// How many seeds are run of what is random.
+    pub seeds: u64,
+    /// What the paper says of it.
+    pub expectations: Vec<Expectation>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Axis {
+    /// A parameter, each value of which is a run of its own.
+    Values {
+        /// Its name.
+        name: String,
+        /// Its values, as `{x}` is replaced.
+        values: Vec<String>,
+        /// How they are called; numbers are called what they are.
+        labels: Vec<String>,
+        /// The values as numbers, where all are.
+        numbers: Option<Vec<f64>>,
+        /// Whether equal ratios are equal distances.
+        log: bool,
+    },
+    /// All coflows, and those of each bin, out of the same runs.
+    Bins,
+    /// Several figures of the same runs.
+    Measures(Vec<Measure>),
+}
+
+/// How a figure is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// That of the baseline over that of the series: above one is better than the baseline.
+    Factor,
+    /// By how many per cent that of the series is below that of the baseline (Baraat's "reduction").
+    Reduction,
+    /// By how many per cent that of the series is above that of the baseline.
+    Gap,
+    /// The figure itself.
+    Seconds,
+}
+
+/// What is compared: a policy, and the workload that it meets at each value of the axis.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// For each value of the axis (one, where the axis is no parameter): what is run.
+    pub(crate) cells: Vec<Cell>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    pub(crate) workload: String,
+    pub(crate) spec: WorkloadSpec,
+    pub(crate) subject: Subject,
+}
+
+/// A statement of a paper.
+#[derive(Clone, Debug)]
+pub struct Expectation {
+    /// The id of the claim in the list of claims.
+    pub claim: String,
+    /// What is claimed.
+    pub text: String,
+    /// About which series.
+    pub series: usize,
+    /// Compared with which.
+    pub against: Option<usize>,
+    /// Of which figure; `None` where the axis says it.
+    pub measure: Option<Measure>,
+    /// In which form.
+    pub form: Form,
+    /// What is expected.
+    pub expected: Expected,
+    /// Why it came out otherwise; written by a person.
+    pub why: String,
+}
+
+/// What is expected, and where along the axis (as an index).
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expected {
+    /// A number.
+    Value {
+        /// Where.
+        at: usize,
+        /// The paper's number, in the expectation's form.
+        paper: f64,
+        /// How far off still counts as the same: a share for factors and seconds, percentage points for the rest.
+        band: f64,
+    },
+    /// That it rises, falls or stays from one place to another.
+    Trend {
+        /// Which of them.
+        direction: Direction,
+        /// From where.
+        from: usize,
+        /// To where.
+        to: usize,
+        /// What still counts as no change, as a share.
+        band: f64,
+    },
+    /// That of these series each is at least as good as the next, everywhere or at one place.
+    Order {
+        /// The best first.
+        series: Vec<usize>,
+        /// Where; `None` for everywhere.
+        at: Option<usize>,
+        /// What still counts as equal, as a share.
+        band: f64,
+    },
+    /// That the best value of the axis is among these.
+    Best {
+        /// Where the best may be.
+        among: Vec<usize>,
+    },
+}
+
+/// Where a figure goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Up.
+    Rises,
+    /// Down.
+    Falls,
+    /// Nowhere.
+    Flat,
+}
+
+/// Why a text is no experiment.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// It is no TOML, or its fields are others.
+    #[error("{0}")]
+    Text(String),
+    /// A part says something that cannot be.
+    #[error("{place}: {fault}")]
+    Part {
+        /// Where.
+        place: String,
+        /// What, and what was expected.
+        fault: String,
+    },
+}
+
+impl Experiment {
+    /// Reads the text of the experiment in the folder `name`.
+    ///
+    /// # Errors
+    /// The first thing found wrong, where it is, and what was expected.
+    pub fn read(name: &str, text: &str) -> Result<Self, DefinitionError> {
+        let file: text::File =
+            toml::from_str(text).map_err(|error| DefinitionError::Text(error.to_string()))?;
+        let conditions = file.conditions.unwrap_or_default();
+        let part = |place: &str, fault: String| DefinitionError::Part { place: place.to_owned(), fault };
+        let conditions = Conditions {
+            rate: quantity("conditions.rate", conditions.rate, BitsPerSec(1_000_000_000))?,
+            offline: conditions.offline,
+            control_delay: quantity("conditions.control_delay", conditions.control_delay, Nanos::ZERO)?,
+            bins: BinThresholds {
+                short_below: quantity("conditions.short_below", conditions.short_below, Bytes(5_000_000))?,
+                narrow_up_to: 50,
+            },
+        };
+        if file.panel.is_empty() {
+            return Err(part("panel", "there is none: give at least one [[panel]]".to_owned()));
+        }
+        let panels =
+            file.panel.into_iter().map(|panel| panel.checked(file.seeds)).collect::<Result<_, _>>()?;
+        Ok(Self {
+            name: name.to_owned(),
+            title: file.title,
+            source: file.source,
+            question: paragraph(&file.question),
+            assumptions: file.assumptions.iter().map(|text| paragraph(text)).collect(),
+            findings: file.findings.trim().to_owned(),
+            smoke: file.smoke,
+            conditions,
+            panels,
+        })
+    }
+
+    /// All runs, each once, in the order of the text.
+    pub fn runs(&self) -> Vec<Run> {
+        let conditions = self.conditions.words();
+        let mut seen = std::collections::BTreeSet::new();
+        let mut runs = Vec::new();
+        for panel in &self.panels {
+            for cell in panel.series.iter().flat_map(|series| &series.cells) {
+                for seed in panel.seeds_of(cell) {
+                    let key = cell.key(&conditions, seed);
+                    if seen.insert(key.clone()) {
+                        let (workload, subject) = (cell.spec.clone(), cell.subject.clone());
+                        runs.push(Run { key, workload, subject, conditions: self.conditions });
+                    }
+                }
+            }
+        }
+        runs
+    }
+
+    /// A figure of `series` at a place of the panel's axis; `None` where rows are missing.
+    pub(crate) fn estimate(
+        &self,
+        rows: &BTreeMap<Key, Row>,
+        panel: &Panel,
+        series: usize,
+        place: usize,
+        view: View,
+    ) -> Option<Estimate> {
+        let conditions = self.conditions.words();
+        let (cell, figure) = panel.look(place, view.measure);
+        let of = |series: usize, seed: u64| {
+            let key = panel.series[series].cells[cell].key(&conditions, seed);
+            rows.get(&key).map(|row| row.get(figure))
+        };
+        let seeds = panel.seeds_of(&panel.series[series].cells[cell]);
+        let Some(against) = view.against.filter(|_| view.form != Form::Seconds) else {
+            let values: Option<Vec<f64>> = seeds.map(|seed| of(series, seed)).collect();
+            return Estimate::of_ratios(&values?);
+        };
+        let factors: Option<Vec<f64>> =
+            seeds.map(|seed| Some(of(against, seed)? / of(series, seed)?)).collect();
+        let factor = Estimate::of_ratios(&factors?)?;
+        Some(match view.form {
+            Form::Factor | Form::Seconds => factor,
+            Form::Reduction => factor.map(|factor| 100.0 * (1.0 - 1.0 / factor)),
+            Form::Gap => factor.map(|factor| 100.0 * (1.0 / factor - 1.0)),
+        })
+    }
+}
+
+/// How a figure is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// Instead of the panel's.
+    pub(crate) measure: Option<Measure>,
+    pub(crate) against: Option<usize>,
+    pub(crate) form: Form,
+}
+
+impl Panel {
+    /// How many places the axis has.
+    pub fn places(&self) -> usize {
+        match &self.axis {
+            Axis::Values { values, .. } => values.len(),
+            Axis::Bins => 5,
+            Axis::Measures(measures) => measures.len(),
+        }
+    }
+
+    /// What a place of the axis is called.
+    pub fn place(&self, place: usize) -> String {
+        match &self.axis {
+            Axis::Values { labels, .. } => labels[place].clone(),
+            Axis::Bins => bin(place).map_or("all", Bin::code).to_owned(),
+            Axis::Measures(measures) => measures[place].to_string(),
+        }
+    }
+
+    /// How the panel itself looks at its series.
+    pub(crate) fn view(&self) -> View {
+        View { measure: None, against: self.against, form: self.form }
+    }
+
+    /// Which cell of a series, and which figure of its row, a place is.
+    fn look(&self, place: usize, measure: Option<Measure>) -> (usize, Figure) {
+        let own = measure.unwrap_or(self.measure);
+        match &self.axis {
+            Axis::Values { .. } => (place, Figure { measure: own, bin: None }),
+            Axis::Bins => (0, Figure { measure: own, bin: bin(place) }),
+            Axis::Measures(measures) => {
+                (0, Figure { measure: measure.unwrap_or(measures[place]), bin: None })
+            }
+        }
+    }
+
+    fn seeds_of(&self, cell: &Cell) -> core::ops::RangeInclusive<u64> {
+        if cell.spec.is_random() { 1..=self.seeds } else { 1..=1 }
+    }
+}
+
+/// The bin at a place of [`Axis::Bins`]; the last place is all.
+fn bin(place: usize) -> Option<Bin> {
+    Bin::ALL.get(place).copied()
+}
+
+impl Cell {
+    fn key(&self, conditions: &str, seed: u64) -> Key {
+        Key {
+            workload: self.workload.clone(),
+            policy: self.subject.label(),
+            conditions: conditions.to_owned(),
+            seed,
+        }
+    }
+
+    fn read(workload: &str, policy: &str, place: &str) -> Result<Self, DefinitionError> {
+        let part = |fault: String| DefinitionError::Part { place: place.to_owned(), fault };
+        let spec = workload.parse().map_err(|error: WorkloadError| part(format!("'{workload}': {error}")))?;
+        let subject = Subject::read(policy).map_err(|error| part(format!("'{policy}': {error}")))?;
+        Ok(Self { workload: workload.to_owned(), spec, subject })
+    }
+}
+
+/// Reads a quantity, or takes the usual one.
+fn quantity<T>(place: &str, text: Option<String>, usual: T) -> Result<T, DefinitionError>
+where
+    T: core::str::FromStr,
+    T::Err: core::fmt::Display,
+{
+    match text {
+        None => Ok(usual),
+        Some(text) => text.parse().map_err(|error: T::Err| DefinitionError::Part {
+            place: place.to_owned(),
+            fault: format!("'{text}': {error}"),
+        }),
+    }
+}
+
+/// A text as one line.
+fn paragraph(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

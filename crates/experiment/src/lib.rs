@@ -1,0 +1,46 @@
+//! Experiments: what a paper claims, run again, with the answer beside the claim.
+//!
+//! An experiment is a text, `experiment.toml` in a folder of its own: workloads, policies, seeds, what the paper says, and
+//! what it leaves open and we chose. From that text alone follow the [`Run`]s ([`Experiment::runs`]); each gives one
+//! [`Row`] of figures ([`Run::row`]); and from the rows follow estimates with intervals, verdicts, a chart and a page. So a
+//! figure can be traced back to a row and made again, and nobody writes a measured number by hand.
+//!
+//! - `definition`: the text and what it means, checked.
+//! - `workload`: where a workload comes from: a generator, a trace, a file beside the text; and what is done to it.
+//! - `run`, `row`: one run, and the figures kept of it.
+//! - `estimate`: seeds become a value with a 95 % interval.
+//! - `verdict`: a claim against the estimate.
+//! - `figure`, `page`, `summary`: the chart, the page of one experiment, the page of all.
+//!
+//! # Invariants
+//! - Nothing here opens a file or reads a clock: bytes in, values out, and the same bytes on every machine.
+//! - Seeds are paired: a factor compares two policies on the same workload, seed by seed, and the interval is that of
+//!   those factors. Policies that meet different workloads are never divided by one another.
+//! - A verdict follows from its band by rule. What is not reproduced says so in the same place and in the same type size.
+//!
+//! # Rejected
+//! - Experiments as code: a change of a parameter would need a compiler, and what was assumed would hide in functions.
+//! - One resample of coflows within one run as the interval: it speaks of the choice of coflows, while coflows that were
+//!   scheduled together are not independent. Seeds are.
+
+#![forbid(unsafe_code)]
+
+mod definition;
+mod estimate;
+mod figure;
+mod page;
+mod row;
+mod run;
+mod summary;
+mod verdict;
+mod workload;
+
+pub use definition::{Axis, DefinitionError, Expectation, Expected, Experiment, Form, Panel, Series};
+pub use estimate::Estimate;
+pub use figure::figure;
+pub use page::page;
+pub use row::{Figure, Measure, Row, Statistic, Subject};
+pub use run::{Conditions, Key, Run, RunError};
+pub use summary::summary;
+pub use verdict::{Finding, Verdict, findings};
+pub use workload::{Files, WorkloadError, WorkloadSpec};

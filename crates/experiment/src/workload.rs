@@ -1,0 +1,348 @@
+//! Where a workload comes from, as a line of text: a source, and after each `|` what is done to it.
+//!
+//! | text | is |
+//! |---|---|
+//! | `facebook:coflows=100` | a generator of `cavalcade trace generate`, with the run's seed |
+//! | `trace:coflow/FB.txt` | a trace of the data folder, which need not be there |
+//! | `file:example.jsonl` | a trace beside the experiment |
+//! | `dag:tasks=20 @ dag/shapes.json` | the generator `dag` with shapes of the data folder |
+//! | `… \| permute` | its arrival times given out anew, by the run's seed |
+//! | `… \| waves 4` | coflows with many senders come in up to so many waves |
+//! | `… \| waves 4 split` | the same, but each wave is a coflow of its own |
+//!
+//! # Waves
+//! Aalo's Table 4 says how many coflows have how many waves, and not when a wave starts. Here those with the most senders
+//! have most: with `waves 4`, 6 % have four, 4 % three, 9 % two. Senders are dealt to waves in turn, and a wave starts
+//! when the one before could have ended at the earliest: after the bottleneck time of its flows alone on `rate`.
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Nanos, Stage, StageIndex, Work, Workload,
+    WorkloadBuilder,
+};
+use cavalcade_trace::generate::permute_arrivals;
+use cavalcade_trace::{
+    GenerateError, Generator, GeneratorError, ReadOptions, TraceError, generate, read, shapes,
+};
+
+/// A folder that files are taken from.
+pub trait Files {
+    /// The bytes of a file of the data folder; `None` where it is not there.
+    fn data(&self, path: &str) -> Option<Vec<u8>>;
+    /// The bytes of a file beside the experiment; `None` where it is not there.
+    fn beside(&self, path: &str) -> Option<Vec<u8>>;
+}
+
+/// A workload's text, read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkloadSpec {
+    source: Source,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Source {
+    Generated(Generator),
+    Shaped(Generator, String),
+    Data(String),
+    Beside(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    Permute,
+    Waves { most: usize, split: bool },
+}
+
+/// Why there is no workload.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// A generator that there is not, or that has no such parameter.
+    #[error(transparent)]
+    Generator(#[from] GeneratorError),
+    /// A step that there is not.
+    #[error(
+        "'{0}' is nothing that can be done to a workload: write permute, 'waves N' or 'waves N split' with N from 2 to 4"
+    )]
+    UnknownStep(String),
+    /// Shapes for a generator that takes none.
+    #[error("only the generator dag takes shapes: leave out '@ {0}'")]
+    ShapesWithoutDag(String),
+    /// A file that is not there.
+    #[error("{0} is not there")]
+    Missing(String),
+    /// A file that is no trace, or no shapes.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A generator's parameters make no workload.
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    /// What was made is no workload.
+    #[error(transparent)]
+    Model(#[from] cavalcade_model::WorkloadError),
+}
+
+impl core::str::FromStr for WorkloadSpec {
+    type Err = WorkloadError;
+
+    fn from_str(text: &str) -> Result<Self, WorkloadError> {
+        let mut parts = text.split('|').map(str::trim);
+        let first = parts.next().unwrap_or_default();
+        let source = if let Some(path) = first.strip_prefix("trace:") {
+            Source::Data(path.to_owned())
+        } else if let Some(path) = first.strip_prefix("file:") {
+            Source::Beside(path.to_owned())
+        } else if let Some((generator, path)) = first.split_once('@') {
+            let (generator, path): (Generator, _) = (generator.trim().parse()?, path.trim().to_owned());
+            if !matches!(generator, Generator::Dag(_)) {
+                return Err(WorkloadError::ShapesWithoutDag(path));
+            }
+            Source::Shaped(generator, path)
+        } else {
+            Source::Generated(first.parse()?)
+        };
+        let steps = parts.map(Step::read).collect::<Result<_, _>>()?;
+        Ok(Self { source, steps })
+    }
+}
+
+impl Step {
+    fn read(text: &str) -> Result<Self, WorkloadError> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let waves = |most: &str, split| match most.parse() {
+            Ok(most @ 2..=4) => Some(Step::Waves { most, split }),
+            _ => None,
+        };
+        let step = match words[..] {
+            ["permute"] => Some(Step::Permute),
+            ["waves", most] => waves(most, false),
+            ["waves", most, "split"] => waves(most, true),
+            _ => None,
+        };
+        step.ok_or_else(|| WorkloadError::UnknownStep(text.to_owned()))
+    }
+}
+
+impl WorkloadSpec {
+    /// Whether another seed gives another workload.
+    pub fn is_random(&self) -> bool {
+        matches!(self.source, Source::Generated(_) | Source::Shaped(..))
+            || self.steps.contains(&Step::Permute)
+    }
+
+    /// The file of the data folder that it needs.
+    pub fn data(&self) -> Option<&str> {
+        match &self.source {
+            Source::Data(path) | Source::Shaped(_, path) => Some(path),
+            Source::Generated(_) | Source::Beside(_) => None,
+        }
+    }
+
+    /// Makes the workload of `seed`.
+    ///
+    /// # Errors
+    /// Where a file is missing or not valid, or a generator's parameters are out of range.
+    pub fn build(&self, seed: u64, rate: BitsPerSec, files: &dyn Files) -> Result<Workload, WorkloadError> {
+        let missing = |path: &String| WorkloadError::Missing(path.clone());
+        let mut workload = match &self.source {
+            Source::Generated(generator) => generate(generator, seed)?,
+            Source::Shaped(generator, path) => {
+                let bytes = files.data(path).ok_or_else(|| missing(path))?;
+                let shapes = shapes::read_shapes(&bytes, path)?;
+                let Generator::Dag(dag) = generator else {
+                    return Err(WorkloadError::ShapesWithoutDag(path.clone()));
+                };
+                dag.generate_from(&shapes, seed)?
+            }
+            Source::Data(path) => {
+                let bytes = files.data(path).ok_or_else(|| missing(path))?;
+                read(&bytes, path, &ReadOptions::default())?.0
+            }
+            Source::Beside(path) => {
+                let bytes = files.beside(path).ok_or_else(|| missing(path))?;
+                read(&bytes, path, &ReadOptions::default())?.0
+            }
+        };
+        for step in &self.steps {
+            workload = match *step {
+                Step::Permute => permute_arrivals(&workload, seed)?,
+                Step::Waves { most, split } => in_waves(&workload, most, split, rate)?,
+            };
+        }
+        Ok(workload)
+    }
+}
+
+/// Shares of coflows with two, three and four waves, for each maximum (Aalo Table 4).
+const WAVES: [&[f64]; 3] = [&[0.10], &[0.10, 0.0], &[0.09, 0.04, 0.06]];
+
+/// Gives tasks of one coflow waves; others stay as they are.
+fn in_waves(
+    workload: &Workload,
+    most: usize,
+    split: bool,
+    rate: BitsPerSec,
+) -> Result<Workload, WorkloadError> {
+    let waves_of = waves(workload, WAVES[most - 2]);
+    let mut builder = WorkloadBuilder::new(workload.ports());
+    builder.hosts(workload.hosts().to_vec());
+    for (task, &waves) in workload.tasks().iter().zip(&waves_of) {
+        let mut task = task.clone();
+        let coflows = task.stages.iter().filter_map(|stage| match stage.work {
+            Work::Transfer(id) => Some(workload.flows_of(id)),
+            Work::Compute(_) => None,
+        });
+        let mut transfers: Vec<Vec<Flow>> = coflows.map(<[Flow]>::to_vec).collect();
+        if waves > 1 && task.stages.len() == 1 {
+            let parts = deal(&transfers[0], waves, rate);
+            if split {
+                task.stages = separate_stages(&parts);
+                transfers = parts.into_iter().map(|(_, flows)| flows).collect();
+            } else {
+                let late = |(wave, flows): (Nanos, Vec<Flow>)| {
+                    flows.into_iter().map(move |flow| Flow { wave, ..flow })
+                };
+                transfers = vec![parts.into_iter().flat_map(late).collect()];
+            }
+        }
+        builder.push(task, transfers.into_iter().map(|flows| Coflow { flows }).collect());
+    }
+    Ok(builder.build()?)
+}
+
+/// How many waves each task has: the more senders, the more.
+fn waves(workload: &Workload, shares: &[f64]) -> Vec<usize> {
+    let tasks = workload.tasks();
+    let senders = |index: usize| match tasks[index].stages[0].work {
+        Work::Transfer(id) => senders(workload.flows_of(id)).len(),
+        Work::Compute(_) => 0,
+    };
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&index| (core::cmp::Reverse(senders(index)), index));
+    let mut order = order.into_iter();
+    let mut waves = vec![1; tasks.len()];
+    for (index, share) in shares.iter().enumerate().rev() {
+        let count = (share * tasks.len() as f64 + 0.5) as usize;
+        for task in order.by_ref().take(count) {
+            waves[task] = (index + 2).min(senders(task).max(1));
+        }
+    }
+    waves
+}
+
+fn senders(flows: &[Flow]) -> Vec<u32> {
+    let mut senders: Vec<u32> = flows.iter().map(|flow| flow.src.0).collect();
+    senders.sort_unstable();
+    senders.dedup();
+    senders
+}
+
+/// The flows by wave, each with its start after the coflow's.
+fn deal(flows: &[Flow], waves: usize, rate: BitsPerSec) -> Vec<(Nanos, Vec<Flow>)> {
+    let senders = senders(flows);
+    let mut parts: Vec<Vec<Flow>> = vec![Vec::new(); waves];
+    for flow in flows {
+        let rank = senders.partition_point(|&sender| sender < flow.src.0);
+        parts[rank % waves].push(*flow);
+    }
+    let mut start = Nanos::ZERO;
+    parts
+        .into_iter()
+        .map(|part| {
+            let begins = start;
+            start = Nanos(start.0 + alone(&part, rate).0);
+            (begins, part)
+        })
+        .collect()
+}
+
+/// The bottleneck time of some flows on ports of `rate`.
+fn alone(flows: &[Flow], rate: BitsPerSec) -> Nanos {
+    let busiest = |port: fn(&Flow) -> u32| {
+        let mut loads = std::collections::BTreeMap::<u32, u64>::new();
+        flows.iter().for_each(|flow| *loads.entry(port(flow)).or_default() += flow.size.0);
+        loads.into_values().max().unwrap_or(0)
+    };
+    let most = busiest(|flow| flow.src.0).max(busiest(|flow| flow.dst.0));
+    Bytes(most).time_at(rate).unwrap_or(Nanos::ZERO)
+}
+
+/// A stage for each wave, behind a wait for its start.
+fn separate_stages(parts: &[(Nanos, Vec<Flow>)]) -> Vec<Stage> {
+    let stage =
+        |starts_after: Vec<StageIndex>, work: Work| Stage { starts_after, finishes_after: Vec::new(), work };
+    let mut stages = Vec::new();
+    for &(start, _) in parts {
+        let mut after = Vec::new();
+        if start > Nanos::ZERO {
+            after.push(StageIndex::from_index(stages.len()));
+            stages.push(stage(Vec::new(), Work::Compute(Compute { duration: start, host: None })));
+        }
+        stages.push(stage(after, Work::Transfer(CoflowId::default())));
+    }
+    stages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Files for Nothing {
+        fn data(&self, _: &str) -> Option<Vec<u8>> {
+            None
+        }
+        fn beside(&self, path: &str) -> Option<Vec<u8>> {
+            let trace = b"{\"cavalcade_trace\":1,\"ports\":2}\n\
+                          {\"name\":\"a\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,1,8]]}]}\n";
+            (path == "one.jsonl").then(|| trace.to_vec())
+        }
+    }
+
+    const RATE: BitsPerSec = BitsPerSec(8_000_000_000);
+
+    fn spec(text: &str) -> WorkloadSpec {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_file_beside_is_read_and_one_that_is_missing_is_named() {
+        let one = spec("file:one.jsonl").build(1, RATE, &Nothing).unwrap();
+        assert_eq!(one.coflow_count(), 1);
+        let missing = spec("trace:coflow/FB.txt");
+        assert_eq!((missing.data(), missing.is_random()), (Some("coflow/FB.txt"), false));
+        assert!(spec("trace:coflow/FB.txt | permute").is_random());
+        assert_eq!(missing.build(1, RATE, &Nothing).unwrap_err().to_string(), "coflow/FB.txt is not there");
+    }
+
+    #[test]
+    fn what_is_no_step_is_refused() {
+        for text in ["tasks | wave", "tasks | waves 5", "tasks | waves", "tasks @ x.json", "nonsense:a=b"] {
+            assert!(text.parse::<WorkloadSpec>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn waves_keep_bytes_and_give_most_to_those_with_most_senders() {
+        let plain = spec("classes:coflows=100,ports=40").build(2, RATE, &Nothing).unwrap();
+        for split in ["", " split"] {
+            let text = format!("classes:coflows=100,ports=40 | waves 4{split}");
+            let waved = spec(&text).build(2, RATE, &Nothing).unwrap();
+            assert_eq!((waved.bytes(), waved.tasks().len()), (plain.bytes(), 100));
+            let coflows = if split.is_empty() { 100 } else { 100 + 9 + 4 * 2 + 6 * 3 };
+            assert_eq!(waved.coflow_count(), coflows);
+            let late = waved.flows().iter().filter(|flow| flow.wave > Nanos::ZERO).count();
+            assert_eq!(late > 0, split.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_wave_starts_when_the_one_before_could_have_ended() {
+        use cavalcade_model::PortId;
+        let flow =
+            |src, size| Flow { src: PortId(src), dst: PortId(9), size: Bytes(size), wave: Nanos::ZERO };
+        let parts = deal(&[flow(0, 5), flow(1, 7), flow(2, 3)], 2, RATE);
+        // At 8 Gbps a byte takes a nanosecond: senders 0 and 2 first, 8 bytes into one port.
+        assert_eq!(parts, [(Nanos(0), vec![flow(0, 5), flow(2, 3)]), (Nanos(8), vec![flow(1, 7)])]);
+    }
+}
