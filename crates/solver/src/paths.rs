@@ -34,8 +34,8 @@
 //! # Classes of each link's own
 //! Where two links rank two flows differently the levels need not be unique (they are a stable allocation), and looking
 //! need not end. After [`MOST_LOOKS`] looks at one cell in one refill levels may only fall, which ends in rates that are
-//! feasible but may leave a link idle for which somebody waits. `fifo_lm` ranks tasks by id at every link, so its links
-//! never contradict each other; `las` per link can.
+//! feasible but may leave a link idle for which somebody waits, as the validator has shown for `fifo_lm` per link on a
+//! fat-tree. So the fluid engine does not offer it yet.
 //!
 //! # Rejected
 //! Progressive filling of the connected component at each event: it grows with the component (SimGrid's collapse on
