@@ -106,9 +106,31 @@ pub struct Law {
 }
 
 impl Law {
+    /// For a flow that starts.
+    pub(crate) fn new(settings: &Dctcp) -> Self {
+        let share = MarkedShare::new(settings.gain_divisor);
+        Self { window: Aimd::new(settings.initial_window), share, cut_end: 0 }
+    }
+
     /// α, as a fraction of [`ONE`].
     pub fn alpha(&self) -> u32 {
         self.share.alpha()
+    }
+
+    /// Takes an acknowledgement; where a mark cuts the window, `cut` says of window and α by how many segments. What
+    /// D2TCP and TAFE change of DCTCP is this function alone.
+    pub(crate) fn acknowledge(&mut self, ack: &Ack, cut: impl FnOnce(u32, u32) -> u32) {
+        self.share.count(ack);
+        if ack.una < self.cut_end || ack.recovering {
+            return;
+        }
+        if ack.marked && ack.segments > 0 {
+            let window = self.window.window();
+            self.window.cut_to(window.saturating_sub(cut(window, self.share.alpha())), 2);
+            self.cut_end = ack.next;
+        } else if ack.limited {
+            self.window.grow(ack.segments);
+        }
     }
 }
 
@@ -120,18 +142,9 @@ impl WindowLaw for Law {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        self.share.count(ack);
-        if ack.una < self.cut_end || ack.recovering {
-            return;
-        }
-        if ack.marked && ack.segments > 0 {
-            let window = self.window.window();
-            let cut = (u64::from(window) * u64::from(self.share.alpha()) / (2 * u64::from(ONE))) as u32;
-            self.window.cut_to(window - cut, 2);
-            self.cut_end = ack.next;
-        } else if ack.limited {
-            self.window.grow(ack.segments);
-        }
+        self.acknowledge(ack, |window, alpha| {
+            (u64::from(window) * u64::from(alpha) / (2 * u64::from(ONE))) as u32
+        });
     }
 
     fn on_loss(&mut self, ack: &Ack) {
@@ -147,6 +160,46 @@ impl WindowLaw for Law {
     }
 }
 
+/// The parameters of a transport that has a [`Dctcp`] in the field named, or is one; its own behind them.
+macro_rules! dctcp_parameters {
+    ($($field:ident)? $(; $($own:expr),+ $(,)?)?) => {
+        &[
+            Parameter {
+                name: "initial_window",
+                meaning: "segments that a flow starts with",
+                field: |p| &mut p.$($field.)?initial_window,
+            },
+            Parameter {
+                name: "gain_divisor",
+                meaning: "1/g: over how many windows the marked share is averaged",
+                field: |p| &mut p.$($field.)?gain_divisor,
+            },
+            Parameter {
+                name: "minimum_rto",
+                meaning: "the least retransmission timeout",
+                field: |p| &mut p.$($field.)?minimum_rto,
+            },
+            Parameter {
+                name: "ack_every",
+                meaning: "one acknowledgement for so many segments",
+                field: |p| &mut p.$($field.)?ack_every,
+            },
+            Parameter {
+                name: "marking",
+                meaning: "K: switches mark what joins a queue of so much or more",
+                field: |p| &mut p.$($field.)?marking,
+            },
+            Parameter {
+                name: "buffer",
+                meaning: "what a switch port holds",
+                field: |p| &mut p.$($field.)?buffer,
+            },
+            $($($own),+)?
+        ]
+    };
+}
+pub(crate) use dctcp_parameters;
+
 impl Transport for Dctcp {
     type Extra = ();
     type Sender = WindowSender<Law>;
@@ -154,9 +207,7 @@ impl Transport for Dctcp {
     type PortLogic = NoLogic;
 
     fn sender(&self, setup: &FlowSetup) -> Self::Sender {
-        let share = MarkedShare::new(self.gain_divisor);
-        let law = Law { window: Aimd::new(self.initial_window), share, cut_end: 0 };
-        WindowSender::new(setup, law, Reliability::tcp(self.minimum_rto))
+        WindowSender::new(setup, Law::new(self), Reliability::tcp(self.minimum_rto))
     }
 
     fn receiver(&self, setup: &FlowSetup) -> Self::Receiver {
@@ -176,34 +227,7 @@ impl Definition for Dctcp {
     const NAME: &'static str = "dctcp";
     const TITLE: &'static str = "DCTCP: the window is cut by the share of packets that met a queue";
     const SOURCE: &'static str = "Alizadeh et al., SIGCOMM 2010, §3; RFC 8257";
-    const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter {
-            name: "initial_window",
-            meaning: "segments that a flow starts with",
-            field: |p| &mut p.initial_window,
-        },
-        Parameter {
-            name: "gain_divisor",
-            meaning: "1/g: over how many windows the marked share is averaged",
-            field: |p| &mut p.gain_divisor,
-        },
-        Parameter {
-            name: "minimum_rto",
-            meaning: "the least retransmission timeout",
-            field: |p| &mut p.minimum_rto,
-        },
-        Parameter {
-            name: "ack_every",
-            meaning: "one acknowledgement for so many segments",
-            field: |p| &mut p.ack_every,
-        },
-        Parameter {
-            name: "marking",
-            meaning: "K: switches mark what joins a queue of so much or more",
-            field: |p| &mut p.marking,
-        },
-        Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
-    ];
+    const PARAMETERS: &'static [Parameter<Self>] = dctcp_parameters!();
 
     fn check(&self) -> Result<(), (&'static str, String)> {
         if self.marking >= self.buffer {
@@ -233,15 +257,21 @@ mod tests {
         }
     }
 
+    impl Law {
+        /// Puts α to a value that stays until segment `window_end` arrives: for the tests of laws built on this one.
+        pub(crate) fn observe(&mut self, alpha: u32, window_end: u32) {
+            (self.share.alpha, self.share.window_end) = (alpha, window_end);
+        }
+    }
+
     fn law() -> Law {
-        Law { window: Aimd::new(20), share: MarkedShare::new(16), cut_end: 0 }
+        Law::new(&Dctcp { initial_window: 20, ..Dctcp::default() })
     }
 
     #[test]
     fn one_mark_cuts_once_for_a_window_by_half_of_alpha() {
         let mut law = law();
-        law.share.window_end = 1_000;
-        law.share.alpha = ONE / 4;
+        law.observe(ONE / 4, 1_000);
         law.on_ack(&ack(1, 21, true));
         assert_eq!(law.window(), 20 - 2, "20 · ¼ / 2, rounded down");
         law.on_ack(&ack(2, 22, true));

@@ -59,6 +59,7 @@ impl<E> Network<E> {
 struct Trial {
     weather: Weather,
     size: u64,
+    deadline: Option<u64>,
 }
 
 impl Visitor for Trial {
@@ -69,7 +70,7 @@ impl Visitor for Trial {
             flow: 3,
             size: Bytes(self.size),
             start: Instant::ZERO,
-            deadline: None,
+            deadline: self.deadline.map(Instant),
             task: TaskId(0),
             task_size: Bytes(self.size),
             line_rate: BitsPerSec(10_000_000_000),
@@ -134,9 +135,10 @@ proptest! {
         jitter in prop_oneof![Just(0), 0u64..300_000],
         outage in 0u64..2_000_000,
         size in prop_oneof![1u64..5_000, 1u64..3_000_000],
+        deadline in prop::option::of(0u64..20_000_000),
     ) {
         for transport in registry() {
-            transport.visit(Trial { weather: Weather { seed, loss, delay, jitter, outage }, size })?;
+            transport.visit(Trial { weather: Weather { seed, loss, delay, jitter, outage }, size, deadline })?;
         }
     }
 }
