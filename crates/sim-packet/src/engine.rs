@@ -87,7 +87,7 @@ pub fn simulate<T: Transport>(
     let terms = policy.map(PolicyFactory::terms);
     let config = match &options.queues {
         Some(config) => config.clone(),
-        None => setup::queues(&transport.needs(), terms.as_ref()),
+        None => setup::queues(&transport.needs(), transport.classes(), terms.as_ref()),
     };
     config.check(options.packet)?;
     let coupling = policy.map(|policy| Coupling::new(workload, network, policy, options)).transpose()?;

@@ -167,4 +167,8 @@ pub trait Transport {
     fn port_logic(&self, setup: &PortSetup) -> Self::PortLogic;
     /// What it expects of queues.
     fn needs(&self) -> SwitchNeeds;
+    /// Into how many classes its senders and ports sort packets ([`Header::class`]); 1 where they leave that to a policy.
+    fn classes(&self) -> u8 {
+        1
+    }
 }

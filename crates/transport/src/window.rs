@@ -13,6 +13,11 @@
 //! # A window that does not bind
 //! A sender that its own link holds back says nothing about the network, so its window does not grow (RFC 7661):
 //! [`Ack::limited`] tells the law.
+//!
+//! # Rates below one window
+//! One segment in each round trip is the least that a window can say, and in a datacenter's round trip that may be a
+//! gigabit. A law that means less has [`WindowLaw::PACED`]: then [`WindowLaw::gap`] passes between two segments. For the
+//! others nothing of it is compiled.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 
@@ -48,6 +53,8 @@ pub struct Ack {
 pub trait WindowLaw {
     /// Whether packets ask for marks in place of drops.
     const ECN: bool;
+    /// Whether segments are spaced by [`WindowLaw::gap`].
+    const PACED: bool = false;
 
     /// How many segments may be on the way; at least one.
     fn window(&self) -> u32;
@@ -57,6 +64,14 @@ pub trait WindowLaw {
     fn on_loss(&mut self, ack: &Ack);
     /// Nothing came for too long.
     fn on_timeout(&mut self, now: Instant);
+    /// How long after a segment the next may leave.
+    fn gap(&self) -> Nanos {
+        Nanos::ZERO
+    }
+    /// The priority class of its packets, 0 highest.
+    fn class(&self) -> u8 {
+        0
+    }
 }
 
 /// The sending end: a law on a scoreboard.
@@ -65,13 +80,15 @@ pub struct WindowSender<L> {
     board: Scoreboard,
     law: L,
     setup: FlowSetup,
+    /// Until when a paced sender holds its next segment back; zero when it does not.
+    held: Instant,
 }
 
 impl<L: WindowLaw> WindowSender<L> {
     /// For a flow that starts.
     pub fn new(setup: &FlowSetup, law: L, reliability: Reliability) -> Self {
         let board = Scoreboard::new(setup.segments(), setup.base_rtt, reliability);
-        Self { board, law, setup: *setup }
+        Self { board, law, setup: *setup, held: Instant::ZERO }
     }
 
     /// Its law.
@@ -81,7 +98,12 @@ impl<L: WindowLaw> WindowSender<L> {
 
     fn header(&self, next: Next) -> Header {
         let flags = Flags::NONE.with_if(L::ECN, Flags::ECN_CAPABLE);
-        let header = Header { flow: self.setup.flow, remaining: self.board.remaining(), ..Header::default() };
+        let header = Header {
+            flow: self.setup.flow,
+            remaining: self.board.remaining(),
+            class: self.law.class(),
+            ..Header::default()
+        };
         match next {
             Next::Segment(segment) => Header {
                 segment,
@@ -116,18 +138,32 @@ impl<L: WindowLaw, Extra: Default> Sender<Extra> for WindowSender<L> {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
+        if L::PACED && self.held <= now {
+            self.held = Instant::ZERO;
+        }
         if self.board.handle_timeout(now) {
             self.law.on_timeout(now);
         }
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Header, Extra)> {
+        if L::PACED && now < self.held {
+            return None;
+        }
         let next = self.board.poll(now, self.law.window())?;
+        if L::PACED {
+            let gap = self.law.gap();
+            self.held = if gap == Nanos::ZERO { Instant::ZERO } else { now + gap };
+        }
         Some((self.header(next), Extra::default()))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.board.deadline()
+        let deadline = self.board.deadline();
+        if !L::PACED || self.held == Instant::ZERO {
+            return deadline;
+        }
+        Some(deadline.map_or(self.held, |deadline| deadline.min(self.held)))
     }
 
     fn sent(&self) -> Bytes {

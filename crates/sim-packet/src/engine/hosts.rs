@@ -116,8 +116,10 @@ impl<T: Transport> Engine<'_, T> {
                 Some((mut header, extra)) => {
                     nic.rotate();
                     flow.pace.sent(self.now, header.payload(self.options.overhead));
-                    header.class = flow.priority.class.min(u16::from(u8::MAX)) as u8;
-                    header.order = flow.priority.order;
+                    if self.coupling.is_some() {
+                        header.class = flow.priority.class.min(u16::from(u8::MAX)) as u8;
+                        header.order = flow.priority.order;
+                    }
                     flow.in_network += 1;
                     let (id, sent) = (flow.id, flow.sender.sent());
                     let packet = self.pool.add(header, extra);
