@@ -77,3 +77,43 @@ fn of_a_near_and_a_far_deadline_d2tcp_gives_the_near_one_more() {
     assert!(with[0] < 120.0, "the near one is in time: {with:?}");
     assert!(with[1] < 170.0, "and the link is not left idle: {with:?}");
 }
+
+/// 5 MB in 200 ms need a fifth of the link; 4 MB beside them have no deadline. With DCTCP both share, and the deadline is
+/// met by more than 100 ms that the other would have had use for.
+#[test]
+fn a_deadline_flow_takes_what_it_needs_and_the_others_the_rest() {
+    let jobs: &[Job<'_>] =
+        &[(0, Some(200 * MILLISECOND), &[(0, 7, 5_000_000)]), (0, None, &[(1, 7, 4_000_000)])];
+    let shared = times("dctcp", jobs);
+    for spec in ["mcp", "mcp:early=true"] {
+        let found = times(spec, jobs);
+        eprintln!("{spec} {found:?}, dctcp {shared:?}");
+        assert!((160.0..200.0).contains(&found[0]), "{spec}: in time, and not long before: {found:?}");
+        assert!(found[1] < 0.75 * shared[1], "{spec}: the other has the rest: {found:?}, not {shared:?}");
+    }
+}
+
+/// 100 KB in 100 ms are 8 Mbps, less than a tenth of a segment in each round trip.
+#[test]
+fn a_deadline_flow_can_be_slower_than_a_segment_in_each_round_trip() {
+    let found = times("mcp", &[(0, Some(100 * MILLISECOND), &[(0, 7, 100_000)])]);
+    eprintln!("mcp, little needed {found:?}");
+    assert!((60.0..100.0).contains(&found[0]), "{found:?}");
+}
+
+/// Others fill their class's queue, which marks and drops; the highest class does not notice.
+#[test]
+fn deadline_flows_are_in_time_whatever_the_others_do() {
+    let others: &[(u32, u32, u64)] = &[(2, 7, 20_000_000), (3, 7, 20_000_000), (4, 7, 20_000_000)];
+    let near: &[(u32, u32, u64)] = &[(0, 7, 2_000_000)];
+    let far: &[(u32, u32, u64)] = &[(1, 7, 2_000_000)];
+    let jobs = &[
+        (0, None, others),
+        (20 * MILLISECOND, Some(50 * MILLISECOND), near),
+        (25 * MILLISECOND, Some(100 * MILLISECOND), far),
+    ];
+    let (found, shared) = (times("mcp", jobs), times("dctcp", jobs));
+    eprintln!("mcp {found:?}, dctcp {shared:?}");
+    assert!(found[1] < 50.0 && found[2] < 100.0, "{found:?}");
+    assert!(shared[1] > 50.0, "which sharing alone does not give: {shared:?}");
+}
