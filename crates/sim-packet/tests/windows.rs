@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, Nanos, PortId, Stage, Task, TaskClass, Work,
-    Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, Nanos, PolicyFactory, PortId, Stage, Task, TaskClass,
+    Work, Workload, WorkloadBuilder,
 };
 use cavalcade_sim_packet::{Link, Network, Options, Run, SimulationError, simulate};
 use cavalcade_transport::{Definition, Visitor, parse};
@@ -44,20 +44,25 @@ fn workload(jobs: &[Job<'_>]) -> Workload {
     builder.build().unwrap()
 }
 
-struct Simulate<'a>(&'a Workload);
+struct Simulate<'a>(&'a Workload, Option<&'a dyn PolicyFactory>);
 
 impl Visitor for Simulate<'_> {
     type Output = Result<Run, SimulationError>;
 
     fn visit<T: Definition>(self, transport: &T) -> Self::Output {
         let network = Network::star(8, LINK).unwrap();
-        simulate(self.0, &network, transport, None, &Options::default(), None)
+        simulate(self.0, &network, transport, self.1, &Options::default(), None)
     }
 }
 
 /// How long each task took, in milliseconds.
 fn times(transport: &str, jobs: &[Job<'_>]) -> Vec<f64> {
-    let run = parse(transport).unwrap().visit(Simulate(&workload(jobs))).unwrap();
+    times_under(transport, None, jobs)
+}
+
+/// The same under a policy.
+fn times_under(transport: &str, policy: Option<&dyn PolicyFactory>, jobs: &[Job<'_>]) -> Vec<f64> {
+    let run = parse(transport).unwrap().visit(Simulate(&workload(jobs), policy)).unwrap();
     let outcome = &run.outcome;
     let times = outcome.coflow_finish.iter().zip(&outcome.coflow_arrival);
     times.map(|(finish, arrival)| finish.since(*arrival).as_f64() / 1e6).collect()
@@ -116,4 +121,64 @@ fn deadline_flows_are_in_time_whatever_the_others_do() {
     eprintln!("mcp {found:?}, dctcp {shared:?}");
     assert!(found[1] < 50.0 && found[2] < 100.0, "{found:?}");
     assert!(shared[1] > 50.0, "which sharing alone does not give: {shared:?}");
+}
+
+/// A task of 20 MB has the link into a client; tasks of 60 KB come while it runs. It has sunk by then, they have not.
+#[test]
+fn small_tasks_pass_one_that_has_sunk() {
+    let large: &[(u32, u32, u64)] = &[(0, 7, 10_000_000), (1, 7, 10_000_000)];
+    let small: &[(u32, u32, u64)] = &[(2, 7, 20_000), (3, 7, 20_000), (4, 7, 20_000)];
+    let mut jobs: Vec<Job<'_>> = vec![(0, None, large)];
+    jobs.extend((1..=10).map(|number| (number * 10 * MILLISECOND, None, small)));
+    let (with, without) = (times("tafe", &jobs), times("dctcp", &jobs));
+    eprintln!("tafe {with:?}, dctcp {without:?}");
+    // 60 KB alone: 42 packets of 12 us, two crossings of 20 us, one more packet's time.
+    let alone = 0.6;
+    assert!(with[1..].iter().all(|&time| time < 1.25 * alone), "as if alone: {with:?}");
+    assert!(without[1..].iter().all(|&time| time > 1.5 * alone), "else they wait: {without:?}");
+    assert!(with[0] < 1.02 * without[0], "and the large one loses next to nothing: {with:?}, {without:?}");
+}
+
+/// Tasks in the manner of TAFE's figures 6 and 7 (claims T5, T6): three clients, a hundred tasks of 1 to 100 KB, each from
+/// four servers. The paper says neither rates nor arrivals; here each client's link has a load of nine tenths.
+fn hundred_small_tasks(visit: impl FnOnce(&[Job<'_>])) {
+    let flows: Vec<Vec<(u32, u32, u64)>> = (0..100u64)
+        .map(|number| {
+            // 37 generates all residues modulo 101, so the sizes are 1 to 100 KB in an order that looks like chance.
+            let size = 1_000 * (37 * (number + 1) % 101);
+            (0..4).map(|server| (server, 5 + (number % 3) as u32, size / 4)).collect()
+        })
+        .collect();
+    let jobs: Vec<Job<'_>> = flows
+        .iter()
+        .zip(0..)
+        .map(|(flows, number)| (number * 153_000, Some(5 * MILLISECOND), &flows[..]))
+        .collect();
+    visit(&jobs);
+}
+
+fn mean(times: &[f64]) -> f64 {
+    times.iter().sum::<f64>() / times.len() as f64
+}
+
+fn tail(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() * 95 / 100]
+}
+
+#[test]
+fn of_a_hundred_small_tasks_the_mean_is_below_that_of_fifo_and_d2tcp() {
+    hundred_small_tasks(|jobs| {
+        let fifo = cavalcade_policy::parse("fifo").unwrap();
+        let results = [
+            ("tafe", times("tafe:thresholds=10KB/30KB/60KB,largest=100KB", jobs)),
+            ("fifo", times_under("dctcp", Some(&fifo), jobs)),
+            ("dctcp", times("dctcp", jobs)),
+            ("d2tcp", times("d2tcp", jobs)),
+        ];
+        for (name, times) in &results {
+            eprintln!("{name}: mean {:.3} ms, p95 {:.3} ms", mean(times), tail(times));
+        }
+    });
 }

@@ -18,7 +18,7 @@
 //! - [`packet`]: the header, small and `Copy`.
 //! - [`scoreboard`]: reliability, once for all: which segments are sent, arrived, lost; when to give up waiting.
 //! - [`window`]: the sender and receiver of all window transports; they differ in their [`WindowLaw`] alone.
-//! - [`reno`], [`dctcp`], [`d2tcp`], [`mcp`], [`pfabric`]: the laws, one file each.
+//! - [`reno`], [`dctcp`], [`d2tcp`], [`tafe`], [`mcp`], [`pfabric`]: the laws, one file each.
 //! - [`mod@registry`]: from text to a transport. The only list of transports.
 //!
 //! # To add a transport
@@ -38,6 +38,7 @@ pub mod dctcp;
 pub mod mcp;
 pub mod pfabric;
 pub mod reno;
+pub mod tafe;
 
 mod aimd;
 mod parameters;

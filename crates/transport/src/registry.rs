@@ -66,6 +66,7 @@ transports! {
     Reno = crate::reno::Reno;
     Dctcp = crate::dctcp::Dctcp;
     D2tcp = crate::d2tcp::D2tcp;
+    Tafe = crate::tafe::Tafe;
     Mcp = crate::mcp::Mcp;
     Pfabric = crate::pfabric::Pfabric;
 }
