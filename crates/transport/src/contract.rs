@@ -71,6 +71,10 @@ pub trait Sender<Extra> {
     fn sent(&self) -> Bytes;
     /// Whether everything is acknowledged; nothing will be sent any more.
     fn is_done(&self) -> bool;
+    /// The priority class of its flow, 0 highest, unless a policy decides that. It changes with what arrives only.
+    fn class(&self) -> u8 {
+        0
+    }
 }
 
 /// The receiving end of a flow.
@@ -167,7 +171,7 @@ pub trait Transport {
     fn port_logic(&self, setup: &PortSetup) -> Self::PortLogic;
     /// What it expects of queues.
     fn needs(&self) -> SwitchNeeds;
-    /// Into how many classes its senders and ports sort packets ([`Header::class`]); 1 where they leave that to a policy.
+    /// Into how many classes its senders and ports sort packets; 1 where they leave that to a policy.
     fn classes(&self) -> u8 {
         1
     }

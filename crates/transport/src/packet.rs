@@ -72,8 +72,7 @@ pub struct Header {
     pub order: u64,
     /// Bytes on the wire, with all headers.
     pub size: u16,
-    /// The priority class, 0 highest. Written by the carrier where a policy decides; else the sender's, and a port may
-    /// lower it.
+    /// The priority class, 0 highest. Written by the carrier; ports may lower it.
     pub class: u8,
     /// What it is for.
     pub kind: Kind,

@@ -25,9 +25,9 @@
 //!
 //! # Where it helps
 //! To let a task sink with what it has sent is right where much sent means much to come: many small tasks and few large
-//! ones. Where sizes are even (1 to 100 KB, 1 to 100 units of anything) a task that has sent much is nearly done, and the
-//! mean is above that of tasks in order of arrival; simulated in `sim-packet/tests/windows.rs`, against claim T5. The tail is
-//! longer in both cases. The window law has no such limit.
+//! ones. Where sizes are even from 1 to 100 KB a task that has sent much is nearly done, and the mean is above that of
+//! tasks in order of arrival: simulated in `sim-packet/tests/windows.rs`, against claim T5. The tail is longer in both
+//! cases. The window law by itself has no such limit.
 //!
 //! # State in switches
 //! One counter for each task, none for flows. Nobody says when a task ends, so what has been silent for `forget_after` is
@@ -174,7 +174,7 @@ impl Sender<Tag> for TafeSender {
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Header, Tag)> {
         let (header, ()) = self.window.poll_transmit(now)?;
-        Some((Header { class: self.tag.class, ..header }, self.tag))
+        Some((header, self.tag))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
@@ -187,6 +187,10 @@ impl Sender<Tag> for TafeSender {
 
     fn is_done(&self) -> bool {
         Sender::<()>::is_done(&self.window)
+    }
+
+    fn class(&self) -> u8 {
+        self.tag.class
     }
 }
 
@@ -465,13 +469,13 @@ mod tests {
         let (mut sender, mut receiver) = (settings().sender(&setup), settings().receiver(&setup));
         let mut round = |passed: bool| {
             let (header, tag) = sender.poll_transmit(Instant::ZERO).unwrap();
-            assert_eq!((header.class, tag.task), (tag.class, 4));
+            assert_eq!((Sender::class(&sender), tag.task), (tag.class, 4));
             receiver.handle_packet(Instant::ZERO, &header, &Tag { passed, ..tag });
             let (answer, echo) = receiver.poll_transmit(Instant::ZERO).unwrap();
             sender.handle_packet(Instant::ZERO, &answer, &echo);
             // The same mark once more, as the rest of a window would bring it.
             sender.handle_packet(Instant::ZERO, &answer, &echo);
-            header.class
+            tag.class
         };
         assert_eq!([false, true, false, true, true, true].map(&mut round), [0, 0, 1, 1, 2, 2]);
     }

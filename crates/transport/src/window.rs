@@ -68,7 +68,7 @@ pub trait WindowLaw {
     fn gap(&self) -> Nanos {
         Nanos::ZERO
     }
-    /// The priority class of its packets, 0 highest.
+    /// The priority class of its flow, 0 highest.
     fn class(&self) -> u8 {
         0
     }
@@ -98,12 +98,7 @@ impl<L: WindowLaw> WindowSender<L> {
 
     fn header(&self, next: Next) -> Header {
         let flags = Flags::NONE.with_if(L::ECN, Flags::ECN_CAPABLE);
-        let header = Header {
-            flow: self.setup.flow,
-            remaining: self.board.remaining(),
-            class: self.law.class(),
-            ..Header::default()
-        };
+        let header = Header { flow: self.setup.flow, remaining: self.board.remaining(), ..Header::default() };
         match next {
             Next::Segment(segment) => Header {
                 segment,
@@ -173,6 +168,10 @@ impl<L: WindowLaw, Extra: Default> Sender<Extra> for WindowSender<L> {
 
     fn is_done(&self) -> bool {
         self.board.is_done()
+    }
+
+    fn class(&self) -> u8 {
+        self.law.class()
     }
 }
 

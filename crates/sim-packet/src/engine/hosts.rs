@@ -1,7 +1,7 @@
 //! Hosts: what arrives is handed to the end of its flow that it is for, what that end has to say is sent when the link is free,
 //! and timers go off.
 
-use cavalcade_model::Bytes;
+use cavalcade_model::{Bytes, Priority};
 use cavalcade_transport::{Kind as PacketKind, PortLogic, Receiver, Sender, Transport};
 
 use super::{Engine, OTHERS};
@@ -18,7 +18,11 @@ impl<T: Transport> Engine<'_, T> {
         flow.in_network -= 1;
         if header.kind == PacketKind::Ack {
             flow.sender.handle_packet(now, &header, &extra);
-            if flow.sender.is_done() {
+            let class = u16::from(flow.sender.class());
+            if class != flow.priority.class && self.coupling.is_none() {
+                self.set_priority(place, Priority { class, ..Priority::default() });
+            }
+            if self.flows[place].sender.is_done() {
                 self.forget_if_over(place);
             } else {
                 self.offer(place);
@@ -116,10 +120,8 @@ impl<T: Transport> Engine<'_, T> {
                 Some((mut header, extra)) => {
                     nic.rotate();
                     flow.pace.sent(self.now, header.payload(self.options.overhead));
-                    if self.coupling.is_some() {
-                        header.class = flow.priority.class.min(u16::from(u8::MAX)) as u8;
-                        header.order = flow.priority.order;
-                    }
+                    header.class = flow.priority.class.min(u16::from(u8::MAX)) as u8;
+                    header.order = flow.priority.order;
                     flow.in_network += 1;
                     let (id, sent) = (flow.id, flow.sender.sent());
                     let packet = self.pool.add(header, extra);

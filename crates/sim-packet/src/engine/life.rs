@@ -60,14 +60,15 @@ impl<T: Transport> Engine<'_, T> {
             payload: self.options.payload(),
             overhead: self.options.overhead,
         };
+        let sender = self.transport.sender(&setup);
         let (priority, cap) = match &self.coupling {
             Some(coupling) => (coupling.priority(id), coupling.cap(id)),
-            None => (Priority::default(), None),
+            None => (Priority { class: u16::from(sender.class()), ..Priority::default() }, None),
         };
         let pace = Pace::new(cap);
         let place = self.flows.add(
             Flow {
-                sender: self.transport.sender(&setup),
+                sender,
                 receiver: self.transport.receiver(&setup),
                 id,
                 src: flow.src.0,
@@ -144,6 +145,17 @@ impl<T: Transport> Engine<'_, T> {
         self.carry_out();
     }
 
+    /// Gives a flow another priority: at its host at once, in the network from its next packet on.
+    pub(super) fn set_priority(&mut self, place: u32, priority: Priority) {
+        let flow = &mut self.flows[place];
+        let before = std::mem::replace(&mut flow.priority, priority);
+        if flow.listed {
+            let nic = &mut self.nics[flow.src as usize];
+            nic.remove(place, before);
+            nic.add(place, priority);
+        }
+    }
+
     /// Carries out what a policy decided.
     pub(super) fn carry_out(&mut self) {
         let Some(coupling) = &mut self.coupling else { return };
@@ -153,14 +165,9 @@ impl<T: Transport> Engine<'_, T> {
             if place == NOWHERE || self.flows[place].priority == priority {
                 continue;
             }
-            let flow = &mut self.flows[place];
-            let before = std::mem::replace(&mut flow.priority, priority);
-            if flow.listed {
-                let nic = &mut self.nics[flow.src as usize];
-                nic.remove(place, before);
-                nic.add(place, priority);
-            }
+            self.set_priority(place, priority);
         }
+        let Some(coupling) = &mut self.coupling else { return };
         coupling.changes = changes;
         let mut caps = std::mem::take(&mut coupling.caps);
         for (id, cap) in caps.drain(..) {
