@@ -235,7 +235,7 @@ fn what_is_not_understood_is_answered_with_the_nearest_name() {
     let cases = [
         (
             "facebok",
-            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, aggregate, retrieval, batch, dag, poisson",
+            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, aggregate, retrieval, batch, tailed, dag, poisson",
         ),
         (
             "facebook:coflow=3",
