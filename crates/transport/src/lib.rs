@@ -19,14 +19,18 @@
 //! - [`scoreboard`]: reliability, once for all: which segments are sent, arrived, lost; when to give up waiting.
 //! - [`window`]: the sender and receiver of all window transports; they differ in their [`WindowLaw`] alone.
 //! - [`reno`], [`dctcp`], [`d2tcp`], [`tafe`], [`mcp`], [`pfabric`]: the laws, one file each.
+//! - [`paced`]: the sender and receiver of all explicit-rate transports; [`capacity`]: what their ports give away.
+//! - [`rcp`]: the explicit-rate transports, one file each.
 //! - [`mod@registry`]: from text to a transport. The only list of transports.
 //!
 //! # To add a transport
-//! A window law is one file with a `WindowLaw` and a `Definition`; an explicit-rate transport implements [`Sender`] over a
-//! [`Scoreboard`], has its header fields in [`Transport::Extra`] and its switch side in [`PortLogic`]. Either gets one line
+//! A window law is one file with a `WindowLaw` and a `Definition`; an explicit-rate transport has a
+//! [`paced::RateLaw`], its header fields in [`Transport::Extra`] and its switch side in [`PortLogic`]. Either gets one line
 //! in `registry.rs`, and with it every test.
 
+pub mod capacity;
 pub mod contract;
+pub mod paced;
 pub mod packet;
 pub mod registry;
 pub mod scoreboard;
@@ -37,6 +41,7 @@ pub mod d2tcp;
 pub mod dctcp;
 pub mod mcp;
 pub mod pfabric;
+pub mod rcp;
 pub mod reno;
 pub mod tafe;
 

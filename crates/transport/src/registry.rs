@@ -69,6 +69,7 @@ transports! {
     Tafe = crate::tafe::Tafe;
     Mcp = crate::mcp::Mcp;
     Pfabric = crate::pfabric::Pfabric;
+    Rcp = crate::rcp::Rcp;
 }
 
 /// A transport with its parameters set.

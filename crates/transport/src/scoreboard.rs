@@ -21,7 +21,8 @@
 
 use cavalcade_model::{Instant, Nanos};
 
-use crate::packet::{Flags, Header};
+use crate::contract::FlowSetup;
+use crate::packet::{Flags, Header, Kind};
 use crate::rtt::RoundTrip;
 use crate::segments::SegmentSet;
 
@@ -249,6 +250,26 @@ impl Scoreboard {
         self.reliability.probe_after > 0 && self.timeouts >= self.reliability.probe_after
     }
 
+    /// Whether [`Scoreboard::poll`] has a segment to send.
+    pub fn can_send(&self, window: u32) -> bool {
+        let lost = self.recovering && self.sacked.first_gap(self.resend.max(self.una)) < self.lost_edge;
+        (lost || self.next < self.end) && self.in_flight() < window && !self.is_probing()
+    }
+
+    /// The header of what [`Scoreboard::poll`] says to send, for the flow of `setup`.
+    pub(crate) fn header(&self, next: Next, setup: &FlowSetup, flags: Flags) -> Header {
+        let header = Header { flow: setup.flow, remaining: self.remaining(), ..Header::default() };
+        match next {
+            Next::Segment(segment) => Header {
+                segment,
+                size: setup.wire_size(segment),
+                flags: flags.with_if(segment + 1 == self.end, Flags::LAST),
+                ..header
+            },
+            Next::Probe => Header { kind: Kind::Probe, size: setup.overhead, flags, ..header },
+        }
+    }
+
     /// What to send next while fewer than `window` segments are on the way; the caller does send it.
     pub fn poll(&mut self, now: Instant, window: u32) -> Option<Next> {
         if self.is_probing() {
@@ -291,7 +312,6 @@ impl Scoreboard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::packet::Kind;
 
     fn board(segments: u32) -> Scoreboard {
         Scoreboard::new(segments, Nanos(100), Reliability::tcp(Nanos(1_000)))

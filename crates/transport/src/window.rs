@@ -23,7 +23,7 @@ use cavalcade_model::{Bytes, Instant, Nanos};
 
 use crate::contract::{FlowSetup, Receiver, Sender};
 use crate::packet::{Flags, Header, Kind};
-use crate::scoreboard::{Delivery, Next, Reliability, Scoreboard};
+use crate::scoreboard::{Delivery, Reliability, Scoreboard};
 use crate::segments::SegmentSet;
 
 /// What an acknowledgement tells a window law.
@@ -95,20 +95,6 @@ impl<L: WindowLaw> WindowSender<L> {
     pub fn law(&self) -> &L {
         &self.law
     }
-
-    fn header(&self, next: Next) -> Header {
-        let flags = Flags::NONE.with_if(L::ECN, Flags::ECN_CAPABLE);
-        let header = Header { flow: self.setup.flow, remaining: self.board.remaining(), ..Header::default() };
-        match next {
-            Next::Segment(segment) => Header {
-                segment,
-                size: self.setup.wire_size(segment),
-                flags: flags.with_if(segment + 1 == self.board.end(), Flags::LAST),
-                ..header
-            },
-            Next::Probe => Header { kind: Kind::Probe, size: self.setup.overhead, flags, ..header },
-        }
-    }
 }
 
 impl<L: WindowLaw, Extra: Default> Sender<Extra> for WindowSender<L> {
@@ -150,7 +136,8 @@ impl<L: WindowLaw, Extra: Default> Sender<Extra> for WindowSender<L> {
             let gap = self.law.gap();
             self.held = if gap == Nanos::ZERO { Instant::ZERO } else { now + gap };
         }
-        Some((self.header(next), Extra::default()))
+        let flags = Flags::NONE.with_if(L::ECN, Flags::ECN_CAPABLE);
+        Some((self.board.header(next, &self.setup, flags), Extra::default()))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

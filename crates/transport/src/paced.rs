@@ -1,0 +1,259 @@
+//! The sender and the receiver of all transports with explicit rates: ask, be told a rate, send at it.
+//!
+//! A flow begins with a header that asks; ports along its path write what they grant, and the receiver sends that back. From
+//! then on packets leave at the granted rate, and every so often one of them asks again. What is asked and how answers
+//! become a rate is the transport's [`RateLaw`]; reliability is the [`Scoreboard`]'s, as for window transports.
+//!
+//! # Invariants
+//! - While anything is unsent, a time is set at which something will be sent: data at the granted rate, or a header that
+//!   asks. An unanswered question is asked again, with its patience doubled up to 64 times; so whatever is lost, the flow
+//!   goes on.
+//! - A question rides on data that leaves within half a round trip; else it is a packet of its own.
+//! - Who holds a grant when all is sent gives it back ([`RateLaw::leave`]) before the flow is done.
+//! - No more than the receiver's window is on the way (flow control).
+//!
+//! Rejected: to send a window at line rate while the first question is on its way. It saves a round trip for flows that are
+//! alone, and breaks what priorities promise to those who are not.
+
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
+
+use crate::contract::{FlowSetup, Receiver, Sender};
+use crate::packet::{Flags, Header};
+use crate::rtt::RoundTrip;
+use crate::scoreboard::{Next, Reliability, Scoreboard};
+use crate::window::{Acknowledging, WindowReceiver};
+
+/// What came of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It answers nothing that is still asked.
+    Stale,
+    /// Ask again after this time.
+    AskIn(Nanos),
+    /// No question is needed from here on: all packets bring answers.
+    Settled,
+}
+
+/// How a sender asks, and what it makes of answers.
+pub trait RateLaw {
+    /// The header fields.
+    type Extra: Copy + Default + core::fmt::Debug;
+
+    /// What may be sent, in bytes on the wire; zero where nothing may.
+    fn rate(&self, now: Instant) -> BitsPerSec;
+    /// Whether ports count this flow, so that it has to leave.
+    fn holds(&self) -> bool;
+    /// A packet that asks; `unsent` bytes are to be sent.
+    fn ask(&mut self, now: Instant, unsent: Bytes, round_trip: Nanos) -> Self::Extra;
+    /// Any other packet.
+    fn plain(&self) -> Self::Extra;
+    /// The packet that gives back what the flow holds.
+    fn leave(&mut self) -> Self::Extra;
+    /// An answer has come.
+    fn answer(&mut self, now: Instant, extra: &Self::Extra) -> Answer;
+}
+
+/// A question's patience doubles at most so often.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// The sending end: a law on a scoreboard, and a pace.
+#[derive(Clone, Debug)]
+pub struct PacedSender<L> {
+    board: Scoreboard,
+    law: L,
+    setup: FlowSetup,
+    /// The receiver's, in segments.
+    window: u32,
+    /// The round trip of questions.
+    round_trip: RoundTrip,
+    /// When the question that is open was asked.
+    asked: Option<Instant>,
+    /// How often it was asked before.
+    repeats: u32,
+    /// When to ask; with a question open, when to give its answer up.
+    ask_at: Option<Instant>,
+    /// When the pace lets the next packet go, in picoseconds.
+    free_at: u64,
+    wake: Instant,
+}
+
+impl<L: RateLaw> PacedSender<L> {
+    /// For a flow that starts; at most `window` segments may be on the way.
+    pub fn new(setup: &FlowSetup, law: L, reliability: Reliability, window: u32) -> Self {
+        Self {
+            board: Scoreboard::new(setup.segments(), setup.base_rtt, reliability),
+            law,
+            setup: *setup,
+            window,
+            round_trip: RoundTrip::new(setup.base_rtt),
+            asked: None,
+            repeats: 0,
+            ask_at: Some(setup.start),
+            free_at: 0,
+            wake: setup.start + setup.base_rtt,
+        }
+    }
+
+    /// Its law.
+    pub fn law(&self) -> &L {
+        &self.law
+    }
+
+    /// Segments that are to be sent, for the first time or again.
+    fn unsent(&self) -> u32 {
+        self.board.remaining() - self.board.in_flight()
+    }
+
+    /// When something may leave, as far as is known.
+    fn next_time(&self, now: Instant) -> Option<Instant> {
+        if self.unsent() == 0 {
+            let open = self.asked.and(self.ask_at);
+            return self.law.holds().then_some(open.unwrap_or(now));
+        }
+        let may = self.law.rate(now) > BitsPerSec::ZERO && self.board.can_send(self.window);
+        let data = may.then_some(Instant(self.free_at.div_ceil(1_000)));
+        match (self.ask_at, data) {
+            (Some(ask), Some(data)) if data > ask.max(now) + Nanos(self.setup.base_rtt.get() / 2) => {
+                Some(ask.min(data))
+            }
+            (ask, data) => data.or(ask),
+        }
+    }
+
+    /// Sets the timer: where something may leave now, the carrier is about to ask, and this is for the case that it cannot
+    /// take it before the grant expires.
+    fn plan(&mut self, now: Instant) {
+        let later = now + self.setup.base_rtt.max(Nanos(1));
+        self.wake = self.next_time(now).filter(|&next| next > now).unwrap_or(later);
+    }
+
+    fn ask(&mut self, now: Instant) -> L::Extra {
+        self.repeats = if self.asked.is_some() { self.repeats + 1 } else { 0 };
+        let patience = self.round_trip.patience().get().max(1) << self.repeats.min(MOST_DOUBLINGS);
+        self.asked = Some(now);
+        self.ask_at = Some(now + Nanos(patience));
+        let wire = u64::from(self.setup.payload) + u64::from(self.setup.overhead);
+        self.law.ask(now, Bytes(u64::from(self.unsent()) * wire), self.round_trip.smoothed())
+    }
+
+    fn probe(&self) -> Header {
+        self.board.header(Next::Probe, &self.setup, Flags::NONE)
+    }
+
+    fn send(&mut self, now: Instant) -> Option<(Header, L::Extra)> {
+        if self.unsent() == 0 {
+            self.asked = None;
+            self.ask_at = Some(now);
+            return Some((self.probe(), self.law.leave()));
+        }
+        let due = self.ask_at.is_some_and(|at| at <= now);
+        let rate = self.law.rate(now).get();
+        let free = self.free_at <= now.get().saturating_mul(1_000);
+        if rate > 0 && free && self.board.can_send(self.window) {
+            let extra = if due { self.ask(now) } else { self.law.plain() };
+            let next = self.board.poll(now, self.window)?;
+            let header = self.board.header(next, &self.setup, Flags::NONE);
+            let gap = u64::from(header.size) * 8_000_000_000_000 / rate;
+            // A packet that the link held up is caught up with, but no more than one.
+            let behind = now.get().saturating_mul(1_000).saturating_sub(gap);
+            self.free_at = self.free_at.max(behind).saturating_add(gap);
+            return Some((header, extra));
+        }
+        due.then(|| {
+            let extra = self.ask(now);
+            (self.probe(), extra)
+        })
+    }
+}
+
+impl<L: RateLaw> Sender<L::Extra> for PacedSender<L> {
+    fn handle_packet(&mut self, now: Instant, header: &Header, extra: &L::Extra) {
+        self.board.handle_ack(now, header);
+        let before = self.law.rate(now);
+        let next = match self.law.answer(now, extra) {
+            Answer::Stale => None,
+            Answer::AskIn(time) => Some(Some(now + time)),
+            Answer::Settled => Some(None),
+        };
+        if let Some(ask_at) = next {
+            if let Some(asked) = self.asked.take()
+                && self.repeats == 0
+            {
+                self.round_trip.sample(now.since(asked));
+            }
+            self.ask_at = ask_at;
+        }
+        if self.law.rate(now) > before {
+            // What waits for a slow rate's next packet does not wait for a faster one's.
+            let gap = u64::from(self.setup.payload) * 8_000_000_000_000 / self.law.rate(now).get();
+            self.free_at = self.free_at.min(now.get().saturating_mul(1_000).saturating_add(gap));
+        }
+        self.plan(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        let due = self.poll_timeout().is_some_and(|due| due <= now);
+        self.board.handle_timeout(now);
+        if due {
+            self.plan(now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Header, L::Extra)> {
+        if self.next_time(now).is_none_or(|next| next > now) {
+            return None;
+        }
+        let packet = self.send(now);
+        self.plan(now);
+        packet
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        if self.is_done() {
+            return None;
+        }
+        Some(self.board.deadline().map_or(self.wake, |deadline| deadline.min(self.wake)))
+    }
+
+    fn sent(&self) -> Bytes {
+        let sent = u64::from(self.board.next()) * u64::from(self.setup.payload);
+        Bytes(sent).min(self.setup.size)
+    }
+
+    fn is_done(&self) -> bool {
+        self.board.is_done() && !self.law.holds()
+    }
+}
+
+/// The receiving end: acknowledges each packet and sends back what ports wrote on it.
+#[derive(Clone, Debug)]
+pub struct EchoingReceiver<Extra> {
+    inner: WindowReceiver,
+    last: Extra,
+}
+
+impl<Extra: Default> EchoingReceiver<Extra> {
+    /// For a flow that starts.
+    pub fn new(setup: &FlowSetup) -> Self {
+        Self { inner: WindowReceiver::new(setup, Acknowledging::default()), last: Extra::default() }
+    }
+}
+
+impl<Extra: Copy> Receiver<Extra> for EchoingReceiver<Extra> {
+    fn handle_packet(&mut self, now: Instant, header: &Header, extra: &Extra) {
+        self.last = *extra;
+        Receiver::<()>::handle_packet(&mut self.inner, now, header, &());
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Header, Extra)> {
+        Receiver::<()>::poll_transmit(&mut self.inner, now).map(|(header, ())| (header, self.last))
+    }
+
+    fn received(&self) -> Bytes {
+        Receiver::<()>::received(&self.inner)
+    }
+
+    fn is_complete(&self) -> bool {
+        Receiver::<()>::is_complete(&self.inner)
+    }
+}
