@@ -3,11 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+use cavalcade_sim_packet::network::MOST_HOPS;
 use cavalcade_sim_packet::{Link, Network, Options, Run, SimulationError, simulate};
+use cavalcade_transport::spc::PORTS;
 use cavalcade_transport::{Definition, Visitor, parse};
 
 /// 1 Gbps and 1 µs, as Baraat's testbed has it but for its slow stacks: a full packet takes 12 µs.
 const LINK: Link = Link { rate: BitsPerSec(1_000_000_000), delay: Nanos(1_000) };
+
+const _: () = assert!(MOST_HOPS <= PORTS, "every port of a path has room for its answer in SPC's header");
 
 /// When it starts, in µs; its flows as (from, to, packets).
 type Task<'a> = (u64, &'a [(u32, u32, u64)]);
@@ -54,7 +58,7 @@ fn lost(run: &Run) -> u64 {
 #[test]
 fn a_flow_alone_asks_once_and_has_the_link() {
     let network = Network::star(2, LINK).unwrap();
-    for transport in ["rcp"] {
+    for transport in ["rcp", "spc"] {
         let time = packet_times(&run(transport, &network, &[(0, &[(0, 1, 1_000)])]))[0];
         // 1,000 packets, the second link, and a round trip of headers; in packets' times.
         let expected = 1_000.0 + 1.0 + 0.2 + 6.0 / 12.0;
@@ -64,29 +68,171 @@ fn a_flow_alone_asks_once_and_has_the_link() {
 }
 
 #[test]
-fn rcps_flows_share_a_link_fairly() {
+fn flows_of_a_task_share_a_link_fairly() {
     let network = Network::star(5, LINK).unwrap();
     let flows: Vec<_> = (0..4).map(|host| (host, 4, 1_000)).collect();
-    let run = run("rcp", &network, &[(0, &flows)]);
-    for time in packet_times(&run) {
-        assert!((3_950.0..4_060.0).contains(&time), "{time}");
+    for transport in ["rcp", "spc"] {
+        let run = run(transport, &network, &[(0, &flows)]);
+        for time in packet_times(&run) {
+            assert!((3_950.0..4_080.0).contains(&time), "{transport}: {time}");
+        }
+        assert_eq!(lost(&run), 0, "{transport}");
+    }
+}
+
+/// Baraat Table 2, strict priority: each task as if those behind it were not there.
+#[test]
+fn spcs_tasks_go_one_after_the_other() {
+    let network = Network::star(4, LINK).unwrap();
+    let tasks: &[Task<'_>] = &[(0, &[(0, 3, 1_000)]), (0, &[(1, 3, 1_000)]), (0, &[(2, 3, 1_000)])];
+    let run = run("spc", &network, tasks);
+    let times = packet_times(&run);
+    for (place, time) in times.iter().enumerate() {
+        let expected = 1_000.0 * (place + 1) as f64;
+        assert!((expected..expected + 15.0 * (place + 1) as f64).contains(time), "{times:?}");
     }
     assert_eq!(lost(&run), 0);
 }
 
-/// Max–min fairness over two bottlenecks: the second flow leaves to the third what it cannot use.
+/// Work conservation over two bottlenecks (Baraat §4.2): the first task's two flows meet at their sender's link, so each
+/// has half of a link; the other half of the second flow's last link goes to a later task.
 #[test]
-fn rcp_gives_away_what_flows_held_back_elsewhere_leave() {
-    let network = Network::star(6, LINK).unwrap();
-    // Two flows leave host 0, one of them into host 4, into which one of host 2 goes as well; and a second out of host 0
-    // and a third make the share there a third.
-    let flows = [(0, 3, 2_000), (0, 5, 2_000), (0, 4, 2_000), (2, 4, 4_000)];
-    let run = run("rcp", &network, &[(0, &flows)]);
+fn spc_conserves_work_over_two_bottlenecks() {
+    let network = Network::star(4, LINK).unwrap();
+    let tasks: &[Task<'_>] = &[(0, &[(0, 2, 2_000), (0, 3, 2_000)]), (0, &[(1, 3, 2_000)])];
+    let run = run("spc", &network, tasks);
     let times = packet_times(&run);
-    for time in &times[..3] {
-        assert!((5_900.0..6_300.0).contains(time), "a third each: {times:?}");
-    }
-    // Two thirds of the link, not half: 6,000 packets' times, not 8,000.
-    assert!(times[3] < 6_500.0, "{times:?}");
+    assert!(times[..2].iter().all(|time| (3_990.0..4_100.0).contains(time)), "{times:?}");
+    assert!(times[2] < 4_150.0, "not 6,000, as behind priority queues: {times:?}");
     assert_eq!(lost(&run), 0);
+}
+
+/// Heavy-task support: with a threshold, a small task gets past a large one that came before.
+#[test]
+fn spcs_heavy_tasks_share_with_the_next() {
+    let network = Network::star(4, LINK).unwrap();
+    let tasks: &[Task<'_>] = &[(0, &[(0, 3, 4_000)]), (12_000, &[(1, 3, 500)]), (12_000, &[(2, 3, 500)])];
+    let fifo = packet_times(&run("spc", &network, tasks));
+    let mixed = packet_times(&run("spc:heavy=1MB", &network, tasks));
+    assert!(fifo[1] > 4_400.0 && fifo[2] > 4_900.0, "{fifo:?}");
+    // From 1,000 on, one after the other at half of the link.
+    assert!((1_990.0..2_060.0).contains(&mixed[1]), "{mixed:?}");
+    assert!((2_990.0..3_120.0).contains(&mixed[2]), "{mixed:?}");
+}
+
+/// Preemption and convergence: how much later than in an ideal network a flow is done that comes while another has the link;
+/// in round trips. Under SPC it is of an earlier task and takes the link; under RCP it shares.
+#[test]
+fn who_comes_later_has_its_rate_within_a_few_round_trips() {
+    let network = Network::star(4, LINK).unwrap();
+    let mut builder = WorkloadBuilder::new(4);
+    let flow = |src, dst, packets: u64, wave| Flow {
+        src: PortId(src),
+        dst: PortId(dst),
+        size: Bytes(packets * 1_460),
+        wave: Nanos(wave),
+    };
+    // The first task begins elsewhere, and comes to the link after 12 ms: 1,000 packets' times.
+    builder.coflow("0", Instant::ZERO, vec![flow(0, 3, 1, 0), flow(0, 2, 200, 12_000_000)]);
+    builder.coflow("1", Instant(1_000), vec![flow(1, 2, 3_000, 0)]);
+    let workload = builder.build().unwrap();
+    let round_trip = network.longest_round_trip(1_500, 40).as_f64();
+    let late = |transport: &str, ideal_packets: f64| {
+        let options = Options::default();
+        let run = parse(transport).unwrap().visit(Simulate(&workload, &network, &options)).unwrap();
+        assert_eq!(lost(&run), 0, "{transport}");
+        (run.outcome.flow_finish[1].as_secs_f64() * 1e9 - 12_000_000.0 - ideal_packets * 12_000.0)
+            / round_trip
+    };
+    // Both pay a round trip for the question and the last packet's way; RCP's newcomer is done in 400 packets' times.
+    let (spc, rcp) = (late("spc", 200.0), late("rcp", 400.0));
+    // Measured: 1.8 and 1.3.
+    assert!((0.0..4.0).contains(&spc), "spc: {spc} round trips");
+    assert!((0.0..4.0).contains(&rcp), "rcp: {rcp} round trips");
+}
+
+/// The mean completion time of Baraat's Fig 7, in ms: a client reads 400 KB from each of three servers, `n` times at once.
+fn batched_requests(transport: &str, delay: Nanos, n: u32) -> f64 {
+    let network = Network::star(4, Link { delay, ..LINK }).unwrap();
+    let flows: Vec<_> = (1..=3).map(|server| (server, 0, REQUEST)).collect();
+    let tasks: Vec<Task<'_>> = (0..n).map(|_| (0, &flows[..])).collect();
+    let run = run(transport, &network, &tasks);
+    assert_eq!(lost(&run), 0, "{transport}");
+    let total: f64 = run.outcome.coflow_finish.iter().map(|time| time.as_secs_f64()).sum();
+    total / f64::from(n) * 1e3
+}
+
+/// 400 KB in packets, and what the three of a task take on the wire in ms.
+const REQUEST: u64 = 400_000u64.div_ceil(1_460);
+const ALONE: f64 = 3.0 * REQUEST as f64 * 0.012;
+
+/// Baraat Fig 7 (claims B15, B16). Fair shares end all at once; tasks one after the other take (n + 1) / 2n of that on
+/// average. Measured over the closed form: RCP 0.2 to 0.5 %; SPC 2.7, 2.9, 3.7 and 5.5 % for 1, 2, 4 and 8 tasks, of which
+/// the questions of waiting flows are the most.
+#[test]
+fn batched_requests_take_what_baraat_says() {
+    let delay = LINK.delay;
+    for n in [1, 2, 4, 8] {
+        let (fair, serial) = (ALONE * f64::from(n), ALONE * f64::from(n + 1) / 2.0);
+        let (rcp, spc) = (batched_requests("rcp", delay, n), batched_requests("spc", delay, n));
+        assert!((0.0..0.02).contains(&(rcp / fair - 1.0)), "{n}: rcp {rcp} ms, not {fair}");
+        assert!((0.0..0.06).contains(&(spc / serial - 1.0)), "{n}: spc {spc} ms, not {serial}");
+        if n == 8 {
+            // "Almost 40 %" in the paper; 43.75 % in the closed form.
+            assert!((0.38..0.4375).contains(&(1.0 - spc / rcp)), "spc {spc} ms, rcp {rcp} ms");
+        }
+    }
+}
+
+/// The same with the round trip that the paper names for its testbed, 1 ms. One task takes the paper's 12 ms and somewhat
+/// more under both. But from task to task the link is handed over in three to four round trips: freed, asked for with δ, asked
+/// for with all. With eight tasks that leaves a quarter of RCP's time to gain (measured: 60.5 ms of 81.3), not 40 %: the
+/// paper's figure does not follow from its algorithms at that round trip.
+#[test]
+fn a_long_round_trip_eats_up_a_part_of_the_gain() {
+    let delay = Nanos(250_000);
+    let (rcp, spc) = (batched_requests("rcp", delay, 1), batched_requests("spc", delay, 1));
+    assert!((spc / rcp - 1.0).abs() < 0.03, "alike where there is one task: {spc} ms, {rcp} ms");
+    assert!(
+        (ALONE + 1.5..ALONE + 3.5).contains(&spc),
+        "two to three round trips more than its bytes: {spc} ms"
+    );
+    let gain = 1.0 - batched_requests("spc", delay, 8) / batched_requests("rcp", delay, 8);
+    assert!((0.2..0.35).contains(&gain), "{gain}");
+}
+
+/// Headers that are lost leak no bandwidth: with every two hundredth packet lost on each link, twelve tasks take not much longer.
+#[test]
+fn lost_headers_cost_little() {
+    let network = Network::star(4, LINK).unwrap();
+    let list: Vec<_> = (0..12).map(|task| (0, [(task % 3, 3, 1_000)])).collect();
+    let tasks: Vec<Task<'_>> = list.iter().map(|(start, flows)| (*start, &flows[..])).collect();
+    let workload = workload(4, &tasks);
+    for transport in ["rcp", "spc"] {
+        let end = |loss: f64| {
+            let options = Options { loss, ..Options::default() };
+            let run = parse(transport).unwrap().visit(Simulate(&workload, &network, &options)).unwrap();
+            packet_times(&run).into_iter().fold(0.0, f64::max)
+        };
+        let (calm, lossy) = (end(0.0), end(0.005));
+        // Measured: 0.6 % under RCP, 3.1 % under SPC.
+        assert!(lossy / calm < 1.06, "{transport}: {lossy}, without loss {calm}");
+    }
+}
+
+/// Switch state is of tasks, not of flows: both are counted at the port that all share.
+#[test]
+fn spc_keeps_tasks_where_rcp_keeps_flows() {
+    use cavalcade_transport::{Header, Kind, PortLogic, PortSetup, Transport, rcp::Rcp, spc::Spc};
+
+    let setup = PortSetup { rate: LINK.rate, delay: LINK.delay, base_rtt: Nanos(30_000), port: 0 };
+    let (mut rcp, mut spc) = (Rcp::default().port_logic(&setup), Spc::default().port_logic(&setup));
+    for flow in 0..1_000u32 {
+        let mut header = Header { flow, kind: Kind::Probe, size: 66, ..Header::default() };
+        rcp.arrive(Instant(1), Bytes::ZERO, &mut header, &mut Default::default());
+        let question = cavalcade_transport::spc::SpcHeader::new(flow / 100, 0);
+        let mut question = question.asking(0, 125, &Default::default());
+        spc.arrive(Instant(1), Bytes::ZERO, &mut header, &mut question);
+    }
+    assert_eq!((rcp.flows(), spc.tasks(), spc.flows()), (1_000, 10, 1_000));
 }

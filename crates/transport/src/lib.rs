@@ -20,7 +20,7 @@
 //! - [`window`]: the sender and receiver of all window transports; they differ in their [`WindowLaw`] alone.
 //! - [`reno`], [`dctcp`], [`d2tcp`], [`tafe`], [`mcp`], [`pfabric`]: the laws, one file each.
 //! - [`paced`]: the sender and receiver of all explicit-rate transports; [`capacity`]: what their ports give away.
-//! - [`rcp`]: the explicit-rate transports, one file each.
+//! - [`rcp`], [`spc`]: the explicit-rate transports, one file each.
 //! - [`mod@registry`]: from text to a transport. The only list of transports.
 //!
 //! # To add a transport
@@ -43,6 +43,7 @@ pub mod mcp;
 pub mod pfabric;
 pub mod rcp;
 pub mod reno;
+pub mod spc;
 pub mod tafe;
 
 mod aimd;

@@ -8,8 +8,11 @@
 //! - While anything is unsent, a time is set at which something will be sent: data at the granted rate, or a header that
 //!   asks. An unanswered question is asked again, with its patience doubled up to 64 times; so whatever is lost, the flow
 //!   goes on.
+//! - A question is given up after four round trips at least: to ask again while an answer is on its way makes ports
+//!   count the flow with what it no longer has.
 //! - A question rides on data that leaves within half a round trip; else it is a packet of its own.
-//! - Who holds a grant when all is sent gives it back ([`RateLaw::leave`]) before the flow is done.
+//! - Who holds a grant gives it back ([`RateLaw::leave`]) with the last segment, or, where a question is open then, once
+//!   it is answered.
 //! - No more than the receiver's window is on the way (flow control).
 //!
 //! Rejected: to send a window at line rate while the first question is on its way. It saves a round trip for flows that are
@@ -48,7 +51,7 @@ pub trait RateLaw {
     /// Any other packet.
     fn plain(&self) -> Self::Extra;
     /// The packet that gives back what the flow holds.
-    fn leave(&mut self) -> Self::Extra;
+    fn leave(&mut self, now: Instant) -> Self::Extra;
     /// An answer has come.
     fn answer(&mut self, now: Instant, extra: &Self::Extra) -> Answer;
 }
@@ -104,6 +107,18 @@ impl<L: RateLaw> PacedSender<L> {
         self.board.remaining() - self.board.in_flight()
     }
 
+    /// When to ask, if at all: who sends all that is left within a round trip has no use for another answer.
+    fn question(&self, now: Instant) -> Option<Instant> {
+        let in_a_round_trip = self.law.rate(now).bytes_in(self.round_trip.smoothed());
+        self.ask_at.filter(|_| self.asked.is_some() || self.unsent_bytes() > in_a_round_trip)
+    }
+
+    /// Bytes on the wire that are to be sent.
+    fn unsent_bytes(&self) -> Bytes {
+        let wire = u64::from(self.setup.payload) + u64::from(self.setup.overhead);
+        Bytes(u64::from(self.unsent()) * wire)
+    }
+
     /// When something may leave, as far as is known.
     fn next_time(&self, now: Instant) -> Option<Instant> {
         if self.unsent() == 0 {
@@ -112,7 +127,7 @@ impl<L: RateLaw> PacedSender<L> {
         }
         let may = self.law.rate(now) > BitsPerSec::ZERO && self.board.can_send(self.window);
         let data = may.then_some(Instant(self.free_at.div_ceil(1_000)));
-        match (self.ask_at, data) {
+        match (self.question(now), data) {
             (Some(ask), Some(data)) if data > ask.max(now) + Nanos(self.setup.base_rtt.get() / 2) => {
                 Some(ask.min(data))
             }
@@ -129,11 +144,18 @@ impl<L: RateLaw> PacedSender<L> {
 
     fn ask(&mut self, now: Instant) -> L::Extra {
         self.repeats = if self.asked.is_some() { self.repeats + 1 } else { 0 };
-        let patience = self.round_trip.patience().get().max(1) << self.repeats.min(MOST_DOUBLINGS);
+        let least = 4 * self.round_trip.smoothed().max(self.setup.base_rtt).get();
+        let patience = self.round_trip.patience().get().max(least).max(1) << self.repeats.min(MOST_DOUBLINGS);
         self.asked = Some(now);
         self.ask_at = Some(now + Nanos(patience));
-        let wire = u64::from(self.setup.payload) + u64::from(self.setup.overhead);
-        self.law.ask(now, Bytes(u64::from(self.unsent()) * wire), self.round_trip.smoothed())
+        self.law.ask(now, self.unsent_bytes(), self.round_trip.smoothed())
+    }
+
+    /// Gives back what is held; whatever is to be sent again is asked for anew.
+    fn depart(&mut self, now: Instant) -> L::Extra {
+        self.asked = None;
+        self.ask_at = Some(now);
+        self.law.leave(now)
     }
 
     fn probe(&self) -> Header {
@@ -142,16 +164,20 @@ impl<L: RateLaw> PacedSender<L> {
 
     fn send(&mut self, now: Instant) -> Option<(Header, L::Extra)> {
         if self.unsent() == 0 {
-            self.asked = None;
-            self.ask_at = Some(now);
-            return Some((self.probe(), self.law.leave()));
+            return Some((self.probe(), self.depart(now)));
         }
-        let due = self.ask_at.is_some_and(|at| at <= now);
+        let due = self.question(now).is_some_and(|at| at <= now);
         let rate = self.law.rate(now).get();
         let free = self.free_at <= now.get().saturating_mul(1_000);
         if rate > 0 && free && self.board.can_send(self.window) {
-            let extra = if due { self.ask(now) } else { self.law.plain() };
+            let asking = due.then(|| self.ask(now));
             let next = self.board.poll(now, self.window)?;
+            let last = self.unsent() == 0 && self.asked.is_none() && self.law.holds();
+            let extra = match asking {
+                Some(question) => question,
+                None if last => self.depart(now),
+                None => self.law.plain(),
+            };
             let header = self.board.header(next, &self.setup, Flags::NONE);
             let gap = u64::from(header.size) * 8_000_000_000_000 / rate;
             // A packet that the link held up is caught up with, but no more than one.
@@ -176,9 +202,7 @@ impl<L: RateLaw> Sender<L::Extra> for PacedSender<L> {
             Answer::Settled => Some(None),
         };
         if let Some(ask_at) = next {
-            if let Some(asked) = self.asked.take()
-                && self.repeats == 0
-            {
+            if let Some(asked) = self.asked.take() {
                 self.round_trip.sample(now.since(asked));
             }
             self.ask_at = ask_at;

@@ -70,6 +70,7 @@ transports! {
     Mcp = crate::mcp::Mcp;
     Pfabric = crate::pfabric::Pfabric;
     Rcp = crate::rcp::Rcp;
+    Spc = crate::spc::Spc;
 }
 
 /// A transport with its parameters set.

@@ -1,0 +1,278 @@
+//! The switch side of SPC: classes of tasks, and what a flow is granted (Baraat §4.3.1, §4.3.2, Algorithm 1).
+//!
+//! A port keeps for each task the sum of its flows' demands and grants, and their number; nothing for a flow. A flow's
+//! question returns what it was counted with before and is counted anew. With V the virtual capacity and A all grants, and
+//! with the sums D and F over the flow's class k:
+//!
+//! > available = max(0, V − Σ D of the classes before); NR = demand if available − D_k > demand, else available / F_k;
+//! > AR = min(NR, V − A)
+//!
+//! Tasks are classes in the order of their ids. A task that has reserved more than a threshold is heavy, and the next
+//! one joins its class (FIFO-LM).
+//!
+//! # Lost headers
+//! A question that is lost behind this port, or a lost answer, makes the sender return something else than what was counted;
+//! a lost farewell is never returned. So sums drift, and here they are *rebuilt*: beside each sum runs a second one that
+//! begins at zero with every epoch and replaces the first at its end. To count a flow once in it, the port must know
+//! whether what is returned was counted in this epoch or before: it writes its epoch's parity into the answer, and senders
+//! return it. Grants expire at senders after an epoch, so that a parity is never older than that. Hence what any loss
+//! leaves behind is gone after two epochs, and a flow that falls silent as well.
+//!
+//! # Invariants
+//! - State per task: `tasks` is as long as there are tasks with flows here, and those silent for at most two epochs.
+//! - The total of grants is the sum over tasks; sums never go below zero.
+//! - Integers throughout. What rounding takes from one flow's AR is added to the next one's (`carry`), so that forty
+//!   shares of 3.9 are not forty times 3. NR is rounded down, always alike: a sender takes a change of it for a change
+//!   of its bottleneck.
+//!
+//! Cost: a question is linear in the tasks before its own; other packets are constant.
+
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
+
+use super::header::{PORTS, SpcHeader};
+use crate::capacity::{Gains, VirtualCapacity};
+use crate::contract::{PortLogic, PortSetup};
+use crate::packet::Header;
+
+/// Sums over the flows of a task, rates in bytes/µs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    granted: u64,
+    demand: u64,
+    flows: u64,
+}
+
+impl Sums {
+    fn add(&mut self, granted: u64, demand: u64) {
+        self.granted += granted;
+        self.demand += demand;
+        self.flows += 1;
+    }
+
+    fn take(&mut self, granted: u64, demand: u64) {
+        self.granted = self.granted.saturating_sub(granted);
+        self.demand = self.demand.saturating_sub(demand);
+        self.flows = self.flows.saturating_sub(1);
+    }
+}
+
+/// What a port keeps for a task.
+#[derive(Clone, Debug)]
+struct Task {
+    id: u32,
+    now: Sums,
+    /// What was counted in this epoch.
+    rebuilt: Sums,
+    /// Thousandths of bytes that were granted up to `since`: the task's size, as far as this port knows.
+    reserved: u64,
+    since: Instant,
+    /// The epoch in which it last asked.
+    heard: u64,
+}
+
+impl Task {
+    fn new(id: u32, since: Instant) -> Self {
+        let (now, rebuilt) = (Sums::default(), Sums::default());
+        Self { id, now, rebuilt, reserved: 0, since, heard: 0 }
+    }
+
+    fn reserve(&mut self, now: Instant) {
+        let time = now.since(self.since).get();
+        self.reserved = self.reserved.saturating_add(self.now.granted.saturating_mul(time));
+        self.since = now;
+    }
+}
+
+/// A class, as one of its flows sees it.
+struct Class {
+    /// Demands of all classes before it.
+    before: u64,
+    demand: u64,
+    flows: u64,
+}
+
+/// Fractions of a byte/µs that shares are worked out in.
+const FRACTION: u64 = 256;
+
+/// The logic of one port.
+#[derive(Clone, Debug)]
+pub struct Port {
+    rate: BitsPerSec,
+    capacity: VirtualCapacity,
+    /// In thousandths of bytes; `None` where no task is.
+    heavy: Option<u64>,
+    epoch_length: Nanos,
+    epoch: u64,
+    epoch_end: Instant,
+    granted: u64,
+    demand: u64,
+    carry: u64,
+    /// By id.
+    tasks: Vec<Task>,
+}
+
+impl Port {
+    /// A port whose epochs last `epoch_length`, where tasks of more than `heavy` bytes share their class.
+    pub fn new(setup: &PortSetup, gains: Gains, epoch_length: Nanos, heavy: Option<Bytes>) -> Self {
+        Self {
+            rate: setup.rate,
+            capacity: VirtualCapacity::new(setup.rate, setup.base_rtt, gains),
+            heavy: heavy.map(|bytes| bytes.get().saturating_mul(1_000)),
+            epoch_length,
+            epoch: 0,
+            epoch_end: Instant::ZERO + epoch_length,
+            granted: 0,
+            demand: 0,
+            carry: 0,
+            tasks: Vec::new(),
+        }
+    }
+
+    /// For how many tasks it keeps anything.
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// How many flows its sums stand for.
+    pub fn flows(&self) -> u64 {
+        self.tasks.iter().map(|task| task.now.flows).sum()
+    }
+
+    /// All that it has granted.
+    pub fn granted(&self) -> BitsPerSec {
+        BitsPerSec(self.granted * 8_000_000)
+    }
+
+    fn parity(&self) -> bool {
+        self.epoch % 2 == 1
+    }
+
+    /// Ends epochs whose time has come: what was counted in the last one replaces all sums.
+    fn end_epochs(&mut self, now: Instant) {
+        if now < self.epoch_end {
+            return;
+        }
+        let length = self.epoch_length.get();
+        let ended = 1 + now.since(self.epoch_end).get() / length;
+        for task in &mut self.tasks {
+            task.reserve(now);
+            // In an epoch after the one that has just been counted nobody asked.
+            task.now = if ended == 1 { task.rebuilt } else { Sums::default() };
+            task.rebuilt = Sums::default();
+        }
+        self.epoch += ended;
+        self.epoch_end = self.epoch_end + Nanos(ended * length);
+        let epoch = self.epoch;
+        self.tasks.retain(|task| task.now.flows > 0 || task.heard + 2 >= epoch);
+        self.granted = self.tasks.iter().map(|task| task.now.granted).sum();
+        self.demand = self.tasks.iter().map(|task| task.now.demand).sum();
+    }
+
+    fn place_of(&mut self, id: u32, now: Instant) -> usize {
+        match self.tasks.binary_search_by_key(&id, |task| task.id) {
+            Ok(place) => place,
+            Err(place) => {
+                self.tasks.insert(place, Task::new(id, now));
+                place
+            }
+        }
+    }
+
+    /// Algorithm 1, line 1: takes back what the flow was counted with.
+    fn take_back(&mut self, place: usize, extra: &SpcHeader) {
+        if extra.previous_demand == 0 {
+            return;
+        }
+        let (rate, parity) = extra.returned_here();
+        let counted_now = parity == self.parity();
+        let (rate, demand) =
+            (u64::from(rate) * extra.unit(), u64::from(extra.previous_demand) * extra.unit());
+        let task = &mut self.tasks[place];
+        let before = task.now;
+        task.now.take(rate, demand);
+        if counted_now {
+            task.rebuilt.take(rate, demand);
+        }
+        self.granted -= before.granted - task.now.granted;
+        self.demand -= before.demand - task.now.demand;
+    }
+
+    /// Line 2: the classifier.
+    fn class_of(&self, place: usize) -> Class {
+        let mut class = Class { before: 0, demand: 0, flows: 0 };
+        let mut found = false;
+        for (at, task) in self.tasks.iter().enumerate() {
+            if task.now.flows == 0 && at != place {
+                continue;
+            }
+            class.demand += task.now.demand;
+            class.flows += task.now.flows;
+            found |= at == place;
+            if self.heavy.is_some_and(|heavy| task.reserved > heavy) {
+                continue;
+            }
+            if found {
+                break;
+            }
+            class = Class { before: class.before + class.demand, demand: 0, flows: 0 };
+        }
+        class
+    }
+
+    /// Lines 3 to 10: nominal and actual rate in units.
+    fn grant(&mut self, place: usize, demand: u8, unit: u64) -> (u8, u8) {
+        let class = self.class_of(place);
+        let virtual_capacity = self.capacity.rate().get() / (8_000_000 / FRACTION);
+        let available = virtual_capacity.saturating_sub(class.before * FRACTION);
+        let share = available.saturating_sub(class.demand * FRACTION);
+        let (nominal, rate) = if share > u64::from(demand) * unit * FRACTION {
+            (u64::from(demand), u64::from(demand))
+        } else {
+            // Line 8; the flow is one of its class.
+            let exact = available / (class.flows + 1);
+            let carried = exact + self.carry;
+            self.carry = carried % (unit * FRACTION);
+            (exact / (unit * FRACTION), carried / (unit * FRACTION))
+        };
+        let left = virtual_capacity.saturating_sub(self.granted * FRACTION) / (unit * FRACTION);
+        let most = u64::from(demand);
+        (nominal.min(most) as u8, rate.min(left).min(most) as u8)
+    }
+
+    fn question(&mut self, now: Instant, extra: &mut SpcHeader) {
+        self.end_epochs(now);
+        let place = self.place_of(extra.task(), now);
+        self.tasks[place].reserve(now);
+        self.tasks[place].heard = self.epoch;
+        self.take_back(place, extra);
+        if (extra.demand == 0) != (extra.previous_demand == 0) {
+            self.capacity.hold(now);
+        }
+        if extra.demand == 0 {
+            extra.answer(0, 0, self.parity());
+            return;
+        }
+        let (nominal, actual) = self.grant(place, extra.demand, extra.unit());
+        let (rate, demand) = (u64::from(actual) * extra.unit(), u64::from(extra.demand) * extra.unit());
+        let task = &mut self.tasks[place];
+        task.now.add(rate, demand);
+        task.rebuilt.add(rate, demand);
+        self.granted += rate;
+        self.demand += demand;
+        extra.answer(nominal, actual, self.parity());
+    }
+}
+
+impl PortLogic<SpcHeader> for Port {
+    fn arrive(&mut self, now: Instant, backlog: Bytes, header: &mut Header, extra: &mut SpcHeader) {
+        // More than the link is given away only where it is asked for.
+        let wanted = self.demand.saturating_mul(8_000_000).min(2 * self.rate.get());
+        self.capacity.arrive(now, header.size, backlog, BitsPerSec(wanted));
+        if extra.asks() && extra.hop() < PORTS {
+            self.question(now, extra);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
