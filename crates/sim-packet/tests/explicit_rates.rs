@@ -236,3 +236,15 @@ fn spc_keeps_tasks_where_rcp_keeps_flows() {
     }
     assert_eq!((rcp.flows(), spc.tasks(), spc.flows()), (1_000, 10, 1_000));
 }
+
+/// Forty flows at 10 Gbps, where a header's unit is 8 bytes/µs and a share 3.9 of them: what rounding takes is carried over.
+#[test]
+fn many_flows_of_a_task_fill_a_fast_link() {
+    let network = Network::star(41, Link { rate: BitsPerSec(10_000_000_000), ..LINK }).unwrap();
+    let flows: Vec<_> = (0..40).map(|host| (host, 40, 500)).collect();
+    for transport in ["rcp", "spc"] {
+        let run = run(transport, &network, &[(0, &flows)]);
+        let end = packet_times(&run).into_iter().fold(0.0, f64::max) * 10.0;
+        eprintln!("FAST {transport} {end} {}", lost(&run));
+    }
+}

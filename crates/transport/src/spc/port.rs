@@ -225,18 +225,21 @@ impl Port {
         let virtual_capacity = self.capacity.rate().get() / (8_000_000 / FRACTION);
         let available = virtual_capacity.saturating_sub(class.before * FRACTION);
         let share = available.saturating_sub(class.demand * FRACTION);
-        let (nominal, rate) = if share > u64::from(demand) * unit * FRACTION {
-            (u64::from(demand), u64::from(demand))
-        } else {
-            // Line 8; the flow is one of its class.
-            let exact = available / (class.flows + 1);
-            let carried = exact + self.carry;
-            self.carry = carried % (unit * FRACTION);
-            (exact / (unit * FRACTION), carried / (unit * FRACTION))
-        };
         let left = virtual_capacity.saturating_sub(self.granted * FRACTION) / (unit * FRACTION);
-        let most = u64::from(demand);
-        (nominal.min(most) as u8, rate.min(left).min(most) as u8)
+        let most = u64::from(demand).min(left);
+        if share > u64::from(demand) * unit * FRACTION {
+            return (demand, most as u8);
+        }
+        // Line 8; the flow is one of its class.
+        let exact = available / (class.flows + 1);
+        if exact == 0 {
+            return (0, 0);
+        }
+        let carried = exact + self.carry;
+        let actual = (carried / (unit * FRACTION)).min(most);
+        // What could not be granted now may be to the next, but is not saved up.
+        self.carry = (carried - actual * unit * FRACTION).min(unit * FRACTION);
+        ((exact / (unit * FRACTION)).min(u64::from(demand)) as u8, actual as u8)
     }
 
     fn question(&mut self, now: Instant, extra: &mut SpcHeader) {
