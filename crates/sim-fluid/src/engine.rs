@@ -427,7 +427,9 @@ impl<'a, F: Fill> Engine<'a, F> {
     /// Delivers the messages that have arrived. Returns whether there were any.
     fn deliver(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while self.letters.front().is_some_and(|letter| letter.due <= self.now) {
+        // Like wakes, or the order of the two in one nanosecond would be rounding's.
+        let reach = self.now + slack(self.now);
+        while self.letters.front().is_some_and(|letter| letter.due <= reach) {
             let Some(Letter { from, to, message, .. }) = self.letters.pop_front() else { break };
             self.tell(to, now, Event::Received { from: PortId(from), message });
             any = true;
