@@ -50,7 +50,7 @@ const ROWS: usize = 0;
 const COLUMNS: usize = 1;
 
 /// The allotment that flows are served by; others are trials.
-const SERVICE: usize = 0;
+pub(crate) const SERVICE: usize = 0;
 
 /// One flow, as long as it is in some group.
 #[derive(Clone, Debug)]

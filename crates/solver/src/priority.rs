@@ -284,7 +284,7 @@ impl MaxMinFill {
 
     /// Serves one group as `which` (0: for real), as far as anything changed for it.
     fn serve(&mut self, group: u32, which: usize, now: f64) {
-        self.admit(group, now);
+        self.admit(group, which, now);
         let ranked = &mut self.groups[group as usize];
         let before = ranked.group.rate;
         if ranked.group.serve(&mut self.flows, which, &mut self.residual, now, &mut self.scratch) {

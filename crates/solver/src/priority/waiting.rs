@@ -18,7 +18,7 @@
 use super::MaxMinFill;
 use crate::bits::set;
 use crate::fill::Key;
-use crate::maxmin::{NONE, is_shut, meet};
+use crate::maxmin::{NONE, SERVICE, is_shut, meet};
 
 /// The accounts that wait at one key.
 #[derive(Debug)]
@@ -221,13 +221,14 @@ impl MaxMinFill {
         self.count_from(account, self.accounts[account as usize].place.sent, now);
     }
 
-    /// Lets into a group that is about to be served the waiting accounts that may get something of the residual.
-    pub(super) fn admit(&mut self, group: u32, now: f64) {
+    /// Lets into a group that is about to be served as `which` the waiting accounts that may get something of the residual.
+    pub(super) fn admit(&mut self, group: u32, which: usize, now: f64) {
         let waiting = &mut self.groups[group as usize].waiting;
         if waiting.is_empty() || !(waiting.is_new || meet(&waiting.links, self.residual.marked())) {
             return;
         }
-        waiting.is_new = false;
+        // Trials come first, each on a residual and with marks of its own.
+        waiting.is_new &= which != SERVICE;
         if is_shut(&waiting.links, self.residual.open()) {
             return;
         }
