@@ -245,22 +245,22 @@ impl MaxMinFill {
     /// The group at whose key there are these accounts, whole, and nothing else, if there is one.
     fn common_group(&self, accounts: &[(u32, Key)]) -> Option<u32> {
         let group = accounts.iter().find_map(|&(account, _)| self.group_of(account))?;
-        let mut flows = 0;
+        let (mut flows, mut waiting) = (0, 0);
         for &(account, _) in accounts {
             let holder = &self.accounts[account as usize];
             // Flows without keys of their own are all where the first is.
-            let all_there = if holder.strayed {
-                holder.flows.iter().all(|&flow| self.flows[flow as usize].group == group)
+            let told_apart = if holder.strayed { holder.flows.len() } else { 1 };
+            let mut first = holder.flows.iter().take(told_apart);
+            if self.waits_for(account) == Some(group) {
+                waiting += 1;
+            } else if first.all(|&flow| self.flows[flow as usize].group == group) {
+                flows += holder.flows.len();
             } else {
-                holder.flows.is_empty() || self.group_of(account) == Some(group)
-            };
-            if !all_there {
                 return None;
             }
-            flows += holder.flows.len();
         }
         let ranked = &self.groups[group as usize];
-        (flows == ranked.group.len() + ranked.waiting.flows()).then_some(group)
+        (flows == ranked.group.len() && waiting == ranked.waiting.len()).then_some(group)
     }
 
     /// The group that an account's first flow is in or waits for.

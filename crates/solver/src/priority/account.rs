@@ -113,7 +113,7 @@ impl MaxMinFill {
 
     pub(super) fn attained_by(&self, account: u32, now: f64) -> f64 {
         let holder = &self.accounts[account as usize];
-        if holder.place.is_somewhere() {
+        if self.waits_for(account).is_some() {
             return holder.place.sent.max(holder.reached);
         }
         if let Some(group) = self.sole_group(account) {

@@ -24,8 +24,6 @@ use crate::maxmin::{NONE, SERVICE, is_shut, meet};
 #[derive(Debug)]
 pub(super) struct Waiting {
     accounts: Vec<u32>,
-    /// How many flows they have.
-    flows: usize,
     /// The links of all of them, as bits: where flows enter, and where they leave.
     links: [Vec<u64>; 2],
     /// Whether accounts went since `links` was made.
@@ -51,31 +49,21 @@ impl Place {
     pub(super) fn nowhere() -> Self {
         Self { group: NONE, index: 0, sent: 0.0, links: [Vec::new(), Vec::new()] }
     }
-
-    pub(super) fn is_somewhere(&self) -> bool {
-        self.group != NONE
-    }
 }
 
 impl Waiting {
     /// None yet; bit sets of links have so many words.
     pub(super) fn new(words: usize) -> Self {
-        Self {
-            accounts: Vec::new(),
-            flows: 0,
-            links: [vec![0; words], vec![0; words]],
-            is_wide: false,
-            is_new: false,
-        }
+        Self { accounts: Vec::new(), links: [vec![0; words], vec![0; words]], is_wide: false, is_new: false }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
 
-    /// How many flows wait.
-    pub(super) fn flows(&self) -> usize {
-        self.flows
+    /// How many accounts wait.
+    pub(super) fn len(&self) -> usize {
+        self.accounts.len()
     }
 
     /// Notes that the key stands elsewhere in the order.
@@ -115,7 +103,6 @@ impl MaxMinFill {
         record.end = bytes;
         let place = &mut self.accounts[record.account as usize].place;
         let waiting = &mut self.groups[place.group as usize].waiting;
-        waiting.flows += 1;
         waiting.is_new = true;
         for (side, link) in self.links[flow as usize].into_iter().enumerate() {
             set(&mut place.links[side], link, true);
@@ -134,11 +121,10 @@ impl MaxMinFill {
 
     /// Takes an account off the list where it waits.
     fn part(&mut self, account: u32) {
-        let holder = &mut self.accounts[account as usize];
-        let (flows, index) = (holder.flows.len(), holder.place.index);
-        let group = std::mem::replace(&mut holder.place.group, NONE);
+        let place = &mut self.accounts[account as usize].place;
+        let index = place.index;
+        let group = std::mem::replace(&mut place.group, NONE);
         let waiting = &mut self.groups[group as usize].waiting;
-        waiting.flows -= flows;
         waiting.is_wide = true;
         waiting.accounts.swap_remove(index as usize);
         if let Some(&moved) = waiting.accounts.get(index as usize) {
@@ -150,24 +136,19 @@ impl MaxMinFill {
     pub(super) fn rekey_account(&mut self, account: u32, key: Key, now: f64) {
         let holder = &mut self.accounts[account as usize];
         let before = std::mem::replace(&mut holder.key, key);
-        let Some(&first) = holder.flows.first() else { return };
-        let can_wait = !holder.strayed;
+        let (Some(&first), strayed) = (holder.flows.first(), holder.strayed) else { return };
         if let Some(group) = self.waits_for(account) {
             if before != key {
-                let flows = self.accounts[account as usize].flows.len();
                 self.part(account);
                 let next = self.group_at(key, now);
                 self.join(account, next);
-                self.groups[next as usize].waiting.flows += flows;
                 self.touch(key);
                 self.end_if_empty(group, now);
             }
-        } else if can_wait && !self.groups[self.flows[first as usize].group as usize].group.has_caps() {
-            if before != key {
-                self.send_to_wait(account, key, now);
-            }
-        } else {
+        } else if strayed || self.groups[self.flows[first as usize].group as usize].group.has_caps() {
             self.move_flows(account, before, key, now);
+        } else if before != key {
+            self.send_to_wait(account, key, now);
         }
     }
 
