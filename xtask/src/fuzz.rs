@@ -28,8 +28,27 @@ pub(crate) fn is_possible(workspace: &Workspace) -> bool {
     ready && workspace.root.join("fuzz/Cargo.toml").exists()
 }
 
-/// Builds all targets and runs each for `seconds`, on top of what earlier runs found.
-pub(crate) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
+/// How long each target runs.
+#[derive(Clone, Copy)]
+pub(crate) enum Budget {
+    /// The same inputs each time, so that a verdict of `cargo xtask test` does not change from run to run.
+    Runs(u32),
+    /// New inputs each time.
+    Seconds(u32),
+}
+
+impl Budget {
+    fn arguments(self) -> Vec<String> {
+        match self {
+            // Libfuzzer draws a seed of its own where none is given.
+            Self::Runs(runs) => vec![format!("-runs={runs}"), "-seed=1".to_owned()],
+            Self::Seconds(seconds) => vec![format!("-max_total_time={seconds}")],
+        }
+    }
+}
+
+/// Builds all targets and runs each within `budget`, on top of what earlier runs found.
+pub(crate) fn run(workspace: &Workspace, budget: Budget) -> Result<(), Failure> {
     let names = targets(workspace)?;
     let build = workspace.target.join("fuzz");
     workspace
@@ -44,7 +63,7 @@ pub(crate) fn run(workspace: &Workspace, seconds: u32) -> Result<(), Failure> {
         fs::create_dir_all(&artifacts)?;
         let mut command = Command::new(build.join(TARGET).join("release").join(&name));
         command
-            .arg(format!("-max_total_time={seconds}"))
+            .args(budget.arguments())
             .arg("-print_final_stats=1")
             .arg("-verbosity=0")
             .arg("-rss_limit_mb=2048")

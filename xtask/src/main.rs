@@ -38,8 +38,8 @@ cargo xtask TASK
 
 `cargo xtask test` builds what it needs (cargo-deny, once) into the target directory.";
 
-/// Seconds that each fuzz target gets inside `cargo xtask test`.
-const BRIEF_FUZZ_SECONDS: u32 = 10;
+/// Inputs that each fuzz target tries inside `cargo xtask test`.
+const BRIEF_FUZZ_RUNS: u32 = 100_000;
 /// Seconds that each fuzz target gets by default.
 const LONG_FUZZ_SECONDS: u32 = 60;
 
@@ -69,9 +69,9 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["doc"] => doc(&workspace),
         ["deny"] => deny::check(&workspace, &deny::installed(&workspace)?),
         ["arrows"] => arrows(&workspace),
-        ["fuzz"] => fuzz::run(&workspace, LONG_FUZZ_SECONDS),
+        ["fuzz"] => fuzz::run(&workspace, fuzz::Budget::Seconds(LONG_FUZZ_SECONDS)),
         ["fuzz", seconds] => match seconds.parse() {
-            Ok(seconds) => fuzz::run(&workspace, seconds),
+            Ok(seconds) => fuzz::run(&workspace, fuzz::Budget::Seconds(seconds)),
             Err(_) => Err(Failure::new(format!("'{seconds}' is not a number of seconds"))),
         },
         ["experiments"] => experiments(&workspace),
@@ -92,7 +92,7 @@ fn test(workspace: &Workspace) -> Result<(), Failure> {
         steps.run("deny", || deny::check(workspace, &tool));
     }
     if fuzz::is_possible(workspace) {
-        steps.run("fuzz, briefly", || fuzz::run(workspace, BRIEF_FUZZ_SECONDS));
+        steps.run("fuzz, briefly", || fuzz::run(workspace, fuzz::Budget::Runs(BRIEF_FUZZ_RUNS)));
     }
     steps.run("the commands of the README", || readme(workspace));
     steps.run("experiments, briefly", || experiments(workspace));

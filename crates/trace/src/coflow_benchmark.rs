@@ -76,7 +76,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn coflow(&mut self, tokens: &mut Tokens<'_>) -> Result<(), Fault> {
-        let id = tokens.expect(&ID)?;
+        let id = tokens.name(&ID)?;
         let arrival = tokens.millis(&ARRIVAL)?;
         self.mappers.clear();
         for _ in 0..count(tokens, &MAPPERS)? {

@@ -28,11 +28,12 @@ pub(crate) fn decompress(bytes: &[u8], limit: Bytes) -> Result<Cow<'_, [u8]>, Tr
     }
 }
 
-/// The codec of a Spark log that is not read here. No text begins like any of these: all but one hold bytes that are no
-/// text, and `LZ4Block` opens no format.
+/// The codec of a Spark log that is not read here. No trace in text begins like any of these: each has a byte that is no
+/// text or a control character (behind `LZ4Block` the top byte of a length of at most 32 MB), and names have none.
 fn unsupported(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
-        [b'L', b'Z', b'4', b'B', b'l', b'o', b'c', b'k', ..] | [0x04, 0x22, 0x4d, 0x18, ..] => Some("lz4"),
+        [b'L', b'Z', b'4', b'B', b'l', b'o', b'c', b'k', _, _, _, _, 0..=2, ..]
+        | [0x04, 0x22, 0x4d, 0x18, ..] => Some("lz4"),
         [b'Z', b'V', 0 | 1, ..] => Some("lzf"),
         [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, ..] => Some("snappy"),
         _ => None,

@@ -20,7 +20,7 @@ use cavalcade_model::{
 };
 
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
-use crate::tokens::{Tokens, Word, build, checked_ports, is_blank, port, whole_number};
+use crate::tokens::{Tokens, Word, build, checked_ports, port, whole_number};
 use crate::{Format, ReadOptions};
 
 const LINE: &str = "a line reads `id src dst bytes start_ns [coflow]`";
@@ -32,6 +32,7 @@ const SIZE: Expectation = Expectation::new(
     "remove flows that carry nothing",
 );
 const START: Expectation = Expectation::new("the flow's start in whole nanoseconds, from 0 to 2^62", LINE);
+const COFLOW: Expectation = Expectation::new("the coflow's name", LINE);
 const END: Expectation = Expectation::new("the end of the line", LINE);
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
@@ -92,7 +93,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn line(&mut self, tokens: &mut Tokens<'a>) -> Result<(), Fault> {
-        let id = tokens.expect(&ID)?;
+        let id = tokens.name(&ID)?;
         let src = self.ports.read(tokens, &SOURCE, self.options)?;
         let dst = self.ports.read(tokens, &DESTINATION, self.options)?;
         let word = tokens.expect(&SIZE)?;
@@ -105,7 +106,7 @@ impl<'a> Reader<'a> {
             .filter(|&start| start <= LATEST.0)
             .map(Nanos)
             .ok_or_else(|| word.unexpected(&START))?;
-        let coflow = tokens.word();
+        let coflow = if tokens.at_line_end() { None } else { Some(tokens.name(&COFLOW)?) };
         tokens.end_line(&END)?;
         self.ids.push(id);
         let flow = Flow { src, dst, size, wave: start };
@@ -221,7 +222,7 @@ pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), Wri
 /// arrives.
 pub(crate) fn check_plain(task: &Task, format: Format) -> Result<(), WriteError> {
     let what = if !is_word(&task.name) {
-        "a name that is empty, has blank space in it or begins with `#`"
+        "a name that is empty, has blank space or control characters in it or begins with `#`"
     } else if task.stages.len() > 1
         || !task.stages.iter().all(|stage| matches!(stage.work, Work::Transfer(_)))
     {
@@ -247,5 +248,5 @@ pub(crate) fn check_plain(task: &Task, format: Format) -> Result<(), WriteError>
 fn is_word(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(['#', '\u{feff}'])
-        && !name.bytes().any(|byte| is_blank(byte) || byte == b'\n')
+        && !name.chars().any(|character| character == ' ' || character.is_control())
 }

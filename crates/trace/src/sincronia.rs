@@ -49,7 +49,7 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
     let mut names = Vec::new();
     let mut flows_left = options.limits.flows;
     header.for_each_coflow(&mut tokens, |tokens| {
-        let id = tokens.expect(&ID)?;
+        let id = tokens.name(&ID)?;
         let arrival = tokens.millis(&ARRIVAL)?;
         let word = tokens.expect(&FLOWS)?;
         let count =

@@ -100,6 +100,21 @@ impl<'a> Tokens<'a> {
         self.word().ok_or_else(|| self.cut_off(expected))
     }
 
+    /// A name: any word of characters that a screen can show, so that no text passes for compressed bytes.
+    pub(crate) fn name(&mut self, expected: &'static Expectation) -> Result<Word<'a>, Fault> {
+        let word = self.expect(expected)?;
+        if word.text.chars().any(char::is_control) {
+            return Err(word.unexpected(expected));
+        }
+        Ok(word)
+    }
+
+    /// Whether the line has no further word.
+    pub(crate) fn at_line_end(&mut self) -> bool {
+        self.skip_blanks();
+        matches!(self.text.as_bytes().get(self.at), None | Some(b'\n'))
+    }
+
     /// A whole number.
     pub(crate) fn number(&mut self, expected: &'static Expectation) -> Result<u64, Fault> {
         let word = self.expect(expected)?;

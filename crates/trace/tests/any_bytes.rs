@@ -58,6 +58,8 @@ const PIECES: &[&[u8]] = &[
     b"\xef\xbb\xbf",
     b"\x1f\x8b",
     b"\x28\xb5\x2f\xfd",
+    b"ZV\x01",
+    b"LZ4Block",
     b"\0",
     "é".as_bytes(),
     b"null",
@@ -126,6 +128,19 @@ fn apply(text: &mut Vec<u8>, change: &Change) {
 
 fn formats() -> impl Strategy<Value = Option<Format>> {
     proptest::option::of(proptest::sample::select(Format::ALL.to_vec()))
+}
+
+#[test]
+fn a_name_that_looks_like_a_compressed_head_does_not_change_what_a_trace_is() {
+    let lzf: &[u8] = b"\r\n22  2 22 \t\t9\t9\t9ZV\0\0\x01\x04|\t";
+    assert!(
+        cavalcade_trace::read(lzf, "input", &Default::default()).is_err(),
+        "control characters in a name"
+    );
+    for text in [lzf, b" LZ4Block 0 1 1000 0\n", b" ZV 0 1 1000 0\n", b" ZV\x01 0 1 1000 0\n"] {
+        reading_holds(text, None);
+        reading_holds(text, Some(Format::FlowList));
+    }
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn what_a_format_cannot_carry_is_refused_by_name() {
     let cases = [
         (
             refusal(|task, _| task.name = "a b".into(), FlowList),
-            "task a b: the flows format cannot carry a name that is empty, has blank space in it or begins with `#`: write it as native",
+            "task a b: the flows format cannot carry a name that is empty, has blank space or control characters in it or begins with `#`: write it as native",
         ),
         (
             refusal(|task, _| task.deadline = Some(Nanos(3)), Sincronia),

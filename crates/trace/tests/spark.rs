@@ -249,7 +249,7 @@ fn numbers_that_cannot_be_are_refused_with_their_line() {
 #[test]
 fn codecs_that_are_not_read_are_named() {
     for (bytes, codec) in [
-        (&b"LZ4Block\x25rest"[..], "lz4"),
+        (&b"LZ4Block\x25\x07\x00\x00\x00rest"[..], "lz4"),
         (&[0x04, 0x22, 0x4d, 0x18, 0][..], "lz4"),
         (&b"ZV\x01\0\0"[..], "lzf"),
         (&b"\x82SNAPPY\0rest"[..], "snappy"),
