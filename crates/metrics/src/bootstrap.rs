@@ -12,7 +12,7 @@
 //! from `libm`, sums in a fixed order). Cost: resamples × coflows, with fewer resamples for very many coflows, whose
 //! interval is narrow.
 
-use cavalcade_model::Nanos;
+use cavalcade_model::{Nanos, SplitMix64};
 
 /// A confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,10 +93,12 @@ impl Pair {
 
 /// The ratios of all resamples in ascending order.
 fn resampled(pairs: &[Pair], seed: u64) -> Vec<f64> {
-    let mut random = SplitMix64(seed);
+    let mut random = SplitMix64::new(seed);
     let count = (DRAWS / pairs.len()).clamp(FEWEST_RESAMPLES, MOST_RESAMPLES);
     let mut ratios: Vec<f64> = (0..count)
-        .map(|_| Pair::sum((0..pairs.len()).map(|_| pairs[random.below(pairs.len())])).ratio())
+        .map(|_| {
+            Pair::sum((0..pairs.len()).map(|_| pairs[random.below(pairs.len() as u64) as usize])).ratio()
+        })
         .collect();
     ratios.sort_unstable_by(f64::total_cmp);
     ratios
@@ -136,38 +138,13 @@ fn normal_quantile(share: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014): written out so that no update of a library can change an interval.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`; the bias of at most `bound`/2⁶⁴ is far below the spread of any resample.
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn times(count: u64, scale: u64, seed: u64) -> Vec<Nanos> {
-        let mut random = SplitMix64(seed);
-        (0..count).map(|_| Nanos(scale * (1 + random.next() % 1000))).collect()
-    }
-
-    #[test]
-    fn the_generator_is_the_published_one() {
-        let mut random = SplitMix64(1_234_567);
-        assert_eq!(random.next(), 6_457_827_717_110_365_317);
-        assert_eq!(random.next(), 3_203_168_211_198_807_973);
+        let mut random = SplitMix64::new(seed);
+        (0..count).map(|_| Nanos(scale * (1 + random.bits() % 1000))).collect()
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!   computation. This is what a trace holds.
 //! - [`Fabric`]: links with capacities and the path between two hosts: the big switch, trees, leaf–spines and fat-trees.
 //! - [`Releases`]: when a flow may start, and when computation on hosts is done, the same in every driver.
+//! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small numbers.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
@@ -12,6 +13,7 @@ mod computing;
 pub mod contract;
 mod fabric;
 mod ids;
+mod random;
 mod release;
 mod workload;
 
@@ -23,6 +25,7 @@ pub use contract::{
 };
 pub use fabric::{Fabric, FabricError, FabricSpec, FabricSpecError, Node, Oversubscription, Path, Shape};
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
+pub use random::{SplitMix64, mix};
 pub use release::{Release, Releases};
 pub use workload::{
     Coflow, CoflowRef, Compute, Flow, Host, LATEST, Place, Stage, Task, TaskClass, Window, Work, Workload,

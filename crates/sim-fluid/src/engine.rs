@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
     ClassShares, CoflowId, Decision, Event, Excess, Fabric, FlowId, History, Instant, Message, Nanos, Policy,
-    PolicyFactory, PortId, Priority, Release, Releases, Scope, Setting, Target, Terms,
+    PolicyFactory, PortId, Priority, Release, Releases, Scope, Setting, SplitMix64, Target, Terms,
 };
 use cavalcade_solver::{Due, Fill, Key, Shares};
 
@@ -81,7 +81,7 @@ struct Engine<'a, F> {
     letters: VecDeque<Letter>,
     wakes: BinaryHeap<Reverse<(Instant, u32)>>,
     wake_at: Vec<Option<Instant>>,
-    random: u64,
+    random: SplitMix64,
     now: f64,
     fastest: f64,
     coflow_left: Vec<u32>,
@@ -149,7 +149,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             letters: VecDeque::new(),
             wakes: BinaryHeap::new(),
             wake_at: vec![None; places],
-            random: run.options.seed,
+            random: SplitMix64::new(run.options.seed),
             now: 0.0,
             fastest: line_rate(Scope::Fabric, fabric, 0).bytes_per_nano(),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
@@ -517,24 +517,11 @@ impl<'a, F: Fill> Engine<'a, F> {
         for index in 0..self.decision.messages.len() {
             let (to, message) = self.decision.messages[index];
             self.counts.messages += 1;
-            if !self.is_lost() {
+            if !self.random.happens(self.run.options.control_loss) {
                 let due = self.now + self.run.options.control_delay.as_f64();
                 self.letters.push_back(Letter { due, from: place, to: to.0, message });
             }
         }
-    }
-
-    /// Draws whether a message is lost (SplitMix64).
-    fn is_lost(&mut self) -> bool {
-        if self.run.options.control_loss <= 0.0 {
-            return false;
-        }
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((mixed >> 11) as f64) < self.run.options.control_loss * (1u64 << 53) as f64
     }
 
     /// Carries out what was decided and lets pending flows in.

@@ -18,13 +18,12 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts, FlowId, Foresee, History,
     Instant, LinkId, Message, Nanos, Observe, Policy, PolicyFactory, PortId, Priority, Release, Scope,
-    Setting, Target, Workload,
+    Setting, SplitMix64, Target, Workload,
 };
 
 use crate::error::SimulationError;
 use crate::network::Network;
 use crate::options::Options;
-use crate::random::Random;
 
 /// Turns at one and the same instant after which a policy is taken to be stuck.
 const MAX_TURNS_AT_ONCE: u32 = 100_000;
@@ -88,7 +87,7 @@ pub(crate) struct Coupling<'a> {
     wake_at: Vec<Option<Instant>>,
     control_delay: Nanos,
     control_loss: f64,
-    random: Random,
+    random: SplitMix64,
     /// What the policy was last told as the time: it never goes back.
     clock: Instant,
     calls: u64,
@@ -153,7 +152,7 @@ impl<'a> Coupling<'a> {
             wake_at: vec![None; places as usize],
             control_delay: options.control_delay,
             control_loss: options.control_loss,
-            random: Random::new(options.seed),
+            random: SplitMix64::new(options.seed),
             clock: Instant::ZERO,
             calls: 0,
             messages: 0,

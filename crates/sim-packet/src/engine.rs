@@ -19,7 +19,7 @@ mod life;
 mod packets;
 
 use cavalcade_metrics::{EngineCounts, Outcome};
-use cavalcade_model::{Instant, PolicyFactory, Releases, Workload};
+use cavalcade_model::{Instant, PolicyFactory, Releases, SplitMix64, Workload};
 use cavalcade_transport::{PortLogic, PortSetup, Transport};
 
 use crate::coupling::Coupling;
@@ -32,7 +32,6 @@ use crate::options::Options;
 use crate::pool::Pool;
 use crate::port::{Kind, Port, PortCounts};
 use crate::queue::{Buffer, Discipline, Queue, QueueConfig, SharedBuffer};
-use crate::random::Random;
 use crate::setup;
 use crate::wheel::{Picos, Wheel};
 
@@ -122,7 +121,7 @@ struct Engine<'a, T: Transport> {
     nics: Vec<Nic>,
     flows: Flows<T>,
     dropped: Vec<u32>,
-    random: Random,
+    random: SplitMix64,
     /// When each outage begins and ends, in order of time.
     outages: Vec<(Picos, u32, bool)>,
     next_outage: usize,
@@ -204,7 +203,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             nics: (0..network.hosts()).map(|_| Nic::default()).collect(),
             flows: Flows::new(),
             dropped: Vec::new(),
-            random: Random::new(options.seed),
+            random: SplitMix64::new(options.seed),
             outages: setup::outages(&options.outages),
             next_outage: 0,
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),

@@ -42,7 +42,6 @@ mod options;
 mod pace;
 mod pool;
 mod port;
-mod random;
 mod setup;
 mod wheel;
 

@@ -8,9 +8,7 @@
 //! explicit-rate transports relies on, and what a fabric with consistent hashing over sorted addresses does. Which of several
 //! paths a flow takes is a stable hash of its ends and number (ECMP), so it is the same on every machine.
 
-use cavalcade_model::{BitsPerSec, Nanos};
-
-use crate::random::mix;
+use cavalcade_model::{BitsPerSec, Nanos, mix};
 
 /// The most links between two hosts: host, edge, aggregation, core and down again.
 pub const MOST_HOPS: usize = 6;

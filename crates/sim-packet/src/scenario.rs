@@ -8,13 +8,14 @@
 //! | `incast32` | 32 hosts on one switch | 31 hosts send 200 MB each to the first, 1 µs apart |
 //! | `ls144` | 9 racks of 16 hosts, 4 spines at 40 Gbps | 2,000 flows of web-search size, Poisson, random pairs, load 0.6 |
 //!
-//! Random numbers come from this crate's generator, so the flows of `ls144` are others than a script in another language
+//! Random numbers come from the project's generator, so the flows of `ls144` are others than a script in another language
 //! would draw, from the same distributions.
 
-use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+use cavalcade_model::{
+    BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, SplitMix64, Workload, WorkloadBuilder,
+};
 
 use crate::network::{Link, Network};
-use crate::random::Random;
 
 /// A workload and what it crosses.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ fn leaf_spine(flows: u32, load: f64) -> Scenario {
     let hosts = network.hosts();
     let mean: f64 = WEB_SEARCH.windows(2).map(|w| (w[0].0 + w[1].0) / 2.0 * (w[1].1 - w[0].1)).sum();
     let per_second = load * f64::from(hosts) * HOST.rate.as_f64() / (8.0 * 1_500.0 * mean);
-    let mut random = Random::new(7);
+    let mut random = SplitMix64::new(7);
     let mut time = 0.0;
     let mut list = Vec::new();
     for _ in 0..flows {
@@ -92,7 +93,7 @@ fn leaf_spine(flows: u32, load: f64) -> Scenario {
 }
 
 /// A draw of mean 1.
-fn exponential(random: &mut Random) -> f64 {
+fn exponential(random: &mut SplitMix64) -> f64 {
     -libm::log(1.0 - random.fraction())
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, TaskId};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, SplitMix64, TaskId};
 use proptest::prelude::*;
 
 use crate::contract::{FlowSetup, Receiver, Sender};
@@ -29,27 +29,18 @@ const OUTAGE: u64 = 10_000_000;
 
 struct Network<E> {
     weather: Weather,
-    random: u64,
+    random: SplitMix64,
     sequence: u64,
     /// By arrival, then in order of sending.
     on_the_way: BTreeMap<(u64, u64), (Header, E)>,
 }
 
 impl<E> Network<E> {
-    fn draw(&mut self, below: u64) -> u64 {
-        // SplitMix64.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % below
-    }
-
     fn send(&mut self, now: u64, packet: (Header, E)) {
         let Weather { loss, delay, jitter, outage, .. } = self.weather;
-        let arrival = now + delay + self.draw(jitter + 1);
+        let arrival = now + delay + self.random.below(jitter + 1);
         let away = (outage..outage + OUTAGE).contains(&now);
-        if self.draw(1_000) >= loss && !away {
+        if self.random.below(1_000) >= loss && !away {
             self.sequence += 1;
             self.on_the_way.insert((arrival, self.sequence), packet);
         }
@@ -80,7 +71,12 @@ impl Visitor for Trial {
         };
         let (mut sender, mut receiver) = (transport.sender(&setup), transport.receiver(&setup));
         let weather = self.weather;
-        let mut network = Network { weather, random: weather.seed, sequence: 0, on_the_way: BTreeMap::new() };
+        let mut network = Network {
+            weather,
+            random: SplitMix64::new(weather.seed),
+            sequence: 0,
+            on_the_way: BTreeMap::new(),
+        };
         let mut arrived = vec![false; setup.segments() as usize];
         let mut now = 0;
         for step in 0.. {

@@ -7,7 +7,7 @@
 //! path, two levels for a fat-tree.
 
 use super::{Fabric, Path, Shape};
-use crate::{LinkId, PortId};
+use crate::{LinkId, PortId, mix};
 
 impl Fabric {
     /// The links from `src` to `dst`. A flow from a port to itself crosses both links of that port, as traces at rack
@@ -101,15 +101,7 @@ impl Fabric {
 
 /// The usable one of so many choices whose hash with the two ports and the level is highest.
 fn pick([src, dst]: [PortId; 2], level: u64, choices: u32, usable: impl Fn(u32) -> bool) -> Option<u32> {
-    let pair = mixed(u64::from(src.0) << 32 | u64::from(dst.0));
-    let hash = |choice: &u32| mixed(pair ^ (level << 32 | u64::from(*choice)));
+    let pair = mix(u64::from(src.0) << 32 | u64::from(dst.0));
+    let hash = |choice: &u32| mix(pair ^ (level << 32 | u64::from(*choice)));
     (0..choices).filter(|&choice| usable(choice)).max_by_key(hash)
-}
-
-/// The finisher of SplitMix64: every bit of the input decides about every bit of the output.
-fn mixed(mut value: u64) -> u64 {
-    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

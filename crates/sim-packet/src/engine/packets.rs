@@ -17,7 +17,7 @@ impl<T: Transport> Engine<'_, T> {
         if let Some(next) = port.pipe.first() {
             self.wheel.schedule(link, self.pool[next].due);
         }
-        if self.options.loss > 0.0 && self.random.happens(self.options.loss) {
+        if self.random.happens(self.options.loss) {
             self.ports[link as usize].counts.lost += 1;
             self.lose(id);
             return;

@@ -1,7 +1,7 @@
 //! Random numbers that never change: PCG XSL-RR 128/64 from a pinned crate, and every distribution on top of it written
 //! here, so that no update of a library moves a stream.
 
-use cavalcade_model::PortId;
+use cavalcade_model::{PortId, mix};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 
@@ -30,8 +30,8 @@ pub(super) struct Random(Pcg64);
 impl Random {
     pub(super) fn new(seed: u64, purpose: Purpose) -> Self {
         // Neighbouring seeds have to give unrelated states, which the generator's own seeding does not promise.
-        let low = split_mix(seed);
-        let high = split_mix(low);
+        let low = mix(seed);
+        let high = mix(low);
         Self(Pcg64::new(u128::from(high) << 64 | u128::from(low), purpose as u128))
     }
 
@@ -122,14 +122,6 @@ impl Random {
         }
         drawn
     }
-}
-
-/// The output function of SplitMix64 (Steele, Lea and Flood 2014).
-fn split_mix(seed: u64) -> u64 {
-    let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 #[cfg(test)]
