@@ -20,7 +20,9 @@
 //!   change nothing.
 //! - One view with optional sizes: clairvoyance would be a promise instead of a type.
 
-use crate::{BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Nanos, PortId, TaskClass, TaskId};
+use crate::{
+    BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Nanos, PortId, TaskClass, TaskId, Workload,
+};
 
 /// What one instance of a policy sees and decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +189,24 @@ pub struct CoflowFacts {
     pub weight: u32,
 }
 
+impl CoflowFacts {
+    /// What `workload` says of `coflow`, whose first flow arrived at `arrival`. A deadline beyond all time is none.
+    pub fn of(workload: &Workload, coflow: CoflowId, arrival: Instant) -> Self {
+        let place = workload.place(coflow);
+        let task = workload.task(place.task);
+        Self {
+            task: place.task,
+            number: workload.number(place.task),
+            internal: place.internal,
+            task_arrival: task.arrival,
+            arrival,
+            deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),
+            class: task.class,
+            weight: task.weight,
+        }
+    }
+}
+
 /// What is known of a flow when it arrives, without its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowFacts {
@@ -196,6 +216,14 @@ pub struct FlowFacts {
     pub src: PortId,
     /// Where it sends to.
     pub dst: PortId,
+}
+
+impl FlowFacts {
+    /// What `workload` says of `flow`.
+    pub fn of(workload: &Workload, flow: FlowId) -> Self {
+        let record = workload.flow(flow);
+        Self { coflow: workload.coflow_of(flow), src: record.src, dst: record.dst }
+    }
 }
 
 /// What every policy may look at: its scope, without sizes.

@@ -203,23 +203,11 @@ impl<F: Fill> View<'_, F> {
 
 impl<F: Fill> Observe for View<'_, F> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
-        let task = self.workload.coflow(coflow).task;
-        let place = self.workload.place(coflow);
-        CoflowFacts {
-            task: place.task,
-            number: self.workload.number(place.task),
-            internal: place.internal,
-            task_arrival: task.arrival,
-            arrival: self.arrivals[coflow.index()],
-            deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),
-            class: task.class,
-            weight: task.weight,
-        }
+        CoflowFacts::of(self.workload, coflow, self.arrivals[coflow.index()])
     }
 
     fn flow(&self, flow: FlowId) -> FlowFacts {
-        let record = self.workload.flow(flow);
-        FlowFacts { coflow: self.workload.coflow_of(flow), src: record.src, dst: record.dst }
+        FlowFacts::of(self.workload, flow)
     }
 
     fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {

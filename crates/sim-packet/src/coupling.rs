@@ -479,23 +479,11 @@ impl View<'_> {
 
 impl Observe for View<'_> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
-        let task = self.books.workload.coflow(coflow).task;
-        let place = self.books.workload.place(coflow);
-        CoflowFacts {
-            task: place.task,
-            number: self.books.workload.number(place.task),
-            internal: place.internal,
-            task_arrival: task.arrival,
-            arrival: self.arrivals[coflow.index()],
-            deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),
-            class: task.class,
-            weight: task.weight,
-        }
+        CoflowFacts::of(self.books.workload, coflow, self.arrivals[coflow.index()])
     }
 
     fn flow(&self, flow: FlowId) -> FlowFacts {
-        let record = self.books.workload.flow(flow);
-        FlowFacts { coflow: self.books.workload.coflow_of(flow), src: record.src, dst: record.dst }
+        FlowFacts::of(self.books.workload, flow)
     }
 
     fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {

@@ -36,25 +36,13 @@ fn up(bytes: f64) -> Bytes {
 impl Observe for View<'_, '_> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
         let workload = self.engine.workload;
-        let task = workload.coflow(coflow).task;
         let releases = stages::releases(workload, &self.engine.flows);
         let arrival = workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
-        let place = workload.place(coflow);
-        CoflowFacts {
-            task: place.task,
-            number: workload.number(place.task),
-            internal: place.internal,
-            task_arrival: task.arrival,
-            arrival: arrival.expect("a coflow that is asked about has arrived"),
-            deadline: task.deadline.map(|deadline| task.arrival + deadline),
-            class: task.class,
-            weight: task.weight,
-        }
+        CoflowFacts::of(workload, coflow, arrival.expect("a coflow that is asked about has arrived"))
     }
 
     fn flow(&self, flow: FlowId) -> FlowFacts {
-        let facts = self.engine.workload.flow(flow);
-        FlowFacts { coflow: self.engine.workload.coflow_of(flow), src: facts.src, dst: facts.dst }
+        FlowFacts::of(self.engine.workload, flow)
     }
 
     fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {
