@@ -386,6 +386,12 @@ impl History {
         Self { ascending, flows: Vec::new() }
     }
 
+    /// As if `workload` were what the past was like.
+    pub fn of(workload: &Workload) -> Self {
+        Self::new(workload.coflows().map(|coflow| coflow.size()))
+            .with_flow_sizes(workload.flows().iter().map(|flow| flow.size))
+    }
+
     /// With the sizes of past flows. They are kept as a histogram of at most about a thousand bins, so that the first
     /// moment is exact and the second within 0.1 %, however heavy the tail: quantiles would lose it.
     pub fn with_flow_sizes(mut self, sizes: impl IntoIterator<Item = Bytes>) -> Self {

@@ -4,11 +4,15 @@
 //!   computation. This is what a trace holds.
 //! - [`Fabric`]: links with capacities and the path between two hosts: the big switch, trees, leaf–spines and fat-trees.
 //! - [`Releases`]: when a flow may start, and when computation on hosts is done, the same in every driver.
+//! - [`Accounts`] and [`Agenda`]: where a policy's instances stand, what a coflow is at each, and what they are to be told,
+//!   the same in every simulated driver.
 //! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small numbers.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
 
+mod accounts;
+mod agenda;
 mod computing;
 pub mod contract;
 mod fabric;
@@ -17,6 +21,8 @@ mod random;
 mod release;
 mod workload;
 
+pub use accounts::{Account, Accounts, Few};
+pub use agenda::Agenda;
 pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};
 pub use computing::CpuOrder;
 pub use contract::{

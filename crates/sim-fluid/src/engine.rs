@@ -9,23 +9,17 @@
 //! order in which they were made. A watch that has been reached but not told of yet is forgotten when the policy, told of
 //! something else first, asks for another amount: only what it asked for last counts.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
-
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
-    ClassShares, CoflowId, Decision, Event, Excess, Fabric, FlowId, History, Instant, Message, Nanos, Policy,
-    PolicyFactory, PortId, Priority, Release, Releases, Scope, Setting, SplitMix64, Target, Terms,
+    Account, Accounts, Agenda, ClassShares, CoflowId, Decision, Event, Excess, Fabric, Few, FlowId, History,
+    Instant, Nanos, Policy, PolicyFactory, Priority, Release, Releases, Scope, Target, Terms,
 };
 use cavalcade_solver::{Due, Fill, Key, Shares};
 
 use crate::book::Book;
 use crate::schedule::Segments;
-use crate::scopes::{self, Accounts, Few, View, line_rate};
+use crate::view::View;
 use crate::{Observer, Options, StreamOutcome};
-
-/// Turns at one and the same instant after which a policy is taken to be stuck.
-const MAX_TURNS_AT_ONCE: u32 = 100_000;
 
 /// Everything that a run is made of.
 pub(crate) struct Run<'a> {
@@ -58,13 +52,6 @@ struct Decided {
     flow_watches: Vec<(u32, u64)>,
 }
 
-struct Letter {
-    due: f64,
-    from: u32,
-    to: u32,
-    message: Message,
-}
-
 struct Engine<'a, F> {
     run: Run<'a>,
     fill: F,
@@ -74,14 +61,10 @@ struct Engine<'a, F> {
     decision: Decision,
     decided: Decided,
     pending: Vec<u32>,
-    /// Accounts and flows that have reached their watched amounts and whose policies are still to be told.
-    due_accounts: BTreeSet<(CoflowId, u32)>,
-    due_flows: BTreeSet<u32>,
+    agenda: Agenda<f64>,
     due: Due,
-    letters: VecDeque<Letter>,
-    wakes: BinaryHeap<Reverse<(Instant, u32)>>,
-    wake_at: Vec<Option<Instant>>,
-    random: SplitMix64,
+    /// Accounts that have been closed in this instant, whose numbers a moving window uses again.
+    closed: Vec<u32>,
     now: f64,
     fastest: f64,
     coflow_left: Vec<u32>,
@@ -111,7 +94,7 @@ impl<'a> Run<'a> {
         StreamOutcome {
             tasks: engine.run.workload.tasks().len(),
             coflows: engine.done_coflows,
-            counts: engine.counts,
+            counts: engine.counts(),
             peak_flows: engine.run.workload.flows().len(),
         }
     }
@@ -120,38 +103,20 @@ impl<'a> Run<'a> {
 impl<'a, F: Fill> Engine<'a, F> {
     fn new(run: Run<'a>, fill: F, segments: Option<Segments>) -> Self {
         let (workload, fabric, scope) = (&*run.workload, run.fabric, run.terms.scope);
-        let own = || {
-            History::new(workload.coflows().map(|coflow| coflow.size()))
-                .with_flow_sizes(workload.flows().iter().map(|flow| flow.size))
-        };
-        let history = run.history.cloned().unwrap_or_else(own);
-        let places = Accounts::places(scope, fabric);
-        let policies = (0..places as u32)
-            .map(|place| {
-                let setting = Setting {
-                    ports: fabric.ports(),
-                    line_rate: line_rate(scope, fabric, place),
-                    history: &history,
-                };
-                run.factory.build(&setting)
-            })
-            .collect();
+        let history = run.history.cloned().unwrap_or_else(|| History::of(workload));
+        let options = run.options;
         Self {
-            releases: Releases::new(workload).with_cpu_order(workload, run.options.cpu_order),
+            releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             accounts: Accounts::new(scope, workload),
-            policies,
+            policies: scope.instances(run.factory, fabric, &history),
             decision: Decision::default(),
             decided: Decided::default(),
             pending: Vec::new(),
-            due_accounts: BTreeSet::new(),
-            due_flows: BTreeSet::new(),
+            agenda: Agenda::new(scope.places(fabric), options.control_loss, options.seed),
             due: Due::default(),
-            letters: VecDeque::new(),
-            wakes: BinaryHeap::new(),
-            wake_at: vec![None; places],
-            random: SplitMix64::new(run.options.seed),
+            closed: Vec::new(),
             now: 0.0,
-            fastest: line_rate(Scope::Fabric, fabric, 0).bytes_per_nano(),
+            fastest: Scope::Fabric.line_rate(fabric, 0).bytes_per_nano(),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
             coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],
             flow_finish: vec![Instant::ZERO; workload.flows().len()],
@@ -179,16 +144,10 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.take_due(&mut due);
         self.finish(&due.finished, now, observer);
         self.release(now, observer);
-        self.reached(now);
         self.due = due;
-        let mut turns = 0;
         // Once every coflow is done there is nothing left to decide, though computation may go on.
-        while self.is_more_to_do() && (self.deliver(now) | self.wake(now)) {
-            turns += 1;
-            assert!(
-                turns < MAX_TURNS_AT_ONCE,
-                "the policy keeps asking for attention at {now:?} without end"
-            );
+        if self.is_more_to_do() {
+            self.tell_what_is_due(now);
         }
         // Only now: hosts that negotiate within the instant change their minds on the way.
         self.carry_out();
@@ -206,7 +165,7 @@ impl<'a, F: Fill> Engine<'a, F> {
     }
 
     fn next_instant(&self) -> Option<f64> {
-        if !self.due_flows.is_empty() {
+        if self.agenda.has_amounts() {
             return Some(self.now);
         }
         let mut next = self.fill.next();
@@ -214,10 +173,10 @@ impl<'a, F: Fill> Engine<'a, F> {
             next = next.min(release.as_f64());
         }
         if self.is_more_to_do() {
-            if let Some(letter) = self.letters.front() {
-                next = next.min(letter.due);
+            if let Some(arrival) = self.agenda.next_message() {
+                next = next.min(arrival);
             }
-            if let Some(Reverse((wake, _))) = self.wakes.peek() {
+            if let Some(wake) = self.agenda.next_wake() {
                 next = next.min(wake.as_f64());
             }
         }
@@ -264,13 +223,9 @@ impl<'a, F: Fill> Engine<'a, F> {
                 self.run.workload.retire(task);
             }
         }
-        if self.run.workload.is_moving() {
-            for account in self.accounts.closed.drain(..) {
-                self.fill.forget_account(account);
-                self.accounts.free.push(account);
-            }
-        } else {
-            self.accounts.closed.clear();
+        for account in self.closed.drain(..) {
+            self.fill.forget_account(account);
+            self.accounts.reuse(account);
         }
     }
 
@@ -278,10 +233,13 @@ impl<'a, F: Fill> Engine<'a, F> {
     fn take_due(&mut self, due: &mut Due) {
         due.clear();
         self.fill.take_due(self.now, due);
-        let list = &self.accounts.list;
-        self.due_accounts
-            .extend(due.accounts.iter().map(|&account| (list[account as usize].coflow, account)));
-        self.due_flows.extend(&due.flows);
+        for &account in &due.accounts {
+            let Account { coflow, place, .. } = self.accounts[account];
+            self.agenda.reach(Target::Coflow(coflow), place);
+        }
+        for flow in due.flows.iter().map(|&flow| FlowId(flow)) {
+            self.agenda.reach(Target::Flow(flow), self.sender(flow));
+        }
         if self.run.workload.is_moving() {
             // Numbers are used again, so their order says nothing of that of coflows.
             due.finished.sort_unstable_by_key(|&flow| (self.run.workload.coflow_of(FlowId(flow)), flow));
@@ -296,7 +254,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             if let Some(finish) = self.flow_finish.get_mut(flow as usize) {
                 *finish = now;
             }
-            self.due_flows.remove(&flow);
+            self.agenda.forget(Target::Flow(FlowId(flow)), self.sender(FlowId(flow)));
             if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
                 segments.end(flow, self.now, *observer);
             }
@@ -322,9 +280,9 @@ impl<'a, F: Fill> Engine<'a, F> {
 
     /// Tells the instances that a flow concerns that it has finished, and perhaps their part of the coflow with it.
     fn finish_at_places(&mut self, flow: u32, coflow: CoflowId, now: Instant) {
-        let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+        let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(flow));
         for &account in &*accounts {
-            let record = &mut self.accounts.list[account as usize];
+            let record = &mut self.accounts[account];
             record.flows_left -= 1;
             let (place, over) = (record.place, record.flows_left == 0);
             if self.run.terms.flow_events {
@@ -341,7 +299,10 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.tell(place, now, Event::CoflowFinished(coflow));
         let account = self.accounts.close(coflow, place);
         self.fill.unwatch_account(account);
-        self.due_accounts.remove(&(coflow, account));
+        self.agenda.forget(Target::Coflow(coflow), place);
+        if self.run.workload.is_moving() {
+            self.closed.push(account);
+        }
     }
 
     fn release(&mut self, now: Instant, observer: &mut Option<&mut dyn Observer>) {
@@ -354,24 +315,24 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.releases.take(&self.run.workload, clock, &mut releases);
         for &release in &releases {
             let Release::Flows { first, end, coflow, opens } = release else { continue };
-            if opens && self.accounts.find_any(coflow).is_none() {
+            if opens && !self.accounts.is_open(coflow) {
                 self.coflow_arrival[coflow.index()] = now;
                 self.accounts.open(&self.run.workload, self.run.fabric, coflow);
-                self.fill.reserve_accounts(self.accounts.list.len());
+                self.fill.reserve_accounts(self.accounts.count());
             }
             self.pending.extend(first..end);
             if self.run.terms.scope == Scope::Fabric {
                 let sizes =
                     self.run.workload.flows()[first as usize..end as usize].iter().map(|flow| flow.size.0);
-                let account = self.accounts.of_flow(&self.run.workload, self.run.fabric, first)[0];
-                self.accounts.list[account as usize].arrived += sizes.sum::<u64>();
+                let account = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(first))[0];
+                self.accounts[account].arrived += sizes.sum::<u64>();
                 continue;
             }
             for flow in first..end {
                 let size = self.run.workload.flow(FlowId(flow)).size.0;
-                let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+                let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(flow));
                 for &account in &*accounts {
-                    self.accounts.list[account as usize].arrived += size;
+                    self.accounts[account].arrived += size;
                 }
             }
         }
@@ -395,9 +356,9 @@ impl<'a, F: Fill> Engine<'a, F> {
         // Where a coflow is announced as a whole, its first flow stands for all.
         let whole = self.run.terms.scope == Scope::Fabric && !self.run.terms.flow_events;
         for flow in flows.take(if whole { 1 } else { usize::MAX }) {
-            let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+            let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(flow));
             for &account in &*accounts {
-                let record = &mut self.accounts.list[account as usize];
+                let record = &mut self.accounts[account];
                 let (place, coflow) = (record.place, record.coflow);
                 if !std::mem::replace(&mut record.announced, true) {
                     self.tell(place, now, Event::CoflowArrived(coflow));
@@ -409,49 +370,17 @@ impl<'a, F: Fill> Engine<'a, F> {
         }
     }
 
-    fn reached(&mut self, now: Instant) {
-        while let Some((coflow, account)) = self.due_accounts.pop_first() {
-            let place = self.accounts.list[account as usize].place;
-            self.tell(place, now, Event::Reached(Target::Coflow(coflow)));
-        }
-        while let Some(flow) = self.due_flows.pop_first() {
-            let place = match self.run.terms.scope {
-                Scope::Fabric => 0,
-                Scope::Host => self.run.workload.flow(FlowId(flow)).src.0,
-                Scope::Link => unreachable!("flows are watched where they are sent"),
-            };
-            self.tell(place, now, Event::Reached(Target::Flow(FlowId(flow))));
-        }
+    fn sender(&self, flow: FlowId) -> u32 {
+        self.run.terms.scope.sender(&self.run.workload, flow)
     }
 
-    /// Delivers the messages that have arrived. Returns whether there were any.
-    fn deliver(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        // Like wakes, or the order of the two in one nanosecond would be rounding's.
-        let reach = self.now + slack(self.now);
-        while self.letters.front().is_some_and(|letter| letter.due <= reach) {
-            let Some(Letter { from, to, message, .. }) = self.letters.pop_front() else { break };
-            self.tell(to, now, Event::Received { from: PortId(from), message });
-            any = true;
+    /// Tells of amounts reached, of messages and wake-ups, until no more of them is due.
+    fn tell_what_is_due(&mut self, now: Instant) {
+        // Messages are due where wake-ups are, or the order of the two in one nanosecond would be rounding's.
+        let (arrived, clock) = (self.now + slack(self.now), clock(self.now));
+        while let Some((place, event)) = self.agenda.next(arrived, clock) {
+            self.tell(place, now, event);
         }
-        any
-    }
-
-    /// Wakes the instances whose time has come. Returns whether there were any.
-    fn wake(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        while let Some(&Reverse((when, place))) = self.wakes.peek() {
-            if when > clock(self.now) {
-                break;
-            }
-            self.wakes.pop();
-            if self.wake_at[place as usize] == Some(when) {
-                self.wake_at[place as usize] = None;
-                self.tell(place, now, Event::Wake);
-                any = true;
-            }
-        }
-        any
     }
 
     /// Hands one event to the instance at `place` and notes what it decides.
@@ -484,7 +413,7 @@ impl<'a, F: Fill> Engine<'a, F> {
                         let Run { workload, fabric, terms, .. } = &self.run;
                         let is_in = |flow| {
                             workload.coflow_of(flow) == coflow
-                                && scopes::is_at(terms.scope, workload, fabric, flow, place)
+                                && terms.scope.sees(workload, fabric, flow, place)
                         };
                         self.decided.flows.retain(|&(flow, _)| !is_in(FlowId(flow)));
                     }
@@ -499,29 +428,19 @@ impl<'a, F: Fill> Engine<'a, F> {
             match target {
                 Target::Coflow(coflow) => {
                     if let Some(account) = self.accounts.find(coflow, place) {
-                        self.due_accounts.remove(&(coflow, account));
+                        self.agenda.forget(target, place);
                         self.decided.account_watches.push((account, bytes.0));
                     }
                 }
                 Target::Flow(flow) => {
-                    self.due_flows.remove(&flow.0);
+                    assert!(self.run.terms.scope != Scope::Link, "flows are watched where they are sent");
+                    self.agenda.forget(target, self.sender(flow));
                     self.decided.flow_watches.push((flow.0, bytes.0));
                 }
             }
         }
-        if let Some(when) = self.decision.wake_at {
-            assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
-            self.wake_at[place as usize] = Some(when);
-            self.wakes.push(Reverse((when, place)));
-        }
-        for index in 0..self.decision.messages.len() {
-            let (to, message) = self.decision.messages[index];
-            self.counts.messages += 1;
-            if !self.random.happens(self.run.options.control_loss) {
-                let due = self.now + self.run.options.control_delay.as_f64();
-                self.letters.push_back(Letter { due, from: place, to: to.0, message });
-            }
-        }
+        let arrival = self.now + self.run.options.control_delay.as_f64();
+        self.agenda.note(place, now, arrival, &self.decision);
     }
 
     /// Carries out what was decided and lets pending flows in.
@@ -535,7 +454,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             let record = self.run.workload.flow(FlowId(flow));
             let path = self.run.fabric.path(record.src, record.dst);
             let links: Few = path.into_iter().map(|link| link.0).collect();
-            let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, flow);
+            let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(flow));
             self.fill.add_along(flow, &links, &accounts, record.size.as_f64(), now);
         }
         for (flow, key) in self.decided.flows.drain(..) {
@@ -545,14 +464,15 @@ impl<'a, F: Fill> Engine<'a, F> {
             self.fill.set_cap(flow, cap, now);
         }
         for (flow, bytes) in self.decided.flow_watches.drain(..) {
+            let sender = self.run.terms.scope.sender(&self.run.workload, FlowId(flow));
             let milestone = self.run.workload.flow(FlowId(flow)).size.0.saturating_sub(bytes) as f64;
             let left = self.fill.remaining(flow, now);
             // Solvers look at flows as they are served; what has been sent already is told of without waiting for that.
             if left > 0.0 && left <= milestone {
-                self.due_flows.insert(flow);
+                self.agenda.reach(Target::Flow(FlowId(flow)), sender);
                 self.fill.watch_flow(flow, 0.0, now);
             } else {
-                self.due_flows.remove(&flow);
+                self.agenda.forget(Target::Flow(FlowId(flow)), sender);
                 self.fill.watch_flow(flow, milestone, now);
             }
         }
@@ -570,14 +490,19 @@ impl<'a, F: Fill> Engine<'a, F> {
         );
     }
 
+    fn counts(&self) -> EngineCounts {
+        EngineCounts { messages: self.agenda.messages(), ..self.counts }
+    }
+
     fn outcome(self) -> Outcome {
         self.check_done();
+        let counts = self.counts();
         Outcome {
             coflow_arrival: self.coflow_arrival,
             coflow_finish: self.releases.coflow_finish,
             flow_finish: self.flow_finish,
             task_finish: self.releases.task_finish,
-            counts: self.counts,
+            counts,
             link_use: self.recorder.map(Recorder::finish),
         }
     }

@@ -5,7 +5,7 @@
 //! workload on one fabric.
 //!
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill rates.
-//! - `scopes`: which instances of the policy there are and what each of them can see.
+//! - `view`: what an instance of the policy can see.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
 //! Time inside is `f64` nanoseconds (an hour is resolved to half a picosecond); what leaves is a whole number of
@@ -14,7 +14,7 @@
 mod book;
 mod engine;
 mod schedule;
-mod scopes;
+mod view;
 
 pub use book::Stream;
 use cavalcade_metrics::{EngineCounts, Outcome};

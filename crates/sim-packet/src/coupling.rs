@@ -12,32 +12,22 @@
 //! - A policy sees the fabric as a big switch of the hosts' links, whatever is between the racks.
 //! - Messages take the control delay; they do not cross the simulated network.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts, FlowId, Foresee, History,
-    Instant, LinkId, Message, Nanos, Observe, Policy, PolicyFactory, PortId, Priority, Release, Scope,
-    Setting, SplitMix64, Target, Workload,
+    Account, Accounts, Agenda, BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts,
+    FlowId, Foresee, History, Instant, LinkId, Nanos, Observe, Policy, PolicyFactory, Priority, Release,
+    Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;
 use crate::network::Network;
 use crate::options::Options;
 
-/// Turns at one and the same instant after which a policy is taken to be stuck.
-const MAX_TURNS_AT_ONCE: u32 = 100_000;
-
-/// What a coflow is at one place: the whole of it, or its subcoflow at a sender.
+/// What has been sent of an account.
 #[derive(Clone, Copy, Debug)]
-struct Account {
-    coflow: CoflowId,
-    place: u32,
-    /// Flows that have not finished, also those that have not arrived.
-    flows_left: u32,
-    arrived: u64,
+struct Tally {
     sent: u64,
-    announced: bool,
     /// The amount at which the policy is to be told; never, where it has none in mind.
     watch: u64,
 }
@@ -49,21 +39,13 @@ const UNWATCHED: u64 = u64::MAX;
 struct Books<'a> {
     workload: &'a Workload,
     fabric: Fabric,
-    scope: Scope,
     /// For each flow: payload sent, whether it has arrived, whether it has finished.
     sent: Vec<u64>,
     arrived: Vec<bool>,
     finished: Vec<bool>,
-    accounts: Vec<Account>,
-    /// For each coflow: (place, account), ascending, of the places where it has arrived and not finished.
-    of_coflow: Vec<Vec<(u32, u32)>>,
-}
-
-struct Letter {
-    due: Instant,
-    from: u32,
-    to: u32,
-    message: Message,
+    accounts: Accounts,
+    /// By account.
+    tallies: Vec<Tally>,
 }
 
 /// A policy's instances and what they have asked for.
@@ -80,18 +62,11 @@ pub(crate) struct Coupling<'a> {
     /// The caps that hold.
     capped: BTreeMap<u32, BitsPerSec>,
     flow_watches: BTreeMap<u32, u64>,
-    due_accounts: BTreeSet<(CoflowId, u32)>,
-    due_flows: BTreeSet<u32>,
-    letters: VecDeque<Letter>,
-    wakes: BinaryHeap<Reverse<(Instant, u32)>>,
-    wake_at: Vec<Option<Instant>>,
+    agenda: Agenda<Instant>,
     control_delay: Nanos,
-    control_loss: f64,
-    random: SplitMix64,
     /// What the policy was last told as the time: it never goes back.
     clock: Instant,
     calls: u64,
-    messages: u64,
 }
 
 impl<'a> Coupling<'a> {
@@ -111,33 +86,24 @@ impl<'a> Coupling<'a> {
         let into: Vec<_> = (0..network.hosts()).map(|host| rate(network.link_to(host))).collect();
         let fabric =
             Fabric::uneven_big_switch(&out, &into).expect("a network has hosts, and its links have rates");
-        let places = match terms.scope {
-            Scope::Fabric => 1,
-            Scope::Host => network.hosts(),
-            Scope::Link => return Err(SimulationError::LinkScope),
-        };
-        let history = History::new(workload.coflows().map(|coflow| coflow.size()))
-            .with_flow_sizes(workload.flows().iter().map(|flow| flow.size));
-        let fastest = out.iter().chain(&into).copied().max().unwrap_or_default();
-        let instance = |place: u32| {
-            let line_rate = if terms.scope == Scope::Host { out[place as usize] } else { fastest };
-            factory.build(&Setting { ports: network.hosts(), line_rate, history: &history })
-        };
-        let policies = (0..places).map(instance).collect();
+        if terms.scope == Scope::Link {
+            return Err(SimulationError::LinkScope);
+        }
+        let policies = terms.scope.instances(factory, &fabric, &History::of(workload));
         let flows = workload.flows().len();
         let books = Books {
             workload,
             fabric,
-            scope: terms.scope,
             sent: vec![0; flows],
             arrived: vec![false; flows],
             finished: vec![false; flows],
-            accounts: Vec::new(),
-            of_coflow: vec![Vec::new(); workload.coflow_count()],
+            accounts: Accounts::new(terms.scope, workload),
+            tallies: Vec::new(),
         };
         Ok(Self {
             books,
             flow_events: terms.flow_events,
+            agenda: Agenda::new(policies.len(), options.control_loss, options.seed),
             policies,
             decision: Decision::default(),
             priorities: vec![Priority::default(); flows],
@@ -145,17 +111,9 @@ impl<'a> Coupling<'a> {
             caps: Vec::new(),
             capped: BTreeMap::new(),
             flow_watches: BTreeMap::new(),
-            due_accounts: BTreeSet::new(),
-            due_flows: BTreeSet::new(),
-            letters: VecDeque::new(),
-            wakes: BinaryHeap::new(),
-            wake_at: vec![None; places as usize],
             control_delay: options.control_delay,
-            control_loss: options.control_loss,
-            random: SplitMix64::new(options.seed),
             clock: Instant::ZERO,
             calls: 0,
-            messages: 0,
         })
     }
 
@@ -171,17 +129,15 @@ impl<'a> Coupling<'a> {
 
     /// Calls of the policy, and messages between its instances.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.calls, self.messages)
+        (self.calls, self.agenda.messages())
     }
 
     /// When [`Coupling::settle`] has something to do.
     pub(crate) fn next(&self) -> Option<Instant> {
-        if !self.due_accounts.is_empty() || !self.due_flows.is_empty() {
+        if self.agenda.has_amounts() {
             return Some(self.clock);
         }
-        let letter = self.letters.front().map(|letter| letter.due);
-        let wake = self.wakes.peek().map(|&Reverse((when, _))| when);
-        letter.into_iter().chain(wake).min()
+        self.agenda.next_message().into_iter().chain(self.agenda.next_wake()).min()
     }
 
     /// Of `flow`, `bytes` have now been sent in all. Returns whether an amount was reached that is watched.
@@ -192,17 +148,18 @@ impl<'a> Coupling<'a> {
         }
         self.books.sent[flow as usize] = bytes.get();
         let account = self.books.account_of(flow);
-        let record = &mut self.books.accounts[account as usize];
-        record.sent += more;
+        let Account { coflow, place, .. } = self.books.accounts[account];
+        let tally = &mut self.books.tallies[account as usize];
+        tally.sent += more;
         let mut reached = false;
-        if record.sent >= record.watch {
-            record.watch = UNWATCHED;
-            self.due_accounts.insert((record.coflow, account));
+        if tally.sent >= tally.watch {
+            tally.watch = UNWATCHED;
+            self.agenda.reach(Target::Coflow(coflow), place);
             reached = true;
         }
         if self.flow_watches.get(&flow).is_some_and(|&watch| bytes.get() >= watch) {
             self.flow_watches.remove(&flow);
-            self.due_flows.insert(flow);
+            self.agenda.reach(Target::Flow(FlowId(flow)), place);
             reached = true;
         }
         reached
@@ -217,7 +174,7 @@ impl<'a> Coupling<'a> {
                 self.books.arrived[flow as usize] = true;
                 let account = self.books.account_of(flow);
                 let size = self.books.workload.flow(FlowId(flow)).size.get();
-                self.books.accounts[account as usize].arrived += size;
+                self.books.accounts[account].arrived += size;
             }
         }
         self.advance(now);
@@ -232,7 +189,7 @@ impl<'a> Coupling<'a> {
 
     fn announce(&mut self, flow: u32, arrivals: &[Instant]) {
         let account = self.books.account_of(flow);
-        let record = &mut self.books.accounts[account as usize];
+        let record = &mut self.books.accounts[account];
         let (place, coflow) = (record.place, record.coflow);
         if !std::mem::replace(&mut record.announced, true) {
             self.tell(place, Event::CoflowArrived(coflow), arrivals);
@@ -247,84 +204,34 @@ impl<'a> Coupling<'a> {
         self.advance(now);
         self.books.finished[flow as usize] = true;
         self.flow_watches.remove(&flow);
-        self.due_flows.remove(&flow);
         self.capped.remove(&flow);
         let account = self.books.account_of(flow);
-        let record = &mut self.books.accounts[account as usize];
+        let record = &mut self.books.accounts[account];
         record.flows_left -= 1;
         let (place, coflow, left) = (record.place, record.coflow, record.flows_left);
+        self.agenda.forget(Target::Flow(FlowId(flow)), place);
         if self.flow_events {
             self.tell(place, Event::FlowFinished(FlowId(flow)), arrivals);
         }
         if left == 0 {
             self.tell(place, Event::CoflowFinished(coflow), arrivals);
-            self.books.close(coflow, place);
-            self.due_accounts.remove(&(coflow, account));
+            self.books.accounts.close(coflow, place);
+            self.agenda.forget(Target::Coflow(coflow), place);
         }
-        assert!(
-            !over || self.books.of_coflow[coflow.index()].is_empty(),
-            "a coflow ends at all of its places"
-        );
+        assert!(!over || !self.books.accounts.is_open(coflow), "a coflow ends at all of its places");
         self.settle(now, arrivals);
     }
 
     /// Tells the instances all that has come due by `now`.
     pub(crate) fn settle(&mut self, now: Instant, arrivals: &[Instant]) {
         self.advance(now);
-        let mut turns = 0;
-        while self.reached(arrivals) | self.deliver(arrivals) | self.wake(arrivals) {
-            turns += 1;
-            let now = self.clock;
-            assert!(
-                turns < MAX_TURNS_AT_ONCE,
-                "the policy keeps asking for attention at {now:?} without end"
-            );
+        while let Some((place, event)) = self.agenda.next(self.clock, self.clock) {
+            self.tell(place, event, arrivals);
         }
     }
 
     fn advance(&mut self, now: Instant) {
         self.clock = self.clock.max(now);
-    }
-
-    fn reached(&mut self, arrivals: &[Instant]) -> bool {
-        let mut any = false;
-        while let Some((coflow, account)) = self.due_accounts.pop_first() {
-            let place = self.books.accounts[account as usize].place;
-            self.tell(place, Event::Reached(Target::Coflow(coflow)), arrivals);
-            any = true;
-        }
-        while let Some(flow) = self.due_flows.pop_first() {
-            let place = self.books.place_of(flow);
-            self.tell(place, Event::Reached(Target::Flow(FlowId(flow))), arrivals);
-            any = true;
-        }
-        any
-    }
-
-    fn deliver(&mut self, arrivals: &[Instant]) -> bool {
-        let mut any = false;
-        while self.letters.front().is_some_and(|letter| letter.due <= self.clock) {
-            let Some(Letter { from, to, message, .. }) = self.letters.pop_front() else { break };
-            self.tell(to, Event::Received { from: PortId(from), message }, arrivals);
-            any = true;
-        }
-        any
-    }
-
-    fn wake(&mut self, arrivals: &[Instant]) -> bool {
-        let mut any = false;
-        while let Some(&Reverse((when, place))) = self.wakes.peek() {
-            if when > self.clock {
-                break;
-            }
-            self.wakes.pop();
-            if self.wake_at[place as usize] == Some(when) {
-                self.wake_at[place as usize] = None;
-                self.tell(place, Event::Wake, arrivals);
-                any = true;
-            }
-        }
-        any
     }
 
     /// Hands one event to the instance at `place` and notes what it decides.
@@ -342,7 +249,7 @@ impl<'a> Coupling<'a> {
             match target {
                 Target::Coflow(coflow) => {
                     for flow in self.books.workload.flow_ids(coflow) {
-                        if self.books.place_of(flow) == place {
+                        if self.books.is_at(FlowId(flow), place) {
                             self.set_priority(flow, priority);
                         }
                     }
@@ -363,19 +270,7 @@ impl<'a> Coupling<'a> {
                 Target::Flow(flow) => self.watch_flow(flow.0, bytes.get()),
             }
         }
-        if let Some(when) = decision.wake_at {
-            let now = self.clock;
-            assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
-            self.wake_at[place as usize] = Some(when);
-            self.wakes.push(Reverse((when, place)));
-        }
-        for &(to, message) in &decision.messages {
-            self.messages += 1;
-            if !self.random.happens(self.control_loss) {
-                let due = self.clock + self.control_delay;
-                self.letters.push_back(Letter { due, from: place, to: to.0, message });
-            }
-        }
+        self.agenda.note(place, self.clock, self.clock + self.control_delay, &decision);
         self.decision = decision;
     }
 
@@ -386,14 +281,14 @@ impl<'a> Coupling<'a> {
     }
 
     fn watch_account(&mut self, coflow: CoflowId, place: u32, bytes: u64) {
-        let Some(account) = self.books.find(coflow, place) else { return };
-        let record = &mut self.books.accounts[account as usize];
-        if record.sent >= bytes {
-            record.watch = UNWATCHED;
-            self.due_accounts.insert((coflow, account));
+        let Some(account) = self.books.accounts.find(coflow, place) else { return };
+        let tally = &mut self.books.tallies[account as usize];
+        if tally.sent >= bytes {
+            tally.watch = UNWATCHED;
+            self.agenda.reach(Target::Coflow(coflow), place);
         } else {
-            record.watch = bytes;
-            self.due_accounts.remove(&(coflow, account));
+            tally.watch = bytes;
+            self.agenda.forget(Target::Coflow(coflow), place);
         }
     }
 
@@ -402,11 +297,12 @@ impl<'a> Coupling<'a> {
         if self.books.finished[at] {
             return;
         }
+        let (target, place) = (Target::Flow(FlowId(flow)), self.books.sender(FlowId(flow)));
         if self.books.arrived[at] && self.books.sent[at] >= bytes {
             self.flow_watches.remove(&flow);
-            self.due_flows.insert(flow);
+            self.agenda.reach(target, place);
         } else {
-            self.due_flows.remove(&flow);
+            self.agenda.forget(target, place);
             self.flow_watches.insert(flow, bytes);
         }
     }
@@ -414,49 +310,23 @@ impl<'a> Coupling<'a> {
 
 impl Books<'_> {
     /// Where the instance stands that a flow belongs to.
-    fn place_of(&self, flow: u32) -> u32 {
-        match self.scope {
-            Scope::Fabric => 0,
-            Scope::Host => self.workload.flow(FlowId(flow)).src.0,
-            Scope::Link => unreachable!("policies per link are refused"),
-        }
+    fn sender(&self, flow: FlowId) -> u32 {
+        self.accounts.scope().sender(self.workload, flow)
+    }
+
+    fn is_at(&self, flow: FlowId, place: u32) -> bool {
+        self.accounts.scope().sees(self.workload, &self.fabric, flow, place)
     }
 
     /// The account of a flow that has arrived and not finished.
     fn account_of(&self, flow: u32) -> u32 {
-        let coflow = self.workload.coflow_of(FlowId(flow));
-        let account = self.find(coflow, self.place_of(flow));
-        account.expect("a flow that is under way has an account")
-    }
-
-    fn find(&self, coflow: CoflowId, place: u32) -> Option<u32> {
-        let places = &self.of_coflow[coflow.index()];
-        places.binary_search_by_key(&place, |&(place, _)| place).ok().map(|at| places[at].1)
+        self.accounts.of_flow(self.workload, &self.fabric, FlowId(flow))[0]
     }
 
     /// Opens the accounts of an arriving coflow, if it has none.
     fn open(&mut self, coflow: CoflowId) {
-        if !self.of_coflow[coflow.index()].is_empty() {
-            return;
-        }
-        let mut places: Vec<u32> = self.workload.flow_ids(coflow).map(|flow| self.place_of(flow)).collect();
-        places.sort_unstable();
-        for run in places.chunk_by(|a, b| a == b) {
-            self.of_coflow[coflow.index()].push((run[0], self.accounts.len() as u32));
-            self.accounts.push(Account {
-                coflow,
-                place: run[0],
-                flows_left: run.len() as u32,
-                arrived: 0,
-                sent: 0,
-                announced: false,
-                watch: UNWATCHED,
-            });
-        }
-    }
-
-    fn close(&mut self, coflow: CoflowId, place: u32) {
-        self.of_coflow[coflow.index()].retain(|&(other, _)| other != place);
+        self.accounts.open(self.workload, &self.fabric, coflow);
+        self.tallies.resize(self.accounts.count(), Tally { sent: 0, watch: UNWATCHED });
     }
 }
 
@@ -468,8 +338,8 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn account(&self, coflow: CoflowId) -> Option<&Account> {
-        self.books.find(coflow, self.place).map(|account| &self.books.accounts[account as usize])
+    fn account(&self, coflow: CoflowId) -> Option<u32> {
+        self.books.accounts.find(coflow, self.place)
     }
 
     fn size(&self, flow: FlowId) -> u64 {
@@ -489,14 +359,17 @@ impl Observe for View<'_> {
     fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {
         for flow in self.books.workload.flow_ids(coflow) {
             let at = flow as usize;
-            if self.books.arrived[at] && !self.books.finished[at] && self.books.place_of(flow) == self.place {
+            if self.books.arrived[at]
+                && !self.books.finished[at]
+                && self.books.is_at(FlowId(flow), self.place)
+            {
                 visit(FlowId(flow));
             }
         }
     }
 
     fn attained(&self, coflow: CoflowId) -> Bytes {
-        Bytes(self.account(coflow).map_or(0, |account| account.sent))
+        Bytes(self.account(coflow).map_or(0, |account| self.books.tallies[account as usize].sent))
     }
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
@@ -506,7 +379,9 @@ impl Observe for View<'_> {
 
 impl Foresee for View<'_> {
     fn remaining(&self, coflow: CoflowId) -> Bytes {
-        Bytes(self.account(coflow).map_or(0, |account| account.arrived - account.sent))
+        let left =
+            |account: u32| self.books.accounts[account].arrived - self.books.tallies[account as usize].sent;
+        Bytes(self.account(coflow).map_or(0, left))
     }
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {

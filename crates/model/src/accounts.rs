@@ -1,0 +1,318 @@
+//! Where a policy's instances stand, and what each coflow is at each of them.
+//!
+//! A *place* is what an instance stands at: the fabric (0), a host (its port), or a link. An *account* is what a coflow is
+//! at one place: the whole coflow, its subcoflow at a sender, or its flows on a link. Policies speak of coflows, carriers
+//! of numbers; here (coflow, place) becomes an account, a number under which a driver keeps what it counts.
+//!
+//! An account is open from when its coflow arrives until all of its flows at that place have finished. A driver that lets
+//! go of a task in the middle of a run may have its numbers used again.
+//!
+//! Cost: a coflow has few places, in ascending order, found by halving: O(log places). Rejected: a hash map keyed by
+//! (coflow, place), whose order differs from run to run, and an ordered one over all coflows, which is slower to ask.
+
+use std::ops::{Deref, Index, IndexMut};
+
+use crate::{
+    BitsPerSec, CoflowId, Fabric, FlowId, History, LinkId, Path, Policy, PolicyFactory, PortId, Scope,
+    Setting, TaskId, Work, Workload,
+};
+
+/// What a coflow is at one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The coflow.
+    pub coflow: CoflowId,
+    /// The place.
+    pub place: u32,
+    /// Flows that have not finished, also those that have not arrived.
+    pub flows_left: u32,
+    /// Bytes of the flows that have arrived.
+    pub arrived: u64,
+    /// Whether the instance has been told of the coflow.
+    pub announced: bool,
+}
+
+/// The accounts of all coflows that have arrived, by number.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    scope: Scope,
+    list: Vec<Account>,
+    /// For each coflow: (place, account), ascending, of the places where it has arrived and not finished.
+    of_coflow: Vec<Vec<(u32, u32)>>,
+    /// Numbers that may be used again.
+    free: Vec<u32>,
+}
+
+impl Accounts {
+    /// No account yet, for a policy of this `scope`.
+    pub fn new(scope: Scope, workload: &Workload) -> Self {
+        let of_coflow = vec![Vec::new(); workload.coflow_count()];
+        Self { scope, list: Vec::new(), of_coflow, free: Vec::new() }
+    }
+
+    /// What each instance sees.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// How many numbers there are: all accounts are below.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Makes room for coflows that have come into the workload.
+    pub fn grow(&mut self, workload: &Workload) {
+        self.of_coflow.resize_with(workload.coflow_count(), Vec::new);
+    }
+
+    /// Lets go of what is kept for the coflows of a task that is done.
+    pub fn retire(&mut self, workload: &Workload, task: TaskId) {
+        for stage in &workload.task(task).stages {
+            if let Work::Transfer(coflow) = stage.work {
+                self.of_coflow[coflow.index()] = Vec::new();
+            }
+        }
+    }
+
+    /// Opens the accounts of an arriving coflow, unless it has any.
+    pub fn open(&mut self, workload: &Workload, fabric: &Fabric, coflow: CoflowId) {
+        if self.is_open(coflow) {
+            return;
+        }
+        let flows = workload.flows_of(coflow);
+        let mut places: Vec<u32> = match self.scope {
+            Scope::Fabric => vec![0; flows.len()],
+            Scope::Host => flows.iter().map(|flow| flow.src.0).collect(),
+            Scope::Link => {
+                flows.iter().flat_map(|flow| fabric.path(flow.src, flow.dst)).map(|link| link.0).collect()
+            }
+        };
+        places.sort_unstable();
+        for run in places.chunk_by(|a, b| a == b) {
+            let flows_left = run.len() as u32;
+            let fresh = Account { coflow, place: run[0], flows_left, arrived: 0, announced: false };
+            let account = self.free.pop().unwrap_or(self.list.len() as u32);
+            match self.list.get_mut(account as usize) {
+                Some(free) => *free = fresh,
+                None => self.list.push(fresh),
+            }
+            self.of_coflow[coflow.index()].push((run[0], account));
+        }
+    }
+
+    /// Forgets the account of what has finished at `place`, and returns it.
+    ///
+    /// # Panics
+    /// Where `coflow` has none there.
+    pub fn close(&mut self, coflow: CoflowId, place: u32) -> u32 {
+        let places = &mut self.of_coflow[coflow.index()];
+        let at = places.binary_search_by_key(&place, |(place, _)| *place);
+        places.remove(at.expect("what finishes has an account until then")).1
+    }
+
+    /// The number of a closed account may be given to another.
+    pub fn reuse(&mut self, account: u32) {
+        self.free.push(account);
+    }
+
+    /// The account of `coflow` at `place`; `None` where it has none or is over.
+    #[inline]
+    pub fn find(&self, coflow: CoflowId, place: u32) -> Option<u32> {
+        let places = &self.of_coflow[coflow.index()];
+        places.binary_search_by_key(&place, |(place, _)| *place).ok().map(|at| places[at].1)
+    }
+
+    /// Whether `coflow` has arrived and not finished at every place.
+    #[inline]
+    pub fn is_open(&self, coflow: CoflowId) -> bool {
+        !self.of_coflow[coflow.index()].is_empty()
+    }
+
+    /// The accounts that a flow under way belongs to: one, except with one at each of its links.
+    ///
+    /// # Panics
+    /// Where the flow has not arrived, or is over.
+    #[inline]
+    pub fn of_flow(&self, workload: &Workload, fabric: &Fabric, flow: FlowId) -> Few {
+        let coflow = workload.coflow_of(flow);
+        let ends = || (workload.flow(flow).src, workload.flow(flow).dst);
+        let at = |place| match self.of_coflow[coflow.index()].as_slice() {
+            [(_, account)] => *account,
+            _ => self.find(coflow, place).expect("an arrived flow has an account"),
+        };
+        match self.scope {
+            Scope::Fabric => Few::from_iter([at(0)]),
+            Scope::Host => Few::from_iter([at(ends().0.0)]),
+            Scope::Link => fabric.path(ends().0, ends().1).into_iter().map(|link| at(link.0)).collect(),
+        }
+    }
+}
+
+impl Index<u32> for Accounts {
+    type Output = Account;
+
+    #[inline]
+    fn index(&self, account: u32) -> &Account {
+        &self.list[account as usize]
+    }
+}
+
+impl IndexMut<u32> for Accounts {
+    #[inline]
+    fn index_mut(&mut self, account: u32) -> &mut Account {
+        &mut self.list[account as usize]
+    }
+}
+
+impl Scope {
+    /// How many instances of a policy there are on `fabric`.
+    pub fn places(self, fabric: &Fabric) -> usize {
+        match self {
+            Scope::Fabric => 1,
+            Scope::Host => fabric.ports() as usize,
+            Scope::Link => fabric.link_count(),
+        }
+    }
+
+    /// The place from which `flow` is sent: its host, or the link on which it enters, which have the same number. What
+    /// single flows are watched for is decided there.
+    #[inline]
+    pub fn sender(self, workload: &Workload, flow: FlowId) -> u32 {
+        match self {
+            Scope::Fabric => 0,
+            Scope::Host | Scope::Link => workload.flow(flow).src.0,
+        }
+    }
+
+    /// Whether the instance at `place` sees `flow`.
+    #[inline]
+    pub fn sees(self, workload: &Workload, fabric: &Fabric, flow: FlowId, place: u32) -> bool {
+        let flow = workload.flow(flow);
+        match self {
+            Scope::Fabric => true,
+            Scope::Host => flow.src.0 == place,
+            Scope::Link => fabric.path(flow.src, flow.dst).contains(&LinkId(place)),
+        }
+    }
+
+    /// The rate of the link or host at `place`; for the whole fabric, of its fastest link.
+    pub fn line_rate(self, fabric: &Fabric, place: u32) -> BitsPerSec {
+        match self {
+            Scope::Fabric => fabric.links().map(|link| fabric.capacity(link)).max().unwrap_or_default(),
+            Scope::Host => fabric.capacity(fabric.ingress(PortId(place))),
+            Scope::Link => fabric.capacity(LinkId(place)),
+        }
+    }
+
+    /// An instance of a policy of this scope for each place, in order.
+    pub fn instances(self, factory: &dyn PolicyFactory, fabric: &Fabric, history: &History) -> Vec<Policy> {
+        let build = |place| {
+            let line_rate = self.line_rate(fabric, place);
+            factory.build(&Setting { ports: fabric.ports(), line_rate, history })
+        };
+        (0..self.places(fabric) as u32).map(build).collect()
+    }
+}
+
+/// As many numbers as a path has links, or fewer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Few {
+    numbers: [u32; Path::LONGEST],
+    len: usize,
+}
+
+impl FromIterator<u32> for Few {
+    #[inline]
+    fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
+        let mut few = Self::default();
+        for number in numbers {
+            few.numbers[few.len] = number;
+            few.len += 1;
+        }
+        few
+    }
+}
+
+impl Deref for Few {
+    type Target = [u32];
+
+    #[inline]
+    fn deref(&self) -> &[u32] {
+        &self.numbers[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Flow, Instant, Nanos, WorkloadBuilder};
+
+    /// One coflow of three flows, two of which leave port 0.
+    fn scene() -> (Workload, Fabric) {
+        let flow = |src, dst| Flow { src: PortId(src), dst: PortId(dst), size: Bytes(1), wave: Nanos::ZERO };
+        let mut builder = WorkloadBuilder::new(3);
+        builder.coflow("a", Instant::ZERO, vec![flow(2, 1), flow(0, 1), flow(0, 2)]);
+        builder.coflow("b", Instant::ZERO, vec![flow(0, 1)]);
+        let fabric = Fabric::big_switch(3, BitsPerSec(8)).expect("ports and a rate");
+        (builder.build().expect("the scene is right"), fabric)
+    }
+
+    fn opened(scope: Scope) -> (Workload, Fabric, Accounts) {
+        let (workload, fabric) = scene();
+        let mut accounts = Accounts::new(scope, &workload);
+        accounts.open(&workload, &fabric, CoflowId(0));
+        (workload, fabric, accounts)
+    }
+
+    #[test]
+    fn a_coflow_has_an_account_at_each_place_that_sees_it() {
+        for (scope, places) in [
+            (Scope::Fabric, vec![(0, 3)]),
+            (Scope::Host, vec![(0, 2), (2, 1)]),
+            (Scope::Link, vec![(0, 2), (2, 1), (4, 2), (5, 1)]),
+        ] {
+            let (.., accounts) = opened(scope);
+            let flows_left = |place| Some((place, accounts[accounts.find(CoflowId(0), place)?].flows_left));
+            let found: Vec<(u32, u32)> = (0..6).filter_map(flows_left).collect();
+            assert_eq!(found, places, "{scope:?}");
+        }
+    }
+
+    #[test]
+    fn a_flow_belongs_to_the_accounts_of_the_places_that_see_it() {
+        for scope in [Scope::Fabric, Scope::Host, Scope::Link] {
+            let (workload, fabric, accounts) = opened(scope);
+            for flow in workload.flow_ids(CoflowId(0)).map(FlowId) {
+                let mut places: Vec<u32> = accounts
+                    .of_flow(&workload, &fabric, flow)
+                    .iter()
+                    .map(|&account| accounts[account].place)
+                    .collect();
+                places.sort_unstable();
+                let sees = |&place: &u32| scope.sees(&workload, &fabric, flow, place);
+                let all = 0..scope.places(&fabric) as u32;
+                assert_eq!(places, all.filter(sees).collect::<Vec<u32>>(), "{scope:?} {flow}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_account_is_not_found_and_its_number_is_used_again_when_it_is_free() {
+        let (workload, fabric, mut accounts) = opened(Scope::Host);
+        let closed = accounts.close(CoflowId(0), 0);
+        assert_eq!(accounts.find(CoflowId(0), 0), None);
+        assert!(accounts.is_open(CoflowId(0)), "its flow at port 2 goes on");
+        accounts.reuse(closed);
+        accounts.open(&workload, &fabric, CoflowId(1));
+        assert_eq!(accounts.find(CoflowId(1), 0), Some(closed));
+        assert_eq!(accounts.count(), 2);
+    }
+
+    #[test]
+    fn a_coflow_that_is_open_is_not_opened_again() {
+        let (workload, fabric, mut accounts) = opened(Scope::Fabric);
+        accounts[0].arrived = 7;
+        accounts.open(&workload, &fabric, CoflowId(0));
+        assert_eq!((accounts.count(), accounts[0].arrived), (1, 7));
+    }
+}

@@ -1,0 +1,337 @@
+//! What the instances of a policy are to be told, and when: amounts reached, messages, wake-ups.
+//!
+//! Every simulated driver owes its policies the same three things beside arrivals and completions, in the same order.
+//! What is due at one instant is told in *turns*: first the amounts that have been reached, in order of ids; then messages,
+//! in the order in which they were sent; then wake-ups, by instant and place. What an instance decides on being told may
+//! make more due at the same instant (a message without delay, an amount that is reached already), which is told in the
+//! next turn, messages still in the same one. Wake-ups of one turn come before the answers to them, so that hosts that
+//! wake together negotiate as equals, whatever their numbers.
+//!
+//! The driver keeps the time. Messages arrive on its own axis `T` (the fluid driver's times are fractions of
+//! nanoseconds), all after the same delay, so that a queue holds them in order of arrival. Instances ask to be woken at
+//! [`Instant`]s. Which messages get lost is drawn when they are sent.
+//!
+//! # Invariants
+//! - An instance is woken only when it asked last: an earlier request that was replaced is dropped when it comes up.
+//! - An amount that is forgotten (since another was asked for, or nothing is left to send) is not told of.
+//! - A policy that keeps itself busy at one instant without end is a broken one, and is stopped by a panic.
+//!
+//! Cost: O(log n) for an amount or wake-up among n, O(1) for a message.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+
+use crate::{Decision, Event, Instant, Message, PortId, SplitMix64, Target};
+
+/// Turns at one and the same instant after which a policy is taken to be stuck.
+const MAX_TURNS_AT_ONCE: u32 = 100_000;
+
+#[derive(Clone, Copy, Debug)]
+struct Letter<T> {
+    due: T,
+    from: u32,
+    to: u32,
+    message: Message,
+}
+
+/// What a turn tells now.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Amounts,
+    Messages,
+    Wakes,
+}
+
+/// What is to be told to the instances of a policy, each at its *place*: the fabric, a host or a link (see
+/// [`Accounts`](crate::Accounts)).
+#[derive(Debug)]
+pub struct Agenda<T> {
+    amounts: BTreeSet<(Target, u32)>,
+    letters: VecDeque<Letter<T>>,
+    /// Requests, also those that have been replaced since.
+    wakes: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// What each instance asked for last.
+    wake_at: Vec<Option<Instant>>,
+    loss: f64,
+    random: SplitMix64,
+    messages: u64,
+    part: Part,
+    /// Whether this turn has told anything.
+    told: bool,
+    turns: u32,
+    /// How many of the letters and amounts that there were when they were last counted have not been told.
+    counted: usize,
+}
+
+impl<T: Copy + PartialOrd> Agenda<T> {
+    /// An empty agenda of instances at so many places. A `loss` of messages (a share) is drawn from the stream of `seed`.
+    pub fn new(places: usize, loss: f64, seed: u64) -> Self {
+        Self {
+            amounts: BTreeSet::new(),
+            letters: VecDeque::new(),
+            wakes: BinaryHeap::new(),
+            wake_at: vec![None; places],
+            loss,
+            random: SplitMix64::new(seed),
+            messages: 0,
+            part: Part::Amounts,
+            told: false,
+            turns: 0,
+            counted: 0,
+        }
+    }
+
+    /// The instance at `place` is to be told at once that `target` has reached the amount that it watches.
+    pub fn reach(&mut self, target: Target, place: u32) {
+        self.amounts.insert((target, place));
+    }
+
+    /// The instance at `place` is not to be told any more that `target` has reached an amount.
+    pub fn forget(&mut self, target: Target, place: u32) {
+        self.amounts.remove(&(target, place));
+    }
+
+    /// Whether an amount has been reached that is still to be told of.
+    pub fn has_amounts(&self) -> bool {
+        !self.amounts.is_empty()
+    }
+
+    /// When the next message arrives.
+    pub fn next_message(&self) -> Option<T> {
+        self.letters.front().map(|letter| letter.due)
+    }
+
+    /// When the next wake-up may be due.
+    pub fn next_wake(&self) -> Option<Instant> {
+        self.wakes.peek().map(|&Reverse((when, _))| when)
+    }
+
+    /// Takes up the wake-up and the messages that the instance at `place` decided on at `now`. The messages arrive at
+    /// `arrival`, which never goes back from one call to the next.
+    ///
+    /// # Panics
+    /// Where the policy asks to be woken at a time that is not later than `now`.
+    pub fn note(&mut self, place: u32, now: Instant, arrival: T, decision: &Decision) {
+        if let Some(when) = decision.wake_at {
+            assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
+            self.wake_at[place as usize] = Some(when);
+            self.wakes.push(Reverse((when, place)));
+        }
+        for &(to, message) in &decision.messages {
+            self.messages += 1;
+            if !self.random.happens(self.loss) {
+                self.letters.push_back(Letter { due: arrival, from: place, to: to.0, message });
+            }
+        }
+    }
+
+    /// The next event that is due, and the place of the instance to tell it to: messages that have arrived by `arrived`,
+    /// wake-ups asked for by `clock`. Call it until there is none.
+    ///
+    /// # Panics
+    /// Where more is due at once without end.
+    pub fn next(&mut self, arrived: T, clock: Instant) -> Option<(u32, Event)> {
+        loop {
+            let due = match self.part {
+                Part::Amounts => self.amount(),
+                Part::Messages => self.message(arrived),
+                Part::Wakes => self.wake(clock),
+            };
+            if due.is_some() {
+                self.told = true;
+                return due;
+            }
+            self.part = match self.part {
+                Part::Amounts => Part::Messages,
+                Part::Messages => Part::Wakes,
+                Part::Wakes => Part::Amounts,
+            };
+            if matches!(self.part, Part::Amounts) && !std::mem::take(&mut self.told) {
+                (self.turns, self.counted) = (0, 0);
+                return None;
+            }
+        }
+    }
+
+    fn amount(&mut self) -> Option<(u32, Event)> {
+        let (target, place) = self.amounts.pop_first()?;
+        self.count();
+        Some((place, Event::Reached(target)))
+    }
+
+    fn message(&mut self, arrived: T) -> Option<(u32, Event)> {
+        let Letter { from, to, message, .. } = self.letters.pop_front_if(|letter| letter.due <= arrived)?;
+        self.count();
+        Some((to, Event::Received { from: PortId(from), message }))
+    }
+
+    fn wake(&mut self, clock: Instant) -> Option<(u32, Event)> {
+        while let Some(&Reverse((when, place))) = self.wakes.peek()
+            && when <= clock
+        {
+            self.wakes.pop();
+            let asked = &mut self.wake_at[place as usize];
+            if *asked == Some(when) {
+                *asked = None;
+                return Some((place, Event::Wake));
+            }
+        }
+        None
+    }
+
+    /// Counts one that has been taken out: when all that there were are told, those that have come in their place are a
+    /// turn more. Wake-ups need no counting, since they are asked for in the future.
+    fn count(&mut self) {
+        if self.counted == 0 {
+            self.turns += 1;
+            assert!(
+                self.turns < MAX_TURNS_AT_ONCE,
+                "the policy keeps asking for attention at once without end"
+            );
+            self.counted = 1 + self.amounts.len() + self.letters.len();
+        }
+        self.counted -= 1;
+    }
+
+    /// Messages sent so far, lost ones among them.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CoflowId, FlowId};
+
+    fn message(order: u64) -> Message {
+        Message::Desired { coflow: CoflowId(0), order }
+    }
+
+    fn send(to: u32, order: u64) -> Decision {
+        let mut decision = Decision::default();
+        decision.send(PortId(to), message(order));
+        decision
+    }
+
+    fn wake_at(when: u64) -> Decision {
+        Decision { wake_at: Some(Instant(when)), ..Decision::default() }
+    }
+
+    fn received(from: u32, order: u64) -> Event {
+        Event::Received { from: PortId(from), message: message(order) }
+    }
+
+    fn all(agenda: &mut Agenda<u64>, now: u64) -> Vec<(u32, Event)> {
+        std::iter::from_fn(|| agenda.next(now, Instant(now))).collect()
+    }
+
+    #[test]
+    fn amounts_come_first_in_order_of_ids_then_messages_then_wakes() {
+        let mut agenda = Agenda::new(3, 0.0, 0);
+        agenda.note(2, Instant(0), 5, &wake_at(5));
+        agenda.note(0, Instant(0), 5, &wake_at(5));
+        agenda.note(1, Instant(0), 5, &send(0, 7));
+        agenda.reach(Target::Flow(FlowId(1)), 2);
+        agenda.reach(Target::Coflow(CoflowId(4)), 1);
+        agenda.reach(Target::Coflow(CoflowId(4)), 0);
+        assert!(agenda.has_amounts());
+        let expected = vec![
+            (0, Event::Reached(Target::Coflow(CoflowId(4)))),
+            (1, Event::Reached(Target::Coflow(CoflowId(4)))),
+            (2, Event::Reached(Target::Flow(FlowId(1)))),
+            (0, received(1, 7)),
+            (0, Event::Wake),
+            (2, Event::Wake),
+        ];
+        assert_eq!(all(&mut agenda, 5), expected);
+        assert_eq!((agenda.next_message(), agenda.next_wake(), agenda.has_amounts()), (None, None, false));
+    }
+
+    #[test]
+    fn what_is_not_due_waits() {
+        let mut agenda = Agenda::new(2, 0.0, 0);
+        agenda.note(0, Instant(0), 7, &send(1, 1));
+        agenda.note(0, Instant(0), 7, &wake_at(9));
+        assert_eq!((agenda.next_message(), agenda.next_wake()), (Some(7), Some(Instant(9))));
+        assert_eq!(all(&mut agenda, 6), vec![]);
+        assert_eq!(all(&mut agenda, 7), vec![(1, received(0, 1))]);
+        assert_eq!(all(&mut agenda, 9), vec![(0, Event::Wake)]);
+    }
+
+    #[test]
+    fn an_instance_is_woken_when_it_asked_last() {
+        let mut agenda = Agenda::new(1, 0.0, 0);
+        agenda.note(0, Instant(0), 0, &wake_at(3));
+        agenda.note(0, Instant(1), 1, &wake_at(6));
+        assert_eq!(all(&mut agenda, 3), vec![]);
+        assert_eq!(all(&mut agenda, 6), vec![(0, Event::Wake)]);
+    }
+
+    #[test]
+    fn an_amount_that_is_forgotten_is_not_told_of() {
+        let mut agenda: Agenda<u64> = Agenda::new(2, 0.0, 0);
+        let target = Target::Coflow(CoflowId(1));
+        agenda.reach(target, 0);
+        agenda.reach(target, 1);
+        agenda.forget(target, 0);
+        assert_eq!(all(&mut agenda, 0), vec![(1, Event::Reached(target))]);
+    }
+
+    #[test]
+    fn who_wakes_together_is_woken_before_the_answers_come() {
+        let mut agenda = Agenda::new(2, 0.0, 0);
+        (0..2).for_each(|place| agenda.note(place, Instant(0), 0, &wake_at(1)));
+        let mut told = Vec::new();
+        while let Some((place, event)) = agenda.next(1, Instant(1)) {
+            if event == Event::Wake {
+                agenda.note(place, Instant(1), 1, &send(1 - place, 8));
+            }
+            told.push((place, event));
+        }
+        assert_eq!(told, vec![(0, Event::Wake), (1, Event::Wake), (1, received(0, 8)), (0, received(1, 8))]);
+    }
+
+    #[test]
+    fn lost_messages_are_counted_and_do_not_arrive() {
+        let mut agenda = Agenda::new(2, 0.25, 1);
+        (0..1_000).for_each(|order| agenda.note(0, Instant(0), 0, &send(1, order)));
+        let arrived = all(&mut agenda, 0).len();
+        assert!(arrived.abs_diff(750) < 50, "{arrived}");
+        assert_eq!(agenda.messages(), 1_000);
+    }
+
+    #[test]
+    fn a_long_queue_at_one_instant_is_no_endless_one() {
+        let mut agenda = Agenda::new(1, 0.0, 0);
+        (0..300_000).for_each(|order| agenda.note(0, Instant(0), 0, &send(0, order)));
+        assert_eq!(all(&mut agenda, 0).len(), 300_000);
+    }
+
+    #[test]
+    #[should_panic(expected = "without end")]
+    fn two_hosts_that_answer_each_other_at_once_for_ever_are_stopped() {
+        let mut agenda = Agenda::new(2, 0.0, 0);
+        agenda.note(0, Instant(0), 0, &send(1, 0));
+        while let Some((place, _)) = agenda.next(0, Instant(0)) {
+            agenda.note(place, Instant(0), 0, &send(1 - place, 0));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "without end")]
+    fn an_amount_that_is_asked_for_again_and_again_is_stopped() {
+        let mut agenda: Agenda<u64> = Agenda::new(1, 0.0, 0);
+        let target = Target::Flow(FlowId(0));
+        agenda.reach(target, 0);
+        while agenda.next(0, Instant(0)).is_some() {
+            agenda.reach(target, 0);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "later than now")]
+    fn a_wake_up_in_the_past_is_refused() {
+        Agenda::new(1, 0.0, 0).note(0, Instant(5), 5, &wake_at(5));
+    }
+}

@@ -1,0 +1,140 @@
+//! What an instance of a policy may look at while a fluid engine runs.
+//!
+//! What a policy asks about a coflow is answered from the account that the coflow has at the instance's place, by the
+//! solver, which alone knows what has been sent. Flows that have arrived in this very instant are not in the solver yet.
+
+use cavalcade_model::{
+    Accounts, BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId,
+    Nanos, Observe, Scope, Workload,
+};
+use cavalcade_solver::Fill;
+
+use crate::engine::slack;
+
+/// What the instance at one place may look at.
+pub(crate) struct View<'a, F> {
+    pub(crate) place: u32,
+    pub(crate) now: f64,
+    /// The capacity of the fastest link, in bytes per nanosecond.
+    pub(crate) fastest: f64,
+    pub(crate) workload: &'a Workload,
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) accounts: &'a Accounts,
+    pub(crate) fill: &'a F,
+    pub(crate) arrivals: &'a [Instant],
+    /// Flows that have arrived in this very instant and are not in the solver yet.
+    pub(crate) pending: &'a [u32],
+}
+
+impl<F: Fill> View<'_, F> {
+    fn account(&self, coflow: CoflowId) -> Option<u32> {
+        self.accounts.find(coflow, self.place)
+    }
+
+    /// The pending flows of `coflow` at this place.
+    fn pending(&self, coflow: CoflowId) -> impl Iterator<Item = u32> + '_ {
+        let ids = self.workload.flow_ids(coflow);
+        // Pending flows are in order of coflow, and so of flow within an instant's release.
+        let from = self.pending.partition_point(|&flow| flow < ids.start);
+        let to = self.pending.partition_point(|&flow| flow < ids.end);
+        let scope = self.accounts.scope();
+        let is_here = move |flow| scope.sees(self.workload, self.fabric, FlowId(flow), self.place);
+        self.pending[from..to].iter().copied().filter(move |&flow| is_here(flow))
+    }
+
+    fn size(&self, flow: u32) -> u64 {
+        self.workload.flow(FlowId(flow)).size.0
+    }
+
+    /// Sent bytes are rounded down and remaining ones up, but an amount that is whole but for rounding in the engine is
+    /// that whole amount: a policy that is told that a threshold is reached must see it reached.
+    fn rounding(&self) -> f64 {
+        1e-3 + self.fastest * slack(self.now)
+    }
+
+    fn sent(&self, bytes: f64) -> u64 {
+        (bytes + self.rounding()).max(0.0) as u64
+    }
+
+    fn left(&self, bytes: f64) -> u64 {
+        (bytes - self.rounding()).max(0.0).ceil() as u64
+    }
+}
+
+impl<F: Fill> Observe for View<'_, F> {
+    fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
+        CoflowFacts::of(self.workload, coflow, self.arrivals[coflow.index()])
+    }
+
+    fn flow(&self, flow: FlowId) -> FlowFacts {
+        FlowFacts::of(self.workload, flow)
+    }
+
+    fn flows(&self, coflow: CoflowId, visit: &mut dyn FnMut(FlowId)) {
+        if let Some(account) = self.account(coflow) {
+            self.fill.visit_flows(account, &mut |flow| visit(FlowId(flow)));
+            for flow in self.pending(coflow) {
+                visit(FlowId(flow));
+            }
+        }
+    }
+
+    fn attained(&self, coflow: CoflowId) -> Bytes {
+        Bytes(self.account(coflow).map_or(0, |account| self.sent(self.fill.attained(account, self.now))))
+    }
+
+    fn flow_attained(&self, flow: FlowId) -> Bytes {
+        Bytes(self.size(flow.0) - self.flow_remaining(flow).0.min(self.size(flow.0)))
+    }
+}
+
+impl<F: Fill> Foresee for View<'_, F> {
+    fn remaining(&self, coflow: CoflowId) -> Bytes {
+        let Some(account) = self.account(coflow) else { return Bytes::ZERO };
+        let sent = self.fill.attained(account, self.now);
+        Bytes(self.left(self.accounts[account].arrived as f64 - sent))
+    }
+
+    fn flow_remaining(&self, flow: FlowId) -> Bytes {
+        if self.pending.binary_search(&flow.0).is_ok() {
+            return Bytes(self.size(flow.0));
+        }
+        Bytes(self.left(self.fill.remaining(flow.0, self.now)))
+    }
+
+    fn bottleneck(&self, coflow: CoflowId) -> Nanos {
+        let mut longest: f64 = 0.0;
+        self.loads(coflow, &mut |_, bytes, capacity| {
+            longest = longest.max(bytes.as_f64() / capacity.bytes_per_nano());
+        });
+        Nanos(longest.ceil() as u64)
+    }
+
+    fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
+        let Some(account) = self.account(coflow) else { return };
+        let mut arriving = vec![0u64; 0];
+        for flow in self.pending(coflow) {
+            let record = self.workload.flow(FlowId(flow));
+            arriving.resize(self.fabric.link_count(), 0);
+            for link in self.fabric.path(record.src, record.dst) {
+                arriving[link.index()] += record.size.0;
+            }
+        }
+        let within = |link: u32| self.accounts.scope() != Scope::Link || link == self.place;
+        let mut tell = |link: u32, bytes: u64| {
+            if bytes > 0 && within(link) {
+                visit(LinkId(link), Bytes(bytes), self.fabric.capacity(LinkId(link)));
+            }
+        };
+        self.fill.loads(account, self.now, &mut |link, bytes| {
+            let bytes = self.left(bytes);
+            match arriving.get_mut(link as usize) {
+                Some(more) => *more += bytes,
+                None => tell(link, bytes),
+            }
+        });
+        for (link, bytes) in arriving.into_iter().enumerate() {
+            tell(link as u32, bytes);
+        }
+    }
+}
