@@ -12,6 +12,8 @@
 //! For each group: see [`crate::maxmin`]. Before the first group that changed, one subtraction for each link in use.
 
 mod account;
+#[cfg(test)]
+mod tests;
 mod waiting;
 mod weighted;
 

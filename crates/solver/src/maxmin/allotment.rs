@@ -10,8 +10,8 @@
 //! Unless the allotment is `outdated`:
 //! - A flow without a cap gets the lower of its two lines' levels. A line that is nobody's bottleneck has level
 //!   infinity, one without capacity level 0.
-//! - `given` holds for every line with flows if the group has a rate. An idle group passes on what it is given and
-//!   does not look at it.
+//! - `given` holds for every line with flows if the group has a rate. An idle group passes on what it is given, does not
+//!   look at it, and so remembers nothing of what it handed on.
 //!
 //! # Cost
 //! Nothing for a group none of whose links is marked but a look at the bits; about 3 ns per line otherwise.
@@ -153,6 +153,11 @@ impl Allotment {
     pub(super) fn hand_on(&mut self, sides: &[Side; 2], residual: &mut Residual) {
         let moved = self.moved;
         (self.outdated, self.touched, self.moved) = (false, false, false);
+        self.rate = self.used[ROWS].iter().sum();
+        if self.rate == 0.0 {
+            // A flow that ended may have left on its column what rounding makes of its rate less its rate.
+            self.used.iter_mut().for_each(|used| used.fill(0.0));
+        }
         self.uses.clear();
         for side in [ROWS, COLUMNS] {
             let lines = sides[side].link.iter().zip(&self.used[side]).zip(&mut self.handed_on[side]);
@@ -168,6 +173,5 @@ impl Allotment {
                 }
             }
         }
-        self.rate = self.used[ROWS].iter().sum();
     }
 }
