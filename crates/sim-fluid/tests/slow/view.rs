@@ -6,7 +6,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, LinkId, Observe, Scope,
 };
 
-use super::{Engine, stages};
+use super::{Engine, MILLIBYTE, grain, stages};
 
 pub(super) struct View<'e, 'a> {
     pub(super) place: u32,
@@ -18,19 +18,22 @@ impl View<'_, '_> {
         let flows = self.engine.flows_at(self.place, coflow);
         flows.into_iter().filter(|&flow| self.engine.is_active(flow)).collect()
     }
-}
 
-/// So many bytes are rounding: more than the fastest link sends in the time and the millibyte that count as none.
-const ROUNDING: f64 = 5e-3;
+    /// So many bytes are rounding: what the fastest link sends in the time that counts as none, and the millibyte.
+    fn rounding(&self) -> f64 {
+        let fastest = self.engine.capacity.iter().copied().fold(0.0, f64::max);
+        MILLIBYTE + fastest * 2.0 * grain(self.engine.now)
+    }
 
-/// Bytes sent: whole ones, but for rounding.
-fn down(bytes: f64) -> Bytes {
-    Bytes((bytes + ROUNDING) as u64)
-}
+    /// Bytes sent: whole ones, but for rounding.
+    fn down(&self, bytes: f64) -> Bytes {
+        Bytes((bytes + self.rounding()) as u64)
+    }
 
-/// Bytes to send: begun ones, but for rounding.
-fn up(bytes: f64) -> Bytes {
-    Bytes((bytes - ROUNDING).max(0.0).ceil() as u64)
+    /// Bytes to send: begun ones, but for rounding.
+    fn up(&self, bytes: f64) -> Bytes {
+        Bytes((bytes - self.rounding()).max(0.0).ceil() as u64)
+    }
 }
 
 impl Observe for View<'_, '_> {
@@ -50,7 +53,7 @@ impl Observe for View<'_, '_> {
     }
 
     fn attained(&self, coflow: CoflowId) -> Bytes {
-        down(self.engine.attained(self.place, coflow))
+        self.down(self.engine.attained(self.place, coflow))
     }
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
@@ -60,11 +63,11 @@ impl Observe for View<'_, '_> {
 
 impl Foresee for View<'_, '_> {
     fn remaining(&self, coflow: CoflowId) -> Bytes {
-        up(self.unfinished(coflow).iter().map(|flow| self.engine.flows[flow.index()].remaining).sum())
+        self.up(self.unfinished(coflow).iter().map(|flow| self.engine.flows[flow.index()].remaining).sum())
     }
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {
-        up(self.engine.flows[flow.index()].remaining)
+        self.up(self.engine.flows[flow.index()].remaining)
     }
 
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
@@ -78,7 +81,7 @@ impl Foresee for View<'_, '_> {
             }
         }
         for (link, bytes) in loads {
-            visit(link, up(bytes), self.engine.fabric.capacity(link));
+            visit(link, self.up(bytes), self.engine.fabric.capacity(link));
         }
     }
 }
