@@ -24,6 +24,11 @@ fn fill(flows: &[([u32; 2], u64, f64)]) -> MaxMinFill {
     fill
 }
 
+/// Without what rounding leaves in the last bits.
+fn rounded(rate: f64) -> f64 {
+    (rate * 1e9).round() / 1e9
+}
+
 /// Goes on to the next end of a flow. Returns who ended.
 fn step(fill: &mut MaxMinFill) -> Vec<u32> {
     let (now, mut due) = (fill.next(), Due::default());
@@ -44,7 +49,7 @@ fn a_group_that_was_idle_meanwhile_tells_those_behind_it_what_it_leaves() {
         ([0, 3], 2, 100.0),
         ([2, 3], 3, 20_000.0),
     ]);
-    let others = |fill: &MaxMinFill| ((TARGET - fill.rate(4)) * 1e9).round() / 1e9;
+    let others = |fill: &MaxMinFill| rounded(TARGET - fill.rate(4));
     assert_eq!(others(&fill), MIDDLE + SLOW);
     assert_eq!(step(&mut fill), [3]);
     assert_eq!(others(&fill), MIDDLE);
@@ -53,4 +58,25 @@ fn a_group_that_was_idle_meanwhile_tells_those_behind_it_what_it_leaves() {
     assert_eq!(step(&mut fill), [1]);
     assert_eq!(fill.rate(2), MIDDLE);
     assert_eq!(others(&fill), MIDDLE);
+}
+
+/// A class has its weight on the links of those that wait there. One that waited beside others and was given a key of
+/// another class left its class's weight behind, on a link that nobody of that class used any more.
+#[test]
+fn who_goes_from_a_class_waiting_takes_its_claim_along() {
+    let shares = Shares::Weighted { weights: vec![2, 1], to_highest: false };
+    // Where flows enter: 0 and 1. Where they leave: 2 (slow) and 3.
+    let mut fill = MaxMinFill::new(vec![MIDDLE, MIDDLE, SLOW, MIDDLE], shares, 3);
+    fill.reserve_accounts(3);
+    let low = |order| Key { class: 1, order };
+    fill.set_account_keys(&[(0, low(0)), (1, low(1)), (2, low(1))], 0.0);
+    for (flow, links) in [[0, 3], [0, 2], [1, 3]].into_iter().enumerate() {
+        fill.add(flow as u32, links, [flow as u32; 2], 1_000.0, 0.0);
+    }
+    fill.refill(0.0);
+    let rates = |fill: &MaxMinFill| [0, 1, 2].map(|flow| rounded(fill.rate(flow)));
+    assert_eq!(rates(&fill), [MIDDLE, 0.0, 0.0]);
+    fill.set_account_keys(&[(1, key(0))], 8.0);
+    fill.refill(8.0);
+    assert_eq!(rates(&fill), [MIDDLE - SLOW, SLOW, SLOW]);
 }

@@ -143,6 +143,10 @@ impl MaxMinFill {
                 let next = self.group_at(key, now);
                 self.join(account, next);
                 self.touch(key);
+                if self.weighted.is_some() {
+                    // Who waits gets nothing, but is present: its class no longer shares its links.
+                    self.touch(before);
+                }
                 self.end_if_empty(group, now);
             }
         } else if strayed || self.groups[self.flows[first as usize].group as usize].group.has_caps() {
