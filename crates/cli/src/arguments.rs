@@ -159,7 +159,7 @@ pub(crate) struct Carriage {
     /// Each policy is run over each transport. Without it, dctcp.
     #[arg(long, value_name = "TRANSPORTS", help_heading = "Engine")]
     pub(crate) transport: Option<String>,
-    /// With packets, how long a bit travels along a link
+    /// With packets, how long a bit travels along a link, unless --fabric has a delay
     #[arg(long, value_name = "TIME", default_value = "1us", help_heading = "Engine")]
     pub(crate) link_delay: Nanos,
 }

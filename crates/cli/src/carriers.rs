@@ -3,7 +3,7 @@
 use cavalcade_metrics::{Outcome, TransportFacts};
 use cavalcade_model::{Nanos, PolicyFactory, Scope};
 use cavalcade_policy::Configured as Policy;
-use cavalcade_sim_packet::{Link, Network, Observer, Options, Run, SimulationError, simulate};
+use cavalcade_sim_packet::{Network, Observer, Options, Run, SimulationError, simulate};
 use cavalcade_transport::{Configured as Transport, Definition, Visitor, parse};
 
 use crate::arguments::{Carriage, Conditions, Engine};
@@ -139,11 +139,17 @@ fn failure(policy: &str, error: &SimulationError) -> Failure {
     Failure::usage(format!("{policy} over packets: {error}"))
 }
 
-/// The hosts of a scene on one switch.
+/// What packets cross: the fabric of the scene, whose links take `delay` where the fabric says nothing of delays.
 fn network(scene: &Scene, delay: Nanos) -> Result<Network, Failure> {
-    let rate = scene.conditions.rate;
-    Network::star(scene.fabric.ports(), Link { rate, delay })
-        .map_err(|error| Failure::usage(format!("--rate {rate}: {error}")))
+    let named = scene.conditions.fabric.is_some_and(|spec| spec.delay != Nanos::ZERO);
+    let network = if named {
+        Network::new(&scene.fabric)
+    } else {
+        let mut fabric = scene.fabric.clone();
+        fabric.set_delays(delay);
+        Network::new(&fabric)
+    };
+    network.map_err(|error| Failure::usage(format!("over packets: {error}")))
 }
 
 struct Simulation<'a> {

@@ -39,7 +39,6 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let Reading { workload, notes, shuffles, .. } = source.read(options.input.format)?;
     source.tell_all(&notes);
     let scene = Scene::new(workload, options.conditions)?;
-    refuse_packets(&scene, &carriers)?;
     let (policies, baseline) = runnable(&scene, &options.selection, &policies, baseline)?;
     let contenders = self::contenders(&policies, &carriers)?;
     let budget = match options.bound {
@@ -65,18 +64,6 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         write_report(path, &comparison, &info)?;
     }
     check(&claims, &comparison)
-}
-
-/// Packets cross one switch so far.
-///
-/// # Errors
-/// Where there are packets, and a fabric with several.
-pub(crate) fn refuse_packets(scene: &Scene, carriers: &[Carrier]) -> Result<(), Failure> {
-    if scene.fabric.is_one_switch() || carriers.iter().all(|carrier| matches!(carrier, Carrier::Fluid)) {
-        return Ok(());
-    }
-    Err(Failure::usage("packets are simulated on one switch only")
-        .help("leave out --fabric, or use the fluid engine"))
 }
 
 /// Those of `policies` that can be run on the fabric, and the place of the baseline among them: all of them where they were

@@ -4,7 +4,7 @@ use cavalcade_metrics::analyse;
 
 use crate::arguments::Simulate;
 use crate::carriers::Carrier;
-use crate::compare::{compare, contenders, refuse_packets, result};
+use crate::compare::{compare, contenders, result};
 use crate::failure::Failure;
 use crate::input::Source;
 use crate::lower_bound::budget_beside_runs;
@@ -35,7 +35,6 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let source = Source::open(&options.input.trace)?;
     let (workload, format) = source.parse(options.input.format)?;
     let scene = Scene::new(workload, options.conditions)?;
-    refuse_packets(&scene, &carriers)?;
     scene.check(&policies[0])?;
     let Some(out) = &options.out else {
         let budget = Some(budget_beside_runs(&scene.workload));

@@ -45,6 +45,23 @@ fn runs_over_packets_have_the_keys_of_fluid_ones_and_name_engine_and_transport()
 }
 
 #[test]
+fn packets_cross_the_fabric_that_is_named_and_share_what_it_oversubscribes() {
+    let place = Place::with_trace();
+    let rate = ["--rate", "10Gbps"];
+    let mean = |fabric: &str, extra: &[&str]| {
+        let fabric = ["--fabric", fabric];
+        let runs = runs(&place, &[&fabric[..], &rate, extra].concat());
+        runs.iter().find(|run| run["policy"] == "fair").unwrap()["cct"]["mean_s"].as_f64().unwrap()
+    };
+    let packets = ["--engine", "packet"];
+    let level = mean("leafspine:leaves=4,spines=2,hosts=8", &packets);
+    let short = "leafspine:leaves=4,spines=2,hosts=8,oversubscription=8";
+    let (over, fluid) = (mean(short, &packets), mean(short, &[]));
+    assert!(over > 1.2 * level, "uplinks of an eighth are felt: {over} s, not {level} s");
+    assert!((0.9..1.3).contains(&(over / fluid)), "{over} s over packets, {fluid} s as a fluid");
+}
+
+#[test]
 fn a_run_over_packets_replays_bit_for_bit() {
     let place = Place::with_trace();
     let arguments =

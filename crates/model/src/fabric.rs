@@ -125,6 +125,11 @@ impl Fabric {
         self.shape.ends(link)
     }
 
+    /// The link that goes the other way: two nodes that are connected have one in each direction.
+    pub fn twin(&self, link: LinkId) -> LinkId {
+        self.shape.twin(link)
+    }
+
     /// The link in words: "ingress of port 3", "rack 2 to pod 0".
     pub fn link_name(&self, link: LinkId) -> String {
         let ports = self.ports();

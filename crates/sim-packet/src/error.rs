@@ -1,20 +1,15 @@
 //! What is found wrong before a run starts.
 
-use cavalcade_model::{Bytes, Instant};
+use cavalcade_model::{Bytes, FabricError, Instant};
 
 use crate::queue::QueueError;
 
 /// Why a simulation cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
-    /// The workload names hosts that the network lacks.
-    #[error("the workload has {ports} ports but the network {hosts} hosts: choose a larger network")]
-    TooFewHosts {
-        /// Ports of the workload.
-        ports: u32,
-        /// Hosts of the network.
-        hosts: u32,
-    },
+    /// The workload names hosts that the network lacks, or that failed cables cut off.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
     /// Packets without payload.
     #[error("packets of {packet} bytes have no room for payload beside {overhead} bytes of headers")]
     NoPayload {

@@ -4,7 +4,7 @@
 //! are those of `cavalcade-transport`, the same machines that run on hosts; the policies are those of every driver, and
 //! what they decide becomes the priorities that packets carry.
 //!
-//! - [`network`]: hosts, switches and links; star, tree, leaf–spine; paths.
+//! - [`network`]: hosts, switches and links of a fabric of the model; paths.
 //! - `engine`: the loop: packets arrive, links become free, timers go off.
 //! - `wheel`: the pending events. `pool`: the packets.
 //! - `port`: a link and what waits for it. [`queue`]: who waits, who is marked, who goes next; one file each.

@@ -1,17 +1,20 @@
-//! What packets cross: hosts, switches and the links between them, with a rate and a delay each.
+//! What packets cross: a [`Fabric`] with its links in pairs, one for each direction, and a queue at the beginning of each.
 //!
-//! Links come in pairs, one for each direction: the twin of link `l` is `l ^ 1`. Link `2h` goes out of host `h`, link
-//! `2h + 1` into it; links between switches follow. A queue stands at the beginning of each link, so a link and its output
-//! port are the same thing here and have the same number.
+//! The twin of link `l` is `l ^ 1`. Link `2h` goes out of host `h`, link `2h + 1` into it; links between switches follow. A
+//! queue stands at the beginning of each link, so a link and its output port are the same thing here and have the same
+//! number.
 //!
-//! Paths are symmetric: an acknowledgement goes back over the twins of its flow's links. That is what the switch logic of
-//! explicit-rate transports relies on, and what a fabric with consistent hashing over sorted addresses does. Which of several
-//! paths a flow takes is a stable hash of its ends and number (ECMP), so it is the same on every machine.
+//! Which of several paths a flow takes is the fabric's to say (ECMP by a hash of both ends), so fluid and packets take the
+//! same one. Paths are symmetric: an acknowledgement goes back over the twins of its flow's links. That is what the switch
+//! logic of explicit-rate transports relies on, and what a fabric with consistent hashing over sorted addresses does. A cable
+//! of which one direction has failed is therefore of no use to packets, and counts as failed.
 
-use cavalcade_model::{BitsPerSec, Nanos, mix};
+use std::collections::BTreeMap;
+
+use cavalcade_model::{BitsPerSec, Fabric, FabricError, LinkId, Nanos, Path, PortId, Workload};
 
 /// The most links between two hosts: host, edge, aggregation, core and down again.
-pub const MOST_HOPS: usize = 6;
+pub const MOST_HOPS: usize = Path::LONGEST;
 
 /// A link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +33,6 @@ pub struct Route {
 }
 
 impl Route {
-    fn new(path: &[u32]) -> Self {
-        let mut links = [0; MOST_HOPS];
-        links[..path.len()].copy_from_slice(path);
-        Self { links, hops: path.len() as u8 }
-    }
-
     /// How many links it has.
     #[inline]
     pub fn hops(&self) -> u8 {
@@ -60,114 +57,113 @@ impl Route {
     }
 }
 
-/// How switches are connected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    /// One switch.
-    Star,
-    /// Racks under one core: the only way out of a rack is its uplink.
-    Tree { hosts_per_rack: u32 },
-    /// Racks under several spines, each rack with a link to each spine.
-    LeafSpine { hosts_per_rack: u32, spines: u32 },
-}
-
 /// Hosts, switches and links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    hosts: u32,
-    shape: Shape,
+    /// With both directions of a cable failed where one has.
+    fabric: Fabric,
     links: Vec<Link>,
+    /// For each link, the fabric's.
+    of_fabric: Vec<LinkId>,
+    /// For each link of the fabric, the one here.
+    numbers: Vec<u32>,
+    /// For each link, the switch that it goes out of; [`NO_SWITCH`] for a host's.
+    switch_of: Vec<u32>,
+    switches: u32,
 }
 
-/// Why a network cannot be built.
+const NO_SWITCH: u32 = u32::MAX;
+
+/// The slowest link: at 1 Kbps a full packet takes twelve seconds.
+const SLOWEST: BitsPerSec = BitsPerSec(1_000);
+/// The longest link: six to the moon and back take less together.
+const LONGEST_DELAY: Nanos = Nanos(10_000_000_000);
+
+/// Why packets cannot cross a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
-    /// No hosts, racks or spines.
-    #[error("a network needs at least one of {what}")]
-    None {
-        /// What there is none of.
-        what: &'static str,
-    },
-    /// A link that could never carry a byte.
-    #[error("a link of {what} has a rate of zero: nothing could ever cross it; give it a rate above 0bps")]
-    ZeroRate {
-        /// Which links.
-        what: &'static str,
-    },
+    /// No such fabric.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
     /// A link on which a byte takes longer than the engine's clock lasts.
-    #[error("the links of {what} are too slow ({rate}): the packet engine needs 1Kbps or more")]
+    #[error("{link} is too slow ({rate}): the packet engine needs {SLOWEST} or more")]
     TooSlow {
-        /// Which links.
-        what: &'static str,
-        /// The rate given.
+        /// Which link.
+        link: String,
+        /// Its rate.
         rate: BitsPerSec,
     },
-    /// More links than 2³¹.
-    #[error("the network is too large: at most 1073741824 pairs of links")]
-    TooLarge,
-}
-
-fn checked(link: Link, what: &'static str) -> Result<Link, NetworkError> {
-    match link.rate {
-        BitsPerSec::ZERO => Err(NetworkError::ZeroRate { what }),
-        rate if rate.get() < 1_000 => Err(NetworkError::TooSlow { what, rate }),
-        _ => Ok(link),
-    }
+    /// A link on which a bit travels longer than the engine's clock allows for.
+    #[error("{link} has a delay of {delay}: the packet engine can do with {LONGEST_DELAY} at most")]
+    TooLong {
+        /// Which link.
+        link: String,
+        /// Its delay.
+        delay: Nanos,
+    },
 }
 
 impl Network {
+    /// What packets cross in `fabric`.
+    ///
+    /// # Errors
+    /// Where a link is too slow or too long for the engine's clock.
+    pub fn new(fabric: &Fabric) -> Result<Self, NetworkError> {
+        let mut fabric = fabric.clone();
+        let mut of_fabric = Vec::with_capacity(fabric.link_count());
+        for link in fabric.links() {
+            let twin = fabric.twin(link);
+            if fabric.has_failed(link) {
+                fabric.fail(twin);
+            }
+            if link < twin {
+                of_fabric.extend([link, twin]);
+            }
+        }
+        let mut numbers = vec![0; of_fabric.len()];
+        let mut links = Vec::with_capacity(of_fabric.len());
+        for (number, &link) in of_fabric.iter().enumerate() {
+            numbers[link.index()] = number as u32;
+            links.push(checked(&fabric, link)?);
+        }
+        let mut switches = BTreeMap::new();
+        let mut switch_of = vec![NO_SWITCH; links.len()];
+        for (number, &link) in of_fabric.iter().enumerate() {
+            if number >= 2 * fabric.ports() as usize || number % 2 == 1 {
+                let next = switches.len() as u32;
+                switch_of[number] = *switches.entry(fabric.ends(link)[0]).or_insert(next);
+            }
+        }
+        let switches = switches.len() as u32;
+        Ok(Self { fabric, links, of_fabric, numbers, switch_of, switches })
+    }
+
     /// `hosts` hosts on one switch.
     ///
     /// # Errors
-    /// Where there are no hosts or the rate is zero.
+    /// Where there are no hosts, or the link cannot carry packets.
     pub fn star(hosts: u32, link: Link) -> Result<Self, NetworkError> {
-        Self::build(hosts, Shape::Star, checked(link, "hosts")?, 0, link)
+        let mut fabric = Fabric::big_switch(hosts, link.rate)?;
+        fabric.set_delays(link.delay);
+        Self::new(&fabric)
     }
 
-    /// `racks` racks of `hosts_per_rack` hosts under one core, each connected by one `uplink`.
+    /// The fabric.
+    pub fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Checks that packets of every flow find their way.
     ///
     /// # Errors
-    /// Where there is none of something or a rate is zero.
-    pub fn tree(racks: u32, hosts_per_rack: u32, host: Link, uplink: Link) -> Result<Self, NetworkError> {
-        let hosts = racks.checked_mul(hosts_per_rack).ok_or(NetworkError::TooLarge)?;
-        let shape = Shape::Tree { hosts_per_rack };
-        Self::build(hosts, shape, checked(host, "hosts")?, racks, checked(uplink, "the core")?)
-    }
-
-    /// `racks` racks of `hosts_per_rack` hosts, each rack with an `uplink` to each of `spines` spines.
-    ///
-    /// # Errors
-    /// Where there is none of something or a rate is zero.
-    pub fn leaf_spine(
-        racks: u32,
-        hosts_per_rack: u32,
-        spines: u32,
-        host: Link,
-        uplink: Link,
-    ) -> Result<Self, NetworkError> {
-        let hosts = racks.checked_mul(hosts_per_rack).ok_or(NetworkError::TooLarge)?;
-        let uplinks = racks.checked_mul(spines).ok_or(NetworkError::TooLarge)?;
-        if spines == 0 {
-            return Err(NetworkError::None { what: "spines" });
-        }
-        let shape = Shape::LeafSpine { hosts_per_rack, spines };
-        Self::build(hosts, shape, checked(host, "hosts")?, uplinks, checked(uplink, "the spines")?)
-    }
-
-    fn build(hosts: u32, shape: Shape, host: Link, uplinks: u32, uplink: Link) -> Result<Self, NetworkError> {
-        if hosts == 0 {
-            return Err(NetworkError::None { what: "hosts" });
-        }
-        let pairs = hosts.checked_add(uplinks).filter(|&pairs| pairs <= 1 << 30);
-        let pairs = pairs.ok_or(NetworkError::TooLarge)?;
-        let of = |pair| if pair < hosts { host } else { uplink };
-        let links = (0..pairs).flat_map(|pair| [of(pair); 2]).collect();
-        Ok(Self { hosts, shape, links })
+    /// Where there are too few hosts, or failed cables leave no path.
+    pub fn check(&self, workload: &Workload) -> Result<(), FabricError> {
+        self.fabric.check(workload)
     }
 
     /// How many hosts there are.
     pub fn hosts(&self) -> u32 {
-        self.hosts
+        self.fabric.ports()
     }
 
     /// All links.
@@ -175,12 +171,23 @@ impl Network {
         &self.links
     }
 
+    /// The fabric's link that `link` is.
+    pub fn of_fabric(&self, link: u32) -> LinkId {
+        self.of_fabric[link as usize]
+    }
+
+    /// The link that is the fabric's `link`.
+    pub fn number(&self, link: LinkId) -> u32 {
+        self.numbers[link.index()]
+    }
+
     /// The host that `link` goes out of.
     pub fn host_of(&self, link: u32) -> Option<u32> {
-        (link < 2 * self.hosts && link.is_multiple_of(2)).then_some(link / 2)
+        (link < 2 * self.hosts() && link.is_multiple_of(2)).then_some(link / 2)
     }
 
     /// The link out of `host`.
+    #[inline]
     pub fn link_from(&self, host: u32) -> u32 {
         2 * host
     }
@@ -192,110 +199,143 @@ impl Network {
 
     /// How many switches there are.
     pub fn switches(&self) -> u32 {
-        let racks = |hosts_per_rack| self.hosts / hosts_per_rack;
-        match self.shape {
-            Shape::Star => 1,
-            Shape::Tree { hosts_per_rack } => racks(hosts_per_rack) + 1,
-            Shape::LeafSpine { hosts_per_rack, spines } => racks(hosts_per_rack) + spines,
-        }
+        self.switches
     }
 
-    /// The switch that `link` goes out of: racks first, then the core; `None` where a host sends on it.
+    /// The switch that `link` goes out of; `None` where a host sends on it.
+    #[inline]
     pub fn switch_of(&self, link: u32) -> Option<u32> {
-        if self.host_of(link).is_some() {
-            return None;
-        }
-        let host = link < 2 * self.hosts;
-        let (pair, up) = ((link / 2).wrapping_sub(self.hosts), link.is_multiple_of(2));
-        let switch = match self.shape {
-            Shape::Star => 0,
-            Shape::Tree { hosts_per_rack } if host => link / 2 / hosts_per_rack,
-            Shape::LeafSpine { hosts_per_rack, .. } if host => link / 2 / hosts_per_rack,
-            Shape::Tree { hosts_per_rack } => {
-                if up {
-                    pair
-                } else {
-                    self.hosts / hosts_per_rack
-                }
-            }
-            Shape::LeafSpine { spines, .. } if up => pair / spines,
-            Shape::LeafSpine { hosts_per_rack, spines } => self.hosts / hosts_per_rack + pair % spines,
-        };
-        Some(switch)
+        let switch = self.switch_of[link as usize];
+        (switch != NO_SWITCH).then_some(switch)
     }
 
-    /// The path of `flow` from `src` to `dst`. A flow to its own host crosses both of its links, as traces at rack level
-    /// mean it.
-    pub fn route(&self, src: u32, dst: u32, flow: u32) -> Route {
-        let (up, down) = (self.link_from(src), self.link_to(dst));
-        match self.shape {
-            Shape::Star => Route::new(&[up, down]),
-            Shape::Tree { hosts_per_rack } => {
-                let (from, to) = (src / hosts_per_rack, dst / hosts_per_rack);
-                if from == to {
-                    return Route::new(&[up, down]);
-                }
-                Route::new(&[up, 2 * (self.hosts + from), 2 * (self.hosts + to) + 1, down])
-            }
-            Shape::LeafSpine { hosts_per_rack, spines } => {
-                let (from, to) = (src / hosts_per_rack, dst / hosts_per_rack);
-                if from == to {
-                    return Route::new(&[up, down]);
-                }
-                let hash = mix(u64::from(src) << 32 | u64::from(dst)) ^ u64::from(flow);
-                let spine = (mix(hash) % u64::from(spines)) as u32;
-                let uplink = |rack: u32| self.hosts + rack * spines + spine;
-                Route::new(&[up, 2 * uplink(from), 2 * uplink(to) + 1, down])
-            }
+    /// The path from `src` to `dst`. A flow to its own host crosses both of its links, as traces at rack level mean it.
+    ///
+    /// # Panics
+    /// Where failed cables leave none: see [`Network::check`].
+    pub fn route(&self, src: u32, dst: u32) -> Route {
+        self.along(&self.fabric.path(PortId(src), PortId(dst)))
+    }
+
+    fn along(&self, path: &Path) -> Route {
+        let mut route = Route { links: [0; MOST_HOPS], hops: path.len() as u8 };
+        for (link, &of_fabric) in route.links.iter_mut().zip(path) {
+            *link = self.number(of_fabric);
         }
+        route
     }
 
     /// What a packet of `size` and its answer of `answer` bytes take over `route` when nothing is in their way.
     pub fn round_trip(&self, route: &Route, size: u16, answer: u16) -> Nanos {
-        let over = |bytes: u16| {
-            let each = |&link: &u32| {
+        let each = |&link: &u32| {
+            let over = |bytes: u16, link: u32| {
                 let Link { rate, delay } = self.links[link as usize];
                 (u128::from(bytes) * 8_000_000_000_000).div_ceil(u128::from(rate.get()))
                     + u128::from(delay.get()) * 1_000
             };
-            route.links().iter().map(each).sum::<u128>()
+            over(size, link) + over(answer, link ^ 1)
         };
-        Nanos(((over(size) + over(answer)).div_ceil(1_000)).min(u128::from(u64::MAX)) as u64)
+        let picos = route.links().iter().map(each).sum::<u128>();
+        Nanos((picos.div_ceil(1_000)).min(u128::from(u64::MAX)) as u64)
     }
 
-    /// The longest [`Network::round_trip`] between two hosts, for links of one kind.
+    /// The longest [`Network::round_trip`] from the first host to another and back, what the ports of explicit-rate
+    /// transports take the round trip of the network to be. Where all links of a level are alike, none is longer.
     pub fn longest_round_trip(&self, size: u16, answer: u16) -> Nanos {
-        // From the first host to the last: no path is longer in these shapes.
-        self.round_trip(&self.route(0, self.hosts - 1, 0), size, answer)
+        let paths = (0..self.hosts()).filter_map(|host| self.fabric.find_path(PortId(0), PortId(host)));
+        paths.map(|path| self.round_trip(&self.along(&path), size, answer)).max().unwrap_or_default()
     }
+}
+
+/// A link of `fabric`, if packets can cross it.
+fn checked(fabric: &Fabric, link: LinkId) -> Result<Link, NetworkError> {
+    let (rate, delay) = (fabric.capacity(link), fabric.delay(link));
+    let name = || fabric.link_name(link);
+    if rate < SLOWEST {
+        return Err(NetworkError::TooSlow { link: name(), rate });
+    }
+    if delay > LONGEST_DELAY {
+        return Err(NetworkError::TooLong { link: name(), delay });
+    }
+    Ok(Link { rate, delay })
 }
 
 #[cfg(test)]
 mod tests {
+    use cavalcade_model::{Bytes, FabricSpec, Flow, Instant, WorkloadBuilder};
+
     use super::*;
 
     const LINK: Link = Link { rate: BitsPerSec(10_000_000_000), delay: Nanos(1_000) };
 
-    #[test]
-    fn paths_go_up_to_the_first_common_switch_and_down() {
-        let network = Network::leaf_spine(3, 4, 2, LINK, LINK).unwrap();
-        assert_eq!((network.links().len(), network.switches()), (2 * (12 + 6), 5));
-        assert_eq!(network.route(0, 3, 9).links(), [0, 7]);
-        let far = network.route(1, 10, 9);
-        assert_eq!(far.hops(), 4);
-        let switches: Vec<_> = far.links().iter().map(|&link| network.switch_of(link)).collect();
-        assert_eq!((switches[0], switches[1], switches[3]), (None, Some(0), Some(2)));
-        assert!(switches[2] >= Some(3), "a spine");
-        let back: Vec<_> = (0..4).map(|hop| far.back(hop)).collect();
-        assert_eq!(back, far.links().iter().rev().map(|link| link ^ 1).collect::<Vec<_>>());
+    fn fabric(text: &str) -> Fabric {
+        text.parse::<FabricSpec>().unwrap().build(LINK.rate).unwrap()
     }
 
     #[test]
-    fn flows_spread_over_all_spines() {
-        let network = Network::leaf_spine(2, 1, 4, LINK, LINK).unwrap();
-        let mut flows = [0; 4];
-        (0..4_000).for_each(|flow| flows[(network.route(0, 1, flow).links()[1] / 2 - 2) as usize] += 1);
-        assert!(flows.iter().all(|&flows| (900..1_100).contains(&flows)), "{flows:?}");
+    fn every_shape_is_crossed_as_its_fabric_says_and_back_over_the_twins() {
+        for text in [
+            "bigswitch:ports=3",
+            "tree:pods=2,racks=2,hosts=2,delay=3us",
+            "leafspine:leaves=3,spines=2,hosts=2,oversubscription=2",
+            "fattree:arity=4",
+        ] {
+            let fabric = fabric(text);
+            let network = Network::new(&fabric).unwrap();
+            assert_eq!(network.links().len(), fabric.link_count());
+            for (number, link) in network.links().iter().enumerate() {
+                let there = network.of_fabric(number as u32);
+                assert_eq!((link.rate, link.delay), (fabric.capacity(there), fabric.delay(there)));
+                assert_eq!(network.of_fabric(number as u32 ^ 1), fabric.twin(there), "{text}");
+            }
+            for (src, dst) in
+                (0..network.hosts()).flat_map(|src| (0..network.hosts()).map(move |dst| (src, dst)))
+            {
+                let route = network.route(src, dst);
+                let path = fabric.path(PortId(src), PortId(dst));
+                let links: Vec<_> = route.links().iter().map(|&link| network.of_fabric(link)).collect();
+                assert_eq!(links, path.iter().copied().collect::<Vec<_>>(), "{text}");
+                assert_eq!(
+                    (route.forward(0), route.back(0)),
+                    (network.link_from(src), network.link_from(dst))
+                );
+                for hop in 1..route.hops() {
+                    let (to, from) =
+                        (network.switch_of(route.forward(hop)), network.switch_of(route.back(hop)));
+                    assert!(to.is_some() && from.is_some());
+                    assert_eq!(
+                        to,
+                        network.switch_of(route.back(route.hops() - hop)),
+                        "{text}: one switch, both ways"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn switches_are_counted_once_each() {
+        let switches = |text| Network::new(&fabric(text)).unwrap().switches();
+        assert_eq!(switches("bigswitch:ports=3"), 1);
+        assert_eq!(switches("tree:pods=2,racks=3,hosts=2"), 6 + 2 + 1);
+        assert_eq!(switches("leafspine:leaves=3,spines=2,hosts=2"), 5);
+        assert_eq!(switches("fattree:arity=4"), 8 + 8 + 4);
+    }
+
+    #[test]
+    fn a_cable_with_one_failed_direction_carries_no_packets() {
+        let mut fabric = fabric("leafspine:leaves=2,spines=2,hosts=1");
+        let up = fabric.path(PortId(0), PortId(1))[1];
+        fabric.fail(fabric.twin(up));
+        let network = Network::new(&fabric).unwrap();
+        assert_ne!(network.route(0, 1).forward(1), network.number(up), "its answers could not come back");
+        let other = network.of_fabric(network.route(0, 1).forward(1));
+        fabric.fail(other);
+        let mut workload = WorkloadBuilder::new(2);
+        let flow = Flow { src: PortId(0), dst: PortId(1), size: Bytes(1), wave: Nanos::ZERO };
+        workload.coflow("cut", Instant::ZERO, vec![flow]);
+        let cut = Network::new(&fabric).unwrap().check(&workload.build().unwrap());
+        assert!(matches!(cut, Err(FabricError::NoPath { src: 0, dst: 1, .. })));
     }
 
     #[test]
@@ -307,10 +347,10 @@ mod tests {
 
     #[test]
     fn what_could_carry_nothing_is_refused() {
-        let dead = Link { rate: BitsPerSec(0), ..LINK };
-        assert_eq!(Network::star(2, dead), Err(NetworkError::ZeroRate { what: "hosts" }));
-        assert_eq!(Network::tree(2, 2, LINK, dead), Err(NetworkError::ZeroRate { what: "the core" }));
-        assert_eq!(Network::leaf_spine(2, 2, 0, LINK, LINK), Err(NetworkError::None { what: "spines" }));
-        assert_eq!(Network::star(0, LINK), Err(NetworkError::None { what: "hosts" }));
+        let error = |link| Network::star(2, link).unwrap_err().to_string();
+        assert!(error(Link { rate: BitsPerSec(0), ..LINK }).contains("capacity of zero"));
+        assert!(error(Link { rate: BitsPerSec(999), ..LINK }).contains("too slow"));
+        assert!(error(Link { delay: Nanos(10_000_000_001), ..LINK }).contains("10s at most"));
+        assert!(Network::star(0, LINK).is_err());
     }
 }

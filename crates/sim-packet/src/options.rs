@@ -81,10 +81,7 @@ impl Options {
         if overhead == 0 || overhead >= packet {
             return Err(SimulationError::NoPayload { packet, overhead });
         }
-        if workload.ports() > network.hosts() {
-            let (ports, hosts) = (workload.ports(), network.hosts());
-            return Err(SimulationError::TooFewHosts { ports, hosts });
-        }
+        network.check(workload)?;
         let payload = self.payload();
         let most = u64::from(payload) * (u64::from(u32::MAX) - 1);
         if let Some(flow) = workload.flows().iter().find(|flow| flow.size.get() > most) {

@@ -12,7 +12,8 @@
 //! would draw, from the same distributions.
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, SplitMix64, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Fabric, Flow, Instant, Nanos, Oversubscription, PortId, Shape, SplitMix64, Workload,
+    WorkloadBuilder,
 };
 
 use crate::network::{Link, Network};
@@ -73,9 +74,12 @@ fn incast(hosts: u32, packets: u64) -> Scenario {
 
 /// `flows` flows between random hosts of a leaf–spine.
 fn leaf_spine(flows: u32, load: f64) -> Scenario {
-    let uplink = Link { rate: BitsPerSec(40 * GBPS), ..HOST };
-    let network =
-        Network::leaf_spine(9, 16, 4, HOST, uplink).expect("9 racks, 16 hosts and 4 spines are some");
+    // Without oversubscription four spines leave 40 Gbps for each uplink.
+    let shape =
+        Shape::LeafSpine { leaves: 9, spines: 4, hosts: 16, oversubscription: Oversubscription::NONE };
+    let mut fabric = Fabric::new(shape, HOST.rate).expect("9 leaves, 16 hosts and 4 spines are some");
+    fabric.set_delays(HOST.delay);
+    let network = Network::new(&fabric).expect("its links have rates");
     let hosts = network.hosts();
     let mean: f64 = WEB_SEARCH.windows(2).map(|w| (w[0].0 + w[1].0) / 2.0 * (w[1].1 - w[0].1)).sum();
     let per_second = load * f64::from(hosts) * HOST.rate.as_f64() / (8.0 * 1_500.0 * mean);

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
-use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+use cavalcade_model::{
+    BitsPerSec, Bytes, FabricError, FabricSpec, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder,
+};
 use cavalcade_sim_packet::{
     Alpha, Buffer, Discipline, Link, Marking, Measured, Network, Options, Outage, QueueConfig, Run,
     SimulationError, simulate,
@@ -20,6 +22,11 @@ fn workload(hosts: u32, flows: &[(u32, u32, u64, u64)]) -> Workload {
         builder.coflow(number.to_string(), Instant(start), vec![flow]);
     }
     builder.build().unwrap()
+}
+
+/// A fabric of links of 10 Gbps, where the text does not say otherwise.
+fn network(text: &str) -> Network {
+    Network::new(&text.parse::<FabricSpec>().unwrap().build(LINK.rate).unwrap()).unwrap()
 }
 
 struct Simulate<'a> {
@@ -98,7 +105,7 @@ proptest! {
         from in 0u64..2_000_000,
         seed in any::<u64>(),
     ) {
-        let network = Network::leaf_spine(3, 2, 1, LINK, LINK).unwrap();
+        let network = network("leafspine:leaves=3,spines=1,hosts=2,oversubscription=2,delay=1us");
         let outages = vec![Outage { link: 2 * cable, from: Instant(from), until: Instant(from + 10_000_000) }];
         let options = Options { loss, outages, seed, ..Options::default() };
         let workload = workload(6, &flows);
@@ -115,7 +122,7 @@ proptest! {
 
     #[test]
     fn the_same_run_twice_is_the_same(flows in flows(4), seed in any::<u64>()) {
-        let network = Network::tree(2, 2, LINK, LINK).unwrap();
+        let network = network("tree:pods=1,racks=2,hosts=2,oversubscription=2,delay=1us");
         let options = Options { loss: 0.01, seed, ..Options::default() };
         let workload = workload(4, &flows);
         for transport in registry() {
@@ -154,7 +161,7 @@ proptest! {
 
 #[test]
 fn a_shared_buffer_serves_many_switches_and_ends_empty() {
-    let network = Network::leaf_spine(2, 4, 2, LINK, LINK).unwrap();
+    let network = network("leafspine:leaves=2,spines=2,hosts=4,oversubscription=2,delay=1us");
     let flows: Vec<_> = (0..7).map(|host| (host + 1, 0, 300_000, 0)).collect();
     let buffer = Buffer::Shared { total: Bytes(100_000), alpha: Alpha { numerator: 1, denominator: 1 } };
     let queues = QueueConfig { discipline: Discipline::DropTail, buffer, marking: None };
@@ -184,7 +191,7 @@ fn what_could_not_work_is_refused_before_the_run() {
     let one = Network::star(1, LINK).unwrap();
     assert!(matches!(
         refusal(&one, &Options::default()),
-        SimulationError::TooFewHosts { ports: 2, hosts: 1 }
+        SimulationError::Fabric(FabricError::TooFewPorts { needed: 2, ports: 1 })
     ));
 }
 

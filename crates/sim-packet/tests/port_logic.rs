@@ -7,8 +7,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, WorkloadBuilder};
-use cavalcade_sim_packet::{Link, Network, Options, simulate};
+use cavalcade_model::{BitsPerSec, Bytes, FabricSpec, Flow, Instant, Nanos, PortId, WorkloadBuilder};
+use cavalcade_sim_packet::{Network, Options, simulate};
 use cavalcade_transport::{
     FlowSetup, Header, Kind, PortLogic, PortSetup, Receiver, Sender, SwitchNeeds, Transport, WindowReceiver,
     WindowSender, reno::Reno,
@@ -134,11 +134,10 @@ impl Transport for Recording {
     }
 }
 
-const LINK: Link = Link { rate: BitsPerSec(10_000_000_000), delay: Nanos(1_000) };
-
 #[test]
 fn ports_see_every_packet_of_a_path_going_and_returning() {
-    let network = Network::leaf_spine(2, 2, 2, LINK, LINK).unwrap();
+    let spec: FabricSpec = "leafspine:leaves=2,spines=2,hosts=2,delay=1us".parse().unwrap();
+    let network = Network::new(&spec.build(BitsPerSec(10_000_000_000)).unwrap()).unwrap();
     let mut builder = WorkloadBuilder::new(4);
     for (number, src) in [0, 1].into_iter().enumerate() {
         let flow = Flow { src: PortId(src), dst: PortId(3), size: Bytes(20 * 1_460), wave: Nanos::ZERO };
@@ -151,8 +150,8 @@ fn ports_see_every_packet_of_a_path_going_and_returning() {
 
     let log = log.lock().unwrap();
     let mut expected = vec![[0; 3]; network.links().len()];
-    for (flow, src) in [0, 1].into_iter().enumerate() {
-        for (hop, &link) in network.route(src, 3, flow as u32).links().iter().enumerate() {
+    for src in [0, 1] {
+        for (hop, &link) in network.route(src, 3).links().iter().enumerate() {
             let seen = &mut expected[link as usize];
             seen[0] += 20;
             seen[1] += 20;

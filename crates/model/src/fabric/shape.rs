@@ -230,11 +230,26 @@ impl Shape {
             let port = link.0 - ports;
             return [self.switch_of(port), Node::Host(port)];
         }
-        let level = usize::from(link.0 >= self.level(1).first);
-        let Level { first, links } = self.level(level);
-        let (nth, down) = ((link.0 - first) % links, link.0 - first >= links);
+        let (level, nth, down) = self.place_of(link);
         let (below, above) = self.between(level, nth);
         if down { [above, below] } else { [below, above] }
+    }
+
+    /// The link that goes the other way.
+    pub(super) fn twin(&self, link: LinkId) -> LinkId {
+        let ports = self.ports();
+        if link.0 < 2 * ports {
+            return LinkId((link.0 + ports) % (2 * ports));
+        }
+        let (level, nth, down) = self.place_of(link);
+        self.up_and_down(level, nth)[usize::from(!down)]
+    }
+
+    /// Of a link between switches: its level, its place among those of its direction, whether it goes down.
+    fn place_of(&self, link: LinkId) -> (usize, u32, bool) {
+        let level = usize::from(link.0 >= self.level(1).first);
+        let Level { first, links } = self.level(level);
+        (level, (link.0 - first) % links, link.0 - first >= links)
     }
 
     /// The lower and the upper end of the `nth` links between a level of switches and the next.

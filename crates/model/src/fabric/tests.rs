@@ -169,10 +169,13 @@ proptest! {
     }
 
     #[test]
-    fn links_have_names_of_their_own_and_text_reads_back(text in any_spec()) {
+    fn links_have_names_and_twins_of_their_own_and_text_reads_back(text in any_spec()) {
         let fabric = fabric(&text);
         for link in fabric.links() {
             prop_assert_eq!(fabric.link_named(&fabric.link_name(link)), Ok(link));
+            let (there, back) = (fabric.ends(link), fabric.ends(fabric.twin(link)));
+            prop_assert_eq!([there[1], there[0]], back);
+            prop_assert_eq!(fabric.twin(fabric.twin(link)), link);
         }
         let spec: FabricSpec = text.parse().unwrap();
         prop_assert_eq!(spec.to_string().parse::<FabricSpec>().unwrap(), spec);

@@ -46,7 +46,7 @@ impl<T: Transport> Engine<'_, T> {
         let coflow = self.workload.coflow_of(FlowId(id));
         let place = self.workload.place(coflow);
         let task = self.workload.task(place.task);
-        let route = self.network.route(flow.src.0, flow.dst.0, id);
+        let route = self.network.route(flow.src.0, flow.dst.0);
         let out = self.network.link_from(flow.src.0);
         let setup = FlowSetup {
             flow: self.flows.next_place(),
