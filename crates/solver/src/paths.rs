@@ -41,6 +41,7 @@
 //! Progressive filling of the connected component at each event: it grows with the component (SimGrid's collapse on
 //! shuffles). Rates for each flow in place of levels: writing every flow at every event.
 
+mod ample;
 mod book;
 mod cell;
 mod mark;
@@ -72,6 +73,9 @@ pub struct PathFill {
     ends_outdated: Vec<u32>,
     watches_outdated: Vec<u32>,
     refill: refill::Worklist,
+    ample: ample::Links,
+    /// Flows that nobody holds and that are to be looked at once all changes of the instant are in.
+    loose: Vec<u32>,
     places: Vec<u32>,
 }
 
@@ -80,6 +84,7 @@ impl PathFill {
     /// link, and have keys there alone.
     pub fn new(capacity: Vec<f64>, per_link: bool) -> Self {
         Self {
+            ample: ample::Links::new(&capacity),
             cells: Cells::new(capacity),
             routes: Vec::new(),
             flows: Vec::new(),
@@ -91,6 +96,7 @@ impl PathFill {
             ends_outdated: Vec::new(),
             watches_outdated: Vec::new(),
             refill: refill::Worklist::default(),
+            loose: Vec::new(),
             places: Vec::new(),
         }
     }
@@ -128,6 +134,7 @@ impl PathFill {
             let rate = self.rate_of(flow);
             self.flows[flow as usize].end = self.bytes_left(flow, now);
             self.routes[flow as usize].held_by = NOWHERE;
+            self.cells.hot[held_by as usize].held -= 1;
             self.outdate_end(held_by);
             self.book(flow, -rate, now);
         }
@@ -136,6 +143,8 @@ impl PathFill {
     /// Lets `cell` hold a flow that nobody holds.
     fn hold(&mut self, flow: u32, cell: u32, now: f64) {
         self.routes[flow as usize].held_by = cell;
+        self.cells.hot[cell as usize].held += 1;
+        self.cells.hot[cell as usize].safe = -1.0;
         let record = &mut self.flows[flow as usize];
         record.end += self.cells.served_at(cell, now);
         let due = record.due();
@@ -165,11 +174,13 @@ impl PathFill {
         self.routes[flow as usize].cells[hop] = cell;
         self.flows[flow as usize].place[hop] = self.cells.members[cell as usize].len() as u32;
         self.cells.members[cell as usize].push(flow);
+        self.crowd(link);
     }
 
     /// Takes a flow, which nobody holds any more and which was sent at `rate`, out of its `hop`-th cell.
     fn leave_cell(&mut self, flow: u32, hop: usize, rate: f64) {
         let cell = self.routes[flow as usize].cells[hop];
+        let link = self.cells.hot[cell as usize].link;
         self.routes[flow as usize].cells[hop] = NOWHERE;
         let place = self.flows[flow as usize].place[hop] as usize;
         let members = &mut self.cells.members[cell as usize];
@@ -187,14 +198,17 @@ impl PathFill {
         } else {
             self.lose(cell, rate);
         }
+        self.thin_out(link);
     }
 
     /// Puts a flow that nobody holds where it will be looked at: the link that is most likely to hold it back.
     fn outdate_least(&mut self, flow: u32) {
         let cells = self.routes[flow as usize].cells;
         let least = cells.into_iter().filter(|&cell| cell != NOWHERE && !self.cells.is_cap(cell));
-        let least = least.min_by(|&a, &b| self.cells.share(a).total_cmp(&self.cells.share(b)));
-        self.outdate(least.expect("a flow crosses a link"));
+        let least = least.min_by(|&a, &b| self.even_share(a).total_cmp(&self.even_share(b)));
+        let least = least.expect("a flow crosses a link");
+        self.attend(self.cells.hot[least as usize].link);
+        self.outdate(least);
     }
 
     /// Gives a flow the key of its account at `hop`, or at every one.
@@ -221,7 +235,7 @@ impl PathFill {
                 self.lose(cell, rate);
             }
         }
-        self.outdate_least(flow);
+        self.loose.push(flow);
     }
 
     fn remove(&mut self, flow: u32, now: f64) {
@@ -278,7 +292,7 @@ impl Fill for PathFill {
             let key = self.accounts[self.account_at(flow, hop) as usize].key;
             self.enter_cell(flow, hop, link, key, now);
         }
-        self.outdate_least(flow);
+        self.loose.push(flow);
     }
 
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
@@ -321,7 +335,7 @@ impl Fill for PathFill {
             let hop = usize::from(self.flows[flow as usize].hops);
             self.routes[flow as usize].cells[hop] = self.cells.open_cap(cap, now);
         }
-        self.outdate_least(flow);
+        self.loose.push(flow);
     }
 
     fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
@@ -364,6 +378,13 @@ impl Fill for PathFill {
     }
 
     fn refill(&mut self, now: f64) {
+        let mut loose = std::mem::take(&mut self.loose);
+        for flow in loose.drain(..) {
+            if self.flows[flow as usize].hops > 0 {
+                self.outdate_least(flow);
+            }
+        }
+        self.loose = loose;
         self.settle_levels(now);
         while let Some(cell) = self.ends_outdated.pop() {
             self.cells.end_outdated[cell as usize] = false;

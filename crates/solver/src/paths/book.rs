@@ -110,6 +110,10 @@ impl PathFill {
     fn follow(&mut self, account: u32, now: f64) {
         self.forget_way(account);
         self.watches.set(account as usize, f64::INFINITY);
+        if self.accounts[account as usize].added < self.accounts[account as usize].watch {
+            // Only what is still to come can make up the amount; then it is chosen anew.
+            return;
+        }
         let flows = std::mem::take(&mut self.accounts[account as usize].flows);
         let left: f64 = flows.iter().map(|&flow| self.bytes_left(flow, now)).sum();
         let rate: f64 = flows.iter().map(|&flow| self.rate_of(flow)).sum();
@@ -128,7 +132,11 @@ impl PathFill {
         } else if !flows.is_empty() {
             self.booked += 1;
             (record.booked, record.rate, record.sent, record.since) = (true, rate, sent, now);
-            flows.iter().for_each(|&flow| self.flows[flow as usize].booked = true);
+            for &flow in &flows {
+                self.flows[flow as usize].booked = true;
+                // From now on it matters how the level that it is held at moves.
+                self.cells.hot[self.routes[flow as usize].held_by as usize].safe = -1.0;
+            }
             self.outdate_watch(account);
         }
         self.accounts[account as usize].flows = flows;
@@ -140,9 +148,14 @@ impl PathFill {
         }
     }
 
+    /// Whether an account that is watched by its rate counts this flow, or has.
+    pub(super) fn is_booked(&self, flow: u32) -> bool {
+        self.booked > 0 && self.flows[flow as usize].booked
+    }
+
     /// Notes that the rate of a flow changes by so much.
     pub(super) fn book(&mut self, flow: u32, change: f64, now: f64) {
-        if self.booked == 0 || !self.flows[flow as usize].booked {
+        if !self.is_booked(flow) {
             return;
         }
         for account in self.flows[flow as usize].accounts {

@@ -81,7 +81,7 @@ impl Flow {
     }
 }
 
-/// The part of a cell that other cells' flows touch: half a cache line.
+/// The part of a cell that other cells' flows touch: within a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hot {
     /// Bytes per nanosecond of each flow held; infinite where all flows have less.
@@ -94,12 +94,17 @@ pub(super) struct Hot {
     pub(super) link: u32,
     /// The cell of the next class at the link, or [`NOWHERE`].
     next: u32,
+    /// The level up to which the flows need not be looked at when it rises: none of their other links can hold them back.
+    /// Below zero where one might at any level.
+    pub(super) safe: f64,
+    /// How many flows it holds.
+    pub(super) held: u32,
 }
 
 /// All cells; a number that is out of use is used again.
 #[derive(Debug)]
 pub(super) struct Cells {
-    capacity: Vec<f64>,
+    pub(super) capacity: Vec<f64>,
     /// The cells of each link, in order of key.
     pub(super) on_link: Vec<Vec<(Key, u32)>>,
     /// What is read and written for every flow of a cell whose level changes.
@@ -114,7 +119,8 @@ pub(super) struct Cells {
     free: Vec<u32>,
 }
 
-const UNUSED: Hot = Hot { level: f64::INFINITY, used: 0.0, given: 0.0, link: NONE, next: NOWHERE };
+const UNUSED: Hot =
+    Hot { level: f64::INFINITY, used: 0.0, given: 0.0, link: NONE, next: NOWHERE, safe: -1.0, held: 0 };
 
 impl Cells {
     pub(super) fn new(capacity: Vec<f64>) -> Self {
@@ -229,7 +235,7 @@ impl Cells {
     }
 
     /// What the classes before a rank leave of a link; what is only rounding counts as nothing.
-    fn left_before(&self, link: u32, rank: usize) -> f64 {
+    pub(super) fn left_before(&self, link: u32, rank: usize) -> f64 {
         let full = self.capacity[link as usize];
         let Some(before) = rank.checked_sub(1) else { return full };
         let (_, before) = self.on_link[link as usize][before];

@@ -25,6 +25,9 @@ pub(super) struct Worklist {
 impl PathFill {
     /// Notes that a cell is to be looked at.
     pub(super) fn outdate(&mut self, cell: u32) {
+        if self.is_ample(cell) {
+            return;
+        }
         let list = &mut self.refill;
         if list.is_queued.len() <= cell as usize {
             list.is_queued.resize(self.cells.len(), false);
@@ -35,6 +38,11 @@ impl PathFill {
             let about = if level < f64::INFINITY { level } else { self.cells.share(cell) };
             list.queue.push(Reverse((self.cells.key[cell as usize], about.to_bits(), cell)));
         }
+    }
+
+    /// Whether a cell is to be looked at.
+    pub(super) fn is_outdated(&self, cell: u32) -> bool {
+        self.refill.is_queued.get(cell as usize).is_some_and(|&is_queued| is_queued)
     }
 
     /// A cell's flows use so much less, one flow more or less.
@@ -48,7 +56,7 @@ impl PathFill {
 
     /// The flows of a cell that holds none back use so much more or less.
     fn change_use(&mut self, cell: u32, change: f64) {
-        if change == 0.0 {
+        if change == 0.0 || self.is_ample(cell) {
             return;
         }
         let used = &mut self.cells.hot[cell as usize].used;
@@ -63,7 +71,9 @@ impl PathFill {
 
     /// Looks at outdated cells until there are none.
     pub(super) fn settle_levels(&mut self, now: f64) {
-        while let Some(Reverse((key, _, cell))) = self.refill.queue.pop() {
+        loop {
+            self.attend_short();
+            let Some(Reverse((key, _, cell))) = self.refill.queue.pop() else { break };
             self.refill.is_queued[cell as usize] = false;
             // A cell may have been closed, and its number used again for another, since it was queued.
             let is_there = !self.cells.is_cap(cell) && self.cells.key[cell as usize] == key;
@@ -80,6 +90,9 @@ impl PathFill {
 
     /// Finds the level of a cell, and who is held by it.
     fn look(&mut self, cell: u32, now: f64) {
+        if self.is_ample(cell) {
+            return;
+        }
         self.refill.looks += 1;
         let looked = &mut self.refill.looked[cell as usize];
         if *looked == 0 {
@@ -88,6 +101,9 @@ impl PathFill {
         *looked += 1;
         let may_only_fall = *looked > MOST_LOOKS;
         let offered = self.cells.offered(cell);
+        if self.move_together(cell, offered, now) {
+            return;
+        }
         let had_left = self.left_behind(cell);
         self.cells.hot[cell as usize].given = offered;
         self.find_limits(cell);
@@ -102,6 +118,7 @@ impl PathFill {
             level = before;
         }
         self.move_holds(cell, before, level, now);
+        self.find_safe(cell);
         if self.left_behind(cell) != had_left
             && let Some(next) = self.cells.after(cell)
         {
@@ -207,6 +224,7 @@ impl PathFill {
             // What it was sent until now, it was sent at the level of before.
             self.flows[flow as usize].end = self.bytes_left(flow, now);
             self.routes[flow as usize].held_by = NOWHERE;
+            self.cells.hot[cell as usize].held -= 1;
             self.book(flow, -rate, now);
         }
         self.hold(flow, holder, now);
@@ -216,11 +234,16 @@ impl PathFill {
 
     /// A flow is sent faster or slower: notes what that means for its cells other than `cell`.
     fn tell_others(&mut self, flow: u32, cell: u32, change: f64) {
+        let rate = self.rate_of(flow);
         for other in self.routes[flow as usize].cells {
             if other == NOWHERE {
                 break;
             }
             if other == cell || self.cells.is_cap(other) {
+                continue;
+            }
+            if self.is_ample(other) {
+                self.check_allowance(other, rate);
                 continue;
             }
             if self.cells.hot[other as usize].level < f64::INFINITY {
