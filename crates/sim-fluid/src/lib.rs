@@ -69,12 +69,6 @@ pub fn refuses(fabric: &Fabric, terms: &Terms) -> Option<&'static str> {
 
 /// Why a policy of these terms cannot be run over a stream of tasks; `None` where it can.
 pub fn refuses_stream(terms: &Terms) -> Option<&'static str> {
-    if terms.scope == Scope::Link {
-        // What links that contradict each other settle on may leave a link idle that somebody waits for.
-        return Some(
-            "links that decide for themselves are defined for one switch; let the sender decide (at=sender)",
-        );
-    }
     match (terms.discipline, &terms.shares) {
         (Discipline::MaxMin, ClassShares::Strict) => None,
         (Discipline::MaxMin, ClassShares::Weighted { .. }) => {

@@ -32,15 +32,15 @@
 //! size of the fabric.
 //!
 //! # Classes of each link's own
-//! Where two links rank two flows differently the levels need not be unique (they are a stable allocation), and looking
-//! need not end. After [`MOST_LOOKS`] looks at one cell in one refill levels may only fall, which ends in rates that are
-//! feasible but may leave a link idle for which somebody waits, as the validator has shown for `fifo_lm` per link on a
-//! fat-tree. So the fluid engine does not offer it yet.
+//! Levels for which everything holds exist whatever links think of flows, but where two links rank two flows differently
+//! there may be several, and looking need not come upon any: three links, each of which prefers another one of three flows,
+//! chase each other for ever. Then, and only then, links have to agree (see the `agree` module).
 //!
 //! # Rejected
 //! Progressive filling of the connected component at each event: it grows with the component (SimGrid's collapse on
 //! shuffles). Rates for each flow in place of levels: writing every flow at every event.
 
+mod agree;
 mod ample;
 mod book;
 mod cell;
@@ -300,6 +300,10 @@ impl Fill for PathFill {
             self.accounts[account as usize].key = key;
             for index in 0..self.accounts[account as usize].flows.len() {
                 let flow = self.accounts[account as usize].flows[index];
+                if self.flows[flow as usize].agreed {
+                    self.end_agreement(flow, now);
+                    continue;
+                }
                 let hop = self.per_link.then(|| self.flows[flow as usize].hop_of_account(account));
                 self.change_key(flow, hop, key, now);
             }
@@ -378,13 +382,6 @@ impl Fill for PathFill {
     }
 
     fn refill(&mut self, now: f64) {
-        let mut loose = std::mem::take(&mut self.loose);
-        for flow in loose.drain(..) {
-            if self.flows[flow as usize].hops > 0 {
-                self.outdate_least(flow);
-            }
-        }
-        self.loose = loose;
         self.settle_levels(now);
         while let Some(cell) = self.ends_outdated.pop() {
             self.cells.end_outdated[cell as usize] = false;
@@ -438,6 +435,9 @@ impl Fill for PathFill {
         }
     }
 }
+
+/// Looks at one cell in one refill after which links that contradict each other have to agree.
+const MOST_LOOKS_ALONE: u32 = 64;
 
 /// Looks at one cell in one refill after which levels may only fall.
 const MOST_LOOKS: u32 = 1000;

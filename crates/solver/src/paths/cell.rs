@@ -54,6 +54,8 @@ pub(super) struct Flow {
     pub(super) solo_of: u32,
     /// Whether any account that is watched by its rate counts this flow.
     pub(super) booked: bool,
+    /// Whether its links have agreed on a key for it that need not be what its accounts say.
+    pub(super) agreed: bool,
 }
 
 impl Flow {
@@ -68,6 +70,7 @@ impl Flow {
             solo: 0.0,
             solo_of: NONE,
             booked: false,
+            agreed: false,
         }
     }
 

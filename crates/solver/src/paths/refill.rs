@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::cell::NOWHERE;
-use super::{FEASIBLE, FULL, MOST_LOOKS, PathFill, SETTLED, TIE};
+use super::{FEASIBLE, FULL, MOST_LOOKS, MOST_LOOKS_ALONE, PathFill, SETTLED, TIE};
 use crate::fill::Key;
 
 /// The cells that are to be looked at.
@@ -69,9 +69,19 @@ impl PathFill {
         }
     }
 
+    /// Has flows that nobody holds looked at where they are most likely to be held.
+    fn place_loose(&mut self) {
+        while let Some(flow) = self.loose.pop() {
+            if self.flows[flow as usize].hops > 0 {
+                self.outdate_least(flow);
+            }
+        }
+    }
+
     /// Looks at outdated cells until there are none.
     pub(super) fn settle_levels(&mut self, now: f64) {
         loop {
+            self.place_loose();
             self.attend_short();
             let Some(Reverse((key, _, cell))) = self.refill.queue.pop() else { break };
             self.refill.is_queued[cell as usize] = false;
@@ -100,6 +110,9 @@ impl PathFill {
         }
         *looked += 1;
         let may_only_fall = *looked > MOST_LOOKS;
+        if self.per_link && *looked % MOST_LOOKS_ALONE == 0 && self.agree(cell, now) {
+            return;
+        }
         let offered = self.cells.offered(cell);
         if self.move_together(cell, offered, now) {
             return;
