@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates at the outer edge, which may use every other crate, read clocks, and open files and sockets.
-const SHELLS: &[&str] = &["cli", "runtime", "client"];
+const SHELLS: &[&str] = &["cli", "runtime", "client", "lab"];
 
 /// Async runtimes belong to the live driver's shell alone.
 const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio"];

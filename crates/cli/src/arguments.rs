@@ -67,6 +67,14 @@ pub(crate) enum Command {
     Agent(AgentOptions),
     /// Run a coordinator and this host's agent in one process
     Up(Up),
+    /// Replay a trace over real sockets under a real coordinator and agents, and compare with the prediction
+    ///
+    /// Every host is a network namespace on a switch whose ports are held to the rate (needs root on Linux), or, with
+    /// --transport loopback, an address of this machine. Every byte received is checked. Nothing is left behind.
+    Lab(Lab),
+    /// What the lab runs at each host
+    #[command(hide = true)]
+    LabHost(LabHost),
     /// Break the control plane in every way that a seed can think of, and check what must hold
     Fault(Fault),
     /// Compare all policies on a workload that the program makes itself, and write a report
@@ -516,6 +524,68 @@ pub(crate) struct Up {
     pub(crate) socket: Option<PathBuf>,
 }
 
+/// `cavalcade lab`.
+#[derive(Debug, Args)]
+pub(crate) struct Lab {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// What is run, as tcp,dclas,sebf,dcas: plain TCP, and policies with their defaults
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) policies: Vec<String>,
+    /// A policy with parameters, as dclas:first_threshold=1MB,weighted=false; may be repeated
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Vec<String>,
+    /// How many hosts there are, where that is to be more than the trace's ports
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) hosts: Option<u32>,
+    /// What each port can send and receive, in payload
+    #[arg(long, value_name = "RATE", default_value = "200Mbps", value_parser = rate)]
+    pub(crate) rate: BitsPerSec,
+    /// Makes all sizes and times so many times as large: the load stays the same
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    pub(crate) scale: f64,
+    /// What hosts are
+    #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
+    pub(crate) transport: LabTransport,
+    /// How long between reports, and between orders
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
+    pub(crate) period: Nanos,
+    /// Break something in every run, as kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may be
+    /// repeated
+    #[arg(long, value_name = "FAULT", value_parser = crate::lab::parse_fault)]
+    pub(crate) fault: Vec<cavalcade_lab::Fault>,
+    /// After how long a run has failed; else a minute and twenty times the prediction
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Nanos>,
+    /// Print JSON in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What hosts of a lab are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LabTransport {
+    /// Network namespaces on a bridge
+    #[default]
+    Netns,
+    /// Addresses of this machine
+    Loopback,
+}
+
+/// `cavalcade lab-host`.
+#[derive(Debug, Args)]
+pub(crate) struct LabHost {
+    /// Its address
+    #[arg(long)]
+    pub(crate) address: IpAddr,
+    /// Where its agent listens; plain TCP without
+    #[arg(long)]
+    pub(crate) agent: Option<PathBuf>,
+    /// The rate that it holds itself to
+    #[arg(long, value_parser = rate)]
+    pub(crate) rate: Option<BitsPerSec>,
+}
+
 /// `cavalcade fault`.
 #[derive(Debug, Args)]
 pub(crate) struct Fault {
@@ -615,6 +685,14 @@ fn period(text: &str) -> Result<Nanos, String> {
         Ok(period) if (Nanos::from_millis(1)..=Nanos::from_secs(60)).contains(&period) => Ok(period),
         Ok(_) => Err("expected 1ms to 60s".to_owned()),
         Err(error) => Err(format!("{error}, as in 10ms")),
+    }
+}
+
+/// Reads a factor above zero.
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(factor) if factor > 0.0 && factor <= 1e6 => Ok(factor),
+        _ => Err("expected a number above 0, as 0.01".to_owned()),
     }
 }
 

@@ -20,6 +20,10 @@ pub(crate) enum Kind {
     Input = 3,
     /// A figure is not what `--assert` says.
     Assertion = 4,
+    /// This machine lacks something that was asked for.
+    Capability = 5,
+    /// Somebody interrupted it.
+    Interrupted = 130,
 }
 
 /// A failure, ready to be shown.

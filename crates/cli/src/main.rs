@@ -23,6 +23,7 @@ mod failure;
 mod fault;
 mod input;
 mod interrupt;
+mod lab;
 mod live;
 mod lower_bound;
 mod manifest;
@@ -50,8 +51,12 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // What serves ends by itself when it is told to.
-    if !matches!(arguments.command, Command::Coordinator(_) | Command::Agent(_) | Command::Up(_)) {
+    // What serves ends by itself when it is told to, and a lab has more to clean up.
+    let ends_by_itself = matches!(
+        arguments.command,
+        Command::Coordinator(_) | Command::Agent(_) | Command::Up(_) | Command::Lab(_) | Command::LabHost(_)
+    );
+    if !ends_by_itself {
         interrupt::clean_up();
     }
     match run(&arguments.command) {
@@ -75,6 +80,8 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Coordinator(options) => live::coordinator(options),
         Command::Agent(options) => live::agent(options),
         Command::Up(options) => live::up(options),
+        Command::Lab(options) => lab::run(options),
+        Command::LabHost(options) => lab::host(options),
         Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Fabric(command) => fabric::run(command),

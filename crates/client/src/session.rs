@@ -71,7 +71,9 @@ impl Session {
         let (state, work, news) = (Mutex::new(state), Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { state, work, news, started, offset, map });
         let (weak, path) = (Arc::downgrade(&shared), path.as_ref().to_path_buf());
-        std::thread::spawn(move || keep_connected(&weak, &path));
+        let thread = named_thread(move || keep_connected(&weak, &path));
+        // Without it there is no agent, which works.
+        drop(thread);
         Self { shared }
     }
 
@@ -200,6 +202,11 @@ impl Shared {
     }
 }
 
+/// A thread whose name says to whoever looks at the application what it is there for.
+fn named_thread(work: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
+    std::thread::Builder::new().name("cavalcade-client".to_owned()).spawn(work)
+}
+
 /// Looks for the agent until the session is dropped.
 fn keep_connected(weak: &Weak<Shared>, path: &PathBuf) {
     while weak.strong_count() > 0 {
@@ -224,7 +231,7 @@ fn attend(weak: &Weak<Shared>, mut socket: UnixStream) -> io::Result<()> {
         shared.lock().client.handle_connected();
     }
     let for_reader = weak.clone();
-    let listening = std::thread::spawn(move || listen(&for_reader, reader));
+    let listening = named_thread(move || listen(&for_reader, reader))?;
     let result = talk(weak, &mut socket);
     socket.shutdown(std::net::Shutdown::Both)?;
     drop(listening.join());

@@ -1,0 +1,341 @@
+//! `cavalcade lab`: a trace over real sockets, under each policy in turn, beside what the fluid engine predicts.
+
+use std::fmt::Write as _;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cavalcade_lab::{
+    Cost, Fault, HostSetup, LabError, Measured, Prepared, Recovery, Scheduler, Setup, Transport, Victim,
+};
+use cavalcade_metrics::{Outcome, Summary};
+use cavalcade_model::{Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
+use cavalcade_policy::Configured;
+use serde_json::{Value, json};
+
+use crate::arguments::{Conditions, Lab, LabHost, LabTransport};
+use crate::failure::{Failure, Kind};
+use crate::input::Source;
+use crate::output::{print, tell};
+use crate::parallel::Progress;
+use crate::policies::configured;
+use crate::scene::Scene;
+
+/// What is run: plain TCP, or a policy.
+const PLAIN: &str = "tcp";
+/// What the fluid engine takes plain TCP to be.
+const PLAIN_PREDICTED: &str = "fair";
+/// What is run where nothing is named.
+const DEFAULT: [&str; 4] = [PLAIN, "dclas", "sebf", "dcas"];
+
+/// Whether the user has interrupted a run.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// A policy that is run, and what is expected of it.
+pub(crate) struct Contender {
+    label: String,
+    scheduler: Scheduler,
+    predicted: Configured,
+}
+
+/// What came of a contender.
+pub(crate) struct Row {
+    label: String,
+    measured: Measured,
+    predicted: Outcome,
+}
+
+/// `cavalcade lab`.
+///
+/// # Errors
+/// Where the command line or the trace cannot be used, the machine cannot carry a lab, or a run fails.
+pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
+    let contenders = contenders(options)?;
+    let faults = options.fault.clone();
+    let source = Source::open(&options.input.trace)?;
+    let (workload, _) = source.parse(options.input.format)?;
+    // Without the handler an interrupt ends the program, and the next lab cleans up.
+    let _ = ctrlc::set_handler(|| STOPPED.store(true, Ordering::Relaxed));
+    cavalcade_lab::remove_stale()
+        .iter()
+        .for_each(|what| tell(&format!("removed what a crashed lab left: {what}")));
+    let prepared = cavalcade_lab::prepare(&workload, options.scale).map_err(failure)?;
+    refuse_ports(&prepared.workload, options.hosts, &faults)?;
+    let transport = match options.transport {
+        LabTransport::Netns => Transport::Namespaces,
+        LabTransport::Loopback => Transport::Loopback,
+    };
+    let conditions = Conditions { rate: options.rate, ..Conditions::default() };
+    let rows = measure(&contenders, prepared.workload.clone(), conditions, &faults, |predicted| Setup {
+        program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
+        transport,
+        hosts: options.hosts.unwrap_or(0),
+        rate: options.rate,
+        period: options.period,
+        limit: options.timeout.unwrap_or(Nanos(20 * predicted.makespan().0 + 60_000_000_000)),
+    })?;
+    if options.json {
+        return print(&format!("{:#}\n", as_json(&rows, &prepared, options)));
+    }
+    print(&table(&rows))?;
+    print(&footnotes(&rows, &prepared, options))
+}
+
+/// `cavalcade lab-host`, which the lab starts at every host.
+///
+/// # Errors
+/// Where it cannot listen, or its agent does not answer.
+pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
+    let setup = HostSetup { address: options.address, agent: options.agent.clone(), rate: options.rate };
+    cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
+}
+
+/// Runs each contender, after the fluid engine has. `setup` is made from the prediction.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn measure(
+    contenders: &[Contender],
+    workload: Workload,
+    conditions: Conditions,
+    faults: &[Fault],
+    setup: impl Fn(&Outcome) -> Setup,
+) -> Result<Vec<Row>, Failure> {
+    let scene = Scene::new(workload, conditions)?;
+    let mut rows = Vec::new();
+    for Contender { label, scheduler, predicted } in contenders {
+        let predicted = scene.run(predicted, false, &Progress::default());
+        let setup = setup(&predicted);
+        tell(&format!(
+            "{label}: {} coflows, predicted to take {}",
+            scene.workload.coflow_count(),
+            seconds(predicted.makespan().0)
+        ));
+        let measured =
+            cavalcade_lab::run(&setup, &scene.workload, scheduler, faults, &STOPPED).map_err(failure)?;
+        rows.push(Row { label: label.clone(), measured, predicted });
+    }
+    Ok(rows)
+}
+
+fn contenders(options: &Lab) -> Result<Vec<Contender>, Failure> {
+    let named: Vec<&str> = options.policies.iter().chain(&options.policy).map(String::as_str).collect();
+    let specs = if named.is_empty() { DEFAULT.to_vec() } else { named };
+    specs.into_iter().map(contender).collect()
+}
+
+/// The contender that `spec` names.
+///
+/// # Errors
+/// Where it is no policy.
+pub(crate) fn contender(spec: &str) -> Result<Contender, Failure> {
+    if spec == PLAIN {
+        let predicted = configured(PLAIN_PREDICTED)?;
+        return Ok(Contender { label: spec.to_owned(), scheduler: Scheduler::Tcp, predicted });
+    }
+    let predicted = configured(spec)?;
+    let scheduler = match predicted.terms().scope {
+        Scope::Fabric => Scheduler::Coordinator(spec.to_owned()),
+        _ => Scheduler::Hosts(spec.to_owned()),
+    };
+    Ok(Contender { label: predicted.label(), scheduler, predicted })
+}
+
+fn refuse_ports(workload: &Workload, hosts: Option<u32>, faults: &[Fault]) -> Result<(), Failure> {
+    let ports = workload.ports();
+    let hosts = hosts.unwrap_or(ports);
+    if hosts < ports {
+        return Err(Failure::usage(format!("the trace has {ports} ports, and there are {hosts} hosts"))
+            .help(format!("give --hosts {ports}, or leave it out")));
+    }
+    let beyond = faults.iter().find_map(|fault| match fault.victim {
+        Victim::Agent(host) | Victim::Application(host) if host >= hosts => Some(host),
+        _ => None,
+    });
+    match beyond {
+        Some(host) => Err(Failure::usage(format!("--fault names host {host}, and there are {hosts} hosts"))
+            .help("hosts count from 0")),
+        None => Ok(()),
+    }
+}
+
+fn failure(error: LabError) -> Failure {
+    match error {
+        LabError::Missing { ref what, cure } => Failure::new(Kind::Capability, what.clone()).help(cure),
+        LabError::Trace(what) => Failure::input(what)
+            .help("name a trace of coflows; 'cavalcade trace generate facebook' makes one"),
+        LabError::Interrupted => Failure::new(Kind::Interrupted, "interrupted: nothing of the lab is left"),
+        LabError::TimedOut { .. } => Failure::new(Kind::Runtime, error.to_string())
+            .help("give it longer with --timeout, or less to do with --scale"),
+        other => Failure::new(Kind::Runtime, other.to_string()),
+    }
+}
+
+fn ccts(outcome: &Outcome) -> Vec<Nanos> {
+    (0..outcome.coflow_finish.len()).map(|coflow| outcome.cct(CoflowId::from_index(coflow))).collect()
+}
+
+fn mean(outcome: &Outcome) -> f64 {
+    Summary::of(&ccts(outcome)).mean_s
+}
+
+/// One line for each run, in the order in which they were made.
+pub(crate) fn table(rows: &[Row]) -> String {
+    let width = rows.iter().map(|row| row.label.len()).max().unwrap_or(0).max(6);
+    let mut text = format!(
+        "{:width$}  {:>9}  {:>9}  {:>9}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
+        "policy", "mean CCT", "predicted", "off by", "p95", "vs tcp", "predicted", "makespan", "cpu/Gbps"
+    );
+    let plain = rows.iter().find(|row| row.label == PLAIN);
+    for row in rows {
+        let (measured, predicted) = (mean(&row.measured.outcome), mean(&row.predicted));
+        let factor = |of: &dyn Fn(&Row) -> f64| {
+            plain.map_or("–".to_owned(), |plain| format!("{:.2}x", of(plain) / of(row)))
+        };
+        let cpu = match row.measured.cost {
+            Cost { agents: Nanos(0), clients: Nanos(0), .. } => "–".to_owned(),
+            cost => format!("{:.1} %", 100.0 * cost.core_share_at_gigabit()),
+        };
+        let _ = writeln!(
+            text,
+            "{:width$}  {:>7.3} s  {:>7.3} s  {:>8.1}%  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
+            row.label,
+            measured,
+            predicted,
+            100.0 * (measured / predicted - 1.0),
+            Summary::of(&ccts(&row.measured.outcome)).p95_s,
+            factor(&|row| mean(&row.measured.outcome)),
+            factor(&|row| mean(&row.predicted)),
+            row.measured.outcome.makespan().0 as f64 / 1e9,
+            cpu,
+        );
+    }
+    text
+}
+
+fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
+    let workload = &prepared.workload;
+    let mut text = format!(
+        "\n{} coflows, {} flows, {:.1} MB on {} hosts at {}, {}. All bytes of all runs arrived as they were sent.\n",
+        workload.coflow_count(),
+        workload.flows().len(),
+        workload.bytes().0 as f64 / 1e6,
+        options.hosts.unwrap_or(workload.ports()),
+        options.rate,
+        match options.transport {
+            LabTransport::Netns => "network namespaces",
+            LabTransport::Loopback => "loopback",
+        }
+    );
+    text += "predicted: by the fluid engine, without delays; plain TCP as fair sharing. cpu/Gbps: agent and client library, share of a core.\n";
+    if prepared.local_flows > 0 {
+        let (flows, bytes) = (prepared.local_flows, prepared.local_bytes);
+        let _ = writeln!(text, "{flows} flows of {} stay on their host and were left out.", amount(bytes));
+    }
+    for row in rows {
+        for recovery in &row.measured.recoveries {
+            let _ = writeln!(text, "{}: {}", row.label, told(recovery));
+        }
+    }
+    text
+}
+
+fn amount(bytes: Bytes) -> String {
+    format!("{:.1} MB", bytes.0 as f64 / 1e6)
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{:.2} s", nanos as f64 / 1e9)
+}
+
+fn told(recovery: &Recovery) -> String {
+    let fault = recovery.fault;
+    let who = victim(fault.victim);
+    let what = if fault.hangs.is_some() { "hung" } else { "was killed" };
+    let ms = |nanos: Nanos| nanos.0 as f64 / 1e6;
+    let next = recovery.next_arrival.map_or("no transfer of its was left".to_owned(), |next| {
+        format!("the next transfer of its arrived after {:.0} ms", ms(next))
+    });
+    format!("{who} {what} at {}, was back after {:.0} ms; {next}", seconds(fault.at.0), ms(recovery.back))
+}
+
+fn victim(victim: Victim) -> String {
+    match victim {
+        Victim::Coordinator => "coordinator".to_owned(),
+        Victim::Agent(host) => format!("agent {host}"),
+        Victim::Application(host) => format!("application {host}"),
+    }
+}
+
+fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
+    let runs = rows.iter().map(|row| {
+        let Cost { agents, clients, coordinator, wall, .. } = row.measured.cost;
+        let of = |outcome: &Outcome| {
+            let summary = Summary::of(&ccts(outcome));
+            json!({
+                "mean_cct_s": summary.mean_s, "p50_s": summary.p50_s, "p95_s": summary.p95_s,
+                "p99_s": summary.p99_s, "makespan_s": outcome.makespan().0 as f64 / 1e9,
+            })
+        };
+        let recoveries = row.measured.recoveries.iter().map(|recovery| {
+            json!({
+                "victim": victim(recovery.fault.victim), "at_ns": recovery.fault.at.0,
+                "hangs_ns": recovery.fault.hangs.map(|time| time.0), "back_ns": recovery.back.0,
+                "next_arrival_ns": recovery.next_arrival.map(|time| time.0),
+            })
+        });
+        json!({
+            "policy": row.label, "measured": of(&row.measured.outcome), "predicted": of(&row.predicted),
+            "cost": {
+                "agents_cpu_ns": agents.0, "clients_cpu_ns": clients.0, "coordinator_cpu_ns": coordinator.0,
+                "wall_ns": wall.0,
+            },
+            "recoveries": recoveries.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "schema_version": 1, "coflows": prepared.workload.coflow_count(), "flows": prepared.workload.flows().len(),
+        "bytes": prepared.workload.bytes().0, "local_flows": prepared.local_flows,
+        "rate_bps": options.rate.0, "runs": runs.collect::<Vec<_>>(),
+    })
+}
+
+/// Reads a fault, as `kill:agent3@1s`, `kill:coordinator@1s` or `hang:host2@1s+500ms`.
+///
+/// # Errors
+/// Where it is none, with what one looks like.
+pub(crate) fn parse_fault(text: &str) -> Result<Fault, String> {
+    let expected =
+        || "expected kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms".to_owned();
+    let (how, rest) = text.split_once(':').ok_or_else(expected)?;
+    let (who, when) = rest.split_once('@').ok_or_else(expected)?;
+    let number = |name: &str| who.strip_prefix(name).and_then(|number| number.parse().ok());
+    let victim = match who {
+        "coordinator" => Victim::Coordinator,
+        _ => number("agent")
+            .map(Victim::Agent)
+            .or_else(|| number("host").map(Victim::Application))
+            .ok_or_else(expected)?,
+    };
+    let time = |text: &str| text.parse::<Nanos>().map_err(|error| format!("{error}; {}", expected()));
+    match (how, when.split_once('+')) {
+        ("kill", None) => Ok(Fault { at: time(when)?, victim, hangs: None }),
+        ("hang", Some((at, span))) => Ok(Fault { at: time(at)?, victim, hangs: Some(time(span)?) }),
+        _ => Err(expected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_and_what_is_none_is_refused_with_an_example() {
+        let kill = parse_fault("kill:agent3@1s").unwrap();
+        assert_eq!((kill.victim, kill.at, kill.hangs), (Victim::Agent(3), Nanos::from_secs(1), None));
+        let hang = parse_fault("hang:host2@10ms+500ms").unwrap();
+        assert_eq!((hang.victim, hang.hangs), (Victim::Application(2), Some(Nanos::from_millis(500))));
+        for wrong in ["kill", "kill:agent@1s", "hang:host2@1s", "kill:host2@1s+1s", "burn:host1@1s"] {
+            assert!(parse_fault(wrong).unwrap_err().contains("kill:agent3@1s"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! A host's application: it sends the flows that it is told to, receives those of others, and says what arrived.
+//!
+//! It runs as a process of its own. One thread sends each flow and one receives it, which is how most applications that move
+//! bulk data work, and what the client library's blocking face is for. A connection begins with eight bytes, the flow's
+//! number and how often it was begun before; all after that is the flow's.
+
+use std::io::{self, BufRead, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cavalcade_client::{Bytes, Session};
+use cavalcade_model::BitsPerSec;
+use socket2::{Domain, Socket, Type};
+
+use crate::bucket::Bucket;
+use crate::error::LabError;
+use crate::message::{Said, Start, Told};
+use crate::payload::{Digest, Payload};
+
+/// Bytes written or read at once where no bucket says less.
+const PIECE: usize = 256 << 10;
+/// Kernel buffers where buckets stand for ports: what is in them has left its sender and not arrived.
+const SHORT_BUFFER: usize = 64 << 10;
+/// How long an agent may take to answer at the start.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Threads here hold no data of their own.
+const STACK: usize = 256 << 10;
+
+/// What a host's application is started with.
+#[derive(Clone, Debug)]
+pub struct HostSetup {
+    /// Its address.
+    pub address: IpAddr,
+    /// Where its agent listens; none for plain TCP.
+    pub agent: Option<PathBuf>,
+    /// The rate of its port each way, where it is to be held here.
+    pub rate: Option<BitsPerSec>,
+}
+
+struct Host<W> {
+    address: IpAddr,
+    session: Option<Session>,
+    up: Option<Bucket>,
+    down: Option<Bucket>,
+    payload: Payload,
+    out: Mutex<W>,
+}
+
+/// Does what `commands` say until they end, and writes what comes of it to `out`. The lab's own processes run this.
+///
+/// # Errors
+/// Where the address cannot be bound, the agent does not answer, or a command cannot be read.
+pub fn serve_host<W: Write + Send + 'static>(
+    setup: &HostSetup,
+    commands: impl BufRead,
+    out: W,
+) -> Result<(), LabError> {
+    let listener = listen(setup).map_err(LabError::system(format!("listen at {}", setup.address)))?;
+    let at = listener.local_addr().map_err(LabError::system("tell where it listens"))?;
+    let session = setup.agent.as_ref().map(Session::open);
+    if session.as_ref().is_some_and(|session| !session.wait_ready(PATIENCE)) {
+        let what = "the agent".to_owned();
+        return Err(LabError::Process { what, how: "does not answer the application".to_owned() });
+    }
+    let bucket = || setup.rate.map(|rate| Bucket::new(rate.0));
+    let (up, down, payload) = (bucket(), bucket(), Payload::new());
+    let host = Arc::new(Host { address: setup.address, session, up, down, payload, out: Mutex::new(out) });
+    host.say(&Said::Ready(at));
+    let receiving = host.clone();
+    spawn(move || receiving.accept(&listener))?;
+    for line in commands.lines() {
+        let line = line.map_err(LabError::system("read commands"))?;
+        let told = serde_json::from_str(&line);
+        match told.map_err(|error| LabError::system("understand a command")(error.into()))? {
+            Told::Start(start) => {
+                let sending = host.clone();
+                spawn(move || sending.send(&start))?;
+            }
+            Told::Over(coflow) => {
+                if let (Some(session), Ok(coflow)) = (&host.session, coflow.parse()) {
+                    session.unregister(coflow);
+                }
+            }
+        }
+    }
+    host.say(&Said::Cost(client_library_nanos()));
+    Ok(())
+}
+
+fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
+    let spawned = std::thread::Builder::new().stack_size(STACK).spawn(work);
+    spawned.map(drop).map_err(LabError::system("start a thread"))
+}
+
+fn listen(setup: &HostSetup) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(SocketAddr::new(setup.address, 0)), Type::STREAM, None)?;
+    if setup.rate.is_some() {
+        socket.set_recv_buffer_size(SHORT_BUFFER)?;
+    }
+    socket.bind(&SocketAddr::new(setup.address, 0).into())?;
+    socket.listen(1024)?;
+    Ok(socket.into())
+}
+
+impl<W: Write + Send + 'static> Host<W> {
+    fn say(&self, said: &Said) {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        // Whoever would hear that it cannot be said is gone.
+        let _ = serde_json::to_writer(&mut *out, said).map_err(io::Error::from).and_then(|()| {
+            out.write_all(b"\n")?;
+            out.flush()
+        });
+    }
+
+    fn accept(self: Arc<Self>, listener: &TcpListener) {
+        loop {
+            let Ok((socket, _)) = listener.accept() else {
+                // Out of descriptors: those that are open will close.
+                std::thread::sleep(Duration::from_millis(5));
+                continue;
+            };
+            let host = self.clone();
+            if let Err(error) = spawn(move || host.receive(socket)) {
+                self.say(&Said::Failed { flow: None, reason: error.to_string() });
+            }
+        }
+    }
+
+    fn receive(&self, mut socket: TcpStream) {
+        let (mut flow, mut attempt) = ([0; 4], [0; 4]);
+        // Whoever connects and says nothing is no sender of ours.
+        if socket.read_exact(&mut flow).and_then(|()| socket.read_exact(&mut attempt)).is_err() {
+            return;
+        }
+        let (flow, attempt) = (u32::from_le_bytes(flow), u32::from_le_bytes(attempt));
+        let (digest, end) = self.drain(&mut socket);
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        match end {
+            Ok(()) => {
+                let (bytes, digest) = (digest.length(), digest.finish());
+                self.say(&Said::Received { flow, attempt, bytes, digest, at });
+            }
+            Err(error) => self.fail(flow, attempt, &format!("receiving: {error}")),
+        }
+    }
+
+    fn drain(&self, socket: &mut TcpStream) -> (Digest, io::Result<()>) {
+        let mut digest = Digest::default();
+        let mut buffer = vec![0; self.down.as_ref().map_or(PIECE, Bucket::piece)];
+        loop {
+            match socket.read(&mut buffer) {
+                Ok(0) => return (digest, Ok(())),
+                Ok(length) => {
+                    if let Some(bucket) = &self.down {
+                        bucket.take(length);
+                    }
+                    digest.take(&buffer[..length]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (digest, Err(error)),
+            }
+        }
+    }
+
+    fn send(&self, start: &Start) {
+        if let Err(error) = self.try_send(start) {
+            self.fail(start.flow, start.attempt, &format!("sending: {error}"));
+        }
+    }
+
+    fn fail(&self, flow: u32, attempt: u32, reason: &str) {
+        self.say(&Said::Failed { flow: Some((flow, attempt)), reason: reason.to_owned() });
+    }
+
+    fn try_send(&self, start: &Start) -> io::Result<()> {
+        let mut socket = self.connect(start.to)?;
+        socket.write_all(&[start.flow.to_le_bytes(), start.attempt.to_le_bytes()].concat())?;
+        match (&self.session, &start.coflow) {
+            (Some(session), Some(key)) => {
+                let key = key.parse().map_err(|()| io::Error::other(format!("{key} is no key")))?;
+                let mut stream = session.stream(socket, key, Some(Bytes(start.size)))?;
+                self.write(&mut stream, start)
+            }
+            _ => self.write(&mut socket, start),
+        }
+    }
+
+    fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
+        if self.up.is_some() {
+            socket.set_send_buffer_size(SHORT_BUFFER)?;
+        }
+        socket.bind(&SocketAddr::new(self.address, 0).into())?;
+        socket.connect(&to.into())?;
+        Ok(socket.into())
+    }
+
+    fn write(&self, out: &mut impl Write, start: &Start) -> io::Result<()> {
+        let most = self.up.as_ref().map_or(PIECE, Bucket::piece);
+        let mut sent = 0;
+        while sent < start.size {
+            let left = usize::try_from(start.size - sent).unwrap_or(usize::MAX);
+            let piece = self.payload.piece(start.flow, sent, left.min(most));
+            if let Some(bucket) = &self.up {
+                bucket.take(piece.len());
+            }
+            out.write_all(piece)?;
+            sent += piece.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// What the client library's threads have taken of processors, as the kernel counts it; zero where it does not say.
+fn client_library_nanos() -> u64 {
+    let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0 };
+    let of_thread = |path: PathBuf| {
+        let name = std::fs::read_to_string(path.join("comm")).ok()?;
+        name.starts_with("cavalcade-cl").then(|| crate::process::nanos_of_thread(&path))
+    };
+    threads.flatten().filter_map(|entry| of_thread(entry.path())).sum()
+}

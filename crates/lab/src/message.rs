@@ -1,0 +1,58 @@
+//! What the lab and its hosts say to each other: a line of JSON each, over standard input and output.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// To a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Told {
+    /// Send a flow.
+    Start(Start),
+    /// A coflow, by its key, has no further flows.
+    Over(String),
+}
+
+/// A flow that is to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Start {
+    /// The flow's place in the trace.
+    pub(crate) flow: u32,
+    /// How often it was begun before: after a crash it is begun anew.
+    pub(crate) attempt: u32,
+    /// Where its receiver listens.
+    pub(crate) to: SocketAddr,
+    /// Its bytes.
+    pub(crate) size: u64,
+    /// The key of its coflow; none where it goes over plain TCP.
+    pub(crate) coflow: Option<String>,
+}
+
+/// From a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Said {
+    /// It listens here, and its agent has answered if it has one.
+    Ready(SocketAddr),
+    /// A flow has arrived, or as much of it as will.
+    Received {
+        /// Which.
+        flow: u32,
+        /// Which attempt.
+        attempt: u32,
+        /// Its bytes.
+        bytes: u64,
+        /// Their digest.
+        digest: u64,
+        /// When the last one was read, in nanoseconds since 1970.
+        at: u64,
+    },
+    /// A flow could not be sent or received.
+    Failed {
+        /// Which, where that is known.
+        flow: Option<(u32, u32)>,
+        /// Why.
+        reason: String,
+    },
+    /// What the client library's own threads have cost, in nanoseconds of a processor; the host's last word.
+    Cost(u64),
+}

@@ -1,0 +1,194 @@
+//! Hosts as network namespaces: one for each host, one for the switch between them, one for the coordinator.
+//!
+//! A veth pair joins each host to a bridge in the switch's namespace. HTB stands at both ends of the pair: at the host's
+//! for what it sends, at the bridge's for what it receives. What agents and coordinator say to each other has a class
+//! of its own there that goes first, as in a network that knows how to run itself; it takes no more than a twentieth.
+//!
+//! Names tell the lab and the process that made it: `cvl-PID-h3`. A namespace whose process is gone is a crashed lab's.
+
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Command, Stdio};
+
+use cavalcade_model::BitsPerSec;
+
+use crate::error::LabError;
+
+/// What names of namespaces begin with.
+const PREFIX: &str = "cvl-";
+/// Where coordinators listen, and where agents hear each other.
+pub(crate) const CONTROL_PORT: u16 = 7337;
+/// As above, over UDP.
+pub(crate) const PEER_PORT: u16 = 7338;
+/// Where named namespaces are.
+const FOLDER: &str = "/run/netns";
+
+const CURE: &str = "use --transport loopback, or run as root on Linux with iproute2 installed";
+
+/// Namespaces of one lab; dropping removes them.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    prefix: String,
+    names: Vec<String>,
+}
+
+impl Namespaces {
+    /// Builds a switch, `hosts` hosts on ports of `rate` of payload each way, and a place for the coordinator.
+    pub(crate) fn build(hosts: u32, rate: BitsPerSec) -> Result<Self, LabError> {
+        let prefix = format!("{PREFIX}{}-", std::process::id());
+        let mut built = Self { prefix, names: Vec::new() };
+        let switch = built.add("sw")?;
+        ip(Some(&switch), "link add br0 type bridge\nlink set br0 up\n")?;
+        for host in 0..hosts {
+            let namespace = built.add(&format!("h{host}"))?;
+            join(&namespace, &switch, &format!("p{host}"), address(host))?;
+            tc(&namespace, &shaping("eth0", rate))?;
+            tc(&switch, &shaping(&format!("p{host}"), rate))?;
+        }
+        let coordinator = built.add("co")?;
+        join(&coordinator, &switch, "pco", coordinator_address())?;
+        Ok(built)
+    }
+
+    /// The name of a host's namespace.
+    pub(crate) fn of_host(&self, host: u32) -> String {
+        format!("{}h{host}", self.prefix)
+    }
+
+    /// The name of the coordinator's.
+    pub(crate) fn of_coordinator(&self) -> String {
+        format!("{}co", self.prefix)
+    }
+
+    fn add(&mut self, part: &str) -> Result<String, LabError> {
+        let name = format!("{}{part}", self.prefix);
+        ip(None, &format!("netns add {name}\n"))?;
+        self.names.push(name.clone());
+        Ok(name)
+    }
+}
+
+impl Drop for Namespaces {
+    fn drop(&mut self) {
+        self.names.drain(..).for_each(|name| remove(&name));
+    }
+}
+
+/// The address of a host.
+pub(crate) fn address(host: u32) -> IpAddr {
+    let [.., high, low] = (host + 1).to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, 77, high, low))
+}
+
+/// The address of the coordinator.
+pub(crate) fn coordinator_address() -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 77, 255, 1))
+}
+
+/// Removes what labs left behind whose processes are gone. Returns the names.
+pub(crate) fn remove_stale() -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(FOLDER) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let stale: Vec<String> = names.filter(|name| is_stale(name)).collect();
+    stale.iter().for_each(|name| remove(name));
+    stale
+}
+
+fn is_stale(name: &str) -> bool {
+    let owner = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')).map(|(owner, _)| owner);
+    owner.and_then(|owner| owner.parse().ok()).is_some_and(is_gone)
+}
+
+/// Whether there is no process of that number.
+pub(crate) fn is_gone(process: u32) -> bool {
+    !std::path::Path::new(&format!("/proc/{process}")).exists()
+}
+
+fn remove(name: &str) {
+    // Its devices go with it. There is nobody to tell where that fails; the next lab tries again.
+    let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
+}
+
+/// Joins `namespace` to the bridge in `switch`.
+fn join(namespace: &str, switch: &str, port: &str, address: IpAddr) -> Result<(), LabError> {
+    ip(None, &format!("link add eth0 netns {namespace} type veth peer name {port} netns {switch}\n"))?;
+    ip(Some(switch), &format!("link set {port} master br0 up\n"))?;
+    ip(Some(namespace), &format!("addr add {address}/16 dev eth0\nlink set lo up\nlink set eth0 up\n"))
+}
+
+/// Commands that hold what leaves `device` to `rate`.
+fn shaping(device: &str, rate: BitsPerSec) -> String {
+    // A full packet carries 1448 bytes and is counted with 1514.
+    let rate = rate.0 as u128 * 1514 / 1448;
+    let control = (rate / 20).max(1_000);
+    let data = rate - control;
+    // Two milliseconds, and never less than the largest packet before it is cut.
+    let burst = (rate / 8 / 500).max(70_000);
+    let queue = (rate / 8 / 50).max(200_000);
+    let mut text = format!(
+        "qdisc add dev {device} root handle 1: htb default 20\n\
+         class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 60000\n\
+         class add dev {device} parent 1:1 classid 1:10 htb rate {control}bit ceil {rate}bit burst {burst} cburst {burst} prio 0 quantum 60000\n\
+         class add dev {device} parent 1:1 classid 1:20 htb rate {data}bit ceil {rate}bit burst {burst} cburst {burst} prio 1 quantum 60000\n\
+         qdisc add dev {device} parent 1:10 bfifo limit {queue}\n\
+         qdisc add dev {device} parent 1:20 bfifo limit {queue}\n"
+    );
+    for (side, port) in [("dport", CONTROL_PORT), ("sport", CONTROL_PORT), ("dport", PEER_PORT)] {
+        text += &format!(
+            "filter add dev {device} parent 1: protocol ip prio 1 u32 match ip {side} {port} 0xffff flowid 1:10\n"
+        );
+    }
+    text
+}
+
+fn ip(namespace: Option<&str>, commands: &str) -> Result<(), LabError> {
+    batch("ip", namespace, commands)
+}
+
+fn tc(namespace: &str, commands: &str) -> Result<(), LabError> {
+    batch("tc", Some(namespace), commands)
+}
+
+fn batch(program: &str, namespace: Option<&str>, commands: &str) -> Result<(), LabError> {
+    let missing = |what: String| LabError::Missing { what, cure: CURE };
+    let mut command = Command::new(program);
+    if let Some(name) = namespace {
+        command.args(["-n", name]);
+    }
+    let piped =
+        command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = piped.spawn().map_err(|error| missing(format!("cannot run {program}: {error}")))?;
+    if let Some(mut input) = child.stdin.take() {
+        // Where it ended early, its exit says so.
+        let _ = input.write_all(commands.as_bytes());
+    }
+    let done = child.wait_with_output().map_err(LabError::system(format!("run {program}")))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let said = said.lines().find(|line| !line.starts_with("Warning")).unwrap_or("no reason given");
+    Err(missing(format!("this machine has no network namespaces to build a lab with: {program}: {said}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_namespaces_of_labs_whose_process_is_gone_are_stale() {
+        let own = std::process::id();
+        assert!(!is_stale(&format!("cvl-{own}-h0")));
+        assert!(is_stale("cvl-4294967294-sw"));
+        for foreign in ["blue", "cvl-", "cvl-x-h0", "cni-4294967294-h0"] {
+            assert!(!is_stale(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn every_host_has_an_address_of_its_own_and_none_the_coordinators() {
+        let addresses: std::collections::BTreeSet<IpAddr> = (0..1000).map(address).collect();
+        assert_eq!(addresses.len(), 1000);
+        assert!(!addresses.contains(&coordinator_address()));
+    }
+}

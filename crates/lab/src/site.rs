@@ -1,0 +1,266 @@
+//! A place for runs: the network, the program's own processes on it, and a folder for sockets and logs.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ChildStdin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use cavalcade_model::Nanos;
+
+use crate::error::LabError;
+use crate::message::{Said, Told};
+use crate::namespaces::{self, Namespaces};
+use crate::process::{Launch, Process};
+use crate::run::{Setup, Transport};
+use crate::workload::Scheduler;
+
+/// What names of folders begin with; the number of the lab's process stands behind it.
+const FOLDER: &str = "cavalcade-lab-";
+/// How long a host may take to come up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Removes what labs left behind whose processes are gone, and returns what that was.
+pub fn remove_stale() -> Vec<String> {
+    let mut removed = namespaces::remove_stale();
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return removed };
+    for entry in entries.flatten() {
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        let owner = name.strip_prefix(FOLDER).and_then(|owner| owner.parse().ok());
+        if owner.is_some_and(namespaces::is_gone) && std::fs::remove_dir_all(entry.path()).is_ok() {
+            removed.push(entry.path().display().to_string());
+        }
+    }
+    removed
+}
+
+/// A folder that goes when it is dropped.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+impl Folder {
+    fn make() -> Result<Self, LabError> {
+        let path = std::env::temp_dir().join(format!("{FOLDER}{}", std::process::id()));
+        let made = std::fs::create_dir(&path);
+        made.map_err(LabError::system(format!("make the folder {}", path.display())))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The network, and where things are.
+#[derive(Debug)]
+pub(crate) struct Site {
+    setup: Setup,
+    hosts: u32,
+    coordinator: SocketAddr,
+    peer_port: u16,
+    // Fields are dropped in order: namespaces go before the folder with their logs.
+    namespaces: Option<Namespaces>,
+    folder: Folder,
+}
+
+impl Site {
+    /// Builds the network for `hosts` hosts.
+    pub(crate) fn build(setup: &Setup, hosts: u32) -> Result<Self, LabError> {
+        let folder = Folder::make()?;
+        let (namespaces, coordinator, peer_port) = match setup.transport {
+            Transport::Namespaces => {
+                let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
+                (Some(Namespaces::build(hosts, setup.rate)?), at, namespaces::PEER_PORT)
+            }
+            Transport::Loopback => {
+                let address = IpAddr::V4(Ipv4Addr::new(127, 77, 255, 1));
+                let [one, other] = [free_port(address)?, free_port(address)?];
+                (None, SocketAddr::new(address, one), other)
+            }
+        };
+        Ok(Self { setup: setup.clone(), hosts, coordinator, peer_port, namespaces, folder })
+    }
+
+    fn address(&self, host: u32) -> IpAddr {
+        if self.namespaces.is_some() {
+            return namespaces::address(host);
+        }
+        let [.., high, low] = (host + 1).to_be_bytes();
+        IpAddr::V4(Ipv4Addr::new(127, 77, high, low))
+    }
+
+    /// Where a host's agent listens for clients.
+    pub(crate) fn socket(&self, host: u32) -> PathBuf {
+        self.folder.0.join(format!("agent{host}.sock"))
+    }
+
+    fn launch<'a>(&'a self, what: String, namespace: Option<&'a str>) -> Launch<'a> {
+        Launch { what, program: &self.setup.program, namespace, folder: &self.folder.0 }
+    }
+
+    fn common(&self) -> Vec<String> {
+        let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
+        ["--hosts", &hosts.join(","), "--rate", &format!("{}bps", self.setup.rate.0)]
+            .map(str::to_owned)
+            .to_vec()
+    }
+
+    /// Starts a coordinator with a policy.
+    pub(crate) fn start_coordinator(&self, policy: &str) -> Result<Process, LabError> {
+        let (listen, period) = (self.coordinator.to_string(), nanos(self.setup.period));
+        let own = ["--listen", &listen, "--policy", policy, "--period", &period].map(str::to_owned);
+        let arguments = [vec!["coordinator".to_owned()], self.common(), own.to_vec()].concat();
+        let namespace = self.namespaces.as_ref().map(Namespaces::of_coordinator);
+        self.launch("coordinator".to_owned(), namespace.as_deref()).service(&arguments)
+    }
+
+    /// Starts the agent of a host.
+    pub(crate) fn start_agent(&self, host: u32, scheduler: &Scheduler) -> Result<Process, LabError> {
+        let socket = self.socket(host).display().to_string();
+        let mut own = ["--port", &host.to_string(), "--socket", &socket].map(str::to_owned).to_vec();
+        own.extend(match scheduler {
+            Scheduler::Hosts(policy) => {
+                vec![
+                    "--policy".to_owned(),
+                    policy.clone(),
+                    "--peer-port".to_owned(),
+                    self.peer_port.to_string(),
+                ]
+            }
+            _ => vec!["--coordinator".to_owned(), self.coordinator.to_string()],
+        });
+        let arguments = [vec!["agent".to_owned()], self.common(), own].concat();
+        let namespace = self.namespaces.as_ref().map(|namespaces| namespaces.of_host(host));
+        self.launch(format!("agent {host}"), namespace.as_deref()).service(&arguments)
+    }
+
+    /// Starts the application of a host, which tells `sender` what it says, as the `life`-th of its host.
+    pub(crate) fn start_host(
+        &self,
+        host: u32,
+        life: u32,
+        scheduler: &Scheduler,
+        sender: &Sender<Heard>,
+    ) -> Result<Application, LabError> {
+        let mut arguments =
+            vec!["lab-host".to_owned(), "--address".to_owned(), self.address(host).to_string()];
+        if *scheduler != Scheduler::Tcp {
+            arguments.extend(["--agent".to_owned(), self.socket(host).display().to_string()]);
+        }
+        if self.namespaces.is_none() {
+            arguments.extend(["--rate".to_owned(), format!("{}bps", self.setup.rate.0)]);
+        }
+        let namespace = self.namespaces.as_ref().map(|namespaces| namespaces.of_host(host));
+        let launched = self.launch(format!("host {host}"), namespace.as_deref()).talker(&arguments)?;
+        let (process, input, output) = launched;
+        let sender = sender.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let Ok(said) = serde_json::from_str(&line) else { continue };
+                if sender.send(Heard { host, life, said: Some(said) }).is_err() {
+                    return;
+                }
+            }
+            let _ = sender.send(Heard { host, life, said: None });
+        });
+        Ok(Application { process, input: Some(input), life, listens: None })
+    }
+
+    /// Starts all that runs under `scheduler`.
+    pub(crate) fn start(&self, scheduler: &Scheduler) -> Result<Running, LabError> {
+        let coordinator = match scheduler {
+            Scheduler::Coordinator(policy) => Some(self.start_coordinator(policy)?),
+            _ => None,
+        };
+        let with_agents = if *scheduler == Scheduler::Tcp { 0..0 } else { 0..self.hosts };
+        let agents = with_agents.map(|host| self.start_agent(host, scheduler)).collect::<Result<_, _>>()?;
+        let (sender, heard) = channel();
+        let hosts = (0..self.hosts).map(|host| self.start_host(host, 0, scheduler, &sender));
+        let hosts = hosts.collect::<Result<_, _>>()?;
+        let mut running = Running { coordinator, agents, hosts, heard, sender };
+        running.wait_ready()?;
+        Ok(running)
+    }
+}
+
+/// A port that nobody listens at.
+fn free_port(address: IpAddr) -> Result<u16, LabError> {
+    let found = TcpListener::bind(SocketAddr::new(address, 0)).and_then(|listener| listener.local_addr());
+    found.map(|at| at.port()).map_err(|error| LabError::Missing {
+        what: format!("this machine has no sockets at {address}: {error}"),
+        cure: "run it on Linux, where all of 127.0.0.0/8 is the machine itself",
+    })
+}
+
+fn nanos(time: Nanos) -> String {
+    format!("{}ns", time.0)
+}
+
+/// What a host's application said; nothing where it has ended.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) host: u32,
+    pub(crate) life: u32,
+    pub(crate) said: Option<Said>,
+}
+
+/// A host's application.
+#[derive(Debug)]
+pub(crate) struct Application {
+    pub(crate) process: Process,
+    input: Option<ChildStdin>,
+    pub(crate) life: u32,
+    pub(crate) listens: Option<SocketAddr>,
+}
+
+impl Application {
+    /// Tells it something.
+    pub(crate) fn tell(&mut self, told: &Told) -> Result<(), LabError> {
+        let line =
+            serde_json::to_string(told).map_err(|error| LabError::system("write a command")(error.into()))?;
+        let written = self.input.as_mut().map(|input| input.write_all((line + "\n").as_bytes()));
+        match written {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.process.failed("takes no commands")),
+        }
+    }
+
+    /// Tells it that there are no further commands.
+    pub(crate) fn finish(&mut self) {
+        self.input = None;
+    }
+}
+
+/// All that runs.
+#[derive(Debug)]
+pub(crate) struct Running {
+    // Applications end before what they talk to.
+    pub(crate) hosts: Vec<Application>,
+    pub(crate) agents: Vec<Process>,
+    pub(crate) coordinator: Option<Process>,
+    pub(crate) heard: Receiver<Heard>,
+    pub(crate) sender: Sender<Heard>,
+}
+
+impl Running {
+    /// Waits until every host listens.
+    pub(crate) fn wait_ready(&mut self) -> Result<(), LabError> {
+        let start = Instant::now();
+        while let Some(missing) = self.hosts.iter().position(|host| host.listens.is_none()) {
+            let heard = self.heard.recv_timeout(PATIENCE.saturating_sub(start.elapsed()));
+            match heard {
+                Ok(Heard { host, life, said }) if self.hosts[host as usize].life == life => match said {
+                    Some(Said::Ready(at)) => self.hosts[host as usize].listens = Some(at),
+                    Some(_) => {}
+                    None => return Err(self.hosts[host as usize].process.failed("ended")),
+                },
+                Ok(_) => {}
+                Err(_) => return Err(self.hosts[missing].process.failed("did not come up")),
+            }
+        }
+        Ok(())
+    }
+}
