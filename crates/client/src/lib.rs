@@ -17,6 +17,9 @@
 //! `SO_MAX_PACING_RATE`, classes as DSCP; both need no privilege. Without an agent, or with one that is silent, it is
 //! plain TCP, and it goes back under the agent's orders by itself once there is one.
 //!
+//! With the feature `tokio`, `Session::async_stream` does the same for a connection of tokio; clients in other languages are in
+//! `clients/`, and pass the same suite (`tests/conformance.rs`).
+//!
 //! # Invariants
 //! - Not a byte is copied, held back or reordered here: a write is one write to the connection.
 //! - No write waits for longer than a lease of the agent after its last word.
@@ -24,10 +27,14 @@
 //! # Cost
 //! Two threads for a session. A write takes one lock besides the system call.
 
+#[cfg(feature = "tokio")]
+mod async_stream;
 mod options;
 mod session;
 mod stream;
 
+#[cfg(feature = "tokio")]
+pub use async_stream::AsyncCoflowStream;
 pub use cavalcade_control::Registration;
 pub use cavalcade_model::{Bytes, Nanos, TaskClass};
 pub use cavalcade_wire::{CoflowKey, Directive, Gate};

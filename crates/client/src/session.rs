@@ -44,6 +44,9 @@ struct State {
     client: Client,
     sockets: BTreeMap<u32, TcpStream>,
     keys: BTreeMap<u32, CoflowKey>,
+    /// Who waits for a gate without a thread.
+    #[cfg(feature = "tokio")]
+    wakers: BTreeMap<u32, std::task::Waker>,
     is_ready: bool,
     /// Whether the connection is to be closed: the agent hangs, or its end was seen.
     is_broken: bool,
@@ -65,6 +68,8 @@ impl Session {
             client: Client::new(name),
             sockets: BTreeMap::new(),
             keys: BTreeMap::new(),
+            #[cfg(feature = "tokio")]
+            wakers: BTreeMap::new(),
             is_ready: false,
             is_broken: false,
         };
@@ -117,15 +122,36 @@ impl Session {
         coflow: CoflowKey,
         size: Option<Bytes>,
     ) -> io::Result<CoflowStream> {
-        let ends = Endpoints { local: socket.local_addr()?, remote: socket.peer_addr()? };
-        options::limit_unsent(&socket)?;
-        let copy = socket.try_clone()?;
+        let flow = self.open_flow(socket.try_clone()?, coflow, size)?;
+        Ok(CoflowStream::new(socket, self.shared.clone(), flow, coflow))
+    }
+
+    /// As [`Session::stream`], for a connection of tokio.
+    ///
+    /// # Errors
+    /// Where the socket is not connected.
+    #[cfg(feature = "tokio")]
+    pub fn async_stream(
+        &self,
+        socket: tokio::net::TcpStream,
+        coflow: CoflowKey,
+        size: Option<Bytes>,
+    ) -> io::Result<crate::AsyncCoflowStream> {
+        use std::os::fd::AsFd;
+        let copy = TcpStream::from(socket.as_fd().try_clone_to_owned()?);
+        let flow = self.open_flow(copy, coflow, size)?;
+        Ok(crate::AsyncCoflowStream::new(socket, self.shared.clone(), flow, coflow))
+    }
+
+    /// A connection begins to carry a flow; `copy` is for its options.
+    fn open_flow(&self, copy: TcpStream, coflow: CoflowKey, size: Option<Bytes>) -> io::Result<u32> {
+        let ends = Endpoints { local: copy.local_addr()?, remote: copy.peer_addr()? };
+        options::limit_unsent(&copy)?;
         let mut state = self.shared.lock();
         let flow = state.client.open(coflow, ends, size);
         state.sockets.insert(flow, copy);
         self.shared.work.notify_all();
-        drop(state);
-        Ok(CoflowStream::new(socket, self.shared.clone(), flow, coflow))
+        Ok(flow)
     }
 
     /// A coflow is over.
@@ -164,6 +190,18 @@ impl Shared {
         }
     }
 
+    /// Whether a flow may send; where it may not, `context` is woken when it may.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_gate(&self, flow: u32, context: &std::task::Context<'_>) -> std::task::Poll<()> {
+        let mut state = self.lock();
+        state.client.set_idle(flow, false);
+        if state.client.directive(flow).gate == (Gate::Off {}) {
+            state.wakers.insert(flow, context.waker().clone());
+            return std::task::Poll::Pending;
+        }
+        std::task::Poll::Ready(())
+    }
+
     pub(crate) fn sent(&self, flow: u32, more: u64) {
         self.lock().client.sent(flow, more);
     }
@@ -176,6 +214,8 @@ impl Shared {
         let mut state = self.lock();
         state.client.close(flow);
         state.sockets.remove(&flow);
+        #[cfg(feature = "tokio")]
+        state.wakers.remove(&flow);
         self.work.notify_all();
     }
 
@@ -192,6 +232,10 @@ impl Shared {
                         // A connection that is gone needs no rate, and one without its class is still a connection.
                         let _ = options::pace(socket, directive.gate);
                         let _ = options::mark(socket, directive.class, self.map);
+                    }
+                    #[cfg(feature = "tokio")]
+                    if let Some(waker) = state.wakers.remove(&flow) {
+                        waker.wake();
                     }
                 }
                 ClientEvent::Ready(_) => state.is_ready = true,

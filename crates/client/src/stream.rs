@@ -9,7 +9,7 @@ use cavalcade_wire::{CoflowKey, Directive};
 use crate::session::Shared;
 
 /// Bytes written at once, so that a gate that closes is seen soon.
-const PIECE: usize = 256 << 10;
+pub(crate) const PIECE: usize = 256 << 10;
 
 /// A TCP connection whose writes are a flow of a coflow. Dropping it ends the flow and closes the connection.
 #[derive(Debug)]
@@ -48,14 +48,25 @@ impl CoflowStream {
 
 impl Write for CoflowStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&*self).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (&*self).flush()
+    }
+}
+
+/// As with a [`TcpStream`]: several threads may write to one stream.
+impl Write for &CoflowStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.shared.wait_for_gate(self.flow);
-        let written = self.socket.write(&bytes[..bytes.len().min(PIECE)])?;
+        let written = (&self.socket).write(&bytes[..bytes.len().min(PIECE)])?;
         self.shared.sent(self.flow, written as u64);
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.socket.flush()
+        (&self.socket).flush()
     }
 }
 

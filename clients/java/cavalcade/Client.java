@@ -1,0 +1,288 @@
+package cavalcade;
+
+import cavalcade.Wire.Facts;
+import cavalcade.Wire.Writer;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.function.IntConsumer;
+
+/**
+ * The library's side of the agent protocol, without sockets or clocks: what is transferred, and how it may be.
+ *
+ * <p>Nothing here makes an application wait for anything but an order that holds. Without an agent, with one that hangs, or
+ * between two of them, every flow is open. The client is where the truth about its flows is, and says all of it again on
+ * every new connection. It is the state machine of the Rust crate {@code control}; times are nanoseconds since 1970. It is
+ * not synchronised: {@link Session} calls it with its lock held.
+ */
+final class Client {
+    private static final long STEP = 1 << 24;
+
+    private static final class Coflow {
+        final Facts facts;
+        long sent;
+        boolean isKnown;
+
+        Coflow(Facts facts, boolean isKnown) {
+            this.facts = facts;
+            this.isKnown = isKnown;
+        }
+    }
+
+    private static final class Flow {
+        final CoflowKey key;
+        final InetSocketAddress local;
+        final InetSocketAddress remote;
+        final Long size;
+        long sent;
+        boolean isIdle;
+        long saidSent;
+        boolean saidIdle;
+        Directive directive = Directive.PLAIN;
+
+        Flow(CoflowKey key, InetSocketAddress local, InetSocketAddress remote, Long size) {
+            this.key = key;
+            this.local = local;
+            this.remote = remote;
+            this.size = size;
+        }
+    }
+
+    private final long name;
+    private final IntConsumer directed;
+    private boolean isConnected;
+    private boolean isWelcomed;
+    private long period = 10_000_000;
+    private long lease = 500_000_000;
+    /** Zero where no lease holds. */
+    private long leaseUntil;
+    private long saidAt;
+    private long nextSerial;
+    private int nextRequest;
+    private int nextFlow;
+    private final Map<CoflowKey, Coflow> coflows = new TreeMap<>();
+    private final Map<Integer, Flow> flows = new TreeMap<>();
+    private final Map<Integer, Registration> requests = new TreeMap<>();
+    private final Map<Integer, CoflowKey> keys = new HashMap<>();
+    private List<byte[]> outbox = new ArrayList<>();
+
+    /** A client without an agent; {@code directed} is told of flows that are to be sent in another way. */
+    Client(long name, IntConsumer directed) {
+        this.name = name;
+        this.directed = directed;
+    }
+
+    boolean isWelcomed() {
+        return isWelcomed;
+    }
+
+    /** Asks for a coflow; its key appears under the number returned. */
+    int register(long now, Registration registration) {
+        int request = nextRequest++;
+        if (!isConnected) {
+            registerAlone(now, request, registration);
+            return request;
+        }
+        requests.put(request, registration);
+        if (isWelcomed) {
+            sayRegister(request, registration);
+        }
+        return request;
+    }
+
+    /** The key of a request, once; null where it has not come. */
+    CoflowKey takeKey(int request) {
+        return keys.remove(request);
+    }
+
+    private void sayRegister(int request, Registration registration) {
+        Writer writer = new Writer(1).number(request).number(registration.parents().size());
+        registration.parents().forEach(writer::key);
+        writer.optional(nanos(registration.deadline())).optional(registration.size());
+        outbox.add(writer.flag(registration.background()).number(Math.max(registration.weight(), 1)).frame());
+    }
+
+    /** A key from a counter that no other part of the system uses: odd numbers, never below the time. */
+    private void registerAlone(long now, int request, Registration registration) {
+        long start = Long.remainderUnsigned(name * 2, STEP) | 1;
+        long least = Math.max(now, nextSerial);
+        long serial = least + Long.remainderUnsigned(start - least, STEP);
+        nextSerial = serial + 1;
+        CoflowKey key = CoflowKey.of(serial, registration.parents());
+        Long deadline = nanos(registration.deadline());
+        Long until = deadline == null ? null : Long.valueOf(now + deadline);
+        int weight = Math.max(registration.weight(), 1);
+        Facts facts = new Facts(now, until, registration.size(), registration.background(), weight);
+        coflows.put(key, new Coflow(facts, false));
+        keys.put(request, key);
+    }
+
+    private static Long nanos(Duration duration) {
+        return duration == null ? null : Long.valueOf(duration.toNanos());
+    }
+
+    /** A connection begins to carry a flow; returns its number. */
+    int open(CoflowKey key, InetSocketAddress local, InetSocketAddress remote, Long size) {
+        int number = nextFlow++;
+        Flow flow = new Flow(key, local, remote, size);
+        flows.put(number, flow);
+        join(key);
+        if (isWelcomed) {
+            sayOpen(number, flow);
+        }
+        return number;
+    }
+
+    private void sayOpen(int number, Flow flow) {
+        Writer writer = new Writer(4).number(number).key(flow.key).address(flow.local).address(flow.remote);
+        outbox.add(writer.optional(flow.size).number(flow.sent).frame());
+    }
+
+    private void join(CoflowKey key) {
+        Coflow coflow = coflows.computeIfAbsent(key, absent -> new Coflow(null, false));
+        if (isWelcomed && !coflow.isKnown) {
+            coflow.isKnown = true;
+            outbox.add(new Writer(2).key(key).facts(coflow.facts).number(coflow.sent).frame());
+        }
+    }
+
+    /** A flow has sent so many more bytes. */
+    void sent(int flow, long more) {
+        if (flows.containsKey(flow)) {
+            flows.get(flow).sent += more;
+        }
+    }
+
+    /** Whether the application has nothing to send on a flow at present. */
+    void setIdle(int flow, boolean isIdle) {
+        if (flows.containsKey(flow)) {
+            flows.get(flow).isIdle = isIdle;
+        }
+    }
+
+    /** A flow is over. */
+    void close(int number) {
+        Flow over = flows.remove(number);
+        if (over == null) {
+            return;
+        }
+        if (coflows.containsKey(over.key)) {
+            coflows.get(over.key).sent += over.sent;
+        }
+        if (isWelcomed) {
+            outbox.add(new Writer(6).number(number).number(over.sent).frame());
+        }
+    }
+
+    /** A coflow is over, as far as this client is concerned. */
+    void unregister(CoflowKey key) {
+        if (coflows.remove(key) != null && isWelcomed) {
+            outbox.add(new Writer(3).key(key).frame());
+        }
+    }
+
+    /** How a flow is to be sent at {@code now}: an order holds no longer than the lease, whoever keeps the time. */
+    Directive directive(int number, long now) {
+        Flow flow = flows.get(number);
+        return flow == null || leaseUntil <= now ? Directive.PLAIN : flow.directive;
+    }
+
+    /** There is a connection to an agent. */
+    void handleConnected() {
+        isConnected = true;
+        outbox = new ArrayList<>();
+        outbox.add(new Writer(0).number(Wire.PROTOCOL).number(name).frame());
+    }
+
+    /** The connection is gone; who waits for a key gets one. */
+    void handleDisconnected(long now) {
+        isConnected = false;
+        isWelcomed = false;
+        outbox = new ArrayList<>();
+        fallBack();
+        coflows.values().forEach(coflow -> coflow.isKnown = false);
+        requests.forEach((request, registration) -> registerAlone(now, request, registration));
+        requests.clear();
+    }
+
+    /** The agent says something. */
+    void handleMessage(long now, Wire.Message message) {
+        if (isWelcomed) {
+            leaseUntil = now + lease;
+        }
+        if (message instanceof Wire.Welcome welcome) {
+            period = welcome.period();
+            lease = welcome.lease();
+            isWelcomed = true;
+            leaseUntil = now + lease;
+            sayEverything();
+        } else if (message instanceof Wire.Registered registered) {
+            if (requests.remove(registered.request()) != null) {
+                coflows.put(registered.key(), new Coflow(registered.facts(), true));
+                keys.put(registered.request(), registered.key());
+            }
+        } else if (message instanceof Wire.Direct direct && flows.containsKey(direct.flow())) {
+            flows.get(direct.flow()).directive = direct.directive();
+            directed.accept(direct.flow());
+        }
+    }
+
+    /** A new agent knows nothing. */
+    private void sayEverything() {
+        requests.forEach(this::sayRegister);
+        List.copyOf(coflows.keySet()).forEach(this::join);
+        flows.forEach((number, flow) -> {
+            flow.saidSent = flow.sent;
+            flow.saidIdle = false;
+            sayOpen(number, flow);
+        });
+    }
+
+    private void fallBack() {
+        leaseUntil = 0;
+        flows.forEach((number, flow) -> {
+            if (!flow.directive.equals(Directive.PLAIN)) {
+                flow.directive = Directive.PLAIN;
+                directed.accept(number);
+            }
+        });
+    }
+
+    /** Does what has come due. Returns whether the agent has been silent for a whole lease: close its connection. */
+    boolean handleTimeout(long now) {
+        boolean isSilent = leaseUntil != 0 && leaseUntil <= now;
+        if (isSilent) {
+            fallBack();
+        }
+        if (isWelcomed && !flows.isEmpty() && saidAt + period <= now) {
+            saidAt = now;
+            flows.forEach((number, flow) -> {
+                if (flow.saidSent != flow.sent || flow.saidIdle != flow.isIdle) {
+                    flow.saidSent = flow.sent;
+                    flow.saidIdle = flow.isIdle;
+                    outbox.add(new Writer(5).number(number).number(flow.sent).flag(flow.isIdle).frame());
+                }
+            });
+        }
+        return isSilent;
+    }
+
+    /** Nanoseconds until {@link #handleTimeout} has something to do, at most 200 ms. */
+    long timeout(long now) {
+        long due = now + 200_000_000;
+        due = leaseUntil == 0 ? due : Math.min(due, leaseUntil);
+        due = isWelcomed && !flows.isEmpty() ? Math.min(due, saidAt + period) : due;
+        return Math.max(due - now, 0);
+    }
+
+    /** What is to be sent to the agent. */
+    List<byte[]> takeMessages() {
+        List<byte[]> said = outbox;
+        outbox = new ArrayList<>();
+        return said;
+    }
+}

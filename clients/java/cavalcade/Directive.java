@@ -1,0 +1,19 @@
+package cavalcade;
+
+/**
+ * How a flow is to be sent: its gate, its rate in bits per second where it is paced, and the class for its packets, 0 first.
+ */
+public record Directive(Gate gate, long rate, int trafficClass) {
+    /** Whether a flow may send. */
+    public enum Gate {
+        /** It may not. */
+        OFF,
+        /** As fast as TCP goes. */
+        OPEN,
+        /** At most at the rate. */
+        PACED
+    }
+
+    /** Plain TCP: what holds for a flow that nobody has decided about. */
+    public static final Directive PLAIN = new Directive(Gate.OPEN, 0, 0);
+}

@@ -1,0 +1,287 @@
+package cavalcade;
+
+import java.io.BufferedInputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.net.StandardProtocolFamily;
+import java.net.StandardSocketOptions;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.security.SecureRandom;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * An application's connection to the agent of its host. There may be none: then all is plain TCP, and the session goes under
+ * the agent's orders by itself once there is one. No call waits for longer than a lease of the agent after its last word.
+ *
+ * <pre>{@code
+ * try (Session session = new Session(Path.of("/run/cavalcade.sock"))) {
+ *     CoflowKey shuffle = session.register(new Registration());
+ *     try (OutputStream out = session.stream(new Socket("10.0.0.7", 7337), shuffle, null)) {
+ *         out.write(mapOutput);
+ *     }
+ *     session.unregister(shuffle);
+ * }
+ * }</pre>
+ *
+ * <p>Two threads keep a session: one reads what the agent says, one writes and keeps the time. Java has no word for
+ * SO_MAX_PACING_RATE, so streams hold paced flows to their rates themselves.
+ */
+public final class Session implements AutoCloseable {
+    private static final long PATIENCE_NS = 200_000_000;
+    private static final long RETRY_MS = 50;
+    /** CS5 to CS2, the default, then lower effort (RFC 8622). */
+    private static final int[] DSCP = {40, 32, 24, 16, 0, 1, 1, 1};
+
+    private final Object lock = new Object();
+    private final Path path;
+    private final Client client = new Client(new SecureRandom().nextLong(), this::directed);
+    private final Map<Integer, Socket> sockets = new HashMap<>();
+    private boolean isClosed;
+    private boolean isBroken;
+
+    /** A session with the agent that listens at {@code path}, which is looked for in the background. */
+    public Session(Path path) {
+        this.path = path;
+        start(this::keepConnected);
+    }
+
+    private static Thread start(Runnable work) {
+        Thread thread = new Thread(work, "cavalcade-client");
+        thread.setDaemon(true);
+        thread.start();
+        return thread;
+    }
+
+    private static long now() {
+        Instant now = Instant.now();
+        return now.getEpochSecond() * 1_000_000_000 + now.getNano();
+    }
+
+    /** Waits on the lock, at most for so many nanoseconds. */
+    private void await(long nanos) {
+        try {
+            lock.wait(nanos / 1_000_000, (int) (nanos % 1_000_000));
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while waiting for the agent", interrupted);
+        }
+    }
+
+    /** Waits until an agent has answered: for tests and tools, since everything works without. */
+    public boolean waitReady(Duration longest) {
+        long until = System.nanoTime() + longest.toNanos();
+        synchronized (lock) {
+            while (!client.isWelcomed() && until - System.nanoTime() > 0) {
+                await(Math.max(until - System.nanoTime(), 1));
+            }
+            return client.isWelcomed();
+        }
+    }
+
+    /** A new coflow. Returns at once without an agent, and else as soon as it answers. */
+    public CoflowKey register(Registration registration) {
+        synchronized (lock) {
+            int request = client.register(now(), registration);
+            lock.notifyAll();
+            long until = System.nanoTime() + PATIENCE_NS;
+            while (true) {
+                CoflowKey key = client.takeKey(request);
+                if (key != null) {
+                    return key;
+                }
+                long left = until - System.nanoTime();
+                if (left > 0) {
+                    await(left);
+                } else {
+                    // The agent hangs: the client gets along without.
+                    client.handleDisconnected(now());
+                    isBroken = true;
+                }
+            }
+        }
+    }
+
+    /**
+     * Makes {@code socket}, connected to its receiver, carry a flow of a coflow: of {@code size} bytes, null where that is not
+     * known.
+     */
+    public CoflowOutputStream stream(Socket socket, CoflowKey key, Long size) throws IOException {
+        InetSocketAddress local = (InetSocketAddress) socket.getLocalSocketAddress();
+        InetSocketAddress remote = (InetSocketAddress) socket.getRemoteSocketAddress();
+        synchronized (lock) {
+            int flow = client.open(key, local, remote, size);
+            sockets.put(flow, socket);
+            lock.notifyAll();
+            return new CoflowOutputStream(this, socket, flow);
+        }
+    }
+
+    /** A coflow is over. */
+    public void unregister(CoflowKey key) {
+        synchronized (lock) {
+            client.unregister(key);
+            lock.notifyAll();
+        }
+    }
+
+    /** Ends the session; its flows go on as plain TCP. */
+    @Override
+    public void close() {
+        synchronized (lock) {
+            isClosed = true;
+            client.handleDisconnected(now());
+            lock.notifyAll();
+        }
+    }
+
+    Directive directive(int flow) {
+        synchronized (lock) {
+            return client.directive(flow, now());
+        }
+    }
+
+    /** Waits while a flow may not send, and returns how it may. */
+    Directive waitForGate(int flow) {
+        synchronized (lock) {
+            client.setIdle(flow, false);
+            while (client.directive(flow, now()).gate() == Directive.Gate.OFF) {
+                await(PATIENCE_NS);
+            }
+            return client.directive(flow, now());
+        }
+    }
+
+    void sent(int flow, long more) {
+        synchronized (lock) {
+            client.sent(flow, more);
+        }
+    }
+
+    void rest(int flow) {
+        synchronized (lock) {
+            client.setIdle(flow, true);
+        }
+    }
+
+    void closeFlow(int flow) {
+        synchronized (lock) {
+            client.close(flow);
+            sockets.remove(flow);
+            lock.notifyAll();
+        }
+    }
+
+    /** Carries out what the client has been told; called with the lock held. */
+    private void directed(int flow) {
+        Socket socket = sockets.get(flow);
+        if (socket != null) {
+            try {
+                int traffic = DSCP[Math.min(client.directive(flow, now()).trafficClass(), 7)] << 2;
+                socket.setOption(StandardSocketOptions.IP_TOS, traffic);
+            } catch (IOException | UnsupportedOperationException gone) {
+                // Closed by now, or a system without: a connection without its class is still a connection.
+            }
+        }
+        lock.notifyAll();
+    }
+
+    /** Looks for the agent until the session is closed. */
+    private void keepConnected() {
+        while (true) {
+            synchronized (lock) {
+                if (isClosed) {
+                    return;
+                }
+            }
+            try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX)) {
+                channel.connect(UnixDomainSocketAddress.of(path));
+                attend(channel);
+            } catch (IOException none) {
+                // There is none at present.
+            }
+            synchronized (lock) {
+                isBroken = false;
+                client.handleDisconnected(now());
+                lock.notifyAll();
+            }
+            try {
+                Thread.sleep(RETRY_MS);
+            } catch (InterruptedException interrupted) {
+                return;
+            }
+        }
+    }
+
+    /** One connection, from its hello to its end. */
+    private void attend(SocketChannel channel) throws IOException {
+        synchronized (lock) {
+            client.handleConnected();
+        }
+        Thread listening = start(() -> listen(channel));
+        try {
+            talk(channel);
+        } finally {
+            channel.close();
+            try {
+                listening.join();
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private void listen(SocketChannel channel) {
+        try {
+            DataInputStream in = new DataInputStream(new BufferedInputStream(Channels.newInputStream(channel)));
+            Wire.listen(in, message -> {
+                synchronized (lock) {
+                    client.handleMessage(now(), message);
+                    lock.notifyAll();
+                }
+            });
+        } catch (IOException over) {
+            synchronized (lock) {
+                isBroken = true;
+                lock.notifyAll();
+            }
+        }
+    }
+
+    /**
+     * Writes what is to be said, and keeps the time. An agent that reads nothing holds it up; whoever waits for a gate looks
+     * at the lease for himself.
+     */
+    private void talk(SocketChannel channel) throws IOException {
+        long connected = System.nanoTime();
+        while (true) {
+            List<byte[]> said;
+            synchronized (lock) {
+                boolean isSilent = client.handleTimeout(now());
+                boolean hangs = !client.isWelcomed() && System.nanoTime() - connected > PATIENCE_NS;
+                if (isSilent || hangs || isBroken || isClosed) {
+                    return;
+                }
+                said = client.takeMessages();
+                if (said.isEmpty()) {
+                    await(Math.max(client.timeout(now()), 100_000));
+                }
+            }
+            for (byte[] frame : said) {
+                ByteBuffer buffer = ByteBuffer.wrap(frame);
+                while (buffer.hasRemaining()) {
+                    channel.write(buffer);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,218 @@
+package cavalcade;
+
+import java.io.ByteArrayOutputStream;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.util.function.Consumer;
+
+/**
+ * The byte format between a client and the agent: a frame is four bytes of length, little-endian, then one message.
+ *
+ * <p>Numbers are little-endian base-128 varints in as few bytes as they need; what may be missing begins with 0 or 1; a
+ * message begins with the number of its kind. The Rust crate {@code wire} is the definition.
+ */
+final class Wire {
+    static final int PROTOCOL = 1;
+    private static final int MAX_FRAME = 32 << 20;
+
+    private Wire() {}
+
+    /** What was said of a coflow at its registration; times in nanoseconds since 1970. */
+    record Facts(long arrival, Long deadline, Long size, boolean background, int weight) {}
+
+    /** What an agent says. */
+    sealed interface Message permits Welcome, Registered, Direct, Alive, Refused {}
+
+    record Welcome(long period, long lease) implements Message {}
+
+    record Registered(int request, CoflowKey key, Facts facts) implements Message {}
+
+    record Direct(int flow, Directive directive) implements Message {}
+
+    record Alive() implements Message {}
+
+    record Refused(String reason) implements Message {}
+
+    /** Fields into bytes. */
+    static final class Writer {
+        private final ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+
+        Writer(int kind) {
+            bytes.write(new byte[4], 0, 4);
+            number(kind);
+        }
+
+        /** An unsigned number. */
+        Writer number(long value) {
+            while (Long.compareUnsigned(value, 0x80) >= 0) {
+                bytes.write((int) (value & 0x7f | 0x80));
+                value >>>= 7;
+            }
+            bytes.write((int) value);
+            return this;
+        }
+
+        Writer flag(boolean value) {
+            bytes.write(value ? 1 : 0);
+            return this;
+        }
+
+        Writer optional(Long value) {
+            flag(value != null);
+            return value == null ? this : number(value);
+        }
+
+        Writer key(CoflowKey key) {
+            return number(key.task()).number(key.stage()).number(key.serial() - key.task());
+        }
+
+        Writer facts(Facts facts) {
+            flag(facts != null);
+            if (facts != null) {
+                number(facts.arrival).optional(facts.deadline).optional(facts.size);
+                flag(facts.background).number(facts.weight);
+            }
+            return this;
+        }
+
+        Writer address(InetSocketAddress address) {
+            byte[] ip = address.getAddress().getAddress();
+            bytes.write(ip.length == 4 ? 4 : 6);
+            bytes.writeBytes(ip);
+            bytes.write(address.getPort());
+            bytes.write(address.getPort() >> 8);
+            return this;
+        }
+
+        byte[] frame() {
+            byte[] frame = bytes.toByteArray();
+            int length = frame.length - 4;
+            for (int place = 0; place < 4; place++) {
+                frame[place] = (byte) (length >> 8 * place);
+            }
+            return frame;
+        }
+    }
+
+    /** Fields out of bytes. */
+    private static final class Reader {
+        private final byte[] bytes;
+        private int at;
+
+        Reader(byte[] bytes) {
+            this.bytes = bytes;
+        }
+
+        int single() throws IOException {
+            if (at >= bytes.length) {
+                throw new IOException("the message is cut off");
+            }
+            return bytes[at++] & 0xff;
+        }
+
+        long number() throws IOException {
+            long value = 0;
+            for (int shift = 0; shift < 64; shift += 7) {
+                int next = single();
+                long part = next & 0x7f;
+                if (part << shift >>> shift != part || next == 0 && shift > 0) {
+                    break;
+                }
+                value |= part << shift;
+                if (next < 0x80) {
+                    return value;
+                }
+            }
+            throw new IOException("a number is too long");
+        }
+
+        boolean flag() throws IOException {
+            int next = single();
+            if (next > 1) {
+                throw new IOException("expected 0 or 1");
+            }
+            return next == 1;
+        }
+
+        Long optional() throws IOException {
+            return flag() ? Long.valueOf(number()) : null;
+        }
+
+        CoflowKey key() throws IOException {
+            long task = number();
+            int stage = (int) number();
+            return new CoflowKey(task, stage, task + number());
+        }
+
+        Facts facts() throws IOException {
+            return new Facts(number(), optional(), optional(), flag(), (int) number());
+        }
+
+        Directive directive() throws IOException {
+            int kind = (int) number();
+            if (kind > 2) {
+                throw new IOException("there is no gate of kind " + kind);
+            }
+            Directive.Gate gate = Directive.Gate.values()[kind];
+            long rate = gate == Directive.Gate.PACED ? number() : 0;
+            return new Directive(gate, rate, (int) number());
+        }
+
+        String refusal() throws IOException {
+            int kind = (int) number();
+            return switch (kind) {
+                case 0 -> "the agent speaks protocol " + number() + ", this library " + PROTOCOL;
+                case 1 -> "coflow " + key() + " belongs to another user";
+                case 2 -> "there is no flow " + number() + ", or there is one already";
+                case 3 -> "something was said before the hello, or the hello twice";
+                case 4 -> "more than " + number() + " flows or coflows are open";
+                default -> throw new IOException("there is no refusal of kind " + kind);
+            };
+        }
+
+        void end() throws IOException {
+            if (at != bytes.length) {
+                throw new IOException("bytes follow the message");
+            }
+        }
+    }
+
+    /** Hands on every message that arrives, until the connection ends. */
+    static void listen(DataInputStream in, Consumer<Message> hear) throws IOException {
+        while (true) {
+            int length = Integer.reverseBytes(in.readInt());
+            if (length < 0 || length > MAX_FRAME) {
+                throw new IOException("a frame of " + length + " bytes: the other side is no agent");
+            }
+            hear.accept(decode(in.readNBytes(length)));
+        }
+    }
+
+    private static Message decode(byte[] bytes) throws IOException {
+        Reader reader = new Reader(bytes);
+        Message message = read(reader);
+        reader.end();
+        return message;
+    }
+
+    private static Message read(Reader reader) throws IOException {
+        int kind = (int) reader.number();
+        switch (kind) {
+            case 0:
+                reader.number();
+                reader.number();
+                return new Welcome(reader.number(), reader.number());
+            case 1:
+                return new Registered((int) reader.number(), reader.key(), reader.facts());
+            case 2:
+                return new Direct((int) reader.number(), reader.directive());
+            case 3:
+                return new Alive();
+            case 4:
+                return new Refused(reader.refusal());
+            default:
+                throw new IOException("an agent says nothing of kind " + kind);
+        }
+    }
+}

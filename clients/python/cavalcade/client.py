@@ -1,0 +1,199 @@
+"""The library's side of the agent protocol, without sockets or clocks: what is transferred, and how it may be.
+
+Nothing here makes an application wait for anything but an order that holds. Without an agent, with one that hangs, or between
+two of them, every flow is open. The client is where the truth about its flows is, and says all of it again on every new
+connection. It is the state machine of the Rust crate ``control``; times are nanoseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Optional
+
+from . import wire
+from .wire import CoflowKey, Directive, Facts
+
+_STEP = 1 << 24
+
+
+@dataclass
+class _Coflow:
+    facts: Optional[Facts]
+    sent: int = 0
+    is_known: bool = False
+
+
+@dataclass
+class _Flow:
+    key: CoflowKey
+    ends: tuple
+    size: Optional[int]
+    sent: int = 0
+    idle: bool = False
+    said: tuple = (0, False)
+    directive: Directive = field(default_factory=Directive)
+
+
+class Client:
+    """A client of the agent on its host."""
+
+    def __init__(self, name: int, directed: Callable[[int], None]) -> None:
+        self._name, self._directed = name, directed
+        self.connected = self.welcomed = False
+        self._period, self._lease = 10_000_000, 500_000_000
+        self._lease_until: Optional[int] = None
+        self._said_at = 0
+        self._coflows: dict[CoflowKey, _Coflow] = {}
+        self._flows: dict[int, _Flow] = {}
+        self._requests: dict[int, tuple] = {}
+        self._next_request = self._next_flow = 0
+        self._next_serial = 0
+        self.outbox: list[bytes] = []
+        self.keys: dict[int, CoflowKey] = {}
+        self.refusals: list[str] = []
+
+    def register(self, now: int, parents: list[CoflowKey], deadline: Optional[int], facts: Facts) -> int:
+        """Asks for a coflow, whose key appears in ``keys`` under the number returned."""
+        request = self._next_request
+        self._next_request += 1
+        if not self.connected:
+            self._register_alone(now, request, parents, deadline, facts)
+            return request
+        self._requests[request] = (parents, deadline, facts)
+        if self.welcomed:
+            self.outbox.append(wire.register(request, parents, deadline, facts))
+        return request
+
+    def _register_alone(self, now, request, parents, deadline, facts) -> None:
+        """A key from a counter that no other part of the system uses: odd numbers, never below the time."""
+        start = (self._name * 2) % _STEP | 1
+        least = max(now, self._next_serial)
+        serial = least + (start - least) % _STEP
+        self._next_serial = serial + 1
+        key = CoflowKey.new(serial, parents)
+        absolute = None if deadline is None else now + deadline
+        own = Facts(now, absolute, facts.size, facts.background, facts.weight)
+        self._coflows[key] = _Coflow(own)
+        self.keys[request] = key
+
+    def open(self, key: CoflowKey, ends: tuple, size: Optional[int]) -> int:
+        """A connection begins to carry a flow; returns its number."""
+        flow = self._next_flow
+        self._next_flow += 1
+        self._flows[flow] = _Flow(key, ends, size)
+        self._join(key)
+        if self.welcomed:
+            self.outbox.append(wire.open_flow(flow, key, ends, size, 0))
+        return flow
+
+    def _join(self, key: CoflowKey) -> None:
+        coflow = self._coflows.setdefault(key, _Coflow(None))
+        if self.welcomed and not coflow.is_known:
+            coflow.is_known = True
+            self.outbox.append(wire.join(key, coflow.facts, coflow.sent))
+
+    def sent(self, flow: int, more: int) -> None:
+        """A flow has sent ``more`` bytes."""
+        if flow in self._flows:
+            self._flows[flow].sent += more
+
+    def set_idle(self, flow: int, idle: bool) -> None:
+        """Whether the application has nothing to send on a flow at present."""
+        if flow in self._flows:
+            self._flows[flow].idle = idle
+
+    def close(self, flow: int) -> None:
+        """A flow is over."""
+        over = self._flows.pop(flow, None)
+        if over is None:
+            return
+        if over.key in self._coflows:
+            self._coflows[over.key].sent += over.sent
+        if self.welcomed:
+            self.outbox.append(wire.close_flow(flow, over.sent))
+
+    def unregister(self, key: CoflowKey) -> None:
+        """A coflow is over, as far as this client is concerned."""
+        if self._coflows.pop(key, None) is not None and self.welcomed:
+            self.outbox.append(wire.unregister(key))
+
+    def directive(self, flow: int) -> Directive:
+        """How a flow is to be sent now."""
+        record = self._flows.get(flow)
+        return Directive() if record is None or self._lease_until is None else record.directive
+
+    def handle_connected(self) -> None:
+        """There is a connection to an agent."""
+        self.connected = True
+        self.outbox = [wire.hello(self._name)]
+
+    def handle_disconnected(self, now: int) -> None:
+        """The connection is gone; who waits for a key gets one."""
+        self.connected = self.welcomed = False
+        self.outbox = []
+        self._fall_back()
+        for coflow in self._coflows.values():
+            coflow.is_known = False
+        requests, self._requests = self._requests, {}
+        for request, (parents, deadline, facts) in requests.items():
+            self._register_alone(now, request, parents, deadline, facts)
+
+    def handle_message(self, now: int, message) -> None:
+        """The agent says something."""
+        if self.welcomed:
+            self._lease_until = now + self._lease
+        if isinstance(message, wire.Welcome):
+            self._period, self._lease = message.period, message.lease
+            self.welcomed = True
+            self._lease_until = now + self._lease
+            self._say_everything()
+        elif isinstance(message, wire.Registered):
+            if self._requests.pop(message.request, None) is not None:
+                self._coflows[message.key] = _Coflow(message.facts, is_known=True)
+                self.keys[message.request] = message.key
+        elif isinstance(message, wire.Direct):
+            if message.flow in self._flows:
+                self._flows[message.flow].directive = message.directive
+                self._directed(message.flow)
+        elif isinstance(message, wire.Refused):
+            self.refusals.append(message.reason)
+
+    def _say_everything(self) -> None:
+        """A new agent knows nothing."""
+        for request, (parents, deadline, facts) in self._requests.items():
+            self.outbox.append(wire.register(request, parents, deadline, facts))
+        for key in sorted(self._coflows):
+            self._join(key)
+        for number, flow in self._flows.items():
+            flow.said = (flow.sent, False)
+            self.outbox.append(wire.open_flow(number, flow.key, flow.ends, flow.size, flow.sent))
+
+    def _fall_back(self) -> None:
+        self._lease_until = None
+        for number, flow in self._flows.items():
+            if flow.directive != Directive():
+                flow.directive = Directive()
+                self._directed(number)
+
+    def handle_timeout(self, now: int) -> bool:
+        """Does what has come due. Returns whether the agent has been silent for a whole lease: close its connection."""
+        is_silent = self._lease_until is not None and self._lease_until <= now
+        if is_silent:
+            self._fall_back()
+        if self.welcomed and self._flows and self._said_at + self._period <= now:
+            self._said_at = now
+            for number, flow in self._flows.items():
+                state = (flow.sent, flow.idle)
+                if flow.said != state:
+                    flow.said = state
+                    self.outbox.append(wire.progress(number, *state))
+        return is_silent
+
+    def timeout(self, now: int) -> int:
+        """Nanoseconds until :meth:`handle_timeout` has something to do."""
+        due = [now + 200_000_000]
+        if self._lease_until is not None:
+            due.append(self._lease_until)
+        if self.welcomed and self._flows:
+            due.append(self._said_at + self._period)
+        return max(0, min(due) - now)

@@ -1,0 +1,78 @@
+//! A connection that carries a flow, for programs on tokio.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use cavalcade_wire::{CoflowKey, Directive};
+use tokio::io::AsyncWrite;
+use tokio::net::TcpStream;
+
+use crate::session::Shared;
+use crate::stream::PIECE;
+
+/// A TCP connection of tokio whose writes are a flow of a coflow: a write is pending while the flow may not send. Dropping
+/// it ends the flow and closes the connection.
+#[derive(Debug)]
+pub struct AsyncCoflowStream {
+    socket: TcpStream,
+    shared: Arc<Shared>,
+    flow: u32,
+    coflow: CoflowKey,
+}
+
+impl AsyncCoflowStream {
+    pub(crate) fn new(socket: TcpStream, shared: Arc<Shared>, flow: u32, coflow: CoflowKey) -> Self {
+        Self { socket, shared, flow, coflow }
+    }
+
+    /// The coflow that it belongs to.
+    pub fn coflow(&self) -> CoflowKey {
+        self.coflow
+    }
+
+    /// How it is to be sent at present.
+    pub fn directive(&self) -> Directive {
+        self.shared.directive(self.flow)
+    }
+
+    /// The connection, for reading and for its options.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// Says that there is nothing to send until the next write, so that others may use what this flow does not.
+    pub fn rest(&self) {
+        self.shared.rest(self.flow);
+    }
+}
+
+impl AsyncWrite for AsyncCoflowStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.shared.poll_gate(self.flow, context));
+        let written = std::task::ready!(
+            Pin::new(&mut self.socket).poll_write(context, &bytes[..bytes.len().min(PIECE)])
+        )?;
+        self.shared.sent(self.flow, written as u64);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+impl Drop for AsyncCoflowStream {
+    fn drop(&mut self) {
+        self.shared.close(self.flow);
+    }
+}

@@ -1,0 +1,397 @@
+//! One suite for every language: what a client library has to do, tried against a real agent and coordinator.
+//!
+//! A language brings a driver (see clients/README.md), which is told a line at a time what to do. Waiting is for something to
+//! become so, with a bound far above what it takes; nothing is measured.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cavalcade_client::CoflowKey;
+use cavalcade_control::{Agent, AgentConfig, Coordinator, CoordinatorConfig, Mode};
+use cavalcade_model::{BitsPerSec, PortId};
+use cavalcade_runtime::{AgentSockets, Clock, bind_client_socket, block_on, serve_agent, serve_coordinator};
+use tokio::sync::watch;
+
+const RATE: BitsPerSec = BitsPerSec(10_000_000_000);
+const HOSTS: u32 = 2;
+
+/// The sender's address is host 0's, the receivers' host 1's.
+fn address(host: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(127, 0, 2, 1 + host as u8))
+}
+
+/// A part of the system that runs until it is stopped or dropped.
+struct Running {
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Running {
+    fn stop(mut self) {
+        let _ = self.stop.send(true);
+        self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+fn coordinator() -> (Running, SocketAddr) {
+    let (stop, stopped) = watch::channel(false);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let at = listener.local_addr().unwrap();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let config = CoordinatorConfig::new(Clock::default().now().0, HOSTS, RATE);
+            let policy = Box::new(cavalcade_policy::parse("fifo").unwrap());
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            serve_coordinator(Coordinator::new(config, policy), listener, stopped).await
+        })
+        .unwrap();
+    });
+    (Running { stop, thread: Some(thread) }, at)
+}
+
+fn agent(path: &Path, coordinator: SocketAddr) -> Running {
+    let (stop, stopped) = watch::channel(false);
+    let at = path.to_path_buf();
+    let (up, is_up) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let config = AgentConfig {
+                directory: (0..HOSTS).map(|host| (address(host), PortId(host))).collect(),
+                ..AgentConfig::new(PortId(0), HOSTS, Clock::default().now().0, RATE)
+            };
+            let sockets = AgentSockets {
+                clients: bind_client_socket(&at)?,
+                coordinators: vec![coordinator],
+                peers: None,
+            };
+            up.send(()).unwrap();
+            serve_agent(Agent::new(config, Mode::Coordinated), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    is_up.recv().unwrap();
+    Running { stop, thread: Some(thread) }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: never");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A driver that runs.
+struct Driver {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Driver {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, input, output }
+    }
+
+    fn ask(&mut self, command: &str) -> String {
+        writeln!(self.input, "{command}").unwrap();
+        self.input.flush().unwrap();
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn does(&mut self, command: &str, answer: &str) {
+        assert_eq!(self.ask(command), answer, "{command}");
+    }
+
+    fn register(&mut self, facts: &str) -> CoflowKey {
+        let answer = self.ask(&format!("register {facts}"));
+        answer.strip_prefix("key ").and_then(|key| key.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+    }
+
+    fn gate(&mut self, name: &str) -> String {
+        self.ask(&format!("gate {name}"))
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let _ = writeln!(self.input, "quit");
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Receives `count` connections at host 1; returns what came by its first byte.
+fn receiver(count: usize) -> (SocketAddr, JoinHandle<BTreeMap<u8, Vec<u8>>>) {
+    let listener = TcpListener::bind(SocketAddr::new(address(1), 0)).unwrap();
+    let at = listener.local_addr().unwrap();
+    let accept = move || {
+        let readers: Vec<_> = (0..count)
+            .map(|_| {
+                let (mut socket, _) = listener.accept().unwrap();
+                std::thread::spawn(move || {
+                    let mut bytes = Vec::new();
+                    socket.read_to_end(&mut bytes).unwrap();
+                    (bytes[0], bytes)
+                })
+            })
+            .collect();
+        readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+    };
+    (at, std::thread::spawn(accept))
+}
+
+fn contents(length: usize, first: usize) -> Vec<u8> {
+    (0..length).map(|place| ((first + place) % 251) as u8).collect()
+}
+
+/// All that every library has to do.
+fn conforms(mut command: impl FnMut(&Path) -> Command) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.sock");
+    works_without_an_agent(&mut Driver::start(&mut command(&path)));
+    let (lead, at) = coordinator();
+    let mut running = Some(agent(&path, at));
+    let mut driver = Driver::start(&mut command(&path));
+    driver.does("wait", "ready");
+    names_coflows(&mut driver);
+    running = obeys_and_falls_back_and_returns(&mut driver, &path, at, running);
+    many_streams_at_once(&mut driver);
+    running.unwrap().stop();
+    lead.stop();
+}
+
+fn works_without_an_agent(driver: &mut Driver) {
+    let (first, second) = (driver.register(""), driver.register("size=1000 deadline=5 background weight=3"));
+    assert!(first < second, "keys grow with time also without an agent");
+    let child = driver.register(&format!("parent={first}"));
+    assert_eq!((child.task, child.stage), (first.task, 1));
+    let (to, received) = receiver(1);
+    driver.does(&format!("open a {} {} {first}", to.ip(), to.port()), "opened");
+    driver.does("gate a", "gate open");
+    driver.does("write a 1000000 7", "writing");
+    driver.does("finish a", "finished");
+    driver.does(&format!("unregister {first}"), "unregistered");
+    assert!(received.join().unwrap()[&7] == contents(1_000_000, 7));
+}
+
+fn names_coflows(driver: &mut Driver) {
+    let scan = driver.register("");
+    let other = driver.register("size=123456789012 deadline=60 weight=2");
+    let join = driver.register(&format!("parent={scan} parent={other}"));
+    assert!(scan < other);
+    assert_eq!((scan.stage, scan.task), (0, scan.serial));
+    assert_eq!((join.stage, join.task), (1, scan.task), "of several tasks the oldest counts");
+    assert!(join.serial > other.serial && join < other, "a task's later stages go before later tasks");
+    [scan, other, join].iter().for_each(|key| driver.does(&format!("unregister {key}"), "unregistered"));
+}
+
+fn obeys_and_falls_back_and_returns(
+    driver: &mut Driver,
+    path: &Path,
+    coordinator: SocketAddr,
+    mut running: Option<Running>,
+) -> Option<Running> {
+    let (early, late) = (driver.register(""), driver.register(""));
+    let (to, received) = receiver(2);
+    driver.does(&format!("open early {} {} {early}", to.ip(), to.port()), "opened");
+    driver.does(&format!("open late {} {} {late} 3000000", to.ip(), to.port()), "opened");
+    let mut first = 1;
+    // What makes no progress gives up its place: the first goes on, a little at a time.
+    let mut step = |driver: &mut Driver| {
+        driver.does(&format!("write early 500 {first}"), "writing");
+        first = (first + 500) % 251;
+    };
+    eventually("the later coflow waits for its place", || {
+        step(driver);
+        driver.gate("late") == "gate off"
+    });
+    driver.does("write late 3000000 2", "writing");
+    running.take().unwrap().stop();
+    eventually("without the agent it is plain TCP", || driver.gate("late") == "gate open");
+    driver.does("finish late", "finished");
+    let third = driver.register("");
+    assert!(third > late, "keys go on growing from one agent to none");
+    let (again, received_again) = receiver(1);
+    driver.does(&format!("open third {} {} {third}", again.ip(), again.port()), "opened");
+    running = Some(agent(path, coordinator));
+    eventually("and under its orders again once there is one", || {
+        step(driver);
+        driver.gate("third") == "gate off"
+    });
+    driver.does("write third 100000 3", "writing");
+    driver.does("finish early", "finished");
+    driver.does(&format!("unregister {early}"), "unregistered");
+    // Its turn has come: whoever was before it is over.
+    driver.does("finish third", "finished");
+    assert!(received_again.join().unwrap()[&3] == contents(100_000, 3));
+    let received = received.join().unwrap();
+    assert!(received[&2] == contents(3_000_000, 2));
+    assert!(received[&1] == contents(received[&1].len(), 1));
+    running
+}
+
+fn many_streams_at_once(driver: &mut Driver) {
+    let coflow = driver.register("size=4000000");
+    let (to, received) = receiver(40);
+    for name in 10..50 {
+        driver.does(&format!("open s{name} {} {} {coflow} 100000", to.ip(), to.port()), "opened");
+        driver.does(&format!("write s{name} 100000 {name}"), "writing");
+    }
+    (10..50).for_each(|name| driver.does(&format!("finish s{name}"), "finished"));
+    driver.does(&format!("unregister {coflow}"), "unregistered");
+    let received = received.join().unwrap();
+    assert!((10..50).all(|first| received[&first] == contents(100_000, usize::from(first))));
+}
+
+fn clients() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients")
+}
+
+/// Whether a program runs; says so where it does not.
+fn runs(program: &str, argument: &str) -> bool {
+    let tried = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let works = tried.is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("skipped: there is no {program} here");
+    }
+    works
+}
+
+fn rust(face: &'static str) {
+    // Cargo puts examples beside the folder of tests.
+    let own = std::env::current_exe().unwrap();
+    let driver = own.ancestors().nth(2).unwrap().join("examples/conformance");
+    conforms(|path| {
+        let mut command = Command::new(&driver);
+        command.arg(path).arg(face);
+        command
+    });
+}
+
+#[test]
+fn rust_that_blocks_conforms() {
+    rust("blocking");
+}
+
+#[test]
+fn rust_on_tokio_conforms() {
+    rust("tokio");
+}
+
+fn python(face: &'static str) {
+    if runs("python3", "--version") {
+        conforms(|path| {
+            let mut command = Command::new("python3");
+            command.arg("-B").arg(clients().join("python/driver.py")).arg(path).arg(face);
+            command
+        });
+    }
+}
+
+#[test]
+fn python_that_blocks_conforms() {
+    python("blocking");
+}
+
+#[test]
+fn python_on_asyncio_conforms() {
+    python("asyncio");
+}
+
+/// Compiles the Java client with `more` into `folder`; whether there is a compiler.
+fn javac(folder: &Path, more: &Path) -> bool {
+    if !runs("javac", "-version") {
+        return false;
+    }
+    let sources =
+        std::fs::read_dir(clients().join("java/cavalcade")).unwrap().map(|entry| entry.unwrap().path());
+    let mut command = Command::new("javac");
+    command.args(["-Xlint:all", "-Werror", "-d"]).arg(folder).arg(more).args(sources);
+    assert!(command.status().unwrap().success(), "the Java client compiles without a warning");
+    true
+}
+
+fn java(folder: &Path, class: &str) -> Command {
+    let mut command = Command::new("java");
+    command.args(["-XX:TieredStopAtLevel=1", "-cp"]).arg(folder).arg(class);
+    command
+}
+
+#[test]
+fn java_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    if javac(folder.path(), &clients().join("java/Driver.java")) {
+        conforms(|path| {
+            let mut command = java(folder.path(), "Driver");
+            command.arg(path);
+            command
+        });
+    }
+}
+
+/// The program in a language that stands in clients/README.md.
+fn from_readme(language: &str) -> String {
+    let text = std::fs::read_to_string(clients().join("README.md")).unwrap();
+    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+/// Runs an example against an agent, and checks what its receiver gets.
+fn sends_its_line(mut command: Command) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.sock");
+    let (lead, at) = coordinator();
+    let running = agent(&path, at);
+    let (to, received) = receiver(1);
+    let status = command.arg(&path).arg(to.ip().to_string()).arg(to.port().to_string()).status().unwrap();
+    assert!(status.success());
+    assert_eq!(received.join().unwrap()[&b'm'], b"map output\n");
+    running.stop();
+    lead.stop();
+}
+
+#[test]
+fn the_readmes_rust_runs() {
+    let own = std::env::current_exe().unwrap();
+    let example = own.ancestors().nth(2).unwrap().join("examples/readme");
+    assert_eq!(from_readme("rust"), include_str!("../examples/readme.rs"));
+    sends_its_line(Command::new(example));
+}
+
+#[test]
+fn the_readmes_python_runs() {
+    if runs("python3", "--version") {
+        let mut command = Command::new("python3");
+        command.args(["-B", "-c", &from_readme("python")]).env("PYTHONPATH", clients().join("python"));
+        sends_its_line(command);
+    }
+}
+
+#[test]
+fn the_readmes_java_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("Readme.java");
+    std::fs::write(&source, from_readme("java")).unwrap();
+    if javac(folder.path(), &source) {
+        sends_its_line(java(folder.path(), "Readme"));
+    }
+}
