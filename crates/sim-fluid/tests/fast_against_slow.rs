@@ -1,10 +1,10 @@
 //! The engine against the slow, obvious one: the same completion times, for every registered policy whose sharing is
 //! fully determined, and for policies that decide at random whatever the contract allows.
 //!
-//! Times may differ by 10⁻⁹ of themselves and a nanosecond: rates are `f64` in both, and a finish is rounded up.
-//! `karuna` is left out: it compares the rate that whole remaining bytes ask for with the cap that it set from such bytes,
-//! so whether it sets a cap anew can hang on the rounding of a byte, which is much of a small flow. Shortest flow first is
-//! tried where who is level does not hang on rounding (see [`FEW_ON_EVEN_LINKS`] and [`FEW_WITHOUT_TIES`]).
+//! Times may differ by 10⁻⁹ of themselves and a nanosecond: rates are `f64` in both, and a finish is rounded up. Shortest
+//! flow first is tried where who is level does not hang on rounding (see [`FEW_ON_EVEN_LINKS`] and [`FEW_WITHOUT_TIES`]).
+//! Greedy filling is left out: whom a link serves goes by who was served before, and a slow engine that knew that would be
+//! the fast one again. Its solver has its own random suite, against what greedy filling promises at every rank.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -19,7 +19,7 @@ use agreement::agree;
 use cavalcade_model::{Discipline, Excess, Nanos, PolicyFactory, Scope};
 use cavalcade_sim_fluid::Options;
 use fixed_order::FixedOrder;
-use instances::{ALL, Shapes, cases, instance};
+use instances::{ALL, Shapes, hold, instance};
 
 use proptest::prelude::*;
 use scripted::Scripted;
@@ -27,10 +27,9 @@ use scripted::Scripted;
 /// Instances on which a discipline leaves nothing open; `None` where it always may.
 fn determined(discipline: Discipline) -> Option<Shapes> {
     match discipline {
-        Discipline::MaxMin => Some(ALL),
+        Discipline::MaxMin | Discipline::Madd => Some(ALL),
         Discipline::ShortestFlow => Some(Shapes { uneven: false, ..ALL }),
-        // Whom a link serves goes by who was served before.
-        Discipline::Greedy | Discipline::Madd => None,
+        Discipline::Greedy => None,
     }
 }
 
@@ -64,85 +63,70 @@ fn at_once() -> Options {
     Options::default()
 }
 
-proptest! {
-    #![proptest_config(cases(1500))]
-
-    #[test]
-    fn fair_shares_agree(instance in instance(ALL)) {
+#[test]
+fn fair_shares_agree() {
+    hold(500, instance(ALL), |instance| {
         let rank = vec![0; instance.workload.coflow_count()];
-        agree(&instance, &FixedOrder { rank }, &at_once())?;
-    }
-
-    #[test]
-    fn fixed_orders_agree(instance in instance(ALL), order in order()) {
-        agree(&instance, &order, &at_once())?;
-    }
-
+        agree(&instance, &FixedOrder { rank }, &at_once())
+    });
 }
 
-proptest! {
-    #![proptest_config(cases(200))]
+#[test]
+fn fixed_orders_agree() {
+    hold(500, (instance(ALL), order()), |(instance, order)| agree(&instance, &order, &at_once()));
+}
 
-    #[test]
-    fn random_decisions_agree_for_a_coordinator(
-        instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, None),
-    ) {
-        agree(&instance, &script, &at_once())?;
-    }
+/// Scripts that decide at random, on instances of these shapes.
+fn random_decisions_agree(shapes: Shapes, script: impl Strategy<Value = Scripted>) {
+    hold(400, (instance(shapes), script), |(instance, script)| agree(&instance, &script, &at_once()));
+}
 
-    #[test]
-    fn random_decisions_agree_for_weighted_classes(
-        instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Weighted)),
-    ) {
-        agree(&instance, &script, &at_once())?;
-    }
+#[test]
+fn random_decisions_agree_for_a_coordinator() {
+    random_decisions_agree(FEW, script(Scope::Fabric, Discipline::MaxMin, None));
+}
 
-    #[test]
-    fn random_decisions_agree_for_weighted_classes_with_excess_to_the_highest(
-        instance in instance(FEW), script in script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Highest)),
-    ) {
-        agree(&instance, &script, &at_once())?;
-    }
+#[test]
+fn random_decisions_agree_for_weighted_classes() {
+    random_decisions_agree(FEW, script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Weighted)));
+}
 
-    /// Without caps: on even links they make flows of one size send at different rates, and which of two level flows has
-    /// fewer bytes a moment later is then a matter of rounding. Uneven links have caps, and no ties.
-    #[test]
-    fn random_decisions_agree_for_shortest_flow_first(
-        instance in instance(FEW_ON_EVEN_LINKS), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
-    ) {
-        agree(&instance, &Scripted { caps: false, ..script }, &at_once())?;
-    }
+#[test]
+fn random_decisions_agree_for_weighted_classes_with_excess_to_the_highest() {
+    random_decisions_agree(FEW, script(Scope::Fabric, Discipline::MaxMin, Some(Excess::Highest)));
+}
 
-    #[test]
-    fn random_decisions_agree_for_shortest_flow_first_on_uneven_links(
-        instance in instance(FEW_WITHOUT_TIES), script in script(Scope::Fabric, Discipline::ShortestFlow, None),
-    ) {
-        agree(&instance, &script, &at_once())?;
-    }
+/// Without caps: on even links they make flows of one size send at different rates, and which of two level flows has
+/// fewer bytes a moment later is then a matter of rounding. Uneven links have caps, and no ties.
+#[test]
+fn random_decisions_agree_for_shortest_flow_first() {
+    let script = script(Scope::Fabric, Discipline::ShortestFlow, None);
+    random_decisions_agree(FEW_ON_EVEN_LINKS, script.prop_map(|script| Scripted { caps: false, ..script }));
+}
 
-    #[test]
-    fn random_decisions_agree_for_hosts_that_negotiate(
-        instance in instance(FEW),
-        script in script(Scope::Host, Discipline::MaxMin, None),
-        delay in prop_oneof![Just(0), Just(1_000_000), 1..4_000_000u64],
-    ) {
-        let options = Options { control_delay: Nanos(delay), ..Options::default() };
-        agree(&instance, &script, &options)?;
-    }
+#[test]
+fn random_decisions_agree_for_shortest_flow_first_on_uneven_links() {
+    random_decisions_agree(FEW_WITHOUT_TIES, script(Scope::Fabric, Discipline::ShortestFlow, None));
+}
 
-    #[test]
-    fn random_decisions_agree_for_links_on_their_own(
-        instance in instance(FEW), script in script(Scope::Link, Discipline::MaxMin, None),
-    ) {
-        agree(&instance, &script, &at_once())?;
-    }
+#[test]
+fn random_decisions_agree_for_hosts_that_negotiate() {
+    let delay = prop_oneof![Just(0), Just(1_000_000), 1..4_000_000u64];
+    let drawn = (instance(FEW), script(Scope::Host, Discipline::MaxMin, None), delay);
+    hold(400, drawn, |(instance, script, delay)| {
+        agree(&instance, &script, &Options { control_delay: Nanos(delay), ..Options::default() })
+    });
+}
+
+#[test]
+fn random_decisions_agree_for_links_on_their_own() {
+    random_decisions_agree(FEW, script(Scope::Link, Discipline::MaxMin, None));
 }
 
 /// Each registered policy on as many instances as the time allows; a new policy is covered as soon as it is listed.
 mod registered {
     use super::*;
     use cavalcade_policy::{parse, registry};
-    use proptest::test_runner::TestRunner;
 
     fn specs() -> Vec<String> {
         let mut specs = Vec::new();
@@ -150,25 +134,25 @@ mod registered {
             specs.push(info.name.to_owned());
             specs.extend(info.presets.iter().map(|preset| preset.name.to_owned()));
         }
+        // What a flow sends in 10 ms at a whole number of bits per second are steps of 1/800 byte, and one such step is just
+        // what counts as rounding where the fastest link has 1 Gbps: whether a byte is left would hang on the last bit.
+        specs.retain(|spec| spec != "karuna");
+        specs.push("karuna:update=7300019ns".to_owned());
         // What the coordinator of D-CLAS knows at once, and strict queues.
         specs.extend(["dclas:sync=0ms", "dclas:sync=0ms,weighted=false"].map(str::to_owned));
+        specs.extend(["sebf", "sincronia", "dcoflow"].map(|name| format!("{name}:discipline=madd")));
         specs
     }
 
     #[test]
     fn every_determined_policy_agrees() {
-        let mut failures = Vec::new();
         for spec in specs() {
             let policy = parse(&spec).unwrap();
-            let Some(shapes) = determined(policy.terms().discipline).filter(|_| spec != "karuna") else {
-                continue;
-            };
-            let mut runner = TestRunner::new(cases(300));
-            let result = runner.run(&instance(shapes), |instance| {
-                agree(&instance, &policy, &Options::default()).map(|_| ())
+            let Some(shapes) = determined(policy.terms().discipline) else { continue };
+            hold(400, instance(shapes), |instance| {
+                let agreed = agree(&instance, &policy, &Options::default());
+                agreed.map_err(|error| TestCaseError::fail(format!("{spec}: {error}")))
             });
-            failures.extend(result.err().map(|error| format!("{spec}: {error}")));
         }
-        assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     }
 }

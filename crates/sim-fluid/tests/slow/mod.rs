@@ -32,6 +32,8 @@ use view::View;
 #[derive(Clone, Debug)]
 pub(crate) struct FlowState {
     pub(crate) arrived: bool,
+    /// How many arrived before it.
+    entered: usize,
     pub(crate) finish: Option<Instant>,
     pub(crate) remaining: f64,
     /// At each place that sees it.
@@ -131,6 +133,7 @@ impl<'a> Engine<'a> {
         let build = |place| factory.build(&Setting { ports, line_rate: line_rate(place), history: &history });
         let fresh = |flow: &cavalcade_model::Flow| FlowState {
             arrived: false,
+            entered: 0,
             finish: None,
             remaining: flow.size.as_f64(),
             keys: [Priority::default(); Path::LONGEST],
@@ -170,6 +173,13 @@ impl<'a> Engine<'a> {
     fn flows_at(&self, place: u32, coflow: CoflowId) -> Vec<FlowId> {
         let ids = self.workload.flow_ids(coflow).map(FlowId);
         ids.filter(|&flow| self.places(flow).contains(&place)).collect()
+    }
+
+    /// How many flows arrived before the first of a coflow.
+    fn opened(&self, coflow: CoflowId) -> usize {
+        let flows = self.workload.flow_ids(coflow).map(|flow| &self.flows[flow as usize]);
+        let entered = flows.filter(|flow| flow.arrived).map(|flow| flow.entered).min();
+        entered.expect("a coflow with an active flow has arrived")
     }
 
     fn is_active(&self, flow: FlowId) -> bool {
@@ -351,8 +361,10 @@ impl<'a> Engine<'a> {
                 && release.is_some_and(|release| release.as_f64() <= self.now + 2.0 * grain(self.now))
         };
         let arriving: Vec<FlowId> = self.all_flows().filter(due).collect();
-        for &flow in &arriving {
-            self.flows[flow.index()].arrived = true;
+        let entered = self.flows.iter().filter(|flow| flow.arrived).count();
+        for (index, &flow) in arriving.iter().enumerate() {
+            let state = &mut self.flows[flow.index()];
+            (state.arrived, state.entered) = (true, entered + index);
         }
         for flow in arriving {
             let coflow = self.workload.coflow_of(flow);
@@ -463,6 +475,8 @@ impl<'a> Engine<'a> {
                 coflow: self.workload.coflow_of(flow).0,
                 links: self.fabric.path(facts.src, facts.dst).iter().map(|link| link.index()).collect(),
                 keys: if one_key { [state.keys[0]; Path::LONGEST] } else { state.keys },
+                entered: state.entered,
+                opened: self.opened(self.workload.coflow_of(flow)),
                 remaining: state.remaining,
                 cap: state.cap,
             }

@@ -13,6 +13,10 @@ pub(crate) struct Ask {
     pub(crate) flow: u32,
     pub(crate) coflow: u32,
     pub(crate) links: Vec<usize>,
+    /// How many flows arrived before it.
+    pub(crate) entered: usize,
+    /// How many flows arrived before the first of its coflow.
+    pub(crate) opened: usize,
     /// Its priority at each of its links; all the same but for [`Scope::Link`].
     pub(crate) keys: [Priority; Path::LONGEST],
     pub(crate) remaining: f64,
@@ -218,13 +222,14 @@ fn greedy(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     take_all(capacity, asks, &order, rates);
 }
 
-/// Varys §5.3: by priority and coflow, each flow at remaining over Γ on what is left; then the rest goes out greedily.
+/// Varys §5.3: by priority, then whose coflow arrived first, each flow at remaining over Γ on what is left; then the rest goes out
+/// greedily, in the order in which flows arrived.
 fn madd(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
     let mut free = capacity.to_vec();
-    let order: BTreeSet<(Priority, u32)> = asks.iter().map(|ask| (ask.keys[0], ask.coflow)).collect();
-    for (key, coflow) in &order {
+    let order: BTreeSet<(Priority, usize)> = asks.iter().map(|ask| (ask.keys[0], ask.opened)).collect();
+    for (key, opened) in &order {
         let members: Vec<usize> =
-            (0..asks.len()).filter(|&m| asks[m].coflow == *coflow && asks[m].keys[0] == *key).collect();
+            (0..asks.len()).filter(|&m| asks[m].opened == *opened && asks[m].keys[0] == *key).collect();
         let own: Vec<Ask> = members.iter().map(|&member| asks[member].clone()).collect();
         let usable = |link: usize| if is_negligible(free[link], capacity[link]) { 0.0 } else { free[link] };
         let gamma = loads(&own).iter().map(|((_, link), bytes)| bytes / usable(*link)).fold(0.0, f64::max);
@@ -239,7 +244,7 @@ fn madd(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
         }
     }
     let mut rest = all(asks);
-    rest.sort_by_key(|&member| (asks[member].keys[0], asks[member].coflow, asks[member].flow));
+    rest.sort_by_key(|&member| (asks[member].keys[0], asks[member].opened, asks[member].entered));
     take_all(capacity, asks, &rest, rates);
 }
 
