@@ -6,12 +6,14 @@
 //!
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill rates.
 //! - `view`: what an instance of the policy can see.
+//! - `choice`: which of two solvers finds max-min rates on one switch.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
 //! Time inside is `f64` nanoseconds (an hour is resolved to half a picosecond); what leaves is a whole number of
 //! nanoseconds, rounded up.
 
 mod book;
+mod choice;
 mod engine;
 mod schedule;
 mod view;
@@ -22,7 +24,10 @@ use cavalcade_model::{
     ClassShares, CpuOrder, Discipline, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId,
     Terms, Workload,
 };
-use cavalcade_solver::{GreedyFill, MaddFill, MaxMinFill, PathFill, ShortestFill, StableFill};
+use cavalcade_solver::{
+    DirectFill, GreedyFill, MaddFill, MaxMinFill, PathFill, Sharing, ShortestFill, StableFill,
+};
+pub use choice::MaxMinSolver;
 
 /// What does not belong to the workload, fabric or policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,6 +42,8 @@ pub struct Options {
     pub link_use: bool,
     /// Who computes first on a host with more computations than slots.
     pub cpu_order: CpuOrder,
+    /// Who finds max-min rates on one switch.
+    pub max_min: MaxMinSolver,
 }
 
 /// Someone who watches a run.
@@ -62,21 +69,32 @@ pub trait Observer {
     }
 }
 
-/// Why a policy of these terms cannot be run on `fabric`; `None` where it can. On one switch all can.
+/// Why a policy of these terms cannot be run on `fabric`; `None` where it can.
 pub fn refuses(fabric: &Fabric, terms: &Terms) -> Option<&'static str> {
-    if fabric.is_one_switch() { None } else { refuses_stream(terms) }
+    if fabric.is_one_switch() || terms.scope != Scope::Link { None } else { refuses_stream(terms) }
 }
 
 /// Why a policy of these terms cannot be run over a stream of tasks; `None` where it can.
 pub fn refuses_stream(terms: &Terms) -> Option<&'static str> {
     match (terms.discipline, &terms.shares) {
         (Discipline::MaxMin, ClassShares::Strict) => None,
-        (Discipline::MaxMin, ClassShares::Weighted { .. }) => {
-            Some("sharing between classes by weight is defined for one switch")
+        _ if terms.scope == Scope::Link => {
+            Some("links that decide for themselves share max-min, in strict classes")
         }
-        _ => Some(
-            "its discipline pairs the two ends of a switch; on paths of several links only max-min is defined",
-        ),
+        (Discipline::MaxMin, ClassShares::Weighted { .. }) => {
+            Some("sharing between classes by weight is not there for streams of tasks")
+        }
+        _ => Some("of all disciplines only max-min is there for streams of tasks"),
+    }
+}
+
+/// How equals share where rates along paths are computed anew at each event.
+fn sharing(terms: &Terms) -> Sharing {
+    match terms.discipline {
+        Discipline::MaxMin => Sharing::MaxMin(engine::shares(&terms.shares)),
+        Discipline::Greedy => Sharing::Greedy,
+        Discipline::Madd => Sharing::Madd,
+        Discipline::ShortestFlow => Sharing::ShortestFirst,
     }
 }
 
@@ -96,17 +114,24 @@ pub fn simulate(
     let terms = factory.terms();
     let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
     let flows = workload.flows().len();
+    let along_paths = terms.scope != Scope::Link && choice::takes_paths(workload, &terms, options.max_min);
     let workload = book::Book::Whole(workload);
     let run = engine::Run { workload, history: None, fabric, factory, terms: &terms, options };
     if !fabric.is_one_switch() {
         assert_eq!(refuses(fabric, &terms), None, "the caller has asked whether the policy can be run here");
-        return run.with(PathFill::new(capacity, terms.scope == Scope::Link), observer);
+        return match (terms.discipline, &terms.shares) {
+            (Discipline::MaxMin, ClassShares::Strict) => {
+                run.with(PathFill::new(capacity, terms.scope == Scope::Link), observer)
+            }
+            _ => run.with(DirectFill::new(capacity, sharing(&terms), flows), observer),
+        };
     }
     match (terms.scope, terms.discipline) {
         (Scope::Link, Discipline::MaxMin) => run.with(StableFill::new(capacity, flows), observer),
         (Scope::Link, other) => {
             panic!("priorities per link are defined for max-min sharing, not for {other:?}")
         }
+        (_, Discipline::MaxMin) if along_paths => run.with(PathFill::new(capacity, false), observer),
         (_, Discipline::MaxMin) => {
             run.with(MaxMinFill::new(capacity, engine::shares(&terms.shares), flows), observer)
         }

@@ -15,11 +15,13 @@ use agreement::agree;
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Coflow, Discipline, FabricSpec, FlowId, History, Instant, Nanos, PolicyFactory, Scope,
-    TaskId, Work,
+    BitsPerSec, ClassShares, Coflow, Discipline, FabricSpec, FlowId, History, Instant, Nanos, PolicyFactory,
+    Scope, TaskId, Work,
 };
 use cavalcade_policy::{Configured, parse, registry};
-use cavalcade_sim_fluid::{Observer, Options, refuses, simulate, simulate_stream};
+use cavalcade_sim_fluid::{
+    MaxMinSolver, Observer, Options, refuses, refuses_stream, simulate, simulate_stream,
+};
 use cavalcade_validate::{Checks, Segment, validate};
 use fixed_order::FixedOrder;
 use instances::{ALL, Instance, Shapes, cases, instance, instance_on_paths};
@@ -42,6 +44,52 @@ proptest! {
     fn fixed_orders_agree(instance in instance_on_paths(ALL), rank in proptest::collection::vec(0..4u64, 24)) {
         agree(&instance, &FixedOrder { rank }, &Options::default())?;
     }
+}
+
+/// Rates along paths, whatever the fabric.
+fn along_paths() -> Options {
+    Options { max_min: MaxMinSolver::Paths, ..Options::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn fair_shares_along_paths_agree_on_one_switch(instance in instance(ALL)) {
+        let rank = vec![0; instance.workload.coflow_count()];
+        agree(&instance, &FixedOrder { rank }, &along_paths())?;
+    }
+
+    #[test]
+    fn decisions_along_paths_agree_on_one_switch(instance in instance(FEW), script in script(Scope::Host)) {
+        agree(&instance, &script, &along_paths())?;
+    }
+}
+
+#[test]
+fn crowds_choose_the_solver_and_not_the_rates() {
+    for_each_policy(
+        60,
+        || instance(ALL),
+        |policy, instance| {
+            let terms = policy.terms();
+            if policy.label().starts_with("karuna") || terms.discipline != Discipline::MaxMin {
+                return Ok(());
+            }
+            let finishes =
+                [MaxMinSolver::ByCrowding, MaxMinSolver::Pairs, MaxMinSolver::Paths].map(|max_min| {
+                    let options = Options { max_min, ..Options::default() };
+                    simulate(&instance.workload, &instance.fabric, policy, &options, None).flow_finish
+                });
+            for other in &finishes[1..] {
+                for (finish, other) in finishes[0].iter().zip(other) {
+                    let allowed = 1.0 + 1e-9 * finish.as_f64();
+                    prop_assert!(finish.0.abs_diff(other.0) as f64 <= allowed, "{finish:?} {other:?}");
+                }
+            }
+            Ok(())
+        },
+    );
 }
 
 fn script(scope: Scope) -> impl Strategy<Value = Scripted> {
@@ -140,8 +188,7 @@ fn every_policy_agrees_with_the_slow_engine_where_its_classes_agree_along_paths(
         || instance_on_paths(ALL),
         |policy, instance| {
             let terms = policy.terms();
-            let determined = terms.scope != Scope::Link && terms.discipline == Discipline::MaxMin;
-            if !determined
+            if terms.scope == Scope::Link
                 || policy.label().starts_with("karuna")
                 || refuses(&instance.fabric, &terms).is_some()
             {
@@ -174,7 +221,7 @@ fn a_stream_gives_what_the_whole_gives() {
         |policy, instance| {
             let contradict = policy.label().starts_with("las") && policy.terms().scope == Scope::Link;
             let is_left_out = contradict || policy.label().starts_with("karuna");
-            if is_left_out || refuses(&instance.fabric, &policy.terms()).is_some() {
+            if is_left_out || refuses_stream(&policy.terms()).is_some() {
                 return Ok(());
             }
             let workload = &instance.workload;
@@ -237,8 +284,11 @@ fn a_tree_with_room_between_its_switches_is_a_big_switch() {
             // Classes of each link's own may allow several stable allocations, and each solver finds its own.
             // Saath sets deadlines by the rate of the fastest link, which is another one here.
             let goes_by_fastest = policy.label().starts_with("saath");
-            let is_determined =
-                !policy.label().starts_with("karuna") && !goes_by_fastest && terms.scope != Scope::Link;
+            // Greedy solvers leave links with whom they serve; weighted classes split links that are never short, too.
+            let is_determined = !policy.label().starts_with("karuna")
+                && !goes_by_fastest
+                && terms.scope != Scope::Link
+                && (terms.discipline, &terms.shares) == (Discipline::MaxMin, &ClassShares::Strict);
             if !is_determined || refuses(&tree.fabric, &terms).is_some() {
                 return Ok(());
             }

@@ -17,7 +17,7 @@ mod timeline;
 
 use agreement::agree;
 use cavalcade_model::{Discipline, Excess, Nanos, PolicyFactory, Scope};
-use cavalcade_sim_fluid::Options;
+use cavalcade_sim_fluid::{MaxMinSolver, Options};
 use fixed_order::FixedOrder;
 use instances::{ALL, Shapes, hold, instance};
 
@@ -59,8 +59,9 @@ const FEW_ON_EVEN_LINKS: Shapes = Shapes { uneven: false, ..FEW };
 /// so does who of them goes on when they come to compete. Flows of different sizes draw level only to pass.
 const FEW_WITHOUT_TIES: Shapes = Shapes { ties: false, ..FEW };
 
+/// Rates by pairs of ports; those along paths are compared in `fabrics.rs`, on switches too.
 fn at_once() -> Options {
-    Options::default()
+    Options { max_min: MaxMinSolver::Pairs, ..Options::default() }
 }
 
 #[test]
@@ -114,7 +115,7 @@ fn random_decisions_agree_for_hosts_that_negotiate() {
     let delay = prop_oneof![Just(0), Just(1_000_000), 1..4_000_000u64];
     let drawn = (instance(FEW), script(Scope::Host, Discipline::MaxMin, None), delay);
     hold(400, drawn, |(instance, script, delay)| {
-        agree(&instance, &script, &Options { control_delay: Nanos(delay), ..Options::default() })
+        agree(&instance, &script, &Options { control_delay: Nanos(delay), ..at_once() })
     });
 }
 
@@ -150,7 +151,7 @@ mod registered {
             let policy = parse(&spec).unwrap();
             let Some(shapes) = determined(policy.terms().discipline) else { continue };
             hold(400, instance(shapes), |instance| {
-                let agreed = agree(&instance, &policy, &Options::default());
+                let agreed = agree(&instance, &policy, &at_once());
                 agreed.map_err(|error| TestCaseError::fail(format!("{spec}: {error}")))
             });
         }

@@ -11,13 +11,15 @@
 //! | [`ShortestFill`] | fewest remaining bytes first | `sff`, `tafe` |
 //! | [`MaddFill`] | all flows of a coflow end together | the `madd` discipline |
 //! | [`StableFill`] | each link has priorities of its own | `fifo_lm`, `las` |
-//! | [`PathFill`] | max-min along paths of any number of links; classes strict, or each link's own | trees, fat-trees, streams |
+//! | [`PathFill`] | max-min along paths of any number of links; classes strict, or each link's own | trees, fat-trees, streams, sparse switches |
+//! | [`DirectFill`] | any of these along paths, computed anew at each event | what `PathFill` does not know, on trees and fat-trees |
 //!
 //! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
 
 mod attained;
 mod bits;
 mod demand;
+mod direct;
 mod fill;
 mod free;
 mod greedy;
@@ -33,6 +35,7 @@ mod shortest;
 mod stable;
 mod tolerance;
 
+pub use direct::{DirectFill, Sharing};
 pub use fill::{Due, Fill, Key, Shares};
 pub use greedy::GreedyFill;
 pub use madd::MaddFill;

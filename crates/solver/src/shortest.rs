@@ -42,7 +42,7 @@ use crate::min_tree::MinTree;
 use crate::service::{Service, leave_to_service};
 use crate::tolerance::tolerance;
 use matching::Matching;
-use rank::{Rank, STEP};
+pub(crate) use rank::{Rank, STEP};
 use waiting::{Head, Waiting};
 
 /// A flow with a rate, as each of its links remembers it: looking at it must not miss the cache.

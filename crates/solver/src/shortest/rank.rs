@@ -12,20 +12,20 @@ use crate::fill::Key;
 const STEPS: f64 = 1024.0;
 
 /// How many bytes apart two flows certainly do not count as level.
-pub(super) const STEP: f64 = 1.0 / STEPS;
+pub(crate) const STEP: f64 = 1.0 / STEPS;
 
 /// A place in the order, of a flow at an instant.
 ///
 /// Class (16 bits), order (64), steps of bytes left (64) and flow (32) in three words, the first counting most: ranks are
 /// compared without a branch, which a processor could only guess. No two flows have the same rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rank([u64; 3]);
+pub(crate) struct Rank([u64; 3]);
 
 impl Rank {
     /// Behind that of every flow.
     pub(super) const LAST: Self = Self([u64::MAX; 3]);
 
-    pub(super) fn new(key: Key, left: f64, flow: u32) -> Self {
+    pub(crate) fn new(key: Key, left: f64, flow: u32) -> Self {
         let steps = (left * STEPS + 0.5) as u64;
         Self([
             u64::from(key.class) << 48 | key.order >> 16,
@@ -34,7 +34,7 @@ impl Rank {
         ])
     }
 
-    pub(super) fn flow(self) -> u32 {
+    pub(crate) fn flow(self) -> u32 {
         self.0[2] as u32
     }
 

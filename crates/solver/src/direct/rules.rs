@@ -1,0 +1,278 @@
+//! The rules of filling.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{DirectFill, Sharing};
+use crate::fill::{Key, Shares};
+use crate::maxmin::NEGLIGIBLE;
+use crate::shortest::{Rank, STEP};
+
+/// How often free capacity is offered again to classes by weight, the first offer included.
+const ROUNDS: usize = 2;
+
+impl DirectFill {
+    /// Finds the rate of every active flow.
+    pub(super) fn apply_rule(&mut self, now: f64) {
+        let mut left = self.capacity.clone();
+        match self.sharing.clone() {
+            Sharing::Greedy => {
+                let order = self.fullest_first(now);
+                self.take_all(&order, &mut left);
+            }
+            Sharing::ShortestFirst => {
+                let order = self.shortest_first(now);
+                self.take_all(&order, &mut left);
+                self.find_overtaking(&order, now);
+            }
+            Sharing::Madd => self.madd(&mut left, now),
+            Sharing::MaxMin(Shares::Strict) => {
+                let flows = self.active.clone();
+                self.strict(&flows, &mut left);
+            }
+            Sharing::MaxMin(Shares::Weighted { weights, to_highest }) => self.weighted(&weights, to_highest),
+        }
+    }
+
+    /// Bytes that the flows of an account have left, by link.
+    pub(super) fn loads_of(&self, account: u32, now: f64) -> BTreeMap<u32, f64> {
+        let mut loads = BTreeMap::new();
+        for &flow in &self.accounts[account as usize].flows {
+            for &link in self.path(flow) {
+                *loads.entry(link).or_insert(0.0) += self.left_at(flow, now);
+            }
+        }
+        loads
+    }
+
+    fn key(&self, flow: u32) -> Key {
+        self.extra[flow as usize].key
+    }
+
+    /// The accounts of active flows, in order of number.
+    fn accounts_with_flows(&self) -> BTreeSet<u32> {
+        self.active.iter().map(|&flow| self.extra[flow as usize].account).collect()
+    }
+
+    /// By key, then flows on the fullest link of their account first, then by number.
+    fn fullest_first(&self, now: f64) -> Vec<u32> {
+        let mut order: Vec<(Key, f64, u32)> = Vec::with_capacity(self.active.len());
+        for account in self.accounts_with_flows() {
+            let loads = self.loads_of(account, now);
+            order.extend(self.accounts[account as usize].flows.iter().map(|&flow| {
+                let fullest = self.path(flow).iter().map(|link| loads[link]).fold(0.0, f64::max);
+                (self.key(flow), fullest, flow)
+            }));
+        }
+        order.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)).then(a.2.cmp(&b.2)));
+        order.into_iter().map(|(_, _, flow)| flow).collect()
+    }
+
+    fn shortest_first(&self, now: f64) -> Vec<u32> {
+        let rank = |&flow: &u32| Rank::new(self.key(flow), self.left_at(flow, now), flow);
+        let mut ranks: Vec<Rank> = self.active.iter().map(rank).collect();
+        ranks.sort_unstable();
+        ranks.into_iter().map(Rank::flow).collect()
+    }
+
+    /// When the first flow draws level with the one before it: the order cannot change before.
+    fn find_overtaking(&mut self, order: &[u32], now: f64) {
+        self.overtaking = f64::INFINITY;
+        for pair in order.windows(2) {
+            let [ahead, behind] = [pair[0], pair[1]];
+            let closing = self.rates[behind as usize] - self.rates[ahead as usize];
+            if closing <= 0.0 || self.key(ahead) != self.key(behind) {
+                continue;
+            }
+            let apart = self.left_at(behind, now) - self.left_at(ahead, now);
+            // Once level they go by number; a step further on nothing is left to decide.
+            let apart = if apart > STEP { apart } else { apart.max(0.0) + STEP };
+            self.overtaking = self.overtaking.min(now + apart / closing);
+        }
+    }
+
+    fn madd(&mut self, left: &mut [f64], now: f64) {
+        let order: BTreeSet<(Key, u32)> = self
+            .accounts_with_flows()
+            .into_iter()
+            .map(|account| (self.accounts[account as usize].key, account))
+            .collect();
+        for &(_, account) in &order {
+            let mut longest: f64 = 0.0;
+            for (link, bytes) in self.loads_of(account, now) {
+                let open = left[link as usize] > NEGLIGIBLE * self.capacity[link as usize];
+                longest = longest.max(if open { bytes / left[link as usize] } else { f64::INFINITY });
+            }
+            for &flow in &self.accounts[account as usize].flows {
+                let rate = (self.left_at(flow, now) / longest).min(self.service.flows[flow as usize].cap);
+                self.rates[flow as usize] = rate;
+                for &link in self.path(flow) {
+                    left[link as usize] = (left[link as usize] - rate).max(0.0);
+                }
+            }
+        }
+        let rest: Vec<u32> =
+            order.iter().flat_map(|&(_, account)| self.accounts[account as usize].flows.clone()).collect();
+        self.take_all(&rest, left);
+    }
+
+    /// Key after key, max-min inside, on what is left. Sets the rates of these flows, whatever they were.
+    fn strict(&mut self, flows: &[u32], left: &mut [f64]) {
+        let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
+        for &flow in flows {
+            groups.entry(self.key(flow)).or_default().push(flow);
+        }
+        for group in groups.into_values() {
+            let touched = self.fill_group(group, left);
+            for link in touched {
+                if left[link as usize] <= NEGLIGIBLE * self.capacity[link as usize] {
+                    left[link as usize] = 0.0;
+                }
+            }
+        }
+    }
+
+    /// Raises all flows of a group together; stops those that meet a full link or their cap; goes on with the rest.
+    /// Returns the links that they cross.
+    fn fill_group(&mut self, mut rising: Vec<u32>, left: &mut [f64]) -> Vec<u32> {
+        let mut on: BTreeMap<u32, u32> = BTreeMap::new();
+        for &flow in &rising {
+            self.path(flow).iter().for_each(|&link| *on.entry(link).or_default() += 1);
+        }
+        let touched = on.keys().copied().collect();
+        while !rising.is_empty() {
+            let levels = on.iter().filter(|(_, count)| **count > 0);
+            let levels = levels.map(|(&link, &count)| (left[link as usize] / f64::from(count), link));
+            let full = levels.min_by(|a, b| a.0.total_cmp(&b.0));
+            let (level, full) = full.expect("a rising flow crosses a link");
+            let cap = |flow: u32| self.service.flows[flow as usize].cap;
+            let least_cap = rising.iter().map(|&flow| cap(flow)).fold(f64::INFINITY, f64::min);
+            let stops = |flow: u32| match least_cap <= level {
+                true => cap(flow) == least_cap,
+                false => self.path(flow).contains(&full),
+            };
+            let (stopped, others): (Vec<u32>, Vec<u32>) = rising.iter().partition(|&&flow| stops(flow));
+            let rate = least_cap.min(level);
+            for flow in stopped {
+                self.rates[flow as usize] = rate;
+                for link in &self.extra[flow as usize].path {
+                    left[*link as usize] = (left[*link as usize] - rate).max(0.0);
+                    *on.get_mut(link).expect("a rising flow is counted on its links") -= 1;
+                }
+            }
+            rising = others;
+        }
+        touched
+    }
+
+    /// Aalo Pseudocode 1 and what it leaves free.
+    fn weighted(&mut self, weights: &[u32], to_highest: bool) {
+        let mut classes: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+        for &flow in &self.active {
+            classes.entry(self.key(flow).class).or_default().push(flow);
+        }
+        let weight = |class: u16| f64::from(weights[usize::from(class).min(weights.len() - 1)]);
+        let mut books = self.first_offers(&classes, weight);
+        for _ in 0..ROUNDS {
+            for book in &mut books {
+                self.fill_class(book);
+            }
+            if !offer_again(&mut books, &self.capacity, weight, to_highest) {
+                break;
+            }
+        }
+        let mut used = vec![0.0; self.capacity.len()];
+        for book in &books {
+            book.offers.iter().for_each(|(&link, offer)| used[link as usize] += offer.used);
+        }
+        for book in &mut books {
+            for (&link, offer) in &mut book.offers {
+                offer.size = (self.capacity[link as usize] - (used[link as usize] - offer.used)).max(0.0);
+                used[link as usize] -= offer.used;
+            }
+            self.fill_class(book);
+            book.offers.iter().for_each(|(&link, offer)| used[link as usize] += offer.used);
+        }
+    }
+
+    /// What each link offers to the classes that are present there.
+    fn first_offers(&self, classes: &BTreeMap<u16, Vec<u32>>, weight: impl Fn(u16) -> f64) -> Vec<Class> {
+        let mut present: BTreeMap<u32, f64> = BTreeMap::new();
+        let mut books = Vec::new();
+        for (&class, flows) in classes {
+            let links: BTreeSet<u32> =
+                flows.iter().flat_map(|&flow| self.path(flow).iter().copied()).collect();
+            links.iter().for_each(|&link| *present.entry(link).or_default() += weight(class));
+            let offers = links.into_iter().map(|link| (link, Offer::default())).collect();
+            books.push(Class { class, flows: flows.clone(), offers });
+        }
+        for book in &mut books {
+            for (link, offer) in &mut book.offers {
+                offer.size = self.capacity[*link as usize] * weight(book.class) / present[link];
+            }
+        }
+        books
+    }
+
+    /// Lets a class fill what it was offered.
+    fn fill_class(&mut self, book: &mut Class) {
+        let mut left = vec![0.0; self.capacity.len()];
+        book.offers.iter().for_each(|(&link, offer)| left[link as usize] = offer.size);
+        self.strict(&book.flows, &mut left);
+        for (&link, offer) in &mut book.offers {
+            offer.used = offer.size - left[link as usize];
+        }
+    }
+}
+
+/// What a link offers to a class, and what of that the class uses.
+#[derive(Clone, Copy, Debug, Default)]
+struct Offer {
+    size: f64,
+    used: f64,
+}
+
+/// A class with its flows and what each of their links offers it.
+struct Class {
+    class: u16,
+    flows: Vec<u32>,
+    offers: BTreeMap<u32, Offer>,
+}
+
+/// Offers what is free on each link to the classes that used up what they were offered there. Returns whether any was.
+fn offer_again(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f64, to_highest: bool) -> bool {
+    let mut used: BTreeMap<u32, f64> = BTreeMap::new();
+    // Of the classes that want more on a link, all their weights, or that of the highest alone.
+    let mut wanting: BTreeMap<u32, (u16, f64)> = BTreeMap::new();
+    let wants = |link: u32, offer: &Offer| {
+        offer.size > 0.0 && offer.used >= offer.size - NEGLIGIBLE * capacity[link as usize]
+    };
+    for book in books.iter() {
+        for (&link, offer) in &book.offers {
+            *used.entry(link).or_default() += offer.used;
+            if wants(link, offer) {
+                let (highest, total) = wanting.entry(link).or_insert((book.class, 0.0));
+                if !to_highest || *highest == book.class {
+                    *total += weight(book.class);
+                }
+            }
+        }
+    }
+    let mut grew = false;
+    for book in books {
+        for (&link, offer) in &mut book.offers {
+            let free = capacity[link as usize] - used[&link];
+            let more = match wanting.get(&link) {
+                Some(&(highest, total)) if wants(link, offer) && (!to_highest || highest == book.class) => {
+                    free * weight(book.class) / total
+                }
+                _ => 0.0,
+            };
+            offer.size = offer.used;
+            if more > 0.0 && free > NEGLIGIBLE * capacity[link as usize] {
+                offer.size += more;
+                grew = true;
+            }
+        }
+    }
+    grew
+}
