@@ -34,7 +34,7 @@ use crate::{BitsPerSec, LinkId, Nanos, PortId};
 pub use error::FabricError;
 pub use path::Path;
 pub use shape::{Node, Oversubscription, Shape};
-pub use spec::{FabricSpec, FabricSpecError};
+pub use spec::{Exception, FabricSpec, FabricSpecError, LinkException};
 
 /// Links with capacities, and paths between ports.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -29,7 +29,10 @@ pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
     Message, NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
-pub use fabric::{Fabric, FabricError, FabricSpec, FabricSpecError, Node, Oversubscription, Path, Shape};
+pub use fabric::{
+    Exception, Fabric, FabricError, FabricSpec, FabricSpecError, LinkException, Node, Oversubscription, Path,
+    Shape,
+};
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
 pub use random::{SplitMix64, mix};
 pub use release::{Release, Releases};

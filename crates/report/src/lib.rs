@@ -1,10 +1,11 @@
 //! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a page of [`html()`] for people.
-//! Beside them [`chart()`]: a figure of its own, for documents that show many runs.
+//! Beside them [`chart()`]: a figure of its own, for documents that show many runs; and [`fabric_picture()`].
 //!
 //! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
 //! terminal wants colour, is the caller's business.
 
 mod chart;
+mod fabric;
 mod figures;
 mod html;
 mod json;
@@ -15,6 +16,7 @@ mod svg;
 mod table;
 
 pub use chart::{ChartPanel, ChartPoint, ChartSeries, Horizontal, Vertical, chart};
+pub use fabric::fabric_picture;
 pub use figures::time_rounded_down;
 pub use html::{ReportInfo, html};
 pub use json::json;

@@ -1,6 +1,8 @@
 //! A fabric as one line of text: `tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2`.
 //!
-//! The name of a shape, then its parts as `key=value`. Text that says the same gives an equal value, and what is printed
+//! The name of a shape, then its parts as `key=value`; then, each after a semicolon, links that are exceptions, by the
+//! names that [`Fabric::link_name`] gives them: `;rack 2 to pod 0 rate=500Mbps;ingress of port 3 delay=5us;pod 1 to core
+//! 0 failed`. Text that says the same gives an equal value, and what is printed
 //! is read back as the same value, so a manifest can keep it.
 
 use core::fmt;
@@ -10,7 +12,7 @@ use super::{Fabric, FabricError, Oversubscription, Shape};
 use crate::{BitsPerSec, Nanos};
 
 /// A shape, the rate of its ports, and how long a byte takes along each link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricSpec {
     /// The shape.
     pub shape: Shape,
@@ -18,6 +20,28 @@ pub struct FabricSpec {
     pub rate: Option<BitsPerSec>,
     /// The delay of every link.
     pub delay: Nanos,
+    /// Links that are not like the others, in the order in which they were named.
+    pub exceptions: Vec<LinkException>,
+}
+
+/// A link that is not like the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkException {
+    /// Its name, as [`Fabric::link_name`] gives it.
+    pub link: String,
+    /// What it has of its own.
+    pub what: Exception,
+}
+
+/// What a link has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exception {
+    /// A capacity.
+    Rate(BitsPerSec),
+    /// How long a byte takes along it.
+    Delay(Nanos),
+    /// It carries nothing any more.
+    Failed,
 }
 
 /// Why a text names no fabric.
@@ -67,6 +91,16 @@ pub enum FabricSpecError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A link with nothing of its own, or something that cannot be read.
+    #[error(
+        "{text:?} is no exception: expected a link's name and rate=…, delay=… or failed, as \"rack 2 to pod 0 failed\"{problem}"
+    )]
+    BadException {
+        /// What was given.
+        text: String,
+        /// What is wrong with the value, after a colon; empty where there is none.
+        problem: String,
+    },
     /// A fabric that cannot be built.
     #[error(transparent)]
     Fabric(#[from] FabricError),
@@ -108,10 +142,46 @@ impl Parts<'_> {
     }
 }
 
+impl FromStr for LinkException {
+    type Err = FabricSpecError;
+
+    fn from_str(text: &str) -> Result<Self, FabricSpecError> {
+        let bad = |problem: &dyn fmt::Display| FabricSpecError::BadException {
+            text: text.to_owned(),
+            problem: problem.to_string(),
+        };
+        let (link, what) = text.rsplit_once(' ').ok_or_else(|| bad(&""))?;
+        let what = match what.split_once('=') {
+            None if what == "failed" => Exception::Failed,
+            Some(("rate", rate)) => {
+                Exception::Rate(rate.parse().map_err(|error| bad(&format_args!(": {error}")))?)
+            }
+            Some(("delay", delay)) => {
+                Exception::Delay(delay.parse().map_err(|error| bad(&format_args!(": {error}")))?)
+            }
+            _ => return Err(bad(&"")),
+        };
+        Ok(Self { link: link.to_owned(), what })
+    }
+}
+
+impl fmt::Display for LinkException {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.what {
+            Exception::Rate(rate) => write!(f, "{} rate={rate}", self.link),
+            Exception::Delay(delay) => write!(f, "{} delay={delay}", self.link),
+            Exception::Failed => write!(f, "{} failed", self.link),
+        }
+    }
+}
+
 impl FromStr for FabricSpec {
     type Err = FabricSpecError;
 
     fn from_str(text: &str) -> Result<Self, FabricSpecError> {
+        let mut sections = text.split(';');
+        let text = sections.next().unwrap_or_default();
+        let exceptions = sections.map(|section| section.trim().parse()).collect::<Result<_, _>>()?;
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let unknown = || FabricSpecError::UnknownShape { name: name.to_owned() };
         let &(shape, needed, optional) =
@@ -148,7 +218,8 @@ impl FromStr for FabricSpec {
             },
             _ => Shape::FatTree { arity: parts.count("arity")? },
         };
-        Ok(Self { shape, rate: parts.read("rate")?, delay: parts.read("delay")?.unwrap_or(Nanos::ZERO) })
+        let (rate, delay) = (parts.read("rate")?, parts.read("delay")?.unwrap_or(Nanos::ZERO));
+        Ok(Self { shape, rate, delay, exceptions })
     }
 }
 
@@ -175,7 +246,7 @@ impl fmt::Display for FabricSpec {
         if self.delay != Nanos::ZERO {
             write!(f, ",delay={}", self.delay)?;
         }
-        Ok(())
+        self.exceptions.iter().try_for_each(|exception| write!(f, ";{exception}"))
     }
 }
 
@@ -183,11 +254,19 @@ impl FabricSpec {
     /// The fabric, with ports of `rate` where the text does not say.
     ///
     /// # Errors
-    /// Where there can be no such fabric.
+    /// Where there can be no such fabric, an exception names no link of it, or a link would have no capacity.
     pub fn build(&self, rate: BitsPerSec) -> Result<Fabric, FabricError> {
         let mut fabric = Fabric::new(self.shape, self.rate.unwrap_or(rate))?;
         if self.delay != Nanos::ZERO {
             fabric.set_delays(self.delay);
+        }
+        for LinkException { link, what } in &self.exceptions {
+            let link = fabric.link_named(link)?;
+            match *what {
+                Exception::Rate(rate) => fabric.set_capacity(link, rate)?,
+                Exception::Delay(delay) => fabric.set_delay(link, delay),
+                Exception::Failed => fabric.fail(link),
+            }
         }
         Ok(fabric)
     }

@@ -127,6 +127,29 @@ fn bad_text_is_told_with_its_cure() {
     assert_eq!(rounded_down, FabricError::ZeroCapacity { link: "rack 0 to pod 0".to_owned() });
 }
 
+#[test]
+fn exceptions_are_links_by_name() {
+    let text = "tree:pods=2,racks=1,hosts=2;rack 0 to pod 0 rate=500Mbps; ingress of port 3 delay=5us;egress of port 0 failed";
+    let spec: FabricSpec = text.parse().unwrap();
+    assert_eq!(spec.to_string().parse::<FabricSpec>().unwrap(), spec);
+    let fabric = spec.build(BitsPerSec(1_000_000_000)).unwrap();
+    assert_eq!(fabric.capacity(fabric.link_named("rack 0 to pod 0").unwrap()), BitsPerSec(500_000_000));
+    assert_eq!(fabric.delay(fabric.ingress(PortId(3))), crate::Nanos(5_000));
+    assert!(fabric.has_failed(fabric.egress(PortId(0))));
+    assert!(fabric.find_path(PortId(2), PortId(0)).is_none());
+    let wrong = |exception: &str| -> String {
+        let spec = format!("bigswitch:ports=2;{exception}").parse::<FabricSpec>();
+        match spec {
+            Ok(spec) => spec.build(BitsPerSec(8)).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert!(wrong("egress of port 2 failed").contains("there is no link \"egress of port 2\""));
+    assert!(wrong("egress of port 1").contains("expected a link's name and rate=…"));
+    assert!(wrong("egress of port 1 rate=fast").contains("rate=fast"));
+    assert!(wrong("egress of port 1 rate=0bps").contains("capacity of zero"));
+}
+
 fn any_spec() -> impl Strategy<Value = String> {
     prop_oneof![
         (1u32..9).prop_map(|ports| format!("bigswitch:ports={ports}")),
@@ -135,8 +158,9 @@ fn any_spec() -> impl Strategy<Value = String> {
             over / 1000,
             over % 1000
         )),
-        (1u32..5, 1u32..5, 1u32..4)
-            .prop_map(|(l, s, h)| format!("leafspine:leaves={l},spines={s},hosts={h}")),
+        (1u32..5, 1u32..5, 1u32..4).prop_map(|(l, s, h)| format!(
+            "leafspine:leaves={l},spines={s},hosts={h};leaf 0 to spine 0 rate=7Mbps"
+        )),
         (1u32..4).prop_map(|half| format!("fattree:arity={}", 2 * half)),
     ]
 }
