@@ -4,13 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use cavalcade_model::{BitsPerSec, CpuOrder, FabricSpec, Nanos};
+use cavalcade_model::{BitsPerSec, CpuOrder, Nanos};
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::fabric::argument::FabricArgument;
 
 const EXIT_CODES: &str = "\
 Data goes to standard output, messages to standard error. Exit codes:
@@ -107,15 +108,16 @@ pub(crate) struct Input {
 }
 
 /// What holds for every run.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Conditions {
     /// Capacity of every port in each direction
     #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate, help_heading = "Conditions")]
     pub(crate) rate: BitsPerSec,
     /// The fabric, as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or
-    /// fattree:arity=8; without it, one big switch with the trace's ports. 'cavalcade fabric info' shows what it is
+    /// fattree:arity=8, links that differ after semicolons, as ';rack 0 to pod 0 rate=5Gbps;ingress of port 3 failed'; or
+    /// a .toml file that says so; without it, one big switch with the trace's ports. 'cavalcade fabric info' shows it
     #[arg(long, value_name = "FABRIC", help_heading = "Conditions")]
-    pub(crate) fabric: Option<FabricSpec>,
+    pub(crate) fabric: Option<FabricArgument>,
     /// Submit all tasks at time zero
     #[arg(long, help_heading = "Conditions")]
     pub(crate) offline: bool,
@@ -407,13 +409,25 @@ pub(crate) struct Demo {
 pub(crate) enum Fabric {
     /// Show how many hosts, switches and links a fabric has, and what they carry
     Info(FabricInfo),
+    /// Draw a fabric as an SVG picture
+    Plot(FabricPlot),
+}
+
+/// `cavalcade fabric plot`.
+#[derive(Debug, Args)]
+pub(crate) struct FabricPlot {
+    /// The fabric, as tree:pods=2,racks=4,hosts=8,rate=1Gbps,oversubscription=2, or a .toml file
+    pub(crate) fabric: FabricArgument,
+    /// The picture to write
+    #[arg(long, value_name = "FILE", default_value = "fabric.svg")]
+    pub(crate) out: PathBuf,
 }
 
 /// `cavalcade fabric info`.
 #[derive(Debug, Args)]
 pub(crate) struct FabricInfo {
-    /// The fabric, as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2
-    pub(crate) fabric: FabricSpec,
+    /// The fabric, as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2, or a .toml file
+    pub(crate) fabric: FabricArgument,
     /// List every link: its name, capacity and delay
     #[arg(long)]
     pub(crate) links: bool,

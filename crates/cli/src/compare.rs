@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let source = Source::open(&options.input.trace)?;
     let Reading { workload, notes, shuffles, .. } = source.read(options.input.format)?;
     source.tell_all(&notes);
-    let scene = Scene::new(workload, options.conditions)?;
+    let scene = Scene::new(workload, options.conditions.clone())?;
     let (policies, baseline) = runnable(&scene, &options.selection, &policies, baseline)?;
     let contenders = self::contenders(&policies, &carriers)?;
     let budget = match options.bound {

@@ -1,13 +1,17 @@
-//! `cavalcade fabric`: what a line of text builds.
+//! `cavalcade fabric`: what a line of text or a file builds, in words and as a picture.
+
+pub(crate) mod argument;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use cavalcade_model::{BitsPerSec, Nanos, Node};
 
-use crate::arguments::{Fabric, FabricInfo};
+use cavalcade_report::fabric_picture;
+
+use crate::arguments::{Fabric, FabricInfo, FabricPlot};
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, write_file};
 
 /// The rate of ports where the text does not say.
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -17,8 +21,19 @@ const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 /// # Errors
 /// Where there can be no such fabric.
 pub(crate) fn run(command: &Fabric) -> Result<(), Failure> {
-    let Fabric::Info(options) = command;
-    info(options)
+    match command {
+        Fabric::Info(options) => info(options),
+        Fabric::Plot(options) => plot(options),
+    }
+}
+
+fn plot(options: &FabricPlot) -> Result<(), Failure> {
+    let fabric = options.fabric.build(RATE)?;
+    let text = options.fabric.to_string();
+    // What is out of the ordinary is named below the picture.
+    let (title, _) = text.split_once(';').unwrap_or((&text, ""));
+    let picture = fabric_picture(title, &fabric);
+    write_file(&options.out, |out| out.write_all(picture.as_bytes()))
 }
 
 /// The level of a node, in the plural.
@@ -37,7 +52,7 @@ fn level(node: Node) -> &'static str {
 }
 
 fn info(options: &FabricInfo) -> Result<(), Failure> {
-    let fabric = options.fabric.build(RATE).map_err(|error| Failure::usage(error.to_string()))?;
+    let fabric = options.fabric.build(RATE)?;
     let mut text = format!("{}\n{} hosts, {} links\n", options.fabric, fabric.ports(), fabric.link_count());
     if options.links {
         for link in fabric.links() {
@@ -46,7 +61,8 @@ fn info(options: &FabricInfo) -> Result<(), Failure> {
                 Nanos::ZERO => String::new(),
                 delay => format!("  {delay}"),
             };
-            let _ = writeln!(text, "{name:<36}{capacity}{delay}");
+            let failed = if fabric.has_failed(link) { "  failed" } else { "" };
+            let _ = writeln!(text, "{name:<36}{capacity}{delay}{failed}");
         }
         return print(&text);
     }
@@ -62,6 +78,10 @@ fn info(options: &FabricInfo) -> Result<(), Failure> {
     }
     for ((_, from, to, capacity), links) in kinds {
         let _ = writeln!(text, "{:<44}{links:>8} links of {capacity}", format!("{from} to {to}"));
+    }
+    let failed = fabric.links().filter(|&link| fabric.has_failed(link)).count();
+    if failed > 0 {
+        let _ = writeln!(text, "{:<44}{failed:>8} links", "of which failed");
     }
     print(&text)
 }

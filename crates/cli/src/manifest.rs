@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::arguments::{Conditions, CpuOrderName};
 use crate::carriers::Carrier;
+use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::input::{STANDARD_INPUT, Source};
 
@@ -220,7 +221,12 @@ impl Manifest {
         } = self.conditions;
         Conditions {
             rate: BitsPerSec(rate_bps),
-            fabric: self.conditions.fabric.as_deref().and_then(|text| text.parse().ok()),
+            fabric: self
+                .conditions
+                .fabric
+                .as_deref()
+                .and_then(|text| text.parse().ok())
+                .map(FabricArgument::Text),
             offline,
             control_delay: Nanos(control_delay_ns),
             control_loss,
@@ -233,9 +239,9 @@ impl Manifest {
 
 impl From<&Conditions> for ConditionsRecord {
     fn from(conditions: &Conditions) -> Self {
-        let Conditions { rate, fabric, offline, control_delay, control_loss, seed, counters, cpu_order } =
-            *conditions;
-        let fabric = fabric.map(|spec| spec.to_string());
+        let &Conditions { rate, ref fabric, offline, control_delay, control_loss, seed, counters, cpu_order } =
+            conditions;
+        let fabric = fabric.as_ref().map(ToString::to_string);
         Self {
             rate_bps: rate.get(),
             fabric,

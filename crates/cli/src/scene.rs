@@ -30,10 +30,8 @@ impl Scene {
         let workload = workload
             .with_counters(counters)
             .map_err(|error| Failure::usage(format!("--counters {counters}: {error}")))?;
-        let fabric = match conditions.fabric {
-            Some(spec) => spec
-                .build(conditions.rate)
-                .map_err(|error| Failure::usage(format!("--fabric {spec}: {error}")))?,
+        let fabric = match &conditions.fabric {
+            Some(fabric) => fabric.build(conditions.rate)?,
             None => Fabric::big_switch(workload.ports(), conditions.rate)
                 .map_err(|error| Failure::usage(format!("--rate {}: {error}", conditions.rate)))?,
         };
@@ -68,7 +66,9 @@ impl Scene {
         observer: &mut dyn Observer,
     ) -> Outcome {
         let Conditions { control_delay, control_loss, seed, cpu_order, .. } = self.conditions;
-        let options = Options { control_delay, control_loss, seed, link_use, cpu_order: cpu_order.into() };
+        let cpu_order = cpu_order.into();
+        let options =
+            Options { control_delay, control_loss, seed, link_use, cpu_order, ..Options::default() };
         simulate(&self.workload, &self.fabric, policy, &options, Some(observer))
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     }
     let source = Source::open(&options.input.trace)?;
     let (workload, format) = source.parse(options.input.format)?;
-    let scene = Scene::new(workload, options.conditions)?;
+    let scene = Scene::new(workload, options.conditions.clone())?;
     scene.check(&policies[0])?;
     let Some(out) = &options.out else {
         let budget = Some(budget_beside_runs(&scene.workload));

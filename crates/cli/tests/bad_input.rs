@@ -76,6 +76,36 @@ fn a_trace_that_is_not_there_is_code_3() {
 }
 
 #[test]
+fn a_fabric_that_cannot_carry_the_trace_is_code_3_and_names_the_cure() {
+    let place = Place::new();
+    place.write("flows.txt", "1 0 3 1000 0\n");
+    let tree = |rest: &str| format!("fabric = \"tree:pods=1,racks=2,hosts=2\"\n[[link]]\n{rest}\n");
+    place.write("fails.toml", &tree("name = \"pod 0 to rack 1\"\nfailed = true"));
+    place.write("zero.toml", &tree("name = \"pod 0 to rack 1\"\nrate = \"0bps\""));
+    place.write("unknown.toml", &tree("name = \"pod 0 to rack 7\"\nfailed = true"));
+    place.write("typo.toml", &tree("nam = \"pod 0 to rack 1\""));
+    for (fabric, says) in [
+        ("bigswitch:ports=2", "needs 4 ports, the fabric has 2"),
+        ("fails.toml", "no path from port 0 to port 3"),
+        ("zero.toml", "capacity of zero"),
+        ("unknown.toml", "there is no link \"pod 0 to rack 7\""),
+        ("typo.toml", "unknown field"),
+        ("missing.toml", "missing.toml"),
+        ("tree:pods=1,racks=2,hosts=2;egress of port 3 failed", "no path from port 0 to port 3"),
+    ] {
+        let ran = refused(&place, &["compare", "flows.txt", "--policies", "fair", "--fabric", fabric], 3);
+        assert!(ran.err.contains(says), "{fabric}: {}", ran.err);
+    }
+    let slow = "tree:pods=1,racks=2,hosts=2;pod 0 to rack 1 rate=1Mbps";
+    let json = |fabric: &str| {
+        let ran = place.run(&["compare", "flows.txt", "--policies", "fair", "--fabric", fabric, "--json"]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out
+    };
+    assert_ne!(json(slow), json("tree:pods=1,racks=2,hosts=2"), "a slow link slows");
+}
+
+#[test]
 fn a_huge_size_is_no_error() {
     let place = Place::new();
     // 10^12 bytes and far more, in a flow list.
