@@ -7,6 +7,7 @@ use cavalcade_sim_packet::{Network, Observer, Options, Run, SimulationError, sim
 use cavalcade_transport::{Configured as Transport, Definition, Visitor, parse};
 
 use crate::arguments::{Carriage, Conditions, Engine};
+use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::parallel::Progress;
 use crate::scene::{Meter, Scene};
@@ -141,7 +142,7 @@ fn failure(policy: &str, error: &SimulationError) -> Failure {
 
 /// What packets cross: the fabric of the scene, whose links take `delay` where the fabric says nothing of delays.
 fn network(scene: &Scene, delay: Nanos) -> Result<Network, Failure> {
-    let named = scene.conditions.fabric.is_some_and(|spec| spec.delay != Nanos::ZERO);
+    let named = scene.conditions.fabric.as_ref().is_some_and(FabricArgument::names_delays);
     let network = if named {
         Network::new(&scene.fabric)
     } else {

@@ -7,14 +7,16 @@
 //!
 //! The rule goes by *crowding*: the most flows of tasks that arrive at one instant, over the number of ports. What arrives together
 //! shares links for a while; what comes one by one seldom does. It is known before the run, costs one pass over the
-//! coflows, and is the same on every machine. Flows each second of processor time (coflows in brackets: ports, flows), `fair` and
-//! `fifo`, on a noisy machine:
+//! coflows, and is the same on every machine. Flows each second of processor time, generation included, under `fair` and
+//! `fifo`, one run each on a machine shared by twenty others, where figures differ by half from run to run
+//! (`cavalcade bench fluid` measures them):
 //!
-//! | workload | crowding | `fair`: pairs | paths | `fifo`: pairs | paths |
+//! | workload (ports, flows) | crowding | `fair`: pairs | paths | `fifo`: pairs | paths |
 //! |---|---|---|---|---|---|
-//! | one by one (100, 10,000) | 0.01 | 48 k | 464 k | 48 k | 339 k |
-//! | shuffles 40 × 30 (1,000, 24,000) | 1.2 | 5.0 k | 19 k | 63 k | 15 k |
-//! | all at once (100, 10,000) | 100 | 25 k | 11 k | 5.5 k | 49 k |
+//! | pois-100 (100, 10,000) | 0.01 | 48 k | 220 k to 460 k | 48 k | 340 k |
+//! | pois-1000 (1,000, 100,000) | 0.001 | under 3 k | 134 k | | |
+//! | coflow-1000 (1,000, 24,000) | 1.2 | 5.0 k | 16 k to 19 k | 63 k | 15 k |
+//! | batch-100 (100, 10,000) | 100 | 25 k | 11 k | 5.5 k | 49 k |
 //!
 //! So paths are taken up to [`SPARSE`]; where nobody is put behind another, whose levels then move together, up to
 //! [`SHARED`]. A policy of strict classes under which nobody starves puts nobody behind another.

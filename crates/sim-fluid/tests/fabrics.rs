@@ -199,6 +199,23 @@ fn every_policy_agrees_with_the_slow_engine_where_its_classes_agree_along_paths(
     );
 }
 
+proptest! {
+    #![proptest_config(cases(200))]
+
+    /// Senders are compared with the slow engine; so links are too, where they cannot contradict each other.
+    #[test]
+    fn while_nothing_is_heavy_links_decide_what_senders_do(instance in instance_on_paths(ALL)) {
+        let finishes = ["link", "sender"].map(|at| {
+            let policy = parse(&format!("fifo_lm:at={at},heavy_threshold=1TB")).unwrap();
+            simulate(&instance.workload, &instance.fabric, &policy, &Options::default(), None).flow_finish
+        });
+        for (at_links, at_senders) in finishes[0].iter().zip(&finishes[1]) {
+            let allowed = 1.0 + 1e-9 * at_senders.as_f64();
+            prop_assert!(at_links.0.abs_diff(at_senders.0) as f64 <= allowed, "{at_links:?} {at_senders:?}");
+        }
+    }
+}
+
 /// When each task finished.
 #[derive(Default)]
 struct Finishes(BTreeMap<TaskId, Instant>);

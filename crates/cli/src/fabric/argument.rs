@@ -25,7 +25,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use cavalcade_model::{BitsPerSec, Exception, Fabric, FabricSpec, FabricSpecError, LinkException};
+use cavalcade_model::{BitsPerSec, Exception, Fabric, FabricSpec, FabricSpecError, LinkException, Nanos};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -114,6 +114,15 @@ impl FabricArgument {
                 spec.build(rate).map_err(|error| wrong(&error))
             }
         }
+    }
+}
+
+impl FabricArgument {
+    /// Whether it says how long a byte takes along any link.
+    pub(crate) fn names_delays(&self) -> bool {
+        let (Self::Text(spec) | Self::File(_, Ok(spec))) = self else { return false };
+        let is_delay = |exception: &LinkException| matches!(exception.what, Exception::Delay(_));
+        spec.delay != Nanos::ZERO || spec.exceptions.iter().any(is_delay)
     }
 }
 

