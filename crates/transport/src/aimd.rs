@@ -32,6 +32,7 @@ impl Aimd {
     }
 
     /// Grows by what `acknowledged` segments allow.
+    #[inline]
     pub fn grow(&mut self, acknowledged: u32) {
         let mut left = acknowledged;
         if self.in_slow_start() {

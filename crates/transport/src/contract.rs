@@ -44,6 +44,7 @@ impl FlowSetup {
     }
 
     /// Bytes on the wire of segment `number`.
+    #[inline]
     pub fn wire_size(&self, number: u32) -> u16 {
         let before = u64::from(number) * u64::from(self.payload);
         let left = self.size.get() - before;
@@ -171,6 +172,14 @@ pub trait Transport {
     fn port_logic(&self, setup: &PortSetup) -> Self::PortLogic;
     /// What it expects of queues.
     fn needs(&self) -> SwitchNeeds;
+    /// How many links a path may have, where the transport's header has room for so many ports only.
+    fn most_hops() -> usize {
+        usize::MAX
+    }
+    /// Appends a packet's own header fields as they go over the wire; nothing where there is no format for them.
+    fn wire(extra: &Self::Extra, out: &mut Vec<u8>) {
+        let _ = (extra, out);
+    }
     /// Into how many classes its senders and ports sort packets; 1 where they leave that to a policy.
     fn classes(&self) -> u8 {
         1

@@ -77,6 +77,7 @@ impl MarkedShare {
     }
 
     /// Counts an acknowledgement. Returns whether it ended a window.
+    #[inline]
     pub fn count(&mut self, ack: &Ack) -> bool {
         self.delivered += ack.segments;
         if ack.marked {
@@ -119,6 +120,7 @@ impl Law {
 
     /// Takes an acknowledgement; where a mark cuts the window, `cut` says of window and α by how many segments. What
     /// D2TCP and TAFE change of DCTCP is this function alone.
+    #[inline]
     pub(crate) fn acknowledge(&mut self, ack: &Ack, cut: impl FnOnce(u32, u32) -> u32) {
         self.share.count(ack);
         if ack.una < self.cut_end || ack.recovering {
@@ -141,6 +143,7 @@ impl WindowLaw for Law {
         self.window.window()
     }
 
+    #[inline]
     fn on_ack(&mut self, ack: &Ack) {
         self.acknowledge(ack, |window, alpha| {
             (u64::from(window) * u64::from(alpha) / (2 * u64::from(ONE))) as u32

@@ -20,7 +20,7 @@
 //! - [`window`]: the sender and receiver of all window transports; they differ in their [`WindowLaw`] alone.
 //! - [`reno`], [`dctcp`], [`d2tcp`], [`tafe`], [`mcp`], [`pfabric`]: the laws, one file each.
 //! - [`paced`]: the sender and receiver of all explicit-rate transports; [`capacity`]: what their ports give away.
-//! - [`rcp`], [`spc`]: the explicit-rate transports, one file each.
+//! - [`rcp`], [`spc`], [`d3`], [`pdq`]: the explicit-rate transports, one file each.
 //! - [`mod@registry`]: from text to a transport. The only list of transports.
 //!
 //! # To add a transport
@@ -38,8 +38,10 @@ pub mod segments;
 pub mod window;
 
 pub mod d2tcp;
+pub mod d3;
 pub mod dctcp;
 pub mod mcp;
+pub mod pdq;
 pub mod pfabric;
 pub mod rcp;
 pub mod reno;
@@ -47,6 +49,7 @@ pub mod spc;
 pub mod tafe;
 
 mod aimd;
+mod known_flows;
 mod parameters;
 mod rtt;
 #[cfg(test)]

@@ -48,8 +48,8 @@ pub trait RateLaw {
     fn holds(&self) -> bool;
     /// A packet that asks; `unsent` bytes are to be sent.
     fn ask(&mut self, now: Instant, unsent: Bytes, round_trip: Nanos) -> Self::Extra;
-    /// Any other packet.
-    fn plain(&self) -> Self::Extra;
+    /// Any other packet; `unsent` bytes are to be sent, those of the packet among them.
+    fn plain(&self, now: Instant, unsent: Bytes) -> Self::Extra;
     /// The packet that gives back what the flow holds.
     fn leave(&mut self, now: Instant) -> Self::Extra;
     /// An answer has come.
@@ -170,13 +170,14 @@ impl<L: RateLaw> PacedSender<L> {
         let rate = self.law.rate(now).get();
         let free = self.free_at <= now.get().saturating_mul(1_000);
         if rate > 0 && free && self.board.can_send(self.window) {
+            let unsent = self.unsent_bytes();
             let asking = due.then(|| self.ask(now));
             let next = self.board.poll(now, self.window)?;
             let last = self.unsent() == 0 && self.asked.is_none() && self.law.holds();
             let extra = match asking {
                 Some(question) => question,
                 None if last => self.depart(now),
-                None => self.law.plain(),
+                None => self.law.plain(now, unsent),
             };
             let header = self.board.header(next, &self.setup, Flags::NONE);
             let gap = u64::from(header.size) * 8_000_000_000_000 / rate;

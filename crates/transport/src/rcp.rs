@@ -19,12 +19,11 @@
 //! The rate is not held above a packet for each round trip, as RCP's code does: with exact counts and paced senders, slower is
 //! as exact.
 
-use std::collections::BTreeMap;
-
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 
 use crate::capacity::{Gains, VirtualCapacity};
 use crate::contract::{FlowSetup, PortLogic, PortSetup, SwitchNeeds, Transport};
+use crate::known_flows::KnownFlows;
 use crate::paced::{Answer, EchoingReceiver, PacedSender, RateLaw};
 use crate::packet::{Flags, Header};
 use crate::parameters::{Parameter, at_least_one};
@@ -86,11 +85,11 @@ impl RateLaw for Law {
         false
     }
 
-    fn ask(&mut self, _: Instant, _: Bytes, _: Nanos) -> Rate {
-        self.plain()
+    fn ask(&mut self, now: Instant, unsent: Bytes, _: Nanos) -> Rate {
+        self.plain(now, unsent)
     }
 
-    fn plain(&self) -> Rate {
+    fn plain(&self, _: Instant, _: Bytes) -> Rate {
         Rate { rate: self.line }
     }
 
@@ -108,10 +107,8 @@ impl RateLaw for Law {
 #[derive(Clone, Debug)]
 pub struct Port {
     rate: BitsPerSec,
-    base_rtt: Nanos,
     capacity: VirtualCapacity,
-    /// When each flow was last heard.
-    flows: BTreeMap<u32, Instant>,
+    flows: KnownFlows<()>,
 }
 
 impl Port {
@@ -119,37 +116,19 @@ impl Port {
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
-
-    /// How long a flow may be silent: packets of all flows, each as long as the largest that there may be.
-    fn patience(&self) -> Nanos {
-        let one = u64::from(u16::MAX) * 8_000_000_000 / self.rate.get().max(1);
-        let all = one.saturating_mul(self.flows.len() as u64);
-        Nanos(self.base_rtt.get().saturating_add(all).saturating_mul(4))
-    }
-
-    fn forget_the_silent(&mut self, now: Instant) {
-        let patience = self.patience();
-        let before = self.flows.len();
-        self.flows.retain(|_, &mut heard| now.since(heard) <= patience);
-        if self.flows.len() != before {
-            self.capacity.hold(now);
-        }
-    }
 }
 
 impl PortLogic<Rate> for Port {
     fn arrive(&mut self, now: Instant, backlog: Bytes, header: &mut Header, extra: &mut Rate) {
         let changed = if header.flags.contains(Flags::LAST) {
-            self.flows.remove(&header.flow).is_some()
+            self.flows.leave(header.flow).is_some()
         } else {
-            self.flows.insert(header.flow, now).is_none()
+            self.flows.hear(header.flow, now)
         };
         let flows = self.flows.len().max(1) as u64;
         let most = BitsPerSec(self.rate.get().saturating_mul(flows));
-        if self.capacity.arrive(now, header.size, backlog, most) {
-            self.forget_the_silent(now);
-        }
-        if changed {
+        let ended = self.capacity.arrive(now, header.size, backlog, most);
+        if changed || (ended && self.flows.forget_the_silent(now, |()| ())) {
             self.capacity.hold(now);
         }
         let share = self.capacity.rate().get() / self.flows.len().max(1) as u64;
@@ -176,9 +155,8 @@ impl Transport for Rcp {
         let gains = Gains { spare: self.spare_gain, queue: self.queue_gain };
         Port {
             rate: setup.rate,
-            base_rtt: setup.base_rtt,
             capacity: VirtualCapacity::new(setup.rate, setup.base_rtt, gains),
-            flows: BTreeMap::new(),
+            flows: KnownFlows::new(setup.rate, setup.base_rtt),
         }
     }
 
@@ -258,7 +236,7 @@ mod tests {
         let mut port = port();
         grant(&mut port, 0, 1, Flags::NONE);
         grant(&mut port, 0, 2, Flags::NONE);
-        let patience = port.patience().get();
+        let patience = port.flows.patience().get();
         for now in (0..patience).step_by(10_000) {
             assert_eq!(port.flows(), 2);
             grant(&mut port, now, 1, Flags::NONE);

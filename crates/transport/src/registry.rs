@@ -71,6 +71,8 @@ transports! {
     Pfabric = crate::pfabric::Pfabric;
     Rcp = crate::rcp::Rcp;
     Spc = crate::spc::Spc;
+    D3 = crate::d3::D3;
+    Pdq = crate::pdq::Pdq;
 }
 
 /// A transport with its parameters set.

@@ -19,6 +19,7 @@ impl RoundTrip {
     }
 
     /// Takes a sample. Only of segments that were sent once (Karn): the answer to one that was sent twice may be to either.
+    #[inline]
     pub fn sample(&mut self, time: Nanos) {
         let time = time.get();
         if !self.sampled {

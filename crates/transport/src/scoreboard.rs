@@ -143,6 +143,7 @@ impl Scoreboard {
     }
 
     /// Segments not known to have arrived, sent or not.
+    #[inline]
     pub fn remaining(&self) -> u32 {
         self.end - self.una - self.sacked.count()
     }
@@ -153,6 +154,7 @@ impl Scoreboard {
     }
 
     /// Segments that are taken to be on the way.
+    #[inline]
     pub fn in_flight(&self) -> u32 {
         let out = self.next - self.una - self.sacked.count();
         if !self.recovering {
@@ -164,11 +166,13 @@ impl Scoreboard {
     }
 
     /// When [`Scoreboard::handle_timeout`] is due.
+    #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
     /// Takes an acknowledgement.
+    #[inline]
     pub fn handle_ack(&mut self, now: Instant, header: &Header) -> Delivery {
         let mut delivery = Delivery::default();
         let una = header.segment.min(self.next);
@@ -246,6 +250,7 @@ impl Scoreboard {
         true
     }
 
+    #[inline]
     fn is_probing(&self) -> bool {
         self.reliability.probe_after > 0 && self.timeouts >= self.reliability.probe_after
     }
@@ -257,6 +262,7 @@ impl Scoreboard {
     }
 
     /// The header of what [`Scoreboard::poll`] says to send, for the flow of `setup`.
+    #[inline]
     pub(crate) fn header(&self, next: Next, setup: &FlowSetup, flags: Flags) -> Header {
         let header = Header { flow: setup.flow, remaining: self.remaining(), ..Header::default() };
         match next {
@@ -271,6 +277,7 @@ impl Scoreboard {
     }
 
     /// What to send next while fewer than `window` segments are on the way; the caller does send it.
+    #[inline]
     pub fn poll(&mut self, now: Instant, window: u32) -> Option<Next> {
         if self.is_probing() {
             return std::mem::take(&mut self.probe_due).then_some(Next::Probe);

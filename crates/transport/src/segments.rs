@@ -13,6 +13,7 @@ pub struct SegmentSet {
 
 impl SegmentSet {
     /// Whether it is empty.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -23,9 +24,9 @@ impl SegmentSet {
     }
 
     /// Whether `segment` is in it.
+    #[inline]
     pub fn contains(&self, segment: u32) -> bool {
-        let at = self.runs.partition_point(|&(_, to)| to <= segment);
-        self.runs.get(at).is_some_and(|&(from, _)| from <= segment)
+        self.run_of(segment).is_some()
     }
 
     /// Adds `from..to` and says how many of them are new.
@@ -49,7 +50,15 @@ impl SegmentSet {
     }
 
     /// Forgets what is below `edge`.
+    #[inline]
     pub fn remove_below(&mut self, edge: u32) {
+        // Nearly always: what arrives in order leaves nothing beyond a hole.
+        if !self.runs.is_empty() {
+            self.cut_below(edge);
+        }
+    }
+
+    fn cut_below(&mut self, edge: u32) {
         let gone = self.runs.partition_point(|&(_, to)| to <= edge);
         for (from, to) in self.runs.drain(..gone) {
             self.count -= to - from;
@@ -63,18 +72,29 @@ impl SegmentSet {
     }
 
     /// The run that `segment` is in.
+    #[inline]
     pub fn run_of(&self, segment: u32) -> Option<(u32, u32)> {
+        if self.runs.is_empty() { None } else { self.find(segment) }
+    }
+
+    fn find(&self, segment: u32) -> Option<(u32, u32)> {
         let at = self.runs.partition_point(|&(_, to)| to <= segment);
         self.runs.get(at).copied().filter(|&(from, _)| from <= segment)
     }
 
     /// The first number from `segment` on that is not in it.
+    #[inline]
     pub fn first_gap(&self, segment: u32) -> u32 {
         self.run_of(segment).map_or(segment, |(_, to)| to)
     }
 
     /// How many of `from..to` are in it.
+    #[inline]
     pub fn count_in(&self, from: u32, to: u32) -> u32 {
+        if self.runs.is_empty() { 0 } else { self.count_between(from, to) }
+    }
+
+    fn count_between(&self, from: u32, to: u32) -> u32 {
         let first = self.runs.partition_point(|&(_, end)| end <= from);
         let runs = self.runs[first..].iter().take_while(|&&(start, _)| start < to);
         runs.map(|&(start, end)| end.min(to) - start.max(from)).sum()

@@ -225,6 +225,7 @@ impl WindowReceiver {
         }
     }
 
+    #[inline]
     fn owe(&mut self, sack: (u32, u32), duplicate: bool) {
         let flags = Flags::NONE.with_if(self.marked, Flags::ECHO).with_if(duplicate, Flags::DUPLICATE);
         // A carrier asks after each packet, so that two are never exceeded; one that did not would lose the older answer.
@@ -236,6 +237,7 @@ impl WindowReceiver {
     }
 
     /// Takes a segment in. Returns the run around it where it lies beyond a hole, and whether it had arrived before.
+    #[inline]
     fn take(&mut self, header: &Header) -> ((u32, u32), bool) {
         let segment = header.segment;
         let duplicate = segment < self.expected || self.beyond.contains(segment);

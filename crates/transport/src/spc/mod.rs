@@ -184,7 +184,7 @@ impl RateLaw for Law {
         self.plain.asking(self.round, self.demand(unsent, round_trip), &self.returned)
     }
 
-    fn plain(&self) -> SpcHeader {
+    fn plain(&self, _: Instant, _: Bytes) -> SpcHeader {
         self.plain
     }
 
@@ -246,6 +246,14 @@ impl Transport for Spc {
 
     fn needs(&self) -> SwitchNeeds {
         SwitchNeeds { marking: None, buffer: self.buffer, shortest_first: false }
+    }
+
+    fn wire(header: &SpcHeader, out: &mut Vec<u8>) {
+        out.extend(header.to_bytes());
+    }
+
+    fn most_hops() -> usize {
+        header::PORTS
     }
 }
 
