@@ -1,10 +1,11 @@
 //! Single flows with a heavy tail, arriving as a Poisson process between random pairs of ports.
 //!
 //! Sizes follow a bounded Pareto law: with the defaults (shape 1.2, 100 KB to 1 GB) the mean is 505 KB and a few flows
-//! have most of the bytes. Every flow is a coflow of its own, so that coflow policies meet per-flow ones on equal terms.
+//! have most of the bytes; or a measured distribution (`flow_sizes`). Every flow is a coflow of its own, so that coflow policies meet per-flow ones on equal terms.
 
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Nanos, PortId, Workload, WorkloadBuilder};
 
+use super::flow_sizes::Sizes;
 use super::parameters::parameters;
 use super::random::{Purpose, Random};
 use super::shape::{FlowBudget, instant, require_counts, require_load};
@@ -19,6 +20,8 @@ parameters! {
         ports: u32 = 16,
         /// offered bytes over what all ports together can carry
         load: f64 = 0.7,
+        /// law of the sizes: pareto, websearch or datamining; the next three are for the first
+        sizes: Sizes = Sizes::Pareto,
         /// the smallest flow
         smallest: Bytes = Bytes(100_000),
         /// the largest flow
@@ -32,7 +35,7 @@ parameters! {
 
 impl Recipe for Poisson {
     const NAME: &'static str = "poisson";
-    const MEANING: &'static str = "single flows between random ports, sizes bounded Pareto";
+    const MEANING: &'static str = "single flows between random ports, sizes bounded Pareto or measured";
     const SOURCE: &'static str = "the usual open-loop model of data-centre traffic";
 
     fn generate(&self, seed: u64) -> Result<Workload, GenerateError> {
@@ -42,7 +45,8 @@ impl Recipe for Poisson {
         let mut places = Random::new(seed, Purpose::Places);
         let mut sizes = Random::new(seed, Purpose::Sizes);
         let law = BoundedPareto::new(self);
-        let mean_gap_ns = law.mean() / (self.load * f64::from(self.ports) * self.rate.bytes_per_nano());
+        let mean = self.sizes.mean().unwrap_or_else(|| law.mean());
+        let mean_gap_ns = mean / (self.load * f64::from(self.ports) * self.rate.bytes_per_nano());
         let mut builder = WorkloadBuilder::new(self.ports);
         let mut now = 0.0;
         for index in 0..self.flows {
@@ -50,7 +54,11 @@ impl Recipe for Poisson {
             let src = places.below(self.ports.into()) as u32;
             let other = places.below(u64::from(self.ports) - 1) as u32;
             let dst = other + u32::from(other >= src);
-            let size = Bytes(law.at(sizes.unit()) as u64).clamp(self.smallest, self.largest);
+            let share = sizes.unit();
+            let size = match self.sizes.at(share) {
+                Some(measured) => Bytes(measured as u64),
+                None => Bytes(law.at(share) as u64).clamp(self.smallest, self.largest),
+            };
             let flow = Flow { src: PortId(src), dst: PortId(dst), size, wave: Nanos::ZERO };
             builder.coflow(index.to_string(), instant(now)?, vec![flow]);
         }
