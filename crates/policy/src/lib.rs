@@ -50,3 +50,4 @@ mod scripted;
 pub use definition::Preset;
 pub use error::PolicyError;
 pub use registry::{Configured, ParameterInfo, PolicyInfo, parse, registry};
+pub use thresholds::{ThresholdChoice, threshold_choices};

@@ -196,7 +196,6 @@ impl Link {
     }
 
     /// The mean time with these ends of levels, the last of them the largest size.
-    #[cfg(test)]
     fn mean_time(&self, ends: &[usize]) -> f64 {
         let starts = std::iter::once(&0).chain(ends);
         starts.zip(ends).map(|(&above, &end)| self.level(above, end)).sum()
@@ -241,9 +240,56 @@ fn optimise(bins: &[SizeBin], load: f64, levels: usize, sorting: Sorting) -> Vec
     ends[..ends.len() - 1].iter().map(|&end| bins[end - 1].largest).collect()
 }
 
+/// A choice of thresholds, and what the model of one link says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThresholdChoice {
+    /// How it is called: `optimised`, `websearch`, `datamining`, `none`.
+    pub name: &'static str,
+    /// The thresholds, rising; one fewer than there are levels, or fewer still.
+    pub thresholds: Vec<Bytes>,
+    /// The mean flow completion time of the model, as bytes that the link sends in it.
+    pub mean_bytes: f64,
+}
+
+/// For flows of the sizes in `history` at `load` (from 0 to 1, both excluded) over `levels` queues: the thresholds with the
+/// least mean flow completion time, then for comparison the published tables for the nearest load, and none at all.
+///
+/// # Panics
+/// Where the history has no flow sizes, the load is not between 0 and 1, or there are no levels.
+pub fn threshold_choices(history: &History, load: f64, levels: usize) -> Vec<ThresholdChoice> {
+    assert!(load > 0.0 && load < 1.0 && levels > 0, "a load is between 0 and 1, and there are levels");
+    let bins = history.flow_sizes();
+    assert!(!bins.is_empty(), "there are flow sizes");
+    let link = Link::new(bins, load, Sorting::BySent);
+    let row = ((load * 10.0).round() as u32 * 10).clamp(50, 90);
+    let published = |table: Thresholds| table.resolve(Some(row), levels, Sorting::BySent, history);
+    let choices = [
+        ("optimised", optimise(bins, load, levels, Sorting::BySent)),
+        ("websearch", published(Thresholds::WebSearch)),
+        ("datamining", published(Thresholds::DataMining)),
+        ("none", Vec::new()),
+    ];
+    let judged = |(name, thresholds): (&'static str, Vec<Bytes>)| {
+        let end = |threshold: &Bytes| bins.partition_point(|bin| bin.largest <= *threshold);
+        let ends: Vec<usize> = thresholds.iter().map(end).chain([bins.len()]).collect();
+        ThresholdChoice { name, mean_bytes: link.mean_time(&ends), thresholds }
+    };
+    choices.into_iter().map(judged).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_best_choice_stands_first_and_is_the_best_of_all() {
+        let choices = threshold_choices(&history(WEB), 0.9, 8);
+        assert_eq!(choices.iter().map(|choice| choice.name).collect::<Vec<_>>()[0], "optimised");
+        assert!(choices.iter().all(|choice| choice.mean_bytes >= choices[0].mean_bytes));
+        assert_eq!((choices[1].thresholds.len(), choices[3].thresholds.len()), (7, 0));
+        // Two queues have one threshold.
+        assert_eq!(threshold_choices(&history(WEB), 0.5, 2)[0].thresholds.len(), 1);
+    }
 
     /// Sizes at the middles of equal shares of a piecewise linear distribution, in units of a 1000th of a packet.
     fn sizes(points: &[(f64, f64)]) -> Vec<Bytes> {
