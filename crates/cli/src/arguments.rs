@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use cavalcade_model::{BitsPerSec, CpuOrder, Nanos};
+use cavalcade_model::{BitsPerSec, Bytes, CpuOrder, Nanos};
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -83,6 +83,9 @@ pub(crate) enum Command {
     /// Look at fabrics
     #[command(subcommand)]
     Fabric(Fabric),
+    /// Compute parameters for a workload
+    #[command(subcommand)]
+    Tune(Tune),
     /// Measure what this program costs
     #[command(subcommand)]
     Bench(Bench),
@@ -159,7 +162,7 @@ impl From<CpuOrderName> for CpuOrder {
 }
 
 /// What carries the bytes.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct Carriage {
     /// What is simulated: rates that flow, or every packet
     #[arg(long, value_name = "ENGINE", default_value = "fluid", help_heading = "Engine")]
@@ -170,8 +173,38 @@ pub(crate) struct Carriage {
     #[arg(long, value_name = "TRANSPORTS", help_heading = "Engine")]
     pub(crate) transport: Option<String>,
     /// With packets, how long a bit travels along a link, unless --fabric has a delay
-    #[arg(long, value_name = "TIME", default_value = "1us", help_heading = "Engine")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1us",
+        allow_hyphen_values = true,
+        help_heading = "Engine"
+    )]
     pub(crate) link_delay: Nanos,
+    /// With packets, how large a full one is on the wire, with all headers
+    #[arg(long, value_name = "SIZE", default_value = "1500B", value_parser = packet_size, help_heading = "Engine")]
+    pub(crate) mtu: u16,
+    /// With packets, how large the headers of each are; an acknowledgement has nothing else
+    #[arg(long, value_name = "SIZE", default_value = "40B", value_parser = packet_size, help_heading = "Engine")]
+    pub(crate) headers: u16,
+    /// With packets, let messages between a policy's instances at hosts cross the network themselves, this large, ahead of
+    /// all data and sent again until they arrive; in place of --control-delay and --control-loss
+    #[arg(long, value_name = "SIZE", help_heading = "Engine")]
+    pub(crate) message: Option<Bytes>,
+}
+
+impl Default for Carriage {
+    /// That of a command line that says nothing of it.
+    fn default() -> Self {
+        Self {
+            engine: Engine::Fluid,
+            transport: None,
+            link_delay: Nanos(1_000),
+            mtu: 1_500,
+            headers: 40,
+            message: None,
+        }
+    }
 }
 
 /// A driver of policies.
@@ -292,6 +325,14 @@ pub(crate) struct Simulate {
     /// Write results and a manifest into this folder, which must not exist yet
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
+    /// With packets, write those that cross links into this file, for Wireshark and tcpdump (pcap); compressed where the name
+    /// ends in .gz or .zst
+    #[arg(long, value_name = "FILE", help_heading = "Engine")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// The link whose packets are written, as 'egress of port 0'; may be repeated; else all of them. 'cavalcade fabric info
+    /// --links' lists names
+    #[arg(long, value_name = "LINK", requires = "pcap", help_heading = "Engine")]
+    pub(crate) pcap_link: Vec<String>,
     /// Write the rate of every flow at every time into that folder as well
     #[arg(long, requires = "out")]
     pub(crate) dump_schedule: bool,
@@ -658,6 +699,33 @@ pub(crate) struct ExperimentRun {
     pub(crate) smoke: bool,
 }
 
+/// `cavalcade tune`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Tune {
+    /// Thresholds that split flows over priority queues by bytes sent, with the least mean flow completion time
+    ///
+    /// For one link with Poisson arrivals and strict priorities (M/G/1). Beside the optimum stand the tables that PIAS' authors
+    /// published, for the nearest load. What they do in a network 'cavalcade compare --engine packet' shows.
+    Thresholds(TuneThresholds),
+}
+
+/// `cavalcade tune thresholds`.
+#[derive(Debug, Args)]
+pub(crate) struct TuneThresholds {
+    /// The distribution of flow sizes: lines of size_bytes,cdf, rising, the last with 1; straight lines in between
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cdf: PathBuf,
+    /// How many queues a switch has
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
+    pub(crate) queues: u32,
+    /// The load of the link, above 0 and below 1
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = load)]
+    pub(crate) load: f64,
+    /// Print JSON in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `cavalcade completions`.
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
@@ -693,6 +761,12 @@ fn rate(text: &str) -> Result<BitsPerSec, String> {
     text.parse::<BitsPerSec>().map_err(|error| format!("{error}, as in 1Gbps or 100Mbps"))
 }
 
+/// Reads the size of a packet, or of a part of one.
+fn packet_size(text: &str) -> Result<u16, String> {
+    let size = text.parse::<Bytes>().map_err(|error| format!("{error}, as in 1500B"))?;
+    u16::try_from(size.get()).map_err(|_| "expected at most 65535B".to_owned())
+}
+
 /// Reads a period of coordination.
 fn period(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
@@ -707,6 +781,14 @@ fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if factor > 0.0 && factor <= 1e6 => Ok(factor),
         _ => Err("expected a number above 0, as 0.01".to_owned()),
+    }
+}
+
+/// Reads a load that a link can bear.
+fn load(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(load) if load > 0.0 && load < 1.0 => Ok(load),
+        _ => Err("expected a number above 0 and below 1".to_owned()),
     }
 }
 

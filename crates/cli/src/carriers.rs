@@ -1,14 +1,17 @@
 //! What carries bytes in a run: the fluid engine, or packets under a transport.
 
+use std::io::{self, Write};
+
 use cavalcade_metrics::{Outcome, TransportFacts};
-use cavalcade_model::{Nanos, PolicyFactory, Scope};
+use cavalcade_model::{Bytes, Nanos, PolicyFactory, Scope};
 use cavalcade_policy::Configured as Policy;
+use cavalcade_sim_packet::capture::{self, Seen, least_overhead};
 use cavalcade_sim_packet::{Network, Observer, Options, Run, SimulationError, simulate};
 use cavalcade_transport::{Configured as Transport, Definition, Visitor, parse};
 
 use crate::arguments::{Carriage, Conditions, Engine};
 use crate::fabric::argument::FabricArgument;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::parallel::Progress;
 use crate::scene::{Meter, Scene};
 
@@ -24,9 +27,30 @@ pub(crate) enum Carrier {
     Packets {
         /// How they send them.
         transport: Transport,
-        /// How long a bit travels along a link.
-        link_delay: Nanos,
+        /// What packets are like, and the links between them.
+        wire: Wire,
     },
+}
+
+/// What packets are like, and what they cross.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wire {
+    /// How long a bit travels along a link, where the fabric says nothing of it.
+    pub(crate) link_delay: Nanos,
+    /// Bytes of a full packet.
+    pub(crate) mtu: u16,
+    /// Bytes of all headers of a packet.
+    pub(crate) headers: u16,
+    /// Bytes of a message between a policy's instances, where messages cross the network themselves.
+    pub(crate) message: Option<Bytes>,
+}
+
+/// What is to be written of the packets of a run.
+pub(crate) struct Capture<'a> {
+    /// The links, by the fabric's names; all where none is named.
+    pub(crate) links: &'a [String],
+    /// Where they are written.
+    pub(crate) out: &'a mut dyn Write,
 }
 
 impl Carrier {
@@ -43,11 +67,17 @@ impl Carrier {
             ))
             .help("add --engine packet")),
             named => {
-                let link_delay = carriage.link_delay;
+                let Carriage { link_delay, mtu, headers, message, .. } = *carriage;
+                if headers == 0 || headers >= mtu {
+                    return Err(Failure::usage(format!(
+                        "--mtu {mtu}B --headers {headers}B: headers need at least a byte, and packets one beside them"
+                    )));
+                }
+                let wire = Wire { link_delay, mtu, headers, message };
                 let named = specs(named.as_deref().unwrap_or(DEFAULT));
                 let mut carriers = Vec::new();
                 for spec in named {
-                    let carrier = Self::Packets { transport: transport(&spec)?, link_delay };
+                    let carrier = Self::Packets { transport: transport(&spec)?, wire };
                     if !carriers.contains(&carrier) {
                         carriers.push(carrier);
                     }
@@ -79,26 +109,41 @@ impl Carrier {
         }
     }
 
-    /// Runs `policy` over it; `link_use` records how busy links were.
+    /// Runs `policy` over it; `link_use` records how busy links were, `capture` the packets themselves.
     ///
     /// # Errors
-    /// Where queues or packets cannot be as they are asked for.
+    /// Where queues or packets cannot be as they are asked for, or what is captured cannot be written.
     pub(crate) fn run(
         &self,
         scene: &Scene,
         policy: &Policy,
         link_use: bool,
+        capture: Option<Capture<'_>>,
         progress: &Progress,
     ) -> Result<Outcome, Failure> {
         match self {
             Self::Fluid => Ok(scene.run(policy, link_use, progress)),
-            Self::Packets { transport, link_delay } => {
-                let network = network(scene, *link_delay)?;
+            Self::Packets { transport, wire } => {
+                let network = network(scene, wire.link_delay)?;
+                let (links, out) = match capture {
+                    Some(Capture { links, out }) => (captured(&network, links)?, Some(out)),
+                    None => (Vec::new(), None),
+                };
                 let Conditions { control_delay, control_loss, seed, cpu_order, .. } = scene.conditions;
-                let cpu_order = cpu_order.into();
-                let options =
-                    Options { control_delay, control_loss, seed, cpu_order, link_use, ..Options::default() };
-                let mut watcher = Watcher { meter: Meter::new(progress) };
+                let options = Options {
+                    packet: wire.mtu,
+                    overhead: wire.headers,
+                    message: wire.message,
+                    control_delay,
+                    control_loss,
+                    seed,
+                    cpu_order: cpu_order.into(),
+                    link_use,
+                    queue_use: true,
+                    capture: links,
+                    ..Options::default()
+                };
+                let mut watcher = Watcher::new(progress, out);
                 let observer: &mut dyn Observer = &mut watcher;
                 let run = transport.visit(Simulation {
                     scene,
@@ -107,9 +152,31 @@ impl Carrier {
                     options: &options,
                     observer,
                 });
-                run.map(|run| run.outcome).map_err(|error| failure(&policy.label(), &error))
+                let outcome = run.map(|run| run.outcome).map_err(|error| failure(&policy.label(), &error))?;
+                watcher.finish().map(|()| outcome)
             }
         }
+    }
+
+    /// That packets can be captured as others read them.
+    ///
+    /// # Errors
+    /// Where there are none, or their headers have no room for those of TCP and IP.
+    pub(crate) fn check_capture(&self) -> Result<(), Failure> {
+        let Self::Packets { transport, wire } = self else {
+            return Err(Failure::usage("--pcap: the fluid engine has no packets to write")
+                .help("add --engine packet"));
+        };
+        let least = least_overhead(transport.visit(OwnHeader));
+        if wire.headers < least {
+            return Err(Failure::usage(format!(
+                "--pcap: {} bytes of headers have no room for those of IP, TCP and {}",
+                wire.headers,
+                transport.name()
+            ))
+            .help(format!("add --headers {least}B")));
+        }
+        Ok(())
     }
 }
 
@@ -170,13 +237,68 @@ impl Visitor for Simulation<'_> {
     }
 }
 
-struct Watcher<'a> {
-    meter: Meter<'a>,
+/// The numbers of the links of these names; of all where there are none.
+fn captured(network: &Network, names: &[String]) -> Result<Vec<u32>, Failure> {
+    if names.is_empty() {
+        return Ok((0..network.links().len() as u32).collect());
+    }
+    let number = |name: &String| match network.fabric().link_named(name) {
+        Ok(link) => Ok(network.number(link)),
+        Err(error) => Err(Failure::usage(format!("--pcap-link: {error}"))),
+    };
+    names.iter().map(number).collect()
 }
 
-impl Observer for Watcher<'_> {
+/// Bytes of a transport's own header.
+struct OwnHeader;
+
+impl Visitor for OwnHeader {
+    type Output = usize;
+
+    fn visit<T: Definition>(self, _: &T) -> usize {
+        let mut own = Vec::new();
+        T::wire(&T::Extra::default(), &mut own);
+        own.len()
+    }
+}
+
+struct Watcher<'p, 'o> {
+    meter: Meter<'p>,
+    out: Option<&'o mut dyn Write>,
+    record: Vec<u8>,
+    /// The first thing that went wrong; nothing is written behind it.
+    error: Option<io::Error>,
+}
+
+impl<'p, 'o> Watcher<'p, 'o> {
+    fn new(progress: &'p Progress, out: Option<&'o mut dyn Write>) -> Self {
+        let record = if out.is_some() { capture::file_header() } else { Vec::new() };
+        let mut watcher = Self { meter: Meter::new(progress), out, record, error: None };
+        watcher.write();
+        watcher
+    }
+
+    fn write(&mut self) {
+        if let (Some(out), None) = (&mut self.out, &self.error) {
+            self.error = out.write_all(&self.record).err();
+        }
+        self.record.clear();
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        let failed = |error| Failure::new(Kind::Runtime, format!("cannot write what was captured: {error}"));
+        self.error.map_or(Ok(()), |error| Err(failed(error)))
+    }
+}
+
+impl Observer for Watcher<'_, '_> {
     fn progress(&mut self, done_coflows: usize) {
         self.meter.reach(done_coflows);
+    }
+
+    fn packet(&mut self, seen: &Seen<'_>) {
+        capture::record(seen, &mut self.record);
+        self.write();
     }
 }
 

@@ -154,7 +154,7 @@ pub(crate) fn compare(
             }
             Job::Run((rank, contender)) => {
                 let start = Instant::now();
-                let outcome = contender.carrier.run(scene, contender.policy, link_use, progress);
+                let outcome = contender.carrier.run(scene, contender.policy, link_use, None, progress);
                 let wall_s = || start.elapsed().as_secs_f64();
                 Some(outcome.map(|outcome| (rank, result(contender, outcome, wall_s()))))
             }

@@ -39,6 +39,7 @@ mod stages;
 mod terminal;
 mod trace;
 mod trace_facts;
+mod tune;
 mod validate;
 
 use std::io::IsTerminal;
@@ -85,6 +86,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Fabric(command) => fabric::run(command),
+        Command::Tune(command) => tune::run(command),
         Command::Bench(command) => bench::run(command),
         Command::Experiment(command) => experiment::run(command),
         Command::Completions(options) => completions::run(options),

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use cavalcade_model::{BitsPerSec, FabricSpec, Nanos, Workload};
+use cavalcade_model::{BitsPerSec, Bytes, FabricSpec, Nanos, Workload};
 use cavalcade_trace::{Format, UnknownFormat};
 use cavalcade_transport::TransportError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::arguments::{Conditions, CpuOrderName};
-use crate::carriers::Carrier;
+use crate::carriers::{Carrier, Wire};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::input::{STANDARD_INPUT, Source};
@@ -141,6 +141,29 @@ pub(crate) struct PacketsRecord {
     /// The transport with all its parameters, as `--transport` takes it.
     transport: String,
     link_delay_ns: u64,
+    #[serde(default = "ethernet", skip_serializing_if = "is_ethernet")]
+    mtu: u16,
+    #[serde(default = "tcp_ip", skip_serializing_if = "is_tcp_ip")]
+    headers: u16,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message_bytes: Option<u64>,
+}
+
+/// The packets of the first manifests that knew packets.
+const fn ethernet() -> u16 {
+    1_500
+}
+
+fn is_ethernet(mtu: &u16) -> bool {
+    *mtu == ethernet()
+}
+
+const fn tcp_ip() -> u16 {
+    40
+}
+
+fn is_tcp_ip(headers: &u16) -> bool {
+    *headers == tcp_ip()
 }
 
 impl Manifest {
@@ -156,8 +179,14 @@ impl Manifest {
         let conditions = conditions.into();
         let packets = match carrier {
             Carrier::Fluid => None,
-            Carrier::Packets { transport, link_delay } => {
-                Some(PacketsRecord { transport: transport.spec(), link_delay_ns: link_delay.get() })
+            Carrier::Packets { transport, wire: Wire { link_delay, mtu, headers, message } } => {
+                Some(PacketsRecord {
+                    transport: transport.spec(),
+                    link_delay_ns: link_delay.get(),
+                    mtu: *mtu,
+                    headers: *headers,
+                    message_bytes: message.map(Bytes::get),
+                })
             }
         };
         Self { schema_version: SCHEMA_VERSION, cavalcade, trace, conditions, policy, packets, results }
@@ -200,11 +229,18 @@ impl Manifest {
     /// # Errors
     /// Where it names a transport that there is not.
     pub(crate) fn carrier(&self) -> Result<Carrier, TransportError> {
-        let Some(PacketsRecord { transport, link_delay_ns }) = &self.packets else {
+        let Some(PacketsRecord { transport, link_delay_ns, mtu, headers, message_bytes }) = &self.packets
+        else {
             return Ok(Carrier::Fluid);
         };
         let transport = cavalcade_transport::parse(transport)?;
-        Ok(Carrier::Packets { transport, link_delay: Nanos(*link_delay_ns) })
+        let wire = Wire {
+            link_delay: Nanos(*link_delay_ns),
+            mtu: *mtu,
+            headers: *headers,
+            message: message_bytes.map(Bytes),
+        };
+        Ok(Carrier::Packets { transport, wire })
     }
 
     /// The conditions that it records.

@@ -15,7 +15,7 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
     check_files(&recorded)?;
     let mut results = Results::new(None);
     let Recorded { scene, policy, carrier, .. } = &recorded;
-    produce(scene, policy, carrier, recorded.has_schedule(), &mut results)?;
+    produce(scene, policy, carrier, recorded.has_schedule(), None, &mut results)?;
     let again = results.digests();
     for (name, digest) in &recorded.manifest.results {
         if again.get(name) != Some(digest) {

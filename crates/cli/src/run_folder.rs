@@ -17,7 +17,7 @@ use cavalcade_policy::Configured;
 use cavalcade_sim_fluid::Observer;
 use cavalcade_validate::{ScheduleWriter, Segment};
 
-use crate::carriers::Carrier;
+use crate::carriers::{Capture, Carrier};
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
 use crate::failure::Failure;
 use crate::manifest::{self, Manifest};
@@ -43,6 +43,7 @@ pub(crate) fn produce(
     policy: &Configured,
     carrier: &Carrier,
     dump_schedule: bool,
+    capture: Option<Capture<'_>>,
     results: &mut Results<'_>,
 ) -> Result<(Outcome, f64), Failure> {
     let start = std::time::Instant::now();
@@ -50,7 +51,7 @@ pub(crate) fn produce(
         if dump_schedule {
             dump(scene, policy, results, progress)
         } else {
-            carrier.run(scene, policy, false, progress)
+            carrier.run(scene, policy, false, capture, progress)
         }
     })?;
     let wall_s = start.elapsed().as_secs_f64();
@@ -227,7 +228,15 @@ impl Recorded {
         let [flow_finish] = self.times(FLOWS, ["finish_ns"])?;
         let [task_finish] = self.times(TASKS, ["finish_ns"])?;
         let counts = EngineCounts::default();
-        Ok(Outcome { coflow_arrival, coflow_finish, flow_finish, task_finish, counts, link_use: None })
+        Ok(Outcome {
+            coflow_arrival,
+            coflow_finish,
+            flow_finish,
+            task_finish,
+            counts,
+            link_use: None,
+            queue_use: None,
+        })
     }
 
     fn times<const N: usize>(&self, name: &str, columns: [&str; N]) -> Result<[Vec<Instant>; N], Failure> {

@@ -127,5 +127,6 @@ fn outcome(workload: &Workload, finished: &[Instant]) -> Outcome {
         flow_finish: finished.to_vec(),
         counts: EngineCounts::default(),
         link_use: None,
+        queue_use: None,
     }
 }

@@ -13,6 +13,7 @@ use crate::improvement::Improvement;
 use crate::isolation::isolation_times;
 use crate::lower_bound::LowerBound;
 use crate::outcome::{EngineCounts, LinkUse, Outcome};
+use crate::queue_use::QueueUse;
 use crate::summary::{SlowdownSummary, Summary, weighted_mean};
 
 /// One finished run of one policy.
@@ -118,6 +119,8 @@ pub struct RunFigures {
     pub transport: Option<TransportFacts>,
     /// Flow completion times by size ([`flow_completion_times`]), where packets were simulated.
     pub fct: Option<[Option<Summary>; 3]>,
+    /// What waited in switches, where the driver recorded it.
+    pub queue_use: Option<QueueUse>,
     /// See [`RunResult::wall_s`].
     pub wall_s: f64,
     /// What the run cost its driver.
@@ -350,6 +353,7 @@ impl RunSetting<'_> {
             policy: run.policy.clone(),
             params: run.params.clone(),
             transport: run.transport.clone(),
+            queue_use: run.outcome.queue_use.clone(),
             fct: run.transport.is_some().then(|| flow_completion_times(self.workload, &run.outcome)),
             wall_s: run.wall_s,
             counts: run.outcome.counts,
@@ -427,6 +431,7 @@ pub(crate) mod tests {
                 links: 4,
                 bytes: [3.0, 0.0, 0.0, 3.0, 1.5, 0.0, 0.0, 1.5].to_vec(),
             }),
+            queue_use: None,
         };
         let (label, policy) = (label.into(), label.into());
         RunResult { label, policy, params: vec![], transport: None, outcome, wall_s: 0.5 }
@@ -478,6 +483,7 @@ pub(crate) mod tests {
             task_finish: vec![],
             counts: EngineCounts::default(),
             link_use: None,
+            queue_use: None,
         };
         let run = RunResult { outcome: nothing, ..run("fair", &[]) };
         let comparison = analyse(&WorkloadBuilder::new(1).build().unwrap(), &fabric, &[run], 0);

@@ -46,6 +46,7 @@ mod tests {
             task_finish: vec![Instant(9_000)],
             counts: EngineCounts::default(),
             link_use: None,
+            queue_use: None,
         };
         let [short, middle, long] = flow_completion_times(&workload, &outcome);
         assert_eq!(short.map(|short| (short.mean_s, short.max_s)), Some((1.5e-6, 2e-6)));

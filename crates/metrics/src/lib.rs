@@ -17,6 +17,7 @@ mod isolation;
 mod lower_bound;
 mod outcome;
 mod percentile;
+mod queue_use;
 mod summary;
 
 pub use assertion::{
@@ -35,4 +36,5 @@ pub use isolation::{isolation_time, isolation_times};
 pub use lower_bound::LowerBound;
 pub use outcome::{EngineCounts, LinkUse, Outcome};
 pub use percentile::{NotAPercent, Percent, percentile};
+pub use queue_use::{Occupancy, PortUse, QueueTotals, QueueUse};
 pub use summary::{SlowdownSummary, Summary, mean, weighted_mean};

@@ -2,6 +2,8 @@
 
 use cavalcade_model::{CoflowId, Instant, LinkId, Nanos};
 
+use crate::queue_use::QueueUse;
+
 /// When everything in a workload finished under one policy. Arrays are indexed by the dense ids of the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -17,6 +19,8 @@ pub struct Outcome {
     pub counts: EngineCounts,
     /// How busy links were, where it was asked for.
     pub link_use: Option<LinkUse>,
+    /// What waited in switches, where packets were simulated and it was asked for.
+    pub queue_use: Option<QueueUse>,
 }
 
 /// What a run cost its driver: the same on every machine.

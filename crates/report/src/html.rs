@@ -19,6 +19,7 @@ mod heatmap;
 mod page;
 mod palette;
 mod png;
+mod queues;
 mod timeline;
 
 /// What a report says about how it came to be.

@@ -5,12 +5,15 @@
 //! depend on the machine. Parameters are text, as they were given: `"10MB"` has no other form.
 //!
 //! Where packets were simulated, `engine` ("packet"), `transport`, `transport_params` and `fct` (flow completion times by size;
-//! null where there are no flows of that size) stand at the end of a run.
+//! null where there are no flows of that size), `deadlines` and `queues` (the output ports of switches: all of them in a few
+//! figures, and the fullest one by one) stand at the end of a run.
 //!
 //! Where a comparison has a lower bound, `bound` stands behind the runs and `gap` at the end of each. Callers give it one
 //! only where it was asked for by name, so that a program that knows nothing of bounds reads what it always has.
 
-use cavalcade_metrics::{Comparison, LowerBound, Summary, TransportFacts};
+use cavalcade_metrics::{
+    Comparison, LowerBound, Occupancy, PortUse, QueueTotals, QueueUse, RunFigures, Summary, TransportFacts,
+};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 #[derive(serde::Serialize)]
@@ -51,6 +54,84 @@ struct Packets<'a> {
     transport: &'a str,
     transport_params: Params<'a>,
     fct: FlowTimes,
+    deadlines: Deadlines,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queues: Option<Queues<'a>>,
+}
+
+/// Tasks with a deadline, and how many of them were late.
+#[derive(serde::Serialize)]
+struct Deadlines {
+    tasks: usize,
+    missed: usize,
+}
+
+/// What waited at the output ports of switches.
+#[derive(serde::Serialize)]
+struct Queues<'a> {
+    dropped: u64,
+    marked: u64,
+    lost: u64,
+    occupancy: Occupied,
+    utilisation: Busy,
+    fullest: Vec<Port<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct Occupied {
+    p50_bytes: u64,
+    p95_bytes: u64,
+    p99_bytes: u64,
+    max_bytes: u64,
+}
+
+#[derive(serde::Serialize)]
+struct Busy {
+    mean: f64,
+    max: f64,
+}
+
+#[derive(serde::Serialize)]
+struct Port<'a> {
+    port: &'a str,
+    packets: u64,
+    dropped: u64,
+    marked: u64,
+    lost: u64,
+    occupancy: Occupied,
+    utilisation: f64,
+}
+
+/// Ports that are shown one by one.
+const FULLEST: usize = 8;
+
+impl<'a> From<&'a QueueUse> for Queues<'a> {
+    fn from(used: &'a QueueUse) -> Self {
+        let QueueTotals { dropped, marked, lost, mean_utilisation, most_utilisation } = used.totals();
+        let port = |port: &'a PortUse| Port {
+            port: &port.name,
+            packets: port.packets,
+            dropped: port.dropped,
+            marked: port.marked,
+            lost: port.lost,
+            occupancy: Occupied::from(port.occupancy),
+            utilisation: port.utilisation,
+        };
+        Self {
+            dropped,
+            marked,
+            lost,
+            occupancy: Occupied::from(used.occupancy),
+            utilisation: Busy { mean: mean_utilisation, max: most_utilisation },
+            fullest: used.fullest_ports(FULLEST).into_iter().map(port).collect(),
+        }
+    }
+}
+
+impl From<Occupancy> for Occupied {
+    fn from(Occupancy { p50, p95, p99, max }: Occupancy) -> Self {
+        Self { p50_bytes: p50.get(), p95_bytes: p95.get(), p99_bytes: p99.get(), max_bytes: max.get() }
+    }
 }
 
 /// Flow completion times by size.
@@ -125,7 +206,8 @@ impl<'a> From<&'a LowerBound> for Bound<'a> {
 }
 
 impl<'a> Packets<'a> {
-    fn new(transport: &'a TransportFacts, fct: [Option<Summary>; 3]) -> Self {
+    fn new(transport: &'a TransportFacts, run: &'a RunFigures, tasks: usize) -> Self {
+        let fct = run.fct.unwrap_or_default();
         let [short, middle, long] = fct.map(|summary| summary.as_ref().map(Times::from));
         let fct = FlowTimes { short, middle, long };
         Self {
@@ -133,6 +215,8 @@ impl<'a> Packets<'a> {
             transport: &transport.name,
             transport_params: Params(&transport.params),
             fct,
+            deadlines: Deadlines { tasks, missed: run.misses },
+            queues: run.queue_use.as_ref().map(Queues::from),
         }
     }
 }
@@ -155,7 +239,10 @@ fn run(comparison: &Comparison, index: usize) -> Run<'_> {
         makespan_s: run.makespan.as_secs_f64(),
         wall_s: run.wall_s,
         gap: comparison.gap(run),
-        packets: run.transport.as_ref().map(|transport| Packets::new(transport, run.fct.unwrap_or_default())),
+        packets: run
+            .transport
+            .as_ref()
+            .map(|transport| Packets::new(transport, run, comparison.trace.deadlines)),
     }
 }
 
@@ -181,7 +268,7 @@ mod tests {
         let fluid = json(&comparison);
         let (name, params) = ("dctcp".to_owned(), vec![("marking".to_owned(), "97500B".to_owned())]);
         comparison.runs[0].transport = Some(TransportFacts { name, params });
-        let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"},"fct":{"to_100KB":null,"to_10MB":null,"above_10MB":null}"#;
+        let added = r#","engine":"packet","transport":"dctcp","transport_params":{"marking":"97500B"},"fct":{"to_100KB":null,"to_10MB":null,"above_10MB":null},"deadlines":{"tasks":0,"missed":0}"#;
         assert_eq!(json(&comparison).replace(added, ""), fluid);
     }
 

@@ -9,6 +9,7 @@ mod fabric;
 mod figures;
 mod html;
 mod json;
+mod packets;
 #[cfg(test)]
 mod sample;
 mod scale;

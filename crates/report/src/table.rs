@@ -7,7 +7,7 @@
 use cavalcade_metrics::{Bin, Comparison, RunFigures};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 
-use crate::figures;
+use crate::{figures, packets};
 
 /// How a table is to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,10 @@ pub fn table(comparison: &Comparison, options: TableOptions) -> String {
     if options.by_bin {
         out.push('\n');
         lines_of(&mut out, &bin_table(comparison, &runs, options.width), options.color);
+    }
+    for more in [packets::flow_times(&runs), packets::queues(&runs)].into_iter().flatten() {
+        out.push('\n');
+        lines_of(&mut out, &layout(more.header, more.columns, options.width), options.color);
     }
     out.push('\n');
     for note in footnotes(comparison) {
@@ -180,6 +184,9 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
             bound.method,
             bound.budget,
         ));
+    }
+    if comparison.runs.iter().any(|run| run.queue_use.is_some()) {
+        notes.push(packets::NOTE.to_owned());
     }
     if trace.deadlines > 0 {
         let least = match &comparison.bound {

@@ -504,6 +504,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             task_finish: self.releases.task_finish,
             counts,
             link_use: self.recorder.map(Recorder::finish),
+            queue_use: None,
         }
     }
 }

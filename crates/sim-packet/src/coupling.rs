@@ -9,15 +9,15 @@
 //!
 //! # What differs from the fluid driver
 //! - A cap holds a sender's packets back (`pace`); one that is above what its transport does changes nothing.
-//! - A policy sees the fabric as a big switch of the hosts' links, whatever is between the racks.
-//! - Messages take the control delay; they do not cross the simulated network.
+//! - Messages between hosts can cross the network themselves ([`Options::message`]): the engine sends what it finds in
+//!   `outbox`, and says what has arrived. Else they take the control delay.
 
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
     Account, Accounts, Agenda, BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts,
-    FlowId, Foresee, History, Instant, LinkId, Nanos, Observe, Policy, PolicyFactory, Priority, Release,
-    Scope, Target, Workload,
+    FlowId, Foresee, History, Instant, LinkId, Message, Nanos, Observe, Policy, PolicyFactory, PortId,
+    Priority, Release, Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;
@@ -48,6 +48,14 @@ struct Books<'a> {
     tallies: Vec<Tally>,
 }
 
+/// A message on its way from one host to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) message: Message,
+}
+
 /// A policy's instances and what they have asked for.
 pub(crate) struct Coupling<'a> {
     books: Books<'a>,
@@ -63,6 +71,11 @@ pub(crate) struct Coupling<'a> {
     capped: BTreeMap<u32, BitsPerSec>,
     flow_watches: BTreeMap<u32, u64>,
     agenda: Agenda<Instant>,
+    /// Messages that are to cross the network, and whether they are to.
+    pub(crate) outbox: Vec<Outgoing>,
+    over_network: bool,
+    /// How many there have been.
+    posted: u64,
     control_delay: Nanos,
     /// What the policy was last told as the time: it never goes back.
     clock: Instant,
@@ -81,19 +94,15 @@ impl<'a> Coupling<'a> {
         options: &Options,
     ) -> Result<Self, SimulationError> {
         let terms = factory.terms();
-        let rate = |link: u32| network.links()[link as usize].rate;
-        let out: Vec<_> = (0..network.hosts()).map(|host| rate(network.link_from(host))).collect();
-        let into: Vec<_> = (0..network.hosts()).map(|host| rate(network.link_to(host))).collect();
-        let fabric =
-            Fabric::uneven_big_switch(&out, &into).expect("a network has hosts, and its links have rates");
         if terms.scope == Scope::Link {
             return Err(SimulationError::LinkScope);
         }
-        let policies = terms.scope.instances(factory, &fabric, &History::of(workload));
+        let fabric = network.fabric();
+        let policies = terms.scope.instances(factory, fabric, &History::of(workload));
         let flows = workload.flows().len();
         let books = Books {
             workload,
-            fabric,
+            fabric: fabric.clone(),
             sent: vec![0; flows],
             arrived: vec![false; flows],
             finished: vec![false; flows],
@@ -111,6 +120,9 @@ impl<'a> Coupling<'a> {
             caps: Vec::new(),
             capped: BTreeMap::new(),
             flow_watches: BTreeMap::new(),
+            outbox: Vec::new(),
+            over_network: options.message.is_some() && terms.scope == Scope::Host,
+            posted: 0,
             control_delay: options.control_delay,
             clock: Instant::ZERO,
             calls: 0,
@@ -129,7 +141,7 @@ impl<'a> Coupling<'a> {
 
     /// Calls of the policy, and messages between its instances.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.calls, self.agenda.messages())
+        (self.calls, self.agenda.messages() + self.posted)
     }
 
     /// When [`Coupling::settle`] has something to do.
@@ -222,6 +234,14 @@ impl<'a> Coupling<'a> {
         self.settle(now, arrivals);
     }
 
+    /// A message has crossed the network.
+    pub(crate) fn received(&mut self, outgoing: Outgoing, now: Instant, arrivals: &[Instant]) {
+        let Outgoing { from, to, message } = outgoing;
+        self.advance(now);
+        self.tell(to, Event::Received { from: PortId(from), message }, arrivals);
+        self.settle(now, arrivals);
+    }
+
     /// Tells the instances all that has come due by `now`.
     pub(crate) fn settle(&mut self, now: Instant, arrivals: &[Instant]) {
         self.advance(now);
@@ -244,7 +264,7 @@ impl<'a> Coupling<'a> {
     }
 
     fn note(&mut self, place: u32) {
-        let decision = std::mem::take(&mut self.decision);
+        let mut decision = std::mem::take(&mut self.decision);
         for &(target, priority) in &decision.priorities {
             match target {
                 Target::Coflow(coflow) => {
@@ -269,6 +289,11 @@ impl<'a> Coupling<'a> {
                 Target::Coflow(coflow) => self.watch_account(coflow, place, bytes.get()),
                 Target::Flow(flow) => self.watch_flow(flow.0, bytes.get()),
             }
+        }
+        if self.over_network {
+            self.posted += decision.messages.len() as u64;
+            let outgoing = |(to, message): (PortId, Message)| Outgoing { from: place, to: to.0, message };
+            self.outbox.extend(decision.messages.drain(..).map(outgoing));
         }
         self.agenda.note(place, self.clock, self.clock + self.control_delay, &decision);
         self.decision = decision;

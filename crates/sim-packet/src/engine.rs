@@ -5,7 +5,7 @@
 //! | arrival | link | the first packet on the link reaches its far end: the next queue, or its host |
 //! | free | link | the link can take the next packet: of its queue, or of its host's senders |
 //! | timer | flow under way | a sender's or receiver's `handle_timeout` |
-//! | release, policy, outage, sample | run | flows start; a policy wakes or hears a message; a cable goes away or comes back; queues are looked at |
+//! | release, policy, outage, sample, look | run | flows start; a policy wakes or hears a message; a cable goes away or comes back; some queues, or all, are looked at |
 //!
 //! Packets come into being in `next_data` (a sender's) and `answer` (a receiver's), and end in `deliver` and `lose`; in
 //! between they are counted at their flow's place (`flows`), which is not given to another flow before.
@@ -18,16 +18,18 @@ mod hosts;
 mod life;
 mod packets;
 
-use cavalcade_metrics::{EngineCounts, Outcome};
-use cavalcade_model::{Instant, PolicyFactory, Releases, SplitMix64, Workload};
+use cavalcade_metrics::{EngineCounts, Outcome, PortUse, QueueUse};
+use cavalcade_model::{Instant, Nanos, PolicyFactory, Releases, SplitMix64, Workload};
 use cavalcade_transport::{PortLogic, PortSetup, Transport};
 
-use crate::coupling::Coupling;
+use crate::capture::Seen;
+use crate::coupling::{Coupling, Outgoing};
 use crate::error::SimulationError;
 use crate::flows::{Flows, clock};
 use crate::link_use::LinkUseRecorder;
 use crate::network::Network;
 use crate::nic::Nic;
+use crate::occupancy::OccupancyRecorder;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::port::{Kind, Port, PortCounts};
@@ -41,6 +43,11 @@ pub trait Observer {
     fn progress(&mut self, done_coflows: usize) {
         let _ = done_coflows;
     }
+
+    /// A packet has crossed one of the links that are to be captured.
+    fn packet(&mut self, seen: &Seen<'_>) {
+        let _ = seen;
+    }
 }
 
 /// What came of a run.
@@ -52,12 +59,25 @@ pub struct Run {
     pub ports: Vec<PortCounts>,
     /// Bytes that waited for or were on each watched link's sender at each sample, as [`Options::watch`] asks for them.
     pub samples: Vec<Vec<u64>>,
+    /// What crossed the network between instances of the policy, where [`Options::message`] is set.
+    pub messages: MessageUse,
     /// When the last event was.
     pub end: Instant,
     /// Packets that there were at once, at most.
     pub most_packets: usize,
     /// Flows that were under way at once, at most.
     pub most_flows: usize,
+}
+
+/// Messages between instances of a policy that crossed the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MessageUse {
+    /// How many arrived.
+    pub arrived: u64,
+    /// How long all of them took together, from the decision to send to the last byte.
+    pub total: Nanos,
+    /// How long the slowest took.
+    pub longest: Nanos,
 }
 
 impl Run {
@@ -80,9 +100,10 @@ pub fn simulate<T: Transport>(
     transport: &T,
     policy: Option<&dyn PolicyFactory>,
     options: &Options,
-    observer: Option<&mut dyn Observer>,
+    mut observer: Option<&mut dyn Observer>,
 ) -> Result<Run, SimulationError> {
     options.check(workload, network)?;
+    setup::check_hops(workload, network, T::most_hops())?;
     let terms = policy.map(PolicyFactory::terms);
     let config = match &options.queues {
         Some(config) => config.clone(),
@@ -91,7 +112,7 @@ pub fn simulate<T: Transport>(
     config.check(options.packet)?;
     let coupling = policy.map(|policy| Coupling::new(workload, network, policy, options)).transpose()?;
     let mut engine = Engine::new(workload, network, transport, &config, coupling, options);
-    engine.run(observer);
+    engine.run(&mut observer);
     Ok(engine.outcome())
 }
 
@@ -100,7 +121,8 @@ const RELEASE: u32 = 0;
 const POLICY: u32 = 1;
 const OUTAGE: u32 = 2;
 const SAMPLE: u32 = 3;
-const OTHERS: u32 = 4;
+const LOOK: u32 = 4;
+const OTHERS: u32 = 5;
 
 struct Engine<'a, T: Transport> {
     workload: &'a Workload,
@@ -119,6 +141,8 @@ struct Engine<'a, T: Transport> {
     /// For each link, where the transport has any.
     logic: Vec<T::PortLogic>,
     nics: Vec<Nic>,
+    /// Whether hosts as well as switches send what has least left to send first.
+    shortest_first: bool,
     flows: Flows<T>,
     dropped: Vec<u32>,
     random: SplitMix64,
@@ -129,8 +153,12 @@ struct Engine<'a, T: Transport> {
     coupling: Option<Coupling<'a>>,
     /// For each flow of the workload, its place while it is under way; where a policy decides.
     places: Vec<u32>,
+    /// Messages on their way, and since when; flows beyond those of the workload carry them.
+    messages: Vec<Option<(Outgoing, Instant)>>,
+    message_use: MessageUse,
     recorder: Option<LinkUseRecorder>,
     samples: Vec<Vec<u64>>,
+    occupancy: Option<OccupancyRecorder>,
     coflow_left: Vec<u32>,
     coflow_arrival: Vec<Instant>,
     flow_finish: Vec<Instant>,
@@ -147,6 +175,16 @@ fn shared_by<'b>(
         return None;
     }
     network.switch_of(link).and_then(|switch| shared.get_mut(switch as usize))
+}
+
+/// What waits for `link` and is being sent on it at `now`, in bytes.
+fn backlog(ports: &[Port], queues: &[Queue], link: u32, now: Picos) -> u64 {
+    let port = &ports[link as usize];
+    let waiting = match port.kind {
+        Kind::Queued(queue) => queues[queue as usize].bytes(),
+        Kind::InOrder | Kind::Host(_) => 0,
+    };
+    waiting + port.unsent(now)
 }
 
 /// No place.
@@ -176,7 +214,9 @@ impl<'a, T: Transport> Engine<'a, T> {
                     Kind::Queued(queues.len() as u32 - 1)
                 }
             };
-            Port::new(network.links()[link as usize], kind, config)
+            let mut port = Port::new(network.links()[link as usize], kind, config);
+            port.tapped = options.capture.contains(&link);
+            port
         });
         let ports = ports.collect();
         let shares = matches!(config.buffer, Buffer::Shared { .. });
@@ -201,6 +241,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             shared: vec![SharedBuffer::default(); if shares { network.switches() as usize } else { 0 }],
             logic: if T::PortLogic::PRESENT { (0..links).map(logic).collect() } else { Vec::new() },
             nics: (0..network.hosts()).map(|_| Nic::default()).collect(),
+            shortest_first: config.discipline == Discipline::ShortestFirst,
             flows: Flows::new(),
             dropped: Vec::new(),
             random: SplitMix64::new(options.seed),
@@ -209,8 +250,11 @@ impl<'a, T: Transport> Engine<'a, T> {
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             places: if coupling.is_some() { vec![NOWHERE; flows] } else { Vec::new() },
             coupling,
+            messages: Vec::new(),
+            message_use: MessageUse::default(),
             recorder: options.link_use.then(|| LinkUseRecorder::new(network)),
             samples: vec![Vec::new(); options.watch.len()],
+            occupancy: options.queue_use.then(|| OccupancyRecorder::new(network)),
             coflow_left: workload.coflows().map(|coflow| coflow.width() as u32).collect(),
             coflow_arrival: vec![Instant::ZERO; workload.coflow_count()],
             flow_finish: vec![Instant::ZERO; flows],
@@ -218,7 +262,7 @@ impl<'a, T: Transport> Engine<'a, T> {
         }
     }
 
-    fn run(&mut self, mut observer: Option<&mut dyn Observer>) {
+    fn run(&mut self, observer: &mut Option<&mut dyn Observer>) {
         self.expect_release();
         if let Some(&(first, ..)) = self.outages.first() {
             self.wheel.schedule(2 * self.links + OUTAGE, first);
@@ -226,13 +270,14 @@ impl<'a, T: Transport> Engine<'a, T> {
         if !self.options.watch.is_empty() {
             self.sample();
         }
+        self.look();
         let mut told = 0;
         let (links, first_timer) = (self.links, 2 * self.links + OTHERS);
         while let Some((now, event)) = self.wheel.pop() {
             self.now = now;
             self.events += 1;
             if event < links {
-                self.arrive(event);
+                self.arrive(event, observer);
             } else if event < 2 * links {
                 self.free(event - links);
             } else if event >= first_timer {
@@ -242,12 +287,13 @@ impl<'a, T: Transport> Engine<'a, T> {
                     RELEASE => self.release(),
                     POLICY => self.wake_policy(),
                     OUTAGE => self.outage(),
-                    _ => self.sample(),
+                    SAMPLE => self.sample(),
+                    _ => self.look(),
                 }
             }
             if self.done_coflows != told {
                 told = self.done_coflows;
-                if let Some(observer) = &mut observer {
+                if let Some(observer) = observer {
                     observer.progress(told);
                 }
             }
@@ -257,17 +303,44 @@ impl<'a, T: Transport> Engine<'a, T> {
     /// Notes how full the watched queues are, as long as anything is under way.
     fn sample(&mut self) {
         for (&link, samples) in self.options.watch.iter().zip(&mut self.samples) {
-            let port = &self.ports[link as usize];
-            let waiting = match port.kind {
-                Kind::Queued(queue) => self.queues[queue as usize].bytes(),
-                Kind::InOrder | Kind::Host(_) => 0,
-            };
-            samples.push(waiting + port.unsent(self.now));
+            samples.push(backlog(&self.ports, &self.queues, link, self.now));
         }
         if self.done_coflows < self.coflow_left.len() {
             let next = self.now.saturating_add(self.options.sample_every.get().saturating_mul(1_000));
             self.wheel.schedule(2 * self.links + SAMPLE, next);
         }
+    }
+
+    /// Looks at all queues of switches, as long as anything is under way.
+    fn look(&mut self) {
+        let Some(recorder) = &mut self.occupancy else { return };
+        let next = recorder.look(self.now, |link| backlog(&self.ports, &self.queues, link, self.now));
+        if self.done_coflows < self.coflow_left.len() {
+            self.wheel.schedule(2 * self.links + LOOK, next);
+        }
+    }
+
+    fn queue_use(&self, end: Instant) -> Option<QueueUse> {
+        let recorder = self.occupancy.as_ref()?;
+        let (ports, occupancy) = recorder.ports();
+        let (interval, fullest) = recorder.series();
+        let fabric = self.network.fabric();
+        let port = |(link, occupancy): (u32, _)| {
+            let of_fabric = self.network.of_fabric(link);
+            let PortCounts { packets, bytes, dropped, marked, lost } = self.ports[link as usize].counts;
+            let room = fabric.capacity(of_fabric).as_f64() / 8.0 * end.since(Instant::ZERO).as_secs_f64();
+            let utilisation = if room > 0.0 { (bytes as f64 / room).min(1.0) } else { 0.0 };
+            PortUse {
+                name: fabric.link_name(of_fabric),
+                packets,
+                dropped,
+                marked,
+                lost,
+                utilisation,
+                occupancy,
+            }
+        };
+        Some(QueueUse { ports: ports.into_iter().map(port).collect(), occupancy, interval, fullest })
     }
 
     fn outcome(self) -> Run {
@@ -277,6 +350,8 @@ impl<'a, T: Transport> Engine<'a, T> {
             self.coflow_left.len() - self.done_coflows,
             self.coflow_left.len()
         );
+        let end = self.releases.task_finish.iter().copied().max().unwrap_or_default();
+        let queue_use = self.queue_use(end);
         let (policy_calls, messages) = self.coupling.as_ref().map_or((0, 0), Coupling::counts);
         let counts = EngineCounts { events: self.events, refills: 0, policy_calls, messages };
         Run {
@@ -287,9 +362,11 @@ impl<'a, T: Transport> Engine<'a, T> {
                 task_finish: self.releases.task_finish,
                 counts,
                 link_use: self.recorder.map(LinkUseRecorder::finish),
+                queue_use,
             },
             ports: self.ports.iter().map(|port| port.counts).collect(),
             samples: self.samples,
+            messages: self.message_use,
             end: clock(self.now),
             most_packets: self.pool.most(),
             most_flows: self.flows.len(),

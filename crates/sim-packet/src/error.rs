@@ -48,6 +48,20 @@ pub enum SimulationError {
         /// How many there are.
         links: usize,
     },
+    /// A path with more ports than the transport's header has room for.
+    #[error(
+        "from port {src} to port {dst} there are {hops} links, but the transport's header has room for {most}: use a smaller fabric, or another transport"
+    )]
+    TooManyHops {
+        /// From where.
+        src: u32,
+        /// To where.
+        dst: u32,
+        /// The links between them.
+        hops: usize,
+        /// What there is room for.
+        most: usize,
+    },
     /// A link that there is not.
     #[error("link {link} cannot be watched: there are {links} links, counted from 0")]
     Watch {
@@ -56,6 +70,9 @@ pub enum SimulationError {
         /// How many there are.
         links: usize,
     },
+    /// Messages of no bytes.
+    #[error("messages of 0B cannot cross a network: give them at least 1B")]
+    EmptyMessages,
     /// Looking without end at one time.
     #[error("queues cannot be sampled every 0ns: give a time above it")]
     Sampling,

@@ -3,7 +3,7 @@
 //! A place is free once the sender knows that everything has arrived and no packet of the flow is left in the network: then
 //! no packet can find another flow where its own was. Routes lie apart, since every hop reads one and nothing else here.
 
-use cavalcade_model::{Instant, Priority};
+use cavalcade_model::{Bytes, Instant, Priority};
 use cavalcade_transport::Transport;
 
 use crate::network::Route;
@@ -21,6 +21,8 @@ pub(crate) struct Flow<T: Transport> {
     pub(crate) id: u32,
     pub(crate) src: u32,
     pub(crate) dst: u32,
+    /// Its bytes.
+    pub(crate) size: Bytes,
     /// Packets of it that are in the network or wait at a host.
     pub(crate) in_network: u32,
     pub(crate) priority: Priority,

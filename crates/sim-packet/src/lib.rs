@@ -8,7 +8,9 @@
 //! - `engine`: the loop: packets arrive, links become free, timers go off.
 //! - `wheel`: the pending events. `pool`: the packets.
 //! - `port`: a link and what waits for it. [`queue`]: who waits, who is marked, who goes next; one file each.
+//! - [`capture`]: packets as files that Wireshark reads.
 //! - `nic`: which of a host's senders goes next. `flows`: both ends of each flow that is under way.
+//! - `occupancy`, `link_use`: how full queues and how busy links were.
 //! - `coupling`: a policy and what it sees; its decisions as priorities of packets.
 //! - [`scenario`]: the workloads on which the engine's speed is measured.
 //!
@@ -28,6 +30,7 @@
 //! Time is whole picoseconds. What happens at one time happens in the order in which it was scheduled. Random loss comes
 //! from a pinned generator, paths from a pinned hash. One run uses one thread.
 
+pub mod capture;
 pub mod network;
 pub mod queue;
 pub mod scenario;
@@ -38,6 +41,7 @@ mod error;
 mod flows;
 mod link_use;
 mod nic;
+mod occupancy;
 mod options;
 mod pace;
 mod pool;
@@ -45,7 +49,7 @@ mod port;
 mod setup;
 mod wheel;
 
-pub use engine::{Observer, Run, simulate};
+pub use engine::{MessageUse, Observer, Run, simulate};
 pub use error::SimulationError;
 pub use network::{Link, Network, NetworkError, Route};
 pub use options::{Options, Outage};

@@ -1,6 +1,6 @@
 //! What belongs to a run besides workload, network, transport and policy.
 
-use cavalcade_model::{CpuOrder, Instant, Nanos, Workload};
+use cavalcade_model::{Bytes, CpuOrder, Instant, Nanos, Workload};
 
 use crate::error::SimulationError;
 use crate::network::Network;
@@ -19,6 +19,10 @@ pub struct Options {
     pub loss: f64,
     /// Links that go away for a time.
     pub outages: Vec<Outage>,
+    /// Bytes of a message between a policy's instances at hosts, where messages cross the network: each is a flow of its own
+    /// under the run's transport, of the highest class, and so is sent again until it arrives. `None` where they take
+    /// `control_delay` and get lost with `control_loss`.
+    pub message: Option<Bytes>,
     /// How long a message between instances of a policy takes.
     pub control_delay: Nanos,
     /// The share of those messages that gets lost.
@@ -29,6 +33,10 @@ pub struct Options {
     pub cpu_order: CpuOrder,
     /// Whether to record how busy each link was.
     pub link_use: bool,
+    /// Whether to record what waited in switches.
+    pub queue_use: bool,
+    /// Links of which an observer is shown every packet that arrives.
+    pub capture: Vec<u32>,
     /// Links whose queues are looked at from time to time.
     pub watch: Vec<u32>,
     /// How often.
@@ -55,11 +63,14 @@ impl Default for Options {
             queues: None,
             loss: 0.0,
             outages: Vec::new(),
+            message: None,
             control_delay: Nanos::ZERO,
             control_loss: 0.0,
             seed: 1,
             cpu_order: CpuOrder::default(),
             link_use: false,
+            queue_use: false,
+            capture: Vec::new(),
             watch: Vec::new(),
             sample_every: Nanos(10_000),
         }
@@ -82,6 +93,9 @@ impl Options {
             return Err(SimulationError::NoPayload { packet, overhead });
         }
         network.check(workload)?;
+        if self.message == Some(Bytes::ZERO) {
+            return Err(SimulationError::EmptyMessages);
+        }
         let payload = self.payload();
         let most = u64::from(payload) * (u64::from(u32::MAX) - 1);
         if let Some(flow) = workload.flows().iter().find(|flow| flow.size.get() > most) {
@@ -94,7 +108,7 @@ impl Options {
         if self.sample_every == Nanos::ZERO {
             return Err(SimulationError::Sampling);
         }
-        if let Some(&link) = self.watch.iter().find(|&&link| link as usize >= links) {
+        if let Some(&link) = self.watch.iter().chain(&self.capture).find(|&&link| link as usize >= links) {
             return Err(SimulationError::Watch { link, links });
         }
         for &Outage { link, from, until } in &self.outages {

@@ -58,6 +58,8 @@ pub(crate) struct Port {
     pub(crate) waking: bool,
     /// How many outages are in force.
     pub(crate) down: u16,
+    /// Whether an observer is shown what arrives.
+    pub(crate) tapped: bool,
     pub(crate) counts: PortCounts,
 }
 
@@ -85,6 +87,7 @@ impl Port {
             kind,
             waking: false,
             down: 0,
+            tapped: false,
             counts: PortCounts::default(),
         }
     }

@@ -3,7 +3,9 @@
 use cavalcade_model::{Bytes, ClassShares, TaskId, Terms, Work, Workload};
 use cavalcade_transport::SwitchNeeds;
 
+use crate::error::SimulationError;
 use crate::flows::picos;
+use crate::network::{MOST_HOPS, Network};
 use crate::options::Outage;
 use crate::queue::{Buffer, Discipline, MOST_CLASSES, Marking, Measured, QueueConfig};
 use crate::wheel::Picos;
@@ -34,6 +36,23 @@ pub(crate) fn outages(outages: &[Outage]) -> Vec<(Picos, u32, bool)> {
     let mut list: Vec<_> = outages.iter().flat_map(ends).collect();
     list.sort_by_key(|&(when, link, away)| (when, away, link));
     list
+}
+
+/// Checks that no flow crosses more links than the transport's header has room for.
+///
+/// # Errors
+/// The first flow that does.
+pub(crate) fn check_hops(workload: &Workload, network: &Network, most: usize) -> Result<(), SimulationError> {
+    if most >= MOST_HOPS {
+        return Ok(());
+    }
+    for flow in workload.flows() {
+        let hops = usize::from(network.route(flow.src.0, flow.dst.0).hops());
+        if hops > most {
+            return Err(SimulationError::TooManyHops { src: flow.src.0, dst: flow.dst.0, hops, most });
+        }
+    }
+    Ok(())
 }
 
 /// The bytes of all flows of a task.

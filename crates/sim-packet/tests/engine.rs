@@ -195,6 +195,20 @@ fn what_could_not_work_is_refused_before_the_run() {
     ));
 }
 
+/// pFabric's hosts do as its switches: the short flow of a host passes the long one that came before.
+#[test]
+fn where_switches_send_the_shortest_first_so_do_hosts() {
+    let list = workload(3, &[(0, 1, 3_000 * 1_460, 0), (0, 2, 100 * 1_460, 500_000)]);
+    let network = Network::star(3, LINK).unwrap();
+    let short = |transport: &str| {
+        let run = run(&parse(transport).unwrap(), &list, &network, &Options::default());
+        run.outcome.flow_finish[1].as_secs_f64() * 1e6 - 500.0
+    };
+    let alone = 101.0 * 1.2 + 2.0;
+    assert!(short("pfabric") < 1.1 * alone, "{} µs, alone {alone} µs", short("pfabric"));
+    assert!(short("dctcp") > 1.8 * alone, "{} µs, alone {alone} µs", short("dctcp"));
+}
+
 #[test]
 fn a_flow_to_its_own_host_crosses_both_of_its_links() {
     let network = Network::star(2, LINK).unwrap();

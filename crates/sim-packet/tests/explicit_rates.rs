@@ -58,7 +58,7 @@ fn lost(run: &Run) -> u64 {
 #[test]
 fn a_flow_alone_asks_once_and_has_the_link() {
     let network = Network::star(2, LINK).unwrap();
-    for transport in ["rcp", "spc"] {
+    for transport in ["rcp", "spc", "d3", "pdq"] {
         let time = packet_times(&run(transport, &network, &[(0, &[(0, 1, 1_000)])]))[0];
         // 1,000 packets, the second link, and a round trip of headers; in packets' times.
         let expected = 1_000.0 + 1.0 + 0.2 + 6.0 / 12.0;

@@ -82,6 +82,33 @@ fn priorities_hold_at_the_sending_host() {
     assert!(fair.iter().all(|cct| (cct - 8.22).abs() < 0.1), "{fair:?}");
 }
 
+/// D-CAS's senders and receivers negotiate over the network that they share with the data.
+#[test]
+fn messages_cross_the_network_and_arrive_whatever_is_lost() {
+    let flows: Vec<_> = (0..3).map(|host| (host, 3, 2_000_000)).collect();
+    let list: &[Coflow<'_>] = &[(0, &flows), (1_000, &[(0, 3, 100_000), (1, 3, 100_000)])];
+    let workload = workload(list);
+    let policy = cavalcade_policy::parse("dcas").unwrap();
+    let network = Network::star(4, LINK).unwrap();
+    let with = |loss: f64, message: Option<Bytes>| {
+        let options = Options { loss, message, ..Options::default() };
+        simulate(&workload, &network, &Dctcp::default(), Some(&policy), &options, None).unwrap()
+    };
+    let (told, sent) = (with(0.0, None), with(0.0, Some(Bytes(64))));
+    assert_eq!(told.messages.arrived, 0);
+    let count = sent.messages.arrived;
+    assert!(count > 0 && count <= sent.outcome.counts.messages, "{:?}", sent.messages);
+    // 104 bytes are 83 ns on each of two links of 1 µs.
+    let mean = sent.messages.total.get() / count;
+    assert!((2_167..20_000).contains(&mean), "{mean} ns");
+    assert!(ccts(&sent)[1] < 1.2 * ccts(&told)[1] + 0.1, "{:?}, {:?}", ccts(&sent), ccts(&told));
+    let lossy = with(0.05, Some(Bytes(64)));
+    assert_eq!(lossy.outcome.coflow_finish.len(), 2);
+    let none = Options { message: Some(Bytes::ZERO), ..Options::default() };
+    let refused = simulate(&workload, &network, &Dctcp::default(), Some(&policy), &none, None);
+    assert_eq!(refused.unwrap_err(), SimulationError::EmptyMessages);
+}
+
 /// Two coflows into one host from two: switches tell classes apart, so what D-CLAS has demoted waits.
 #[test]
 fn classes_hold_in_switches() {

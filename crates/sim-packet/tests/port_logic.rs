@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex};
 
 use cavalcade_model::{BitsPerSec, Bytes, FabricSpec, Flow, Instant, Nanos, PortId, WorkloadBuilder};
-use cavalcade_sim_packet::{Network, Options, simulate};
+use cavalcade_sim_packet::{Network, Options, SimulationError, simulate};
 use cavalcade_transport::{
     FlowSetup, Header, Kind, PortLogic, PortSetup, Receiver, Sender, SwitchNeeds, Transport, WindowReceiver,
     WindowSender, reno::Reno,
@@ -132,6 +132,23 @@ impl Transport for Recording {
     fn needs(&self) -> SwitchNeeds {
         self.inner.needs()
     }
+    fn most_hops() -> usize {
+        4
+    }
+}
+
+#[test]
+fn more_links_than_a_header_has_room_for_are_refused_before_the_run() {
+    let fabric: FabricSpec = "fattree:arity=4".parse().unwrap();
+    let network = Network::new(&fabric.build(BitsPerSec(10_000_000_000)).unwrap()).unwrap();
+    let mut builder = WorkloadBuilder::new(16);
+    let flow = Flow { src: PortId(0), dst: PortId(15), size: Bytes(1_000), wave: Nanos::ZERO };
+    builder.coflow("0", Instant::ZERO, vec![flow]);
+    let transport = Recording { inner: Reno::default(), log: Arc::new(Mutex::new(Log::default())) };
+    let workload = builder.build().unwrap();
+    let refused = simulate(&workload, &network, &transport, None, &Options::default(), None).unwrap_err();
+    assert_eq!(refused, SimulationError::TooManyHops { src: 0, dst: 15, hops: 6, most: 4 });
+    assert!(refused.to_string().contains("there are 6 links, but the transport's header has room for 4"));
 }
 
 #[test]

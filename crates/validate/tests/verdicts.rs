@@ -78,6 +78,7 @@ fn right() -> (Vec<Segment>, Outcome) {
         task_finish: seconds(&[4.5, 4.5]),
         counts: EngineCounts::default(),
         link_use: None,
+        queue_use: None,
     };
     (schedule, outcome)
 }
@@ -274,6 +275,7 @@ fn one_by_one(sizes: &[(u32, u32, u64, u64)]) -> (Workload, Vec<Segment>, Outcom
         task_finish: finishes,
         counts: EngineCounts::default(),
         link_use: None,
+        queue_use: None,
     };
     (workload, schedule, outcome)
 }

@@ -5,9 +5,10 @@
 
 use cavalcade_metrics::{Comparison, Improvement, RunFigures};
 
-use super::{ReportInfo, bins, cdf, heatmap, palette, timeline};
-use crate::figures;
+use super::{ReportInfo, bins, cdf, heatmap, palette, queues, timeline};
+use crate::packets::Columns;
 use crate::svg::escape;
+use crate::{figures, packets};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -23,6 +24,7 @@ pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
         bins::chart(comparison, &looks).map_or_else(String::new, |chart| by_bin(comparison, &chart)),
         timelines(comparison),
         heat_maps(comparison),
+        over_packets(comparison, &looks),
         reproduce(comparison, info),
         definitions(comparison),
     ];
@@ -314,6 +316,57 @@ fn heat_maps(comparison: &Comparison) -> String {
     );
     let panels = format!("<div class=\"panels\">\n{}</div>\n", panels.concat());
     figure("How busy the ports are", &caption, &panels)
+}
+
+/// What only runs over packets have: rates and queues over time, flow completion times by size, queues in figures.
+fn over_packets(comparison: &Comparison, looks: &[String]) -> String {
+    let runs: Vec<&RunFigures> =
+        comparison.ranking().into_iter().map(|index| &comparison.runs[index]).collect();
+    let mut out = String::new();
+    let panels = queues::panels(comparison, looks);
+    if !panels.is_empty() {
+        let caption = "What all hosts receive, as a share of what their links carry, and the most that waited in one queue of \
+             a switch. All panels have the same scales.";
+        let panels = format!("<div class=\"panels\">\n{}</div>\n", panels.concat());
+        out.push_str(&figure("Rates and queues", caption, &panels));
+    }
+    let tables = [
+        (
+            "Flow completion times by size",
+            "From a flow’s arrival to its last byte.",
+            packets::flow_times(&runs),
+        ),
+        ("Queues in figures", packets::NOTE, packets::queues(&runs)),
+    ];
+    for (title, caption, columns) in tables {
+        if let Some(columns) = columns {
+            out.push_str(&figure(title, &escape(caption), &plain_table(&columns)));
+        }
+    }
+    out
+}
+
+fn plain_table(Columns { header, columns }: &Columns) -> String {
+    let mut out = "<div class=\"scroll\"><table>\n<thead>\n<tr>".to_owned();
+    for (index, name) in header.iter().enumerate() {
+        let class = if index == 0 { " class=\"name\"" } else { "" };
+        out.push_str(&format!("<th{class}>{}</th>", escape(name)));
+    }
+    out.push_str("</tr>\n</thead>\n<tbody>\n");
+    for row in 0..columns.first().map_or(0, Vec::len) {
+        out.push_str("<tr>");
+        for (index, column) in columns.iter().enumerate() {
+            let cell = escape(&column[row]);
+            out.push_str(&if index == 0 {
+                format!("<th class=\"name\">{cell}</th>")
+            } else {
+                format!("<td>{cell}</td>")
+            });
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+    out
 }
 
 fn reproduce(comparison: &Comparison, info: &ReportInfo) -> String {

@@ -510,6 +510,7 @@ impl<'a> Engine<'a> {
                 .collect(),
             counts: self.counts,
             link_use: None,
+            queue_use: None,
         };
         (outcome, self.schedule)
     }

@@ -9,6 +9,7 @@ use crate::flows::{NEVER, clock, picos};
 
 impl<T: Transport> Engine<'_, T> {
     /// A packet has reached its host.
+    #[inline]
     pub(super) fn deliver(&mut self, id: u32) {
         let (header, extra) = (self.pool[id].header, *self.pool.extra(id));
         self.pool.remove(id);
@@ -39,6 +40,7 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// Sends what a receiver has to say.
+    #[inline]
     pub(super) fn answer(&mut self, place: u32) {
         let now = clock(self.now);
         let flow = &mut self.flows[place];
@@ -74,6 +76,7 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// Puts a host's next packet on its link, if the link is free.
+    #[inline]
     pub(super) fn serve(&mut self, host: u32) {
         let link = self.network.link_from(host);
         let port = &mut self.ports[link as usize];
@@ -104,10 +107,18 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// The next packet of a host's senders.
+    #[inline]
     pub(super) fn next_data(&mut self, host: u32) -> Option<u32> {
         let now = clock(self.now);
         loop {
             let nic = &mut self.nics[host as usize];
+            if self.shortest_first {
+                let flows = &self.flows;
+                nic.prefer(|place| {
+                    let flow = &flows[place];
+                    flow.size.saturating_sub(flow.sender.sent()).get()
+                });
+            }
             let place = nic.next()?;
             let flow = &mut self.flows[place];
             if flow.pace.holds(self.now) {
@@ -118,7 +129,9 @@ impl<T: Transport> Engine<'_, T> {
             }
             match flow.sender.poll_transmit(now) {
                 Some((mut header, extra)) => {
-                    nic.rotate();
+                    if !self.shortest_first {
+                        nic.rotate();
+                    }
                     flow.pace.sent(self.now, header.payload(self.options.overhead));
                     header.class = flow.priority.class.min(u16::from(u8::MAX)) as u8;
                     header.order = flow.priority.order;
@@ -127,6 +140,7 @@ impl<T: Transport> Engine<'_, T> {
                     let packet = self.pool.add(header, extra);
                     self.arm(place);
                     if let Some(coupling) = &mut self.coupling
+                        && (id as usize) < self.flow_finish.len()
                         && coupling.sent(id, sent)
                     {
                         // The policy is told behind this event: it may take this very sender's turn away.

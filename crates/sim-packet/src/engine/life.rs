@@ -1,12 +1,23 @@
 //! The life of a flow, from its release to the last of its packets, and what a policy decides about it in between.
 
-use cavalcade_model::{FlowId, Instant, Priority, Release};
+use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Priority, Release, TaskId};
 use cavalcade_transport::{FlowSetup, Sender, Transport};
 
 use super::{Engine, NOWHERE, OTHERS, POLICY, RELEASE};
 use crate::flows::{Flow, NEVER, clock, finished, picos};
 use crate::pace::Pace;
 use crate::setup;
+
+/// A flow that starts.
+struct Start {
+    id: u32,
+    src: u32,
+    dst: u32,
+    size: Bytes,
+    deadline: Option<Instant>,
+    task: TaskId,
+    task_size: Bytes,
+}
 
 impl<T: Transport> Engine<'_, T> {
     /// Makes sure that the next flows are started when their time comes.
@@ -46,33 +57,91 @@ impl<T: Transport> Engine<'_, T> {
         let coflow = self.workload.coflow_of(FlowId(id));
         let place = self.workload.place(coflow);
         let task = self.workload.task(place.task);
-        let route = self.network.route(flow.src.0, flow.dst.0);
-        let out = self.network.link_from(flow.src.0);
-        let setup = FlowSetup {
-            flow: self.flows.next_place(),
+        let start = Start {
+            id,
+            src: flow.src.0,
+            dst: flow.dst.0,
             size: flow.size,
-            start: clock(self.now),
             deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),
             task: place.task,
             task_size: setup::task_size(self.workload, place.task),
+        };
+        let decided = self.coupling.as_ref().map(|coupling| (coupling.priority(id), coupling.cap(id)));
+        self.begin(start, decided);
+    }
+
+    /// Sends what the policy's instances have to say to each other, each message as a flow of the highest class.
+    fn send_messages(&mut self) {
+        let Some(coupling) = &mut self.coupling else { return };
+        for outgoing in std::mem::take(&mut coupling.outbox) {
+            let sent = (outgoing, clock(self.now));
+            let slot = match self.messages.iter().position(Option::is_none) {
+                Some(slot) => slot,
+                None => {
+                    self.messages.push(None);
+                    self.messages.len() - 1
+                }
+            };
+            self.messages[slot] = Some(sent);
+            let size = self.options.message.expect("messages go out where they have a size");
+            let start = Start {
+                id: (self.flow_finish.len() + slot) as u32,
+                src: outgoing.from,
+                dst: outgoing.to,
+                size,
+                deadline: None,
+                task: TaskId(0),
+                task_size: size,
+            };
+            self.begin(start, Some((Priority::default(), None)));
+        }
+    }
+
+    /// The flow of this number carried a message, and has ended.
+    fn hear(&mut self, id: u32) {
+        let now = finished(self.now);
+        let slot = id as usize - self.flow_finish.len();
+        let (outgoing, sent) = self.messages[slot].take().expect("a message arrives once");
+        let took = now.since(sent);
+        self.message_use.arrived += 1;
+        self.message_use.total += took;
+        self.message_use.longest = self.message_use.longest.max(took);
+        if self.done_coflows < self.coflow_left.len()
+            && let Some(coupling) = &mut self.coupling
+        {
+            coupling.received(outgoing, now, &self.coflow_arrival);
+        }
+        self.carry_out();
+    }
+
+    fn begin(&mut self, start: Start, decided: Option<(Priority, Option<BitsPerSec>)>) {
+        let Start { id, src, dst, size, deadline, task, task_size } = start;
+        let route = self.network.route(src, dst);
+        let out = self.network.link_from(src);
+        let setup = FlowSetup {
+            flow: self.flows.next_place(),
+            size,
+            start: clock(self.now),
+            deadline,
+            task,
+            task_size,
             line_rate: self.network.links()[out as usize].rate,
             base_rtt: self.network.round_trip(&route, self.options.packet, self.options.overhead),
             payload: self.options.payload(),
             overhead: self.options.overhead,
         };
         let sender = self.transport.sender(&setup);
-        let (priority, cap) = match &self.coupling {
-            Some(coupling) => (coupling.priority(id), coupling.cap(id)),
-            None => (Priority { class: u16::from(sender.class()), ..Priority::default() }, None),
-        };
+        let own = Priority { class: u16::from(sender.class()), ..Priority::default() };
+        let (priority, cap) = decided.unwrap_or((own, None));
         let pace = Pace::new(cap);
         let place = self.flows.add(
             Flow {
                 sender,
                 receiver: self.transport.receiver(&setup),
                 id,
-                src: flow.src.0,
-                dst: flow.dst.0,
+                src,
+                dst,
+                size,
                 in_network: 0,
                 priority,
                 pace,
@@ -93,6 +162,10 @@ impl<T: Transport> Engine<'_, T> {
     /// Everything of a flow has arrived.
     pub(super) fn finish(&mut self, place: u32) {
         let id = self.flows[place].id;
+        if id as usize >= self.flow_finish.len() {
+            self.hear(id);
+            return;
+        }
         let now = finished(self.now);
         self.flow_finish[id as usize] = now;
         let coflow = self.workload.coflow_of(FlowId(id));
@@ -111,6 +184,7 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// Frees the place of a flow of which nothing is left.
+    #[inline]
     pub(super) fn forget_if_over(&mut self, place: u32) {
         let flow = &mut self.flows[place];
         if flow.in_network > 0 || !flow.sender.is_done() || !flow.used {
@@ -179,6 +253,10 @@ impl<T: Transport> Engine<'_, T> {
         }
         let Some(coupling) = &mut self.coupling else { return };
         coupling.caps = caps;
+        if !coupling.outbox.is_empty() {
+            self.send_messages();
+        }
+        let Some(coupling) = &mut self.coupling else { return };
         if let Some(next) = coupling.next() {
             let next = picos(next).max(self.now);
             if self.wheel.pending(2 * self.links + POLICY).is_none_or(|pending| next < pending) {

@@ -1,22 +1,26 @@
 //! Packets on their way: they arrive at a switch, join a queue, leave it, and are put on the next link, or are lost.
 
-use cavalcade_model::Bytes;
+use cavalcade_model::{Bytes, FlowId, PortId};
 use cavalcade_transport::{Flags, Kind as PacketKind, PortLogic, Transport};
 
-use super::{Engine, shared_by};
-use crate::flows::clock;
+use super::{Engine, Observer, shared_by};
+use crate::capture::Seen;
+use crate::flows::{Flow, clock};
+use crate::pool::Packet;
 use crate::port::Kind;
 use crate::queue::Joined;
 
 impl<T: Transport> Engine<'_, T> {
     /// The first packet on `link` reaches its far end.
-    pub(super) fn arrive(&mut self, link: u32) {
+    #[inline]
+    pub(super) fn arrive(&mut self, link: u32, observer: &mut Option<&mut dyn Observer>) {
         let port = &mut self.ports[link as usize];
         let id =
             port.pipe.pop(&self.pool).expect("an arrival is pending only while something is on the link");
         if let Some(next) = port.pipe.first() {
             self.wheel.schedule(link, self.pool[next].due);
         }
+        let tapped = port.tapped;
         if self.random.happens(self.options.loss) {
             self.ports[link as usize].counts.lost += 1;
             self.lose(id);
@@ -24,6 +28,10 @@ impl<T: Transport> Engine<'_, T> {
         }
         let packet = &mut self.pool[id];
         packet.hop += 1;
+        if tapped {
+            self.show(link, id, observer);
+        }
+        let packet = &self.pool[id];
         let (hop, flow, kind) = (packet.hop, packet.header.flow, packet.header.kind);
         let route = self.flows.route(flow);
         if hop == route.hops() {
@@ -42,7 +50,34 @@ impl<T: Transport> Engine<'_, T> {
         }
     }
 
+    /// Shows an observer a packet that has crossed `link`.
+    #[cold]
+    fn show(&self, link: u32, id: u32, observer: &mut Option<&mut dyn Observer>) {
+        let Some(observer) = observer else { return };
+        let Packet { header, hop, .. } = &self.pool[id];
+        let Flow { id: flow, src, dst, .. } = self.flows[header.flow];
+        let mut own = Vec::new();
+        T::wire(self.pool.extra(id), &mut own);
+        observer.packet(&Seen {
+            at: clock(self.now),
+            link,
+            flow: FlowId(flow),
+            src: PortId(src),
+            dst: PortId(dst),
+            size: match self.workload.flows().get(flow as usize) {
+                Some(flow) => flow.size,
+                None => self.options.message.unwrap_or_default(),
+            },
+            hops: *hop,
+            header,
+            own: &own,
+            full: self.options.payload(),
+            overhead: self.options.overhead,
+        });
+    }
+
     /// A packet comes to the output port of a switch.
+    #[inline]
     pub(super) fn enqueue(&mut self, link: u32, id: u32) {
         let port = &mut self.ports[link as usize];
         if port.down > 0 {

@@ -1,0 +1,75 @@
+//! The columns that only runs over packets have: flow completion times by size, and what waited in switches.
+
+use cavalcade_metrics::{Occupancy, QueueTotals, QueueUse, RunFigures, Summary};
+
+use crate::figures;
+
+/// A table that stands below the main one.
+pub(crate) struct Columns {
+    pub(crate) header: Vec<String>,
+    pub(crate) columns: Vec<Vec<String>>,
+}
+
+/// What is said below.
+pub(crate) const NOTE: &str = "Queues: the output ports of all switches. Occupancy is what one port held at so many per cent of all times and ports; \
+     use is the share of a link's capacity from the beginning to the end, on average and of the busiest.";
+
+/// The classes of size, as the tables name them.
+const CLASSES: [&str; 3] = ["to 100 KB", "to 10 MB", "above"];
+
+/// Flow completion times by size; `None` where no run has any.
+pub(crate) fn flow_times(runs: &[&RunFigures]) -> Option<Columns> {
+    let runs: Vec<_> = runs.iter().filter_map(|run| run.fct.as_ref().map(|fct| (run, fct))).collect();
+    if runs.is_empty() {
+        return None;
+    }
+    let mut header = vec!["flow completion time".to_owned()];
+    let mut columns = vec![runs.iter().map(|(run, _)| run.label.clone()).collect::<Vec<_>>()];
+    for (class, name) in CLASSES.iter().enumerate() {
+        let of = |figure: fn(&Summary) -> f64| -> Option<Vec<f64>> {
+            runs.iter().map(|(_, fct)| fct[class].as_ref().map(figure)).collect()
+        };
+        let figures: [(&str, fn(&Summary) -> f64); 3] =
+            [("mean", |s| s.mean_s), ("p95", |s| s.p95_s), ("p99", |s| s.p99_s)];
+        for (figure, value) in figures {
+            // The flows are the same in all runs, so a class is empty in all or in none.
+            let Some(values) = of(value) else { continue };
+            header.push(format!("{name} {figure}"));
+            columns.push(figures::times(&values));
+        }
+    }
+    Some(Columns { header, columns })
+}
+
+/// What waited in switches; `None` where no run has recorded it.
+pub(crate) fn queues(runs: &[&RunFigures]) -> Option<Columns> {
+    let runs: Vec<_> = runs.iter().filter_map(|run| run.queue_use.as_ref().map(|used| (run, used))).collect();
+    if runs.is_empty() {
+        return None;
+    }
+    let totals: Vec<QueueTotals> = runs.iter().map(|(_, used)| used.totals()).collect();
+    let counts = |count: fn(&QueueTotals) -> u64| -> Vec<String> {
+        totals.iter().map(|totals| figures::count(count(totals) as usize)).collect()
+    };
+    let shares = |share: fn(&QueueTotals) -> f64| -> Vec<String> {
+        totals.iter().map(|totals| figures::percent(share(totals), 1.0)).collect()
+    };
+    let held = |bytes: fn(&Occupancy) -> cavalcade_model::Bytes| -> Vec<String> {
+        let of = |(_, used): &(&&RunFigures, &QueueUse)| figures::bytes(bytes(&used.occupancy));
+        runs.iter().map(of).collect()
+    };
+    let columns = [
+        ("queues", runs.iter().map(|(run, _)| run.label.clone()).collect()),
+        ("p50", held(|o| o.p50)),
+        ("p95", held(|o| o.p95)),
+        ("p99", held(|o| o.p99)),
+        ("most", held(|o| o.max)),
+        ("dropped", counts(|t| t.dropped)),
+        ("marked", counts(|t| t.marked)),
+        ("lost", counts(|t| t.lost)),
+        ("mean use", shares(|t| t.mean_utilisation)),
+        ("most use", shares(|t| t.most_utilisation)),
+    ];
+    let (header, columns) = columns.into_iter().map(|(name, cells)| (name.to_owned(), cells)).unzip();
+    Some(Columns { header, columns })
+}
