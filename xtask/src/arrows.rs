@@ -23,7 +23,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("wire", &["model"]),
     ("control", &["model", "solver", "wire"]),
     ("sim-fault", &["model", "solver", "policy", "wire", "control"]),
-    ("experiment", &["model", "policy", "trace", "metrics", "sim-fluid", "bound", "report"]),
+    (
+        "experiment",
+        &["model", "policy", "trace", "metrics", "sim-fluid", "sim-packet", "transport", "bound", "report"],
+    ),
 ];
 
 /// The crates at the outer edge, which may use every other crate, read clocks, and open files and sockets.

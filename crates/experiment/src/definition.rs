@@ -10,11 +10,11 @@ mod text;
 use std::collections::BTreeMap;
 
 use cavalcade_metrics::{Bin, BinThresholds};
-use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_model::{BitsPerSec, Bytes, FabricSpec, FabricSpecError, Nanos};
 
 use crate::estimate::Estimate;
 use crate::row::{Figure, Measure, Row};
-use crate::run::{Conditions, Key, Run, Subject};
+use crate::run::{Conditions, Key, LINK_DELAY, Run, Subject};
 use crate::workload::{WorkloadError, WorkloadSpec};
 
 /// An experiment, checked.
@@ -217,6 +217,8 @@ impl Experiment {
                 short_below: quantity("conditions.short_below", conditions.short_below, Bytes(5_000_000))?,
                 narrow_up_to: 50,
             },
+            fabric: fabric(conditions.fabric)?,
+            link_delay: quantity("conditions.link_delay", conditions.link_delay, LINK_DELAY)?,
         };
         if file.panel.is_empty() {
             return Err(part("panel", "there is none: give at least one [[panel]]".to_owned()));
@@ -372,6 +374,17 @@ where
             fault: format!("'{text}': {error}"),
         }),
     }
+}
+
+/// Reads the fabric, where one is named.
+fn fabric(text: Option<String>) -> Result<Option<FabricSpec>, DefinitionError> {
+    let read = |text: String| {
+        text.parse().map_err(|error: FabricSpecError| DefinitionError::Part {
+            place: "conditions.fabric".to_owned(),
+            fault: format!("'{text}': {error}"),
+        })
+    };
+    text.map(read).transpose()
 }
 
 /// A text as one line.

@@ -1,13 +1,18 @@
 //! One run: a workload, a seed, a policy; and the row that it gives.
 //!
-//! In the place of a policy may stand `bound:N`: the best lower bound on the mean CCT that N linear programs find. So a
-//! gap to the bound is a ratio of two rows like any other.
+//! In the place of a policy may stand
+//! - `bound:N`: the best lower bound on the mean CCT that N linear programs find. So a gap to the bound is a ratio of two rows
+//!   like any other;
+//! - `POLICY over TRANSPORT`: packets under that transport, with the policy's priorities, as `pias over dctcp`;
+//! - `over TRANSPORT`: packets alone, as the transport itself orders them.
 
 use cavalcade_bound::{Conditions as BoundConditions, lower_bounds};
 use cavalcade_metrics::{BinThresholds, LowerBound};
-use cavalcade_model::{BitsPerSec, Fabric, FabricError, Nanos};
+use cavalcade_model::{BitsPerSec, Fabric, FabricError, FabricSpec, Nanos, PolicyFactory, Workload};
 use cavalcade_policy::{Configured, PolicyError, parse};
-use cavalcade_sim_fluid::{Options, simulate};
+use cavalcade_sim_fluid::{Options, refuses, simulate};
+use cavalcade_sim_packet::{Network, NetworkError, Options as PacketOptions, SimulationError};
+use cavalcade_transport::{Configured as Transport, Definition, TransportError, Visitor};
 
 use crate::row::Row;
 use crate::workload::{Files, WorkloadError, WorkloadSpec};
@@ -36,15 +41,28 @@ pub struct Conditions {
     pub control_delay: Nanos,
     /// Where short ends and wide begins.
     pub bins: BinThresholds,
+    /// The fabric; one big switch where none is named.
+    pub fabric: Option<FabricSpec>,
+    /// How long a bit travels along a link, where packets are sent and the fabric says nothing of it.
+    pub link_delay: Nanos,
 }
+
+/// The delay of links where nothing is said: a few hundred metres of cable.
+pub(crate) const LINK_DELAY: Nanos = Nanos(1_000);
 
 impl Conditions {
     /// In words, for a [`Key`].
     pub(crate) fn words(&self) -> String {
         let offline = if self.offline { ", offline" } else { "" };
         let BinThresholds { short_below, narrow_up_to } = self.bins;
+        // What came later is said only where it is not what it always was, so that old rows keep their keys.
+        let fabric = self.fabric.map_or_else(String::new, |fabric| format!(", {fabric}"));
+        let delay = match self.link_delay {
+            LINK_DELAY => String::new(),
+            delay => format!(", links take {delay}"),
+        };
         format!(
-            "{}{offline}, messages take {}, short below {short_below}, narrow up to {narrow_up_to}",
+            "{}{offline}, messages take {}, short below {short_below}, narrow up to {narrow_up_to}{fabric}{delay}",
             self.rate, self.control_delay
         )
     }
@@ -55,13 +73,32 @@ impl Conditions {
 pub(crate) enum Subject {
     Policy(Configured),
     Bound { programs: u64 },
+    Packets { policy: Option<Configured>, transport: Transport },
+}
+
+/// Why a text is nothing that can be run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SubjectError {
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Transport(#[from] TransportError),
 }
 
 impl Subject {
-    pub(crate) fn read(text: &str) -> Result<Self, PolicyError> {
-        match text.strip_prefix("bound:").and_then(|programs| programs.parse().ok()) {
-            Some(programs) => Ok(Self::Bound { programs }),
-            None => parse(text).map(Self::Policy),
+    pub(crate) fn read(text: &str) -> Result<Self, SubjectError> {
+        if let Some(programs) = text.strip_prefix("bound:").and_then(|programs| programs.parse().ok()) {
+            return Ok(Self::Bound { programs });
+        }
+        if let Some(transport) = text.strip_prefix("over ") {
+            return Ok(Self::Packets { policy: None, transport: cavalcade_transport::parse(transport)? });
+        }
+        match text.split_once(" over ") {
+            Some((policy, transport)) => Ok(Self::Packets {
+                policy: Some(parse(policy)?),
+                transport: cavalcade_transport::parse(transport)?,
+            }),
+            None => Ok(Self::Policy(parse(text)?)),
         }
     }
 
@@ -69,6 +106,10 @@ impl Subject {
         match self {
             Self::Policy(policy) => policy.label(),
             Self::Bound { programs } => format!("bound:{programs}"),
+            Self::Packets { policy, transport } => {
+                let policy = policy.as_ref().map_or_else(String::new, |policy| policy.label() + " ");
+                format!("{policy}over {}", transport.spec())
+            }
         }
     }
 }
@@ -98,6 +139,20 @@ pub enum RunError {
     /// There is no fabric.
     #[error(transparent)]
     Fabric(#[from] FabricError),
+    /// Packets cannot cross it.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// Packets cannot be sent as they are asked to be.
+    #[error(transparent)]
+    Packets(#[from] SimulationError),
+    /// The fluid engine does not carry out the policy there.
+    #[error("{policy} cannot be run on this fabric: {why}")]
+    Refused {
+        /// The policy.
+        policy: String,
+        /// Why.
+        why: String,
+    },
 }
 
 impl Run {
@@ -116,7 +171,7 @@ impl Run {
     /// # Errors
     /// Where its workload cannot be made.
     pub fn row(&self, files: &dyn Files) -> Result<Row, RunError> {
-        let Conditions { rate, offline, control_delay, bins } = self.conditions;
+        let Conditions { rate, offline, control_delay, bins, fabric, link_delay } = self.conditions;
         let built = self.workload.build(self.key.seed, rate, files);
         let workload = built.map_err(|cause| RunError::Workload {
             workload: self.key.workload.clone(),
@@ -124,12 +179,31 @@ impl Run {
             cause: Box::new(cause),
         })?;
         let workload = if offline { workload.offline() } else { workload };
-        let fabric = Fabric::big_switch(workload.ports(), rate)?;
+        let fabric = match fabric {
+            Some(spec) => spec.build(rate)?,
+            None => Fabric::big_switch(workload.ports(), rate)?,
+        };
+        fabric.check(&workload)?;
         Ok(match &self.subject {
             Subject::Policy(policy) => {
+                if let Some(why) = refuses(&fabric, &policy.terms()) {
+                    return Err(RunError::Refused { policy: policy.label(), why: why.to_owned() });
+                }
                 let options = Options { control_delay, seed: self.key.seed, ..Options::default() };
                 let outcome = simulate(&workload, &fabric, policy, &options, None);
                 Row::of_outcome(self.key.clone(), &workload, bins, &outcome)
+            }
+            Subject::Packets { policy, transport } => {
+                let mut fabric = fabric;
+                if fabric.links().all(|link| fabric.delay(link) == Nanos::ZERO) {
+                    fabric.set_delays(link_delay);
+                }
+                let network = Network::new(&fabric)?;
+                let options =
+                    PacketOptions { control_delay, seed: self.key.seed, ..PacketOptions::default() };
+                let policy = policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
+                let run = transport.visit(Sending { workload: &workload, network, policy, options })?;
+                Row::of_outcome(self.key.clone(), &workload, bins, &run.outcome)
             }
             Subject::Bound { programs } => {
                 let conditions = BoundConditions::default();
@@ -146,5 +220,28 @@ impl Run {
                 Row::of_bound(self.key.clone(), &workload, &fabric, &bound)
             }
         })
+    }
+}
+
+/// A run over packets, whatever the transport's type.
+struct Sending<'a> {
+    workload: &'a Workload,
+    network: Network,
+    policy: Option<&'a dyn PolicyFactory>,
+    options: PacketOptions,
+}
+
+impl Visitor for Sending<'_> {
+    type Output = Result<cavalcade_sim_packet::Run, SimulationError>;
+
+    fn visit<T: Definition>(self, transport: &T) -> Self::Output {
+        cavalcade_sim_packet::simulate(
+            self.workload,
+            &self.network,
+            transport,
+            self.policy,
+            &self.options,
+            None,
+        )
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct ConditionsText {
     pub(super) offline: bool,
     pub(super) control_delay: Option<String>,
     pub(super) short_below: Option<String>,
+    pub(super) fabric: Option<String>,
+    pub(super) link_delay: Option<String>,
 }
 
 /// `[[panel]]`
