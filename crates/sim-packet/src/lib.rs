@@ -21,6 +21,10 @@
 //! - A packet is one cache line and lies still; queues are lists through it (`pool`).
 //! - Everything that a hop touches (ports, routes, both ends of its flow) fits the L2 cache.
 //!
+//! Generic functions are compiled where they are used, one unit for each module: what a hop calls across modules and crates
+//! is marked to be inlined. Without that `incast32` took a fifth more instructions (302 M in place of 253 M for 425,000
+//! hops), and ran at 16 in place of 20 million hops in a second.
+//!
 //! Where the time goes (`perf record`, `cavalcade bench packet`, all four lines): 44 % in the loop with what the compiler put
 //! into it (arrivals, admission, delivery, taking events off the wheel), 17 % putting events onto the wheel, 11 % choosing
 //! a host's next packet, 5 % putting packets on links, some 12 % in the transports, 4 % in pFabric's queue, the rest in

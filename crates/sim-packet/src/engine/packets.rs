@@ -107,6 +107,7 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// A packet comes to a queue whose head is chosen when the link is free.
+    #[inline]
     pub(super) fn join(&mut self, link: u32, queue: u32, id: u32) {
         let now = self.now;
         let port = &mut self.ports[link as usize];
@@ -138,6 +139,7 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// A link can take the next packet.
+    #[inline]
     pub(super) fn free(&mut self, link: u32) {
         let port = &mut self.ports[link as usize];
         port.waking = false;
@@ -161,6 +163,7 @@ impl<T: Transport> Engine<'_, T> {
     }
 
     /// A packet leaves a switch's queue.
+    #[inline]
     pub(super) fn depart(&mut self, link: u32, id: u32) {
         if T::PortLogic::PRESENT {
             let port = &self.ports[link as usize];

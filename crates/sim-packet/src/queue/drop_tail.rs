@@ -8,10 +8,12 @@ pub(crate) struct DropTail {
 }
 
 impl DropTail {
+    #[inline]
     pub(crate) fn push<E: Copy + Default>(&mut self, pool: &mut Pool<E>, id: u32) {
         self.list.push(pool, id);
     }
 
+    #[inline]
     pub(crate) fn pop<E: Copy + Default>(&mut self, pool: &Pool<E>) -> Option<u32> {
         self.list.pop(pool)
     }

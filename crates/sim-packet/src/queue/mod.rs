@@ -100,16 +100,19 @@ impl Queue {
     }
 
     /// Bytes that wait.
+    #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
     /// Lets packet `id` in, or drops it or others into `dropped`. `unsent` is what the link has still to send of the packet
     /// before.
+    #[inline]
     pub(crate) fn push<E: Copy + Default>(
         &mut self,
         pool: &mut Pool<E>,
@@ -144,6 +147,7 @@ impl Queue {
     }
 
     /// Takes the packet that goes next.
+    #[inline]
     pub(crate) fn pop<E: Copy + Default>(
         &mut self,
         pool: &mut Pool<E>,
@@ -166,6 +170,7 @@ impl Queue {
 
 impl Order {
     /// Bytes in the queue that `class` joins; `all` where there is one.
+    #[inline]
     fn bytes_in(&self, class: usize, all: u64) -> u64 {
         match self {
             Order::DropTail(_) | Order::ShortestFirst(_) => all,
@@ -174,6 +179,7 @@ impl Order {
         }
     }
 
+    #[inline]
     fn push<E: Copy + Default>(&mut self, pool: &mut Pool<E>, id: u32) {
         match self {
             Order::DropTail(order) => order.push(pool, id),

@@ -32,6 +32,7 @@ pub(crate) struct ShortestFirst {
 }
 
 impl ShortestFirst {
+    #[inline]
     pub(crate) fn push<E: Copy + Default>(&mut self, pool: &Pool<E>, id: u32) {
         let header = &pool[id].header;
         self.entries.push(Entry {
@@ -43,6 +44,7 @@ impl ShortestFirst {
         });
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         let most = self.entries.iter().min_by_key(|entry| entry.urgency())?;
         let flow = most.flow;

@@ -25,10 +25,12 @@ impl Strict {
         }
     }
 
+    #[inline]
     pub(crate) fn bytes_in(&self, class: usize) -> u64 {
         self.bytes[class.min(self.last)]
     }
 
+    #[inline]
     pub(crate) fn push<E: Copy + Default>(&mut self, pool: &mut Pool<E>, id: u32) {
         let queue = usize::from(pool[id].header.class).min(self.last);
         self.bytes[queue] += u64::from(pool[id].header.size);
@@ -36,6 +38,7 @@ impl Strict {
         self.occupied |= 1 << queue;
     }
 
+    #[inline]
     pub(crate) fn pop<E: Copy + Default>(&mut self, pool: &Pool<E>) -> Option<u32> {
         if self.occupied == 0 {
             return None;
