@@ -9,6 +9,8 @@
 //! A worker computes before it answers, exponentially distributed with mean `compute_ms` (§5.2.3: a wait, for which nobody
 //! competes): its flow is a wave of its own.
 //!
+//! Where `tail` is given (as in [`super::Tailed`]), all answers of a task are larger by one factor, drawn for each task.
+//!
 //! Tasks arrive as a Poisson process; the load is that of the links into the racks' aggregators, which are the bottleneck.
 
 use cavalcade_model::{
@@ -19,6 +21,7 @@ use cavalcade_model::{
 use super::parameters::parameters;
 use super::random::{Purpose, Random};
 use super::shape::{Background, FlowBudget, instant, require_counts, require_load, require_sizes};
+use super::tailed::Tail;
 use super::{GenerateError, Recipe, require};
 
 parameters! {
@@ -36,6 +39,8 @@ parameters! {
         smallest: Bytes = Bytes(2_000),
         /// the largest answer of a worker
         largest: Bytes = Bytes(50_000),
+        /// law of the factor by which a task is heavier than the lightest
+        tail: Tail = Tail::None,
         /// what part of its input an aggregator sends on
         selectivity: f64 = 0.03,
         /// how many milliseconds a worker computes on average
@@ -51,6 +56,9 @@ parameters! {
     }
 }
 
+/// The largest answer that a tail may multiply.
+const LARGEST_TAILED: Bytes = Bytes(1 << 40);
+
 impl Recipe for Aggregate {
     const NAME: &'static str = "aggregate";
     const MEANING: &'static str = "partition–aggregate tasks of one or two levels over racks";
@@ -65,10 +73,12 @@ impl Recipe for Aggregate {
             parameters: self,
             sizes: Random::new(seed, Purpose::Sizes),
             waits: Random::new(seed, Purpose::Computation),
+            factors: Random::new(seed, Purpose::Shapes),
         };
         let mut places = Random::new(seed, Purpose::Places);
         let mut arrivals = Random::new(seed, Purpose::Arrivals);
-        let mean_bytes = (self.smallest.as_f64() + self.largest.as_f64()) / 2.0 * f64::from(self.workers);
+        let mean_answer = (self.smallest.as_f64() + self.largest.as_f64()) / 2.0 * self.tail.mean();
+        let mean_bytes = mean_answer * f64::from(self.workers);
         let visits = f64::from(racks_of_a_task) / f64::from(self.racks);
         let mean_gap_ns = mean_bytes * visits / (self.load * self.rate.bytes_per_nano());
         let mut now = 0.0;
@@ -78,7 +88,8 @@ impl Recipe for Aggregate {
             let arrival = instant(now)?;
             if self.levels == 1 {
                 let rack = places.below(self.racks.into()) as u32;
-                builder.coflow(number.to_string(), arrival, draws.answers(rack));
+                let factor = draws.factor();
+                builder.coflow(number.to_string(), arrival, draws.answers(rack, factor));
             } else {
                 let (task, coflows) = draws.two_levels(number.to_string(), arrival);
                 builder.push(task, coflows);
@@ -94,17 +105,23 @@ struct Draws<'a> {
     parameters: &'a Aggregate,
     sizes: Random,
     waits: Random,
+    factors: Random,
 }
 
 impl Draws<'_> {
+    /// By how much a task is heavier than the lightest.
+    fn factor(&mut self) -> f64 {
+        self.parameters.tail.draw(&mut self.factors)
+    }
+
     /// What the workers of a rack send its aggregator, its first port.
-    fn answers(&mut self, rack: u32) -> Vec<Flow> {
+    fn answers(&mut self, rack: u32, factor: f64) -> Vec<Flow> {
         let Aggregate { workers, smallest, largest, compute_ms, .. } = *self.parameters;
         let dst = PortId(rack * (workers + 1));
         let answer = |worker: u32| Flow {
             src: PortId(dst.0 + worker),
             dst,
-            size: Bytes(self.sizes.between(smallest.0, largest.0)),
+            size: Bytes(((self.sizes.between(smallest.0, largest.0) as f64 * factor) as u64).max(1)),
             wave: Nanos((self.waits.exponential() * compute_ms * 1e6) as u64),
         };
         (1..=workers).map(answer).collect()
@@ -113,8 +130,9 @@ impl Draws<'_> {
     fn two_levels(&mut self, name: String, arrival: Instant) -> (Task, Vec<Coflow>) {
         let top = PortId(self.parameters.ports() - 1);
         let (mut stages, mut coflows) = (Vec::new(), Vec::new());
+        let factor = self.factor();
         for rack in 0..self.parameters.racks {
-            let answers = self.answers(rack);
+            let answers = self.answers(rack, factor);
             let input: u64 = answers.iter().map(|flow| flow.size.0).sum();
             let size = Bytes(((input as f64 * self.parameters.selectivity) as u64).max(1));
             let result = Flow { src: answers[0].dst, dst: top, size, wave: Nanos::ZERO };
@@ -141,8 +159,60 @@ impl Aggregate {
         require_counts(self.ports(), 2, self.tasks)?;
         require_load(self.load, self.rate)?;
         require_sizes([self.smallest, self.largest], self.load, self.rate)?;
+        let within = self.tail == Tail::None || self.largest <= LARGEST_TAILED;
+        let range = format_args!("at most {LARGEST_TAILED} where tail is not none").to_string();
+        require(within, "largest", self.largest, range)?;
         require((0.0..=1.0).contains(&self.selectivity), "selectivity", self.selectivity, "0 to 1")?;
         require((0.0..=1e9).contains(&self.compute_ms), "compute_ms", self.compute_ms, "0 to 1e9")?;
         Background { tasks: self.background, size: self.background_size }.check(self.ports())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tail_makes_all_answers_of_a_task_heavier_and_keeps_the_load() {
+        let tail = Tail::Two { share: 0.5, factor: 100.0 };
+        let aggregate = Aggregate { tasks: 2_000, racks: 2, workers: 5, tail, ..Aggregate::default() };
+        let workload = aggregate.generate(3).unwrap();
+        let heavy = |flow: &Flow| flow.size > aggregate.largest;
+        let answers = |task: &Task| {
+            let stage = |stage: &Stage| match stage.work {
+                Work::Transfer(id) if stage.starts_after.is_empty() => Some(id),
+                _ => None,
+            };
+            task.stages.iter().filter_map(stage).collect::<Vec<CoflowId>>()
+        };
+        let mut heavy_tasks = 0;
+        for task in workload.tasks() {
+            let flows: Vec<&Flow> =
+                answers(task).into_iter().flat_map(|coflow| workload.flows_of(coflow)).collect();
+            let heavier = flows.iter().filter(|flow| heavy(flow)).count();
+            assert!(heavier == 0 || heavier == flows.len(), "one factor for all answers of a task");
+            heavy_tasks += usize::from(heavier > 0);
+        }
+        assert!((900..1100).contains(&heavy_tasks), "{heavy_tasks}");
+        let first: u64 = workload
+            .tasks()
+            .iter()
+            .flat_map(answers)
+            .flat_map(|id| workload.flows_of(id))
+            .map(|flow| flow.size.0)
+            .sum();
+        let last = workload.tasks().last().unwrap().arrival.0 as f64;
+        let load = first as f64 / (2.0 * 0.125 * last);
+        assert!((load - 0.8).abs() < 0.05, "{load}");
+    }
+
+    #[test]
+    fn an_answer_that_a_tail_could_make_too_large_is_refused() {
+        let aggregate = Aggregate {
+            largest: Bytes(1 << 45),
+            tail: Tail::LogNormal { sigma: 4.0 },
+            ..Aggregate::default()
+        };
+        assert!(aggregate.generate(1).unwrap_err().to_string().contains("where tail is not none"));
     }
 }

@@ -122,7 +122,7 @@ impl Tail {
     }
 
     /// A factor.
-    fn draw(&self, random: &mut Random) -> f64 {
+    pub(super) fn draw(&self, random: &mut Random) -> f64 {
         match *self {
             Tail::None => 1.0,
             Tail::Two { share, factor } => {
@@ -141,7 +141,7 @@ impl Tail {
     }
 
     /// The mean of the law.
-    fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         match *self {
             Tail::None => 1.0,
             Tail::Two { share, factor } => 1.0 + share * (factor - 1.0),
