@@ -2,14 +2,15 @@
 //!
 //! The idea: everything that waits for time alone sits in one heap (task arrivals in a sorted list beside it); what waits
 //! for other stages sits in counters per stage. A stage is done when its own work is and every stage that it must not
-//! finish before (Aalo's Finishes-Before) is. Computation that needs a slot of a host waits for it (`computing`). Every
+//! finish before (Aalo's Finishes-Before) is. Where waves come in turn, a wave also waits until all flows before it are
+//! done; for such coflows alone flows are counted here. Computation that needs a slot of a host waits for it (`computing`). Every
 //! driver starts flows by it.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::computing::{CpuOrder, Hosts};
-use crate::{CoflowId, Instant, StageIndex, TaskId, Work, Workload};
+use crate::{CoflowId, FlowId, Instant, Nanos, StageIndex, TaskId, Work, Workload};
 
 /// Something that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,6 +43,16 @@ struct StageState {
     unfinished: u32,
 }
 
+/// A coflow whose waves come in turn, and which has not ended.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    started: Instant,
+    /// The wave that is there.
+    wave: Nanos,
+    /// How many of its flows are not done.
+    left: usize,
+}
+
 /// Decides what starts when.
 ///
 /// It holds no workload but is handed the same one at each call, which may have grown at its end ([`Releases::grow`]).
@@ -55,6 +66,7 @@ pub struct Releases {
     stages: Vec<StageState>,
     stages_left: Vec<u32>,
     hosts: Hosts,
+    turns: BTreeMap<CoflowId, Turn>,
     /// When each coflow was done, as it becomes known.
     pub coflow_finish: Vec<Instant>,
     /// When each task was done, as it becomes known.
@@ -74,6 +86,7 @@ impl Releases {
             stages: Vec::new(),
             stages_left: Vec::new(),
             hosts: Hosts::new(workload, CpuOrder::default()),
+            turns: BTreeMap::new(),
             coflow_finish: Vec::new(),
             task_finish: Vec::new(),
             done: Vec::new(),
@@ -140,6 +153,24 @@ impl Releases {
         }
     }
 
+    /// A flow has finished. To be told before [`Releases::coflow_done`]; only coflows whose waves come in turn care.
+    pub fn flow_done(&mut self, workload: &Workload, flow: FlowId, now: Instant) {
+        if self.turns.is_empty() {
+            return;
+        }
+        let coflow = workload.coflow_of(flow);
+        let Some(turn) = self.turns.get_mut(&coflow) else { return };
+        turn.left -= 1;
+        if turn.left > 0 {
+            return;
+        }
+        let Turn { started, wave, .. } = *turn;
+        match workload.flows_of(coflow).iter().map(|flow| flow.wave).filter(|&later| later > wave).min() {
+            Some(next) => self.release_turn(workload, coflow, Turn { started, wave: next, left: 0 }, now),
+            None => drop(self.turns.remove(&coflow)),
+        }
+    }
+
     /// All flows of `coflow` have finished.
     pub fn coflow_done(&mut self, workload: &Workload, coflow: CoflowId, now: Instant) {
         let place = workload.place(coflow);
@@ -168,16 +199,42 @@ impl Releases {
 
     /// Releases the flows of a coflow in runs of equal wave.
     fn release_flows(&mut self, workload: &Workload, coflow: CoflowId, now: Instant) {
-        let ids = workload.flow_ids(coflow);
+        let earliest = workload.flows_of(coflow).iter().map(|flow| flow.wave).min().unwrap_or_default();
+        if workload.waves_in_turn(workload.place(coflow).task) {
+            let turn = Turn { started: now, wave: earliest, left: 0 };
+            self.release_turn(workload, coflow, turn, now);
+        } else {
+            self.release_runs(workload, coflow, now, now, |_| true);
+        }
+    }
+
+    /// Releases the wave whose turn it is.
+    fn release_turn(&mut self, workload: &Workload, coflow: CoflowId, turn: Turn, now: Instant) {
+        let Turn { started, wave, .. } = turn;
+        let left = workload.flows_of(coflow).iter().filter(|flow| flow.wave == wave).count();
+        self.turns.insert(coflow, Turn { left, ..turn });
+        self.release_runs(workload, coflow, started, now, |other| other == wave);
+    }
+
+    /// Releases those runs of a coflow that started at `started` whose wave is wanted, but not before `now`.
+    fn release_runs(
+        &mut self,
+        workload: &Workload,
+        coflow: CoflowId,
+        started: Instant,
+        now: Instant,
+        wanted: impl Fn(Nanos) -> bool,
+    ) {
         let flows = workload.flows_of(coflow);
         let earliest = flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
-        let mut first = 0;
+        let mut first = workload.flow_ids(coflow).start;
         for run in flows.chunk_by(|a, b| a.wave == b.wave) {
-            let wave = run[0].wave;
-            let range = (ids.start + first, ids.start + first + run.len() as u32);
-            first += run.len() as u32;
-            let opens = wave == earliest;
-            self.at(now + wave, Release::Flows { first: range.0, end: range.1, coflow, opens });
+            let (wave, end) = (run[0].wave, first + run.len() as u32);
+            if wanted(wave) {
+                let opens = wave == earliest;
+                self.at((started + wave).max(now), Release::Flows { first, end, coflow, opens });
+            }
+            first = end;
         }
     }
 

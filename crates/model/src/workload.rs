@@ -19,6 +19,8 @@ pub struct Workload {
     tasks: Vec<Task>,
     /// For each task: its task-id.
     numbers: Vec<u32>,
+    /// Tasks whose waves come in turn, in order.
+    in_turn: Vec<TaskId>,
     /// For each coflow: its task and stage.
     coflows: Vec<Place>,
     /// For each coflow: where its flows are in `flows`.
@@ -109,7 +111,8 @@ pub struct Flow {
     pub dst: PortId,
     /// How many; never zero.
     pub size: Bytes,
-    /// How long after its coflow starts the flow arrives: its wave (Aalo §5.2). Zero for the first wave.
+    /// How long after its coflow starts the flow arrives: its wave (Aalo §5.2). Zero for the first wave. Where waves come
+    /// in turn ([`Workload::waves_in_turn`]), the earliest that it does.
     pub wave: Nanos,
 }
 
@@ -278,6 +281,13 @@ impl Workload {
         self.numbers[id.index()]
     }
 
+    /// Whether the waves of a task's coflows come in turn: a wave then arrives at its time, but not before all flows of the
+    /// waves before it have ended, as where tasks of a stage wait for the slots of those before them (Aalo §5.2, §7.3).
+    /// With waves a nanosecond apart each starts when the one before it ends.
+    pub fn waves_in_turn(&self, id: TaskId) -> bool {
+        self.in_turn.binary_search(&id).is_ok()
+    }
+
     /// The same tasks, with task-ids from so many counters that do not talk to each other: counter k gives out k, k + n,
     /// k + 2n … (Baraat §4.1, §5: a client each). Tasks with the same destination, that of the first flow of their last
     /// transfer, use the same counter; its port modulo `counters` is k. With one counter ids are in order of arrival.
@@ -384,8 +394,8 @@ impl Workload {
     pub fn into_builder(self) -> WorkloadBuilder {
         let mut builder = WorkloadBuilder::new(self.ports);
         builder.hosts(self.hosts);
-        let (ranges, flows) = (self.ranges, self.flows);
-        for task in self.tasks {
+        let (ranges, flows, in_turn) = (self.ranges, self.flows, self.in_turn);
+        for (index, task) in self.tasks.into_iter().enumerate() {
             let mut transfers = Vec::new();
             for stage in &task.stages {
                 if let Work::Transfer(id) = stage.work {
@@ -395,9 +405,19 @@ impl Workload {
                 }
             }
             builder.push(task, transfers);
+            builder.waves_in_turn(in_turn.binary_search(&TaskId::from_index(index)).is_ok());
         }
         builder
     }
+}
+
+/// A task on its way into a workload.
+#[derive(Clone, Debug, PartialEq)]
+struct Pushed {
+    task: Task,
+    /// The flows of each of its coflows, as ranges of all flows.
+    ranges: Vec<Range<usize>>,
+    in_turn: bool,
 }
 
 /// Collects tasks in any order; [`WorkloadBuilder::build`] checks and sorts them.
@@ -405,8 +425,7 @@ impl Workload {
 pub struct WorkloadBuilder {
     ports: u32,
     hosts: Vec<Host>,
-    /// Each task with the flows of each of its coflows, as ranges of `flows`.
-    tasks: Vec<(Task, Vec<Range<usize>>)>,
+    tasks: Vec<Pushed>,
     /// The flows of all coflows, in the order in which they were given. Where tasks are given in order of arrival, as
     /// traces do, this becomes the array of the workload: flows are many, and moving them costs more than reading them.
     flows: Vec<Flow>,
@@ -445,7 +464,15 @@ impl WorkloadBuilder {
             start..self.flows.len()
         });
         let ranges = ranges.collect();
-        self.tasks.push((task, ranges));
+        self.tasks.push(Pushed { task, ranges, in_turn: false });
+        self
+    }
+
+    /// Says whether the waves of the task that was added last come in turn ([`Workload::waves_in_turn`]).
+    pub fn waves_in_turn(&mut self, in_turn: bool) -> &mut Self {
+        if let Some(last) = self.tasks.last_mut() {
+            last.in_turn = in_turn;
+        }
         self
     }
 
@@ -480,6 +507,7 @@ impl WorkloadBuilder {
             ports: self.ports,
             hosts: self.hosts,
             numbers: (0..self.tasks.len() as u32).collect(),
+            in_turn: Vec::new(),
             tasks: Vec::with_capacity(self.tasks.len()),
             coflows: Vec::new(),
             ranges: Vec::new(),
@@ -487,12 +515,15 @@ impl WorkloadBuilder {
             flows: self.flows,
         };
         let mut computed = 0;
-        for (task, transfers) in self.tasks {
+        for Pushed { task, ranges, in_turn } in self.tasks {
             computed += out.computed_ns(&task);
             if computed > u128::from(LATEST.0) {
                 return Err(WorkloadError::TooLate { task: task.name });
             }
-            out.append(task, transfers)?;
+            if in_turn {
+                out.in_turn.push(TaskId::from_index(out.tasks.len()));
+            }
+            out.append(task, ranges)?;
         }
         let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
         if total > 1 << 63 { Err(WorkloadError::TooLarge) } else { Ok(out) }
@@ -500,12 +531,12 @@ impl WorkloadBuilder {
 
     /// Puts tasks in order of arrival, and their flows with them.
     fn sort(&mut self) {
-        if self.tasks.is_sorted_by_key(|(task, _)| task.arrival) {
+        if self.tasks.is_sorted_by_key(|pushed| pushed.task.arrival) {
             return;
         }
-        self.tasks.sort_by_key(|(task, _)| task.arrival);
+        self.tasks.sort_by_key(|pushed| pushed.task.arrival);
         let mut sorted = Vec::with_capacity(self.flows.len());
-        for range in self.tasks.iter_mut().flat_map(|(_, ranges)| ranges) {
+        for range in self.tasks.iter_mut().flat_map(|pushed| &mut pushed.ranges) {
             let start = sorted.len();
             sorted.extend_from_slice(&self.flows[range.clone()]);
             *range = start..sorted.len();
@@ -528,7 +559,7 @@ impl WorkloadBuilder {
     }
 
     fn check_names(&self) -> Result<(), WorkloadError> {
-        let mut names: Vec<&str> = self.tasks.iter().map(|(task, _)| task.name.as_str()).collect();
+        let mut names: Vec<&str> = self.tasks.iter().map(|pushed| pushed.task.name.as_str()).collect();
         names.sort_unstable();
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(WorkloadError::DuplicateTask { task: pair[0].to_owned() }),
@@ -552,9 +583,10 @@ impl Window {
     /// Nothing yet, on so many ports.
     pub fn new(ports: u32) -> Self {
         let (tasks, coflows, ranges) = (Vec::new(), Vec::new(), Vec::new());
-        let (hosts, numbers) = (Vec::new(), Vec::new());
+        let (hosts, numbers, in_turn) = (Vec::new(), Vec::new(), Vec::new());
         let (flows, flow_coflow) = (Vec::new(), Vec::new());
-        let workload = Workload { ports, hosts, tasks, numbers, coflows, ranges, flows, flow_coflow };
+        let workload =
+            Workload { ports, hosts, tasks, numbers, in_turn, coflows, ranges, flows, flow_coflow };
         Self { workload, free: BTreeMap::new() }
     }
 
@@ -563,7 +595,7 @@ impl Window {
         &self.workload
     }
 
-    /// Adds a task, as [`WorkloadBuilder::push`] does. It must not arrive before those added so far.
+    /// Adds a task, as [`WorkloadBuilder::push`] does. There are no hosts here, and no waves in turn. It must not arrive before those added so far.
     ///
     /// # Errors
     /// Where [`WorkloadBuilder::build`] would give one, but for names that are given twice.

@@ -265,6 +265,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             if scoped || self.run.terms.flow_events {
                 self.finish_at_places(flow, coflow, now);
             }
+            self.releases.flow_done(&self.run.workload, FlowId(flow), now);
             if done {
                 if !scoped {
                     self.end_part(coflow, 0, now);

@@ -191,6 +191,9 @@ pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), Wri
             what,
             instead: Format::Native,
         };
+        if workload.waves_in_turn(workload.place(coflow.id).task) {
+            return Err(refuse("waves that come in turn".to_owned()));
+        }
         let first = coflow.flows.iter().map(|flow| flow.wave).min().unwrap_or_default();
         if first > Nanos::ZERO {
             return Err(refuse(format!("a coflow whose first flow starts {first} after its task")));

@@ -22,6 +22,7 @@
 //! | `deadline_ns` | task, optional | time after arrival by which it should be done |
 //! | `class` | task, optional | `online` (default) or `background` |
 //! | `weight` | task, optional | weight in weighted means, at least 1 (default) |
+//! | `waves_in_turn` | task, optional | `true` where a wave also waits for all flows of the waves before it in its coflow |
 //! | `stages` | task | its stages, at least one; each either a transfer (`flows`) or computation (`compute_ns`) |
 //! | `flows` | stage | `[src,dst,bytes]`, or `[src,dst,bytes,wave_ns]` for a flow that starts later than its coflow |
 //! | `compute_ns` | stage | how long the computation takes, alone and at full speed |
@@ -36,7 +37,7 @@ use std::io::Write;
 
 use cavalcade_model::{
     Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, LATEST, Nanos, PortId, Stage, StageIndex, Task,
-    TaskClass, Work, Workload, WorkloadBuilder, WorkloadError,
+    TaskClass, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
 };
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
@@ -82,6 +83,8 @@ struct TaskLine {
     class: ClassName,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     weight: u32,
+    #[serde(default, skip_serializing_if = "is_no")]
+    waves_in_turn: bool,
     stages: Vec<StageEntry>,
 }
 
@@ -124,6 +127,11 @@ const fn one() -> u32 {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
 const fn is_one(weight: &u32) -> bool {
     *weight == 1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_no(flag: &bool) -> bool {
+    !*flag
 }
 
 impl Serialize for FlowEntry {
@@ -186,10 +194,11 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
         if entry.latest() > LATEST.0.into() {
             return Err(Fault::of_line(line.span(), TraceErrorKind::TooLate));
         }
+        let in_turn = entry.waves_in_turn;
         let (task, transfers) = entry.into_parts().map_err(|problem| {
             Fault::of_line(line.span(), TraceErrorKind::Schema { problem, expected: TASK_EXAMPLE })
         })?;
-        builder.push(task, transfers);
+        builder.push(task, transfers).waves_in_turn(in_turn);
         task_lines.push(line);
     }
     let (found, end) = (task_lines.len() as u64, text.len());
@@ -303,7 +312,8 @@ impl TaskLine {
         Ok((task, transfers))
     }
 
-    fn from_task(task: &Task, workload: &Workload) -> Self {
+    fn from_task(id: TaskId, workload: &Workload) -> Self {
+        let task = workload.task(id);
         let indices = |stages: &[StageIndex]| stages.iter().map(|stage| stage.0).collect();
         let entry = |stage: &Stage| {
             let (flows, compute_ns, host) = match stage.work {
@@ -331,6 +341,7 @@ impl TaskLine {
                 TaskClass::Background => ClassName::Background,
             },
             weight: task.weight,
+            waves_in_turn: workload.waves_in_turn(id),
             stages: task.stages.iter().map(entry).collect(),
         }
     }
@@ -345,7 +356,7 @@ pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), Wri
     };
     serde_json::to_writer(&mut *out, &header).map_err(std::io::Error::from)?;
     out.write_all(b"\n")?;
-    for task in workload.tasks() {
+    for task in (0..workload.tasks().len()).map(TaskId::from_index) {
         serde_json::to_writer(&mut *out, &TaskLine::from_task(task, workload))
             .map_err(std::io::Error::from)?;
         out.write_all(b"\n")?;

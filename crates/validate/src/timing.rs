@@ -4,7 +4,8 @@
 //! last byte, computation after its duration; both not before the stages that they finish after. Times that come out
 //! of segments are exact while recorded ones are rounded up, and a driver may carry on from either, so every time is
 //! kept as a pair: the earliest that it can be, and the latest. Computation on a host with slots is done no earlier than
-//! after its duration; how long it waits for a slot is not checked, so what comes after begins when the record says.
+//! after its duration; how long it waits for a slot is not checked, so what comes after begins when the record says. Where
+//! waves come in turn, one begins no sooner than the last byte of those before it.
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{CoflowId, FlowId, Instant, StageIndex, Task, TaskId, Work, Workload};
@@ -101,8 +102,11 @@ fn check_releases(
     // What computed before it may have waited for a slot; that its flows began is then known from the record alone.
     let waited = start.latest_ns.is_infinite();
     let start_ns = if waited { recorded.as_f64() - first_wave } else { start.earliest_ns };
-    for (flow, facts) in workload.flow_ids(coflow).map(FlowId).zip(flows) {
-        let release_ns = start_ns + facts.wave.as_f64();
+    let in_turn = workload.waves_in_turn(workload.place(coflow).task);
+    let turns = in_turn.then(|| turns(workload, coflow, sent));
+    for (at, (flow, facts)) in workload.flow_ids(coflow).map(FlowId).zip(flows).enumerate() {
+        let turn_ns = turns.as_ref().map_or(0.0, |turns| turns[at]);
+        let release_ns = turn_ns.max(start_ns + facts.wave.as_f64());
         releases[flow.index()] = release_ns;
         if let Some(first) = sent.of(flow).first()
             && first.from_ns < release_ns - grain_ns(release_ns)
@@ -111,6 +115,19 @@ fn check_releases(
         }
     }
     Ok(())
+}
+
+/// For each flow of a coflow: when the last byte of the waves before its own was sent.
+fn turns(workload: &Workload, coflow: CoflowId, sent: &Sent) -> Vec<f64> {
+    let (first, flows) = (workload.flow_ids(coflow).start as usize, workload.flows_of(coflow));
+    let mut order: Vec<usize> = (0..flows.len()).collect();
+    order.sort_by_key(|&at| flows[at].wave);
+    let (mut turns, mut ended) = (vec![0.0; flows.len()], 0.0f64);
+    for wave in order.chunk_by(|&a, &b| flows[a].wave == flows[b].wave) {
+        wave.iter().for_each(|&at| turns[at] = ended);
+        ended = wave.iter().map(|&at| sent.end_ns(FlowId::from_index(first + at))).fold(ended, f64::max);
+    }
+    turns
 }
 
 fn last_byte(workload: &Workload, coflow: CoflowId, sent: &Sent, outcome: &Outcome) -> Moment {

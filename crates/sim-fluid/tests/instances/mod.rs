@@ -8,8 +8,8 @@
 use std::fmt;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, FabricSpec, Flow, Instant, Nanos, PortId, Stage,
-    StageIndex, Task, TaskClass, Work, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Fabric, FabricSpec, Flow, Host, Instant, Nanos, PortId,
+    Stage, StageIndex, Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -27,12 +27,17 @@ impl fmt::Debug for Instance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rates: Vec<BitsPerSec> = self.fabric.links().map(|link| self.fabric.capacity(link)).collect();
         writeln!(f, "{:?} with links {rates:?}", self.fabric.shape())?;
-        for task in self.workload.tasks() {
-            writeln!(f, "task {} at {} {:?} {:?}", task.name, task.arrival.0, task.deadline, task.class)?;
+        writeln!(f, "hosts {:?}", self.workload.hosts())?;
+        for (index, task) in self.workload.tasks().iter().enumerate() {
+            write!(f, "task {} at {} {:?} {:?}", task.name, task.arrival.0, task.deadline, task.class)?;
+            let in_turn = self.workload.waves_in_turn(TaskId::from_index(index));
+            writeln!(f, "{}", if in_turn { ", waves in turn" } else { "" })?;
             for stage in &task.stages {
                 write!(f, "  after {:?} with {:?}: ", stage.starts_after, stage.finishes_after)?;
                 match stage.work {
-                    Work::Compute(compute) => writeln!(f, "compute {:?}", compute.duration)?,
+                    Work::Compute(compute) => {
+                        writeln!(f, "compute {:?} on {:?}", compute.duration, compute.host)?
+                    }
                     Work::Transfer(coflow) => {
                         for flow in self.workload.flows_of(coflow) {
                             write!(f, "{:?}→{:?} {}", flow.src, flow.dst, flow.size.0)?;
@@ -85,8 +90,12 @@ pub(crate) struct Shapes {
     pub(crate) most: (u32, usize, usize),
     /// Flows that come later than their coflow.
     pub(crate) waves: bool,
+    /// Waves that come in turn.
+    pub(crate) turns: bool,
     /// Tasks of several stages, with computation between.
     pub(crate) stages: bool,
+    /// Hosts, with too few slots.
+    pub(crate) hosts: bool,
     /// Links of different capacities.
     pub(crate) uneven: bool,
     /// Equal sizes and equal arrivals.
@@ -94,15 +103,26 @@ pub(crate) struct Shapes {
 }
 
 /// Everything.
-pub(crate) const ALL: Shapes =
-    Shapes { most: (6, 8, 12), waves: true, stages: true, uneven: true, ties: true };
+pub(crate) const ALL: Shapes = Shapes {
+    most: (6, 8, 12),
+    waves: true,
+    turns: true,
+    stages: true,
+    hosts: true,
+    uneven: true,
+    ties: true,
+};
 
 /// A fabric and tasks to run on it.
 pub(crate) fn instance(shapes: Shapes) -> impl Strategy<Value = Instance> {
     (1..=shapes.most.0).prop_flat_map(move |ports| {
         let rates = vec(rate(shapes.uneven), 2 * ports as usize);
         let tasks = vec(task(ports, shapes), 1..=shapes.most.1);
-        (rates, tasks).prop_map(move |(rates, tasks)| assemble(ports, &rates, tasks))
+        (rates, hosts(ports, shapes), tasks).prop_map(move |(rates, hosts, tasks)| {
+            let (ingress, egress) = rates.split_at(ports as usize);
+            let fabric = Fabric::uneven_big_switch(ingress, egress).expect("rates are above zero");
+            Instance { workload: workload(ports, hosts, tasks), fabric }
+        })
     })
 }
 
@@ -112,11 +132,12 @@ pub(crate) fn instance_on_paths(shapes: Shapes) -> impl Strategy<Value = Instanc
         let even = spec.build(BitsPerSec(1_000_000_000)).expect("what is drawn is valid");
         let rates = vec(rate(shapes.uneven), even.link_count());
         let tasks = vec(task(even.ports(), shapes), 1..=shapes.most.1);
-        (Just(even), any::<bool>(), rates, tasks).prop_map(|(mut fabric, as_it_is, rates, tasks)| {
+        let (as_it_is, hosts) = (any::<bool>(), hosts(even.ports(), shapes));
+        (Just(even), as_it_is, rates, hosts, tasks).prop_map(|(mut fabric, as_it_is, rates, hosts, tasks)| {
             for (link, rate) in fabric.links().zip(rates).filter(|_| !as_it_is) {
                 fabric.set_capacity(link, rate).expect("rates are above zero");
             }
-            Instance { workload: workload(fabric.ports(), tasks), fabric }
+            Instance { workload: workload(fabric.ports(), hosts, tasks), fabric }
         })
     })
 }
@@ -138,19 +159,27 @@ fn spec() -> impl Strategy<Value = FabricSpec> {
     text.prop_map(|text| text.parse().expect("what is drawn is valid"))
 }
 
-fn assemble(ports: u32, rates: &[BitsPerSec], tasks: Vec<(Task, Vec<Coflow>)>) -> Instance {
-    let (ingress, egress) = rates.split_at(ports as usize);
-    let fabric = Fabric::uneven_big_switch(ingress, egress).expect("rates are above zero");
-    Instance { workload: workload(ports, tasks), fabric }
-}
+/// A task, its coflows, and whether their waves come in turn.
+type Drawn = (Task, Vec<Coflow>, bool);
 
-fn workload(ports: u32, tasks: Vec<(Task, Vec<Coflow>)>) -> Workload {
+fn workload(ports: u32, hosts: Vec<Host>, tasks: Vec<Drawn>) -> Workload {
     let mut builder = WorkloadBuilder::new(ports);
-    for (index, (mut task, coflows)) in tasks.into_iter().enumerate() {
+    builder.hosts(hosts);
+    for (index, (mut task, coflows, in_turn)) in tasks.into_iter().enumerate() {
         task.name = index.to_string();
-        builder.push(task, coflows);
+        builder.push(task, coflows).waves_in_turn(in_turn);
     }
     builder.build().expect("what is drawn is valid")
+}
+
+/// A host for each port, few enough slots that computations wait; or none.
+fn hosts(ports: u32, shapes: Shapes) -> BoxedStrategy<Vec<Host>> {
+    if !shapes.hosts {
+        return Just(Vec::new()).boxed();
+    }
+    let speed = prop_oneof![2 => Just(100), 1 => Just(50), 1 => 1..=100u32];
+    let host = (1..=2u32, speed).prop_map(|(slots, speed_percent)| Host { slots, speed_percent });
+    prop_oneof![Just(Vec::new()), vec(host, ports as usize)].boxed()
 }
 
 fn rate(uneven: bool) -> BoxedStrategy<BitsPerSec> {
@@ -215,33 +244,44 @@ fn coflow(ports: u32, shapes: Shapes) -> impl Strategy<Value = Coflow> {
     vec(flow, 1..=shapes.most.2).prop_map(|flows| Coflow { flows })
 }
 
-fn task(ports: u32, shapes: Shapes) -> impl Strategy<Value = (Task, Vec<Coflow>)> {
+fn task(ports: u32, shapes: Shapes) -> impl Strategy<Value = Drawn> {
     let stages = if shapes.stages {
-        prop_oneof![3 => Just(vec![transfer(&[], &[])]).boxed(), 1 => dag().boxed()].boxed()
+        prop_oneof![3 => Just(vec![transfer(&[], &[])]).boxed(), 1 => dag(ports).boxed()].boxed()
     } else {
         Just(vec![transfer(&[], &[])]).boxed()
     };
     let deadline = prop_oneof![2 => Just(None), 1 => (1..=50_000_000u64).prop_map(|ns| Some(Nanos(ns)))];
     let class = prop_oneof![3 => Just(TaskClass::Online), 1 => Just(TaskClass::Background)];
     let facts = (arrival(shapes.ties), deadline, class, 1..=3u32);
-    (facts, stages, vec(coflow(ports, shapes), 3)).prop_map(
-        |((arrival, deadline, class, weight), stages, mut coflows)| {
+    let in_turn = any::<bool>().prop_map(move |in_turn| in_turn && shapes.turns);
+    (facts, stages, vec(coflow(ports, shapes), 3), in_turn).prop_map(
+        |((arrival, deadline, class, weight), stages, mut coflows, in_turn)| {
             coflows.truncate(stages.iter().filter(|stage| matches!(stage.work, Work::Transfer(_))).count());
-            (Task { name: String::new(), arrival, deadline, class, weight, stages }, coflows)
+            (Task { name: String::new(), arrival, deadline, class, weight, stages }, coflows, in_turn)
         },
     )
 }
 
 /// Some shapes of at most three transfers.
-fn dag() -> impl Strategy<Value = Vec<Stage>> {
+fn dag(ports: u32) -> impl Strategy<Value = Vec<Stage>> {
+    let work = move || {
+        let host = prop::option::of((0..ports).prop_map(PortId));
+        (span(), host).prop_map(|(duration, host)| Compute { duration, host })
+    };
     let chain = Just(vec![transfer(&[], &[]), transfer(&[0], &[])]);
-    let computed = span().prop_map(|span| vec![transfer(&[], &[]), compute(&[0], span), transfer(&[1], &[])]);
+    let computed = work().prop_map(|work| vec![transfer(&[], &[]), compute(&[0], work), transfer(&[1], &[])]);
     let beside = Just(vec![transfer(&[], &[]), transfer(&[], &[0]), transfer(&[1], &[])]);
-    let late = span().prop_map(|span| vec![compute(&[], span), transfer(&[], &[0]), compute(&[1], span)]);
-    let join = span().prop_map(|span| {
-        vec![transfer(&[], &[]), transfer(&[], &[]), compute(&[], span), transfer(&[0, 1, 2], &[])]
+    let late = work().prop_map(|work| vec![compute(&[], work), transfer(&[], &[0]), compute(&[1], work)]);
+    let join = work().prop_map(|work| {
+        vec![transfer(&[], &[]), transfer(&[], &[]), compute(&[], work), transfer(&[0, 1, 2], &[])]
     });
-    prop_oneof![chain, computed, beside, late, join]
+    let wide = vec(work(), 2..5).prop_map(|work| {
+        let after: Vec<u32> = (0..work.len() as u32).collect();
+        let mut stages: Vec<Stage> = work.into_iter().map(|work| compute(&[], work)).collect();
+        stages.push(transfer(&after, &[]));
+        stages
+    });
+    prop_oneof![chain, computed, beside, late, join, wide]
 }
 
 fn stage(starts_after: &[u32], finishes_after: &[u32], work: Work) -> Stage {
@@ -253,6 +293,6 @@ fn transfer(starts_after: &[u32], finishes_after: &[u32]) -> Stage {
     stage(starts_after, finishes_after, Work::Transfer(CoflowId(0)))
 }
 
-fn compute(starts_after: &[u32], duration: Nanos) -> Stage {
-    stage(starts_after, &[], Work::Compute(Compute::lasting(duration)))
+fn compute(starts_after: &[u32], compute: Compute) -> Stage {
+    stage(starts_after, &[], Work::Compute(compute))
 }

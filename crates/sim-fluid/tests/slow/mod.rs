@@ -222,7 +222,7 @@ impl<'a> Engine<'a> {
             let (sent, rate) = (self.attained(place, coflow), self.rate_at(place, coflow));
             times.extend(part.watch.map(|bytes| self.time_to(bytes, sent, rate)));
         }
-        let releases = stages::releases(self.workload, &self.flows);
+        let releases = stages::releases(self.workload, &self.flows, self.options.cpu_order);
         let waiting = releases.iter().zip(&self.flows).filter(|(_, state)| !state.arrived);
         times.extend(waiting.filter_map(|(release, _)| release.map(|instant| instant.as_f64())));
         times.extend(self.wake_at.iter().flatten().map(|when| when.as_f64()));
@@ -354,7 +354,7 @@ impl<'a> Engine<'a> {
     }
 
     fn release_flows(&mut self) {
-        let releases = stages::releases(self.workload, &self.flows);
+        let releases = stages::releases(self.workload, &self.flows, self.options.cpu_order);
         let due = |flow: &FlowId| {
             let release = releases[flow.index()];
             !self.flows[flow.index()].arrived
@@ -489,8 +489,8 @@ impl<'a> Engine<'a> {
     }
 
     fn outcome(self) -> (Outcome, Vec<Segment>) {
-        let done = stages::done(self.workload, &self.flows);
-        let releases = stages::releases(self.workload, &self.flows);
+        let done = stages::done(self.workload, &self.flows, self.options.cpu_order);
+        let releases = stages::releases(self.workload, &self.flows, self.options.cpu_order);
         let coflows = || (0..self.workload.coflow_count()).map(CoflowId::from_index);
         let arrival =
             |coflow| self.workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();

@@ -39,7 +39,7 @@ impl View<'_, '_> {
 impl Observe for View<'_, '_> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
         let workload = self.engine.workload;
-        let releases = stages::releases(workload, &self.engine.flows);
+        let releases = stages::releases(workload, &self.engine.flows, self.engine.options.cpu_order);
         let arrival = workload.flow_ids(coflow).filter_map(|flow| releases[flow as usize]).min();
         CoflowFacts::of(workload, coflow, arrival.expect("a coflow that is asked about has arrived"))
     }

@@ -175,11 +175,12 @@ impl<T: Transport> Engine<'_, T> {
         if let Some(coupling) = &mut self.coupling {
             coupling.finished(id, now, over, &self.coflow_arrival);
         }
+        self.releases.flow_done(self.workload, FlowId(id), now);
         if over {
             self.done_coflows += 1;
             self.releases.coflow_done(self.workload, coflow, now);
-            self.expect_release();
         }
+        self.expect_release();
         self.carry_out();
     }
 

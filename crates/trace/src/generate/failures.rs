@@ -9,7 +9,9 @@
 //! where the first wins: who wins is known only when one has ended, so that this is an upper bound of what
 //! speculation costs. Both begin `after` the flow that they stand for.
 
-use cavalcade_model::{Bytes, Coflow, Flow, Nanos, PortId, Work, Workload, WorkloadBuilder, WorkloadError};
+use cavalcade_model::{
+    Bytes, Coflow, Flow, Nanos, PortId, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
+};
 
 use super::random::{Purpose, Random};
 
@@ -32,7 +34,7 @@ pub fn with_failures(workload: &Workload, failures: &Failures, seed: u64) -> Res
     let mut random = Random::new(seed, Purpose::Failures);
     let mut builder = WorkloadBuilder::new(workload.ports());
     builder.hosts(workload.hosts().to_vec());
-    for task in workload.tasks() {
+    for (index, task) in workload.tasks().iter().enumerate() {
         let transfers = task.stages.iter().filter_map(|stage| match stage.work {
             Work::Transfer(coflow) => Some(workload.flows_of(coflow)),
             Work::Compute(_) => None,
@@ -43,6 +45,7 @@ pub fn with_failures(workload: &Workload, failures: &Failures, seed: u64) -> Res
             Coflow { flows: all }
         });
         builder.push(task.clone(), coflows.collect());
+        builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
     }
     builder.build()
 }

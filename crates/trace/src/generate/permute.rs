@@ -5,7 +5,7 @@
 //! the trace, and what varies is who comes when. Rejected: resampling coflows with replacement, which would draw the few
 //! largest, that have nearly all bytes, three times or never, and so change the load.
 
-use cavalcade_model::{Coflow, Instant, Work, Workload, WorkloadBuilder, WorkloadError};
+use cavalcade_model::{Coflow, Instant, TaskId, Work, Workload, WorkloadBuilder, WorkloadError};
 
 use super::random::{Purpose, Random};
 
@@ -18,7 +18,7 @@ pub fn permute_arrivals(workload: &Workload, seed: u64) -> Result<Workload, Work
     Random::new(seed, Purpose::Arrivals).shuffle(&mut arrivals);
     let mut builder = WorkloadBuilder::new(workload.ports());
     builder.hosts(workload.hosts().to_vec());
-    for (task, arrival) in workload.tasks().iter().zip(arrivals) {
+    for (index, (task, arrival)) in workload.tasks().iter().zip(arrivals).enumerate() {
         let mut task = task.clone();
         task.arrival = arrival;
         let transfers = task.stages.iter().filter_map(|stage| match stage.work {
@@ -27,6 +27,7 @@ pub fn permute_arrivals(workload: &Workload, seed: u64) -> Result<Workload, Work
         });
         let transfers = transfers.collect();
         builder.push(task, transfers);
+        builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
     }
     builder.build()
 }
