@@ -66,17 +66,38 @@ pub enum Proof {
         /// The link.
         link: u32,
     },
+    /// At each time the link, of these, that holds up most jobs.
+    Counts {
+        /// The links.
+        links: Vec<u32>,
+    },
     /// The dual: from the last place on, the link that is the bottleneck, the job that goes last, and the price of the
     /// link for all jobs not placed yet, in units of 2⁻⁶⁴ of weight for each nanosecond.
     PrimalDual {
         /// Link, job, price in decimal digits.
         prices: Vec<(u32, u32, String)>,
     },
+    /// Prices of links for sets of their jobs, whatever their releases.
+    Parallel {
+        /// The sets.
+        sets: Vec<PricedSet>,
+    },
     /// What can be done by each time.
     Completions {
         /// In order of time.
         steps: Vec<Step>,
     },
+}
+
+/// A set of jobs on a link, and the price of the link for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PricedSet {
+    /// The link.
+    pub link: u32,
+    /// The jobs, each once; all use the link.
+    pub jobs: Vec<u32>,
+    /// The price in decimal digits, in units of 2⁻⁶⁴ of weight for each nanosecond.
+    pub price: String,
 }
 
 /// By `by_ns`, jobs of at most this weight can be done.

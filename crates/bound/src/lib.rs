@@ -8,7 +8,9 @@
 //! |---|---|---|
 //! | [`Method::Isolation`] | nobody is faster than alone (Γ) | everything |
 //! | [`Method::SingleLink`] | one link, scheduled best, and isolation for the rest | everything |
+//! | [`Method::Counts`] | at each time the worst link: how many it can have done by then | equal weights |
 //! | [`Method::PrimalDual`] | the dual that the BSSI order yields (Sincronia, SIGCOMM 2018) | all releases equal |
+//! | [`Method::Parallel`] | the best dual of that kind, with releases ([`parallel_bound`]) | everything, up to 2,000 jobs |
 //! | [`Method::Completions`] | at each time, at most so many can be done | everything; nearly exact |
 //!
 //! On the Facebook trace (1 Gbps = 125 MiB/s) the last gives 21.63 s online, where the best schedule known has 21.83.
@@ -24,22 +26,20 @@
 //! of jobs to drop so that the rest fits in time; a *price* for an interval of a link is a proof of what must be dropped.
 //!
 //! # Rejected
-//! - The linear program over Queyranne's parallel inequalities: 19.27 s and 40.42 s on the trace (bounds.md), below
-//!   [`Method::Completions`] after a second.
-//! - SRPT counts of each link as a bound on what can be done by a time: [`Method::Completions`] prices all links
-//!   together for about the same cost.
 //! - An outside MIP solver: see `simplex.rs`.
 
 mod branch;
 mod certificate;
 mod completions;
+mod counts;
 mod cover;
+mod parallel;
 mod primal_dual;
 mod problem;
 mod simplex;
 mod single_link;
 
-pub use certificate::{Because, Certificate, Claim, PriceRow, Proof, Step};
+pub use certificate::{Because, Certificate, Claim, PriceRow, PricedSet, Proof, Step};
 
 use cavalcade_model::{Fabric, Nanos, Workload};
 
@@ -75,8 +75,12 @@ pub enum Method {
     Isolation,
     /// The best single link, isolation for those that do not use it.
     SingleLink,
+    /// How many each link can have done, at each time the worst.
+    Counts,
     /// The dual solution behind the BSSI order.
     PrimalDual,
+    /// The linear program over parallel inequalities.
+    Parallel,
     /// What can be done by each time.
     Completions,
 }
@@ -87,7 +91,9 @@ impl Method {
         match self {
             Self::Isolation => "isolation",
             Self::SingleLink => "single-link",
+            Self::Counts => "counts",
             Self::PrimalDual => "primal-dual",
+            Self::Parallel => "parallel",
             Self::Completions => "completions",
         }
     }
@@ -107,6 +113,11 @@ pub struct Bound {
 }
 
 impl Bound {
+    fn new(method: Method, conditions: Conditions, sum: u128, weight: u64, proof: Proof) -> Self {
+        let certificate = Certificate::new(conditions, Claim::Sum { nanos: sum.to_string(), proof });
+        Self { method, sum, weight, certificate }
+    }
+
     /// No schedule's mean is less than this; rounded down. Zero for an empty workload.
     pub fn mean(&self) -> Nanos {
         mean(self.sum, self.weight)
@@ -156,15 +167,13 @@ pub fn lower_bounds(
 ) -> Bounds {
     let problem = Problem::new(workload, fabric, conditions);
     let weight = problem.weight();
-    let make = |method, sum: u128, proof| Bound {
-        method,
-        sum,
-        weight,
-        certificate: Certificate::new(conditions, Claim::Sum { nanos: sum.to_string(), proof }),
-    };
+    let make = |method, sum, proof| Bound::new(method, conditions, sum, weight, proof);
     let mut bounds = vec![make(Method::Isolation, problem.isolation(), Proof::Isolation)];
     if let Some((sum, link)) = single_link::best(&problem) {
         bounds.push(make(Method::SingleLink, sum, Proof::SingleLink { link }));
+    }
+    if let Some((sum, links)) = counts::bound(&problem) {
+        bounds.push(make(Method::Counts, sum, Proof::Counts { links }));
     }
     if let Some((sum, prices)) = primal_dual::bound(&problem) {
         bounds.push(make(Method::PrimalDual, sum, Proof::PrimalDual { prices }));
@@ -173,6 +182,17 @@ pub fn lower_bounds(
     let exhausted = known.search(go_on);
     bounds.push(make(Method::Completions, known.sum(), Proof::Completions { steps: known.into_steps() }));
     Bounds { bounds, exhausted }
+}
+
+/// The bound of the linear program over parallel inequalities. [`lower_bounds`] leaves it out: it takes about a second
+/// for 500 jobs, and [`Method::Completions`] is above it after as long. `None` without jobs or with more than 2,000.
+///
+/// # Panics
+/// Where the workload names ports that the fabric lacks.
+pub fn parallel_bound(workload: &Workload, fabric: &Fabric, conditions: Conditions) -> Option<Bound> {
+    let problem = Problem::new(workload, fabric, conditions);
+    let (sum, sets) = parallel::bound(&problem)?;
+    Some(Bound::new(Method::Parallel, conditions, sum, problem.weight(), Proof::Parallel { sets }))
 }
 
 /// An upper bound on how many tasks can meet their deadlines.

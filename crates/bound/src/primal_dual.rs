@@ -72,7 +72,7 @@ fn loads_by_link(problem: &Problem) -> Option<Vec<Vec<(u32, u64)>>> {
 }
 
 /// `a · b / 2⁶⁴`, rounded down.
-fn high_half(a: u128, b: u128) -> Option<u128> {
+pub(crate) fn high_half(a: u128, b: u128) -> Option<u128> {
     let low = u128::from(u64::MAX);
     let (a1, a0, b1, b0) = (a >> 64, a & low, b >> 64, b & low);
     let middle = (a1 * b0).checked_add(a0 * b1)?.checked_add((a0 * b0) >> 64)?;

@@ -16,7 +16,7 @@ use crate::problem::{Job, Load, Problem};
 
 /// A job on the link at hand.
 #[derive(Clone, Copy)]
-struct Piece {
+pub(crate) struct Piece {
     release: u64,
     busy: u64,
     weight: u64,
@@ -39,18 +39,35 @@ pub(crate) fn best(problem: &Problem) -> Option<(u128, u32)> {
     best
 }
 
-fn on_link(jobs: &[Job], loads: &[Load], isolation: u128) -> u128 {
+/// What each job brings to the link that has these loads, taken to be there from the first of them.
+pub(crate) fn pieces(jobs: &[Job], loads: &[Load]) -> Vec<(u32, Piece)> {
     let mut by_job = loads.to_vec();
     by_job.sort_unstable_by_key(|load| (load.job, load.release));
-    let mut pieces = Vec::new();
-    let (mut alone, mut released) = (0u128, 0u128);
-    for loads in by_job.chunk_by(|a, b| a.job == b.job) {
-        let job = &jobs[loads[0].job as usize];
+    let piece = |loads: &[Load]| {
+        let Load { job, release, .. } = loads[0];
         let busy = loads.iter().map(|load| load.busy).sum();
-        pieces.push(Piece { release: loads[0].release, busy, weight: job.weight });
+        (job, Piece { release, busy, weight: jobs[job as usize].weight })
+    };
+    by_job.chunk_by(|a, b| a.job == b.job).map(piece).collect()
+}
+
+/// When the pieces end under shortest remaining time first, in order of time.
+pub(crate) fn ends(mut pieces: Vec<Piece>) -> Vec<u64> {
+    pieces.sort_by_key(|piece| piece.release);
+    let mut ends = Vec::with_capacity(pieces.len());
+    serve(&pieces, |_, left| left, |_, _, end, done| ends.extend(done.then_some(end)));
+    ends
+}
+
+fn on_link(jobs: &[Job], loads: &[Load], isolation: u128) -> u128 {
+    let by_job = pieces(jobs, loads);
+    let (mut alone, mut released) = (0u128, 0u128);
+    for (job, _) in &by_job {
+        let job = &jobs[*job as usize];
         alone += u128::from(job.weight) * u128::from(job.floor - job.release);
         released += u128::from(job.weight) * u128::from(job.release);
     }
+    let mut pieces: Vec<Piece> = by_job.into_iter().map(|(_, piece)| piece).collect();
     let ended = if pieces.windows(2).all(|pair| pair[0].weight == pair[1].weight) {
         shortest_first(&mut pieces)
     } else {

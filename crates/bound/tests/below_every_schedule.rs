@@ -3,7 +3,7 @@
 
 mod instances;
 
-use cavalcade_bound::{Bounds, Conditions, Method, Objective, deadlines_met, lower_bounds};
+use cavalcade_bound::{Bounds, Conditions, Method, Objective, deadlines_met, lower_bounds, parallel_bound};
 use cavalcade_model::{Fabric, Nanos, Workload};
 use cavalcade_sim_fluid::{Options, simulate};
 use cavalcade_validate::certificate::{Certificate, CertificateError, Verified, check};
@@ -13,7 +13,9 @@ use instances::{Case, case, slots};
 
 /// Enough for small workloads to be searched to the end, and a stop that is the same everywhere.
 fn bounds(workload: &Workload, fabric: &Fabric, conditions: Conditions) -> Bounds {
-    lower_bounds(workload, fabric, conditions, &mut |progress| progress.programs < 2_000)
+    let mut found = lower_bounds(workload, fabric, conditions, &mut |progress| progress.programs < 2_000);
+    found.bounds.extend(parallel_bound(workload, fabric, conditions));
+    found
 }
 
 /// What a checker that is given `certificate` as a file makes of it.
@@ -103,7 +105,7 @@ proptest! {
         let bounds = bounds(&case.workload, &case.fabric, conditions);
         let isolation = &bounds.bounds[0];
         prop_assert_eq!(isolation.method, Method::Isolation);
-        for bound in bounds.bounds.iter().filter(|bound| bound.method != Method::PrimalDual) {
+        for bound in bounds.bounds.iter().filter(|bound| !matches!(bound.method, Method::PrimalDual | Method::Parallel)) {
             prop_assert!(bound.sum >= isolation.sum, "{}", bound.method.name());
         }
         prop_assert!(bounds.best().sum >= isolation.sum);

@@ -111,7 +111,11 @@ impl Found {
                     let bound = cavalcade_bound::deadlines_met(workload, fabric, conditions, &mut go_on);
                     Figures::Deadlines(bound)
                 } else {
-                    Figures::Mean(cavalcade_bound::lower_bounds(workload, fabric, conditions, &mut go_on))
+                    let parallel = cavalcade_bound::parallel_bound(workload, fabric, conditions);
+                    let mut found = cavalcade_bound::lower_bounds(workload, fabric, conditions, &mut go_on);
+                    // The strongest stays the last.
+                    found.bounds.splice(found.bounds.len() - 1..found.bounds.len() - 1, parallel);
+                    Figures::Mean(found)
                 }
             })
         });
@@ -269,7 +273,9 @@ fn reason(method: Method, noun: &str) -> String {
     match method {
         Method::Isolation => format!("no {noun} is faster than alone on the fabric"),
         Method::SingleLink => "one link, served in the best order, and the rest alone".to_owned(),
+        Method::Counts => "at each time the link that holds up most, shortest first".to_owned(),
         Method::PrimalDual => "prices of links that charge nobody too much (Sincronia)".to_owned(),
+        Method::Parallel => "the best prices of that kind, with releases (a linear program)".to_owned(),
         Method::Completions => format!("by each time, only so many {noun}s can be done"),
     }
 }

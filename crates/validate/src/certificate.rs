@@ -11,7 +11,9 @@
 //!
 //! - `isolation`: every job takes at least from its release to its floor.
 //! - `single-link`: no order of service on one link gives a smaller sum. See `single_link`.
+//! - `counts`: at each time some link cannot have done as many of its jobs as would be done if each were alone. See `counts`.
 //! - `primal-dual`: parallel inequalities with prices that overcharge nobody. See `primal_dual`.
+//! - `parallel`: the same inequalities for any sets, with releases and floors. See `parallel`.
 //! - `completions`: by each time at most so much can be done, hence at least so much is still waiting. See `cases`.
 //! - deadlines: among jobs that should all be done in time, at least so much must be given up. See `cases`.
 //!
@@ -19,14 +21,16 @@
 //! Linear in the certificate's rows times the loads of the links that they name.
 
 mod cases;
+mod counts;
 mod error;
 mod format;
 mod jobs;
+mod parallel;
 mod primal_dual;
 mod single_link;
 
 pub use error::CertificateError;
-pub use format::{Because, Certificate, Claim, Objective, Proof, Step};
+pub use format::{Because, Certificate, Claim, Objective, PricedSet, Proof, Step};
 
 use cavalcade_model::{Fabric, Workload};
 
@@ -95,7 +99,9 @@ fn sum(jobs: &Jobs, proof: &Proof) -> Result<u128, CertificateError> {
     match proof {
         Proof::Isolation => Ok(jobs.alone(|_| true)),
         Proof::SingleLink { link } => single_link::sum(jobs, *link),
+        Proof::Counts { links } => counts::sum(jobs, links),
         Proof::PrimalDual { prices } => primal_dual::sum(jobs, prices),
+        Proof::Parallel { sets } => parallel::sum(jobs, sets),
         Proof::Completions { steps } => waiting(jobs, steps),
     }
 }

@@ -93,6 +93,12 @@ pub enum CertificateError {
         /// The first that differs.
         job: usize,
     },
+    /// A proof for equal weights where they differ.
+    #[error("counting holds only where all jobs weigh the same; jobs 0 and {job} do not")]
+    WeightsDiffer {
+        /// The first that differs.
+        job: usize,
+    },
     /// Prices that charge a job more than its weight.
     #[error("the prices charge job {job} more than its weight")]
     Overcharged {

@@ -65,16 +65,37 @@ pub enum Proof {
         /// The link.
         link: u32,
     },
+    /// Links of which at each time the worst counts.
+    Counts {
+        /// The links.
+        links: Vec<u32>,
+    },
     /// Link, job that is placed last, and price (decimal digits, units of 2⁻⁶⁴) for each place from the last on.
     PrimalDual {
         /// As above.
         prices: Vec<(u32, u32, String)>,
+    },
+    /// Prices of links for sets of their jobs.
+    Parallel {
+        /// The sets.
+        sets: Vec<PricedSet>,
     },
     /// What can be done by each time.
     Completions {
         /// In order of time.
         steps: Vec<Step>,
     },
+}
+
+/// A set of jobs on a link, and a price.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct PricedSet {
+    /// The link.
+    pub link: u32,
+    /// The jobs.
+    pub jobs: Vec<u32>,
+    /// The price (decimal digits, units of 2⁻⁶⁴).
+    pub price: String,
 }
 
 /// By some time at most so much can be done.

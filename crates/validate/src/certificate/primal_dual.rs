@@ -53,7 +53,7 @@ pub(crate) fn sum(jobs: &Jobs, prices: &[(u32, u32, String)]) -> Result<u128, Ce
 }
 
 /// `price · area / 2⁶⁴`, rounded down, by schoolbook multiplication in base 2³².
-fn scaled(price: u128, area: u128) -> Option<u128> {
+pub(super) fn scaled(price: u128, area: u128) -> Option<u128> {
     let digits = |number: u128| [0, 32, 64, 96].map(|shift| (number >> shift) & 0xffff_ffff);
     let mut product = [0u128; 8];
     for (i, a) in digits(price).into_iter().enumerate() {

@@ -10,31 +10,22 @@ use std::collections::BTreeMap;
 use crate::certificate::CertificateError;
 use crate::certificate::jobs::Jobs;
 
-struct Piece {
-    release: u64,
-    busy: u64,
+/// A job on a link.
+pub(crate) struct Piece {
+    /// When it is there.
+    pub(crate) release: u64,
+    /// How long it needs the link.
+    pub(crate) busy: u64,
     left: u64,
     weight: u64,
     /// Twice the integral of time over its service.
     moment: u128,
-    end: u64,
+    /// When it has been served.
+    pub(crate) end: u64,
 }
 
 pub(crate) fn sum(jobs: &Jobs, link: u32) -> Result<u128, CertificateError> {
-    let links = jobs.on_link.len();
-    let loads = jobs.on_link.get(link as usize).ok_or(CertificateError::NoSuchLink { link, links })?;
-    let mut pieces: BTreeMap<usize, Piece> = BTreeMap::new();
-    for &(release, job, busy) in loads.iter().filter(|load| load.2 > 0) {
-        let weight = jobs.all[job].weight;
-        let piece =
-            pieces.entry(job).or_insert(Piece { release, busy: 0, left: 0, weight, moment: 0, end: 0 });
-        piece.release = piece.release.min(release);
-        piece.busy = piece.busy.checked_add(busy).ok_or(CertificateError::TooLarge)?;
-        piece.left = piece.busy;
-    }
-    if pieces.values().any(|piece| piece.busy.max(piece.release) >= 1 << 62) {
-        return Err(CertificateError::TooLarge);
-    }
+    let pieces = pieces(jobs, link)?;
     let rest = jobs.alone(|job| !pieces.contains_key(&job));
     let alone = jobs.alone(|job| pieces.contains_key(&job));
     let released: u128 =
@@ -53,7 +44,27 @@ pub(crate) fn sum(jobs: &Jobs, link: u32) -> Result<u128, CertificateError> {
     Ok(rest + alone.max(ended.saturating_sub(released)))
 }
 
-fn serve(pieces: &mut [Piece], equal: bool) {
+/// What each job brings to a link.
+pub(crate) fn pieces(jobs: &Jobs, link: u32) -> Result<BTreeMap<usize, Piece>, CertificateError> {
+    let links = jobs.on_link.len();
+    let loads = jobs.on_link.get(link as usize).ok_or(CertificateError::NoSuchLink { link, links })?;
+    let mut pieces: BTreeMap<usize, Piece> = BTreeMap::new();
+    for &(release, job, busy) in loads.iter().filter(|load| load.2 > 0) {
+        let weight = jobs.all[job].weight;
+        let piece =
+            pieces.entry(job).or_insert(Piece { release, busy: 0, left: 0, weight, moment: 0, end: 0 });
+        piece.release = piece.release.min(release);
+        piece.busy = piece.busy.checked_add(busy).ok_or(CertificateError::TooLarge)?;
+        piece.left = piece.busy;
+    }
+    if pieces.values().any(|piece| piece.busy.max(piece.release) >= 1 << 62) {
+        return Err(CertificateError::TooLarge);
+    }
+    Ok(pieces)
+}
+
+/// Serves all pieces: with equal weights whoever has least left.
+pub(crate) fn serve(pieces: &mut [Piece], equal: bool) {
     let mut releases: Vec<u64> = pieces.iter().map(|piece| piece.release).collect();
     releases.sort_unstable();
     let mut now = 0;
