@@ -41,6 +41,14 @@ const BAD_TRACES: &[(&str, &[u8])] = &[
     ("damaged gzip", b"\x1f\x8b\x08\x00garbage"),
     ("damaged Zstandard", b"\x28\xb5\x2f\xfdgarbage"),
     ("native JSON cut off", b"{\"cavalcade\":"),
+    (
+        "a cycle of stages",
+        b"{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"a\",\"arrival_ns\":0,\"stages\":[{\"starts_after\":[1],\"flows\":[[0,1,8]]},{\"starts_after\":[0],\"flows\":[[1,2,8]]}]}\n",
+    ),
+    (
+        "a stage that is not there",
+        b"{\"cavalcade_trace\":1,\"ports\":4}\n{\"name\":\"a\",\"arrival_ns\":0,\"stages\":[{\"flows\":[[0,1,8]]},{\"starts_after\":[7],\"flows\":[[1,2,8]]}]}\n",
+    ),
 ];
 
 #[test]
