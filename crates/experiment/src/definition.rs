@@ -34,7 +34,7 @@ pub struct Experiment {
     pub findings: String,
     /// Whether it is cheap enough for every change to run one seed of it.
     pub smoke: bool,
-    /// What holds for all runs.
+    /// What holds for all runs that do not say otherwise.
     pub conditions: Conditions,
     /// Its panels: each a measurement along an axis.
     pub panels: Vec<Panel>,
@@ -96,7 +96,7 @@ pub enum Form {
     Seconds,
 }
 
-/// What is compared: a policy, and the workload that it meets at each value of the axis.
+/// What is compared: a policy, and the workload and fabric that it meets at each value of the axis.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Its name.
@@ -110,6 +110,7 @@ pub(crate) struct Cell {
     pub(crate) workload: String,
     pub(crate) spec: WorkloadSpec,
     pub(crate) subject: Subject,
+    pub(crate) conditions: Conditions,
 }
 
 /// A statement of a paper.
@@ -217,14 +218,14 @@ impl Experiment {
                 short_below: quantity("conditions.short_below", conditions.short_below, Bytes(5_000_000))?,
                 narrow_up_to: 50,
             },
-            fabric: fabric(conditions.fabric)?,
+            fabric: fabric("conditions", conditions.fabric.as_deref())?,
             link_delay: quantity("conditions.link_delay", conditions.link_delay, LINK_DELAY)?,
         };
         if file.panel.is_empty() {
             return Err(part("panel", "there is none: give at least one [[panel]]".to_owned()));
         }
-        let panels =
-            file.panel.into_iter().map(|panel| panel.checked(file.seeds)).collect::<Result<_, _>>()?;
+        let panels = file.panel.into_iter().map(|panel| panel.checked(file.seeds, &conditions));
+        let panels = panels.collect::<Result<_, _>>()?;
         Ok(Self {
             name: name.to_owned(),
             title: file.title,
@@ -240,16 +241,15 @@ impl Experiment {
 
     /// All runs, each once, in the order of the text.
     pub fn runs(&self) -> Vec<Run> {
-        let conditions = self.conditions.words();
         let mut seen = std::collections::BTreeSet::new();
         let mut runs = Vec::new();
         for panel in &self.panels {
             for cell in panel.series.iter().flat_map(|series| &series.cells) {
                 for seed in panel.seeds_of(cell) {
-                    let key = cell.key(&conditions, seed);
+                    let key = cell.key(seed);
                     if seen.insert(key.clone()) {
-                        let (workload, subject) = (cell.spec.clone(), cell.subject.clone());
-                        runs.push(Run { key, workload, subject, conditions: self.conditions });
+                        let Cell { spec, subject, conditions, .. } = cell.clone();
+                        runs.push(Run { key, workload: spec, subject, conditions });
                     }
                 }
             }
@@ -266,10 +266,9 @@ impl Experiment {
         place: usize,
         view: View,
     ) -> Option<Estimate> {
-        let conditions = self.conditions.words();
         let (cell, figure) = panel.look(place, view.measure);
         let of = |series: usize, seed: u64| {
-            let key = panel.series[series].cells[cell].key(&conditions, seed);
+            let key = panel.series[series].cells[cell].key(seed);
             rows.get(&key).map(|row| row.get(figure))
         };
         let seeds = panel.seeds_of(&panel.series[series].cells[cell]);
@@ -344,20 +343,25 @@ fn bin(place: usize) -> Option<Bin> {
 }
 
 impl Cell {
-    fn key(&self, conditions: &str, seed: u64) -> Key {
+    fn key(&self, seed: u64) -> Key {
         Key {
             workload: self.workload.clone(),
             policy: self.subject.label(),
-            conditions: conditions.to_owned(),
+            conditions: self.conditions.words(),
             seed,
         }
     }
 
-    fn read(workload: &str, policy: &str, place: &str) -> Result<Self, DefinitionError> {
+    fn read(
+        workload: &str,
+        policy: &str,
+        conditions: &Conditions,
+        place: &str,
+    ) -> Result<Self, DefinitionError> {
         let part = |fault: String| DefinitionError::Part { place: place.to_owned(), fault };
         let spec = workload.parse().map_err(|error: WorkloadError| part(format!("'{workload}': {error}")))?;
         let subject = Subject::read(policy).map_err(|error| part(format!("'{policy}': {error}")))?;
-        Ok(Self { workload: workload.to_owned(), spec, subject })
+        Ok(Self { workload: workload.to_owned(), spec, subject, conditions: conditions.clone() })
     }
 }
 
@@ -376,11 +380,11 @@ where
     }
 }
 
-/// Reads the fabric, where one is named.
-fn fabric(text: Option<String>) -> Result<Option<FabricSpec>, DefinitionError> {
-    let read = |text: String| {
+/// Reads a fabric, where one is named.
+fn fabric(place: &str, text: Option<&str>) -> Result<Option<FabricSpec>, DefinitionError> {
+    let read = |text: &str| {
         text.parse().map_err(|error: FabricSpecError| DefinitionError::Part {
-            place: "conditions.fabric".to_owned(),
+            place: format!("{place}.fabric"),
             fault: format!("'{text}': {error}"),
         })
     };

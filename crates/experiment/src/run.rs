@@ -31,7 +31,7 @@ pub struct Key {
 }
 
 /// What holds for all runs of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// The rate of every port in each direction.
     pub rate: BitsPerSec,
@@ -41,7 +41,7 @@ pub struct Conditions {
     pub control_delay: Nanos,
     /// Where short ends and wide begins.
     pub bins: BinThresholds,
-    /// The fabric; one big switch where none is named.
+    /// The fabric; `None` for one switch with as many ports as the workload needs.
     pub fabric: Option<FabricSpec>,
     /// How long a bit travels along a link, where packets are sent and the fabric says nothing of it.
     pub link_delay: Nanos,
@@ -56,7 +56,7 @@ impl Conditions {
         let offline = if self.offline { ", offline" } else { "" };
         let BinThresholds { short_below, narrow_up_to } = self.bins;
         // What came later is said only where it is not what it always was, so that old rows keep their keys.
-        let fabric = self.fabric.map_or_else(String::new, |fabric| format!(", {fabric}"));
+        let fabric = self.fabric.as_ref().map_or_else(String::new, |fabric| format!(", {fabric}"));
         let delay = match self.link_delay {
             LINK_DELAY => String::new(),
             delay => format!(", links take {delay}"),
@@ -171,7 +171,7 @@ impl Run {
     /// # Errors
     /// Where its workload cannot be made.
     pub fn row(&self, files: &dyn Files) -> Result<Row, RunError> {
-        let Conditions { rate, offline, control_delay, bins, fabric, link_delay } = self.conditions;
+        let Conditions { rate, offline, control_delay, bins, ref fabric, link_delay } = self.conditions;
         let built = self.workload.build(self.key.seed, rate, files);
         let workload = built.map_err(|cause| RunError::Workload {
             workload: self.key.workload.clone(),
@@ -243,5 +243,58 @@ impl Visitor for Sending<'_> {
             &self.options,
             None,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Experiment, Files};
+
+    struct Nothing;
+
+    impl Files for Nothing {
+        fn data(&self, _: &str) -> Option<Vec<u8>> {
+            None
+        }
+        fn beside(&self, _: &str) -> Option<Vec<u8>> {
+            None
+        }
+    }
+
+    const TEXT: &str = r#"
+title = "A pod"
+source = "ours"
+question = "Does the tree matter?"
+seeds = 1
+[[panel]]
+title = "tree over switch"
+axis = { measures = ["mean(tct)"] }
+workload = "aggregate:tasks=20,racks=3,workers=5"
+against = "switch"
+series = [
+  { name = "switch", policy = "fair" },
+  { name = "tree", policy = "fair", fabric = "tree:pods=1,racks=4,hosts=6,oversubscription=2" },
+]
+"#;
+
+    #[test]
+    fn a_series_may_have_a_fabric_of_its_own_which_counts_in_its_key() {
+        let experiment = Experiment::read("test", TEXT).unwrap();
+        let runs = experiment.runs();
+        assert_eq!(runs.len(), 2, "the same policy on the same workload, on two fabrics");
+        assert!(
+            !runs[0].key().conditions.contains("tree") && runs[1].key().conditions.contains("tree:pods=1")
+        );
+        let rows: Vec<_> = runs.iter().map(|run| run.row(&Nothing).unwrap()).collect();
+        // All traffic but 3 % stays in its rack, so the links above it are never short.
+        let (switch, tree) = (rows[0].figures[5], rows[1].figures[5]);
+        assert!((switch / tree - 1.0).abs() < 1e-6, "{switch} {tree}");
+    }
+
+    #[test]
+    fn a_fabric_that_is_too_small_is_refused() {
+        let experiment = Experiment::read("test", &TEXT.replace("racks=4", "racks=3")).unwrap();
+        let fault = experiment.runs()[1].row(&Nothing).unwrap_err().to_string();
+        assert!(fault.contains("19"), "{fault}");
     }
 }

@@ -9,14 +9,19 @@
 //! | `… \| permute` | its arrival times given out anew, by the run's seed |
 //! | `… \| waves 4` | coflows with many senders come in up to so many waves |
 //! | `… \| waves 4 split` | the same, but each wave is a coflow of its own |
+//! | `… \| turns 4`, `… \| turns 4 split` | the same, but a wave starts when the one before it has ended |
+//! | `… \| uncouple` | every port serves its part of a coflow alone (a concurrent open shop) |
 //!
 //! # Waves
 //! Aalo's Table 4 says how many coflows have how many waves, and not when a wave starts. Here those with the most senders
 //! have most: with `waves 4`, 6 % have four, 4 % three, 9 % two. Senders are dealt to waves in turn, and a wave starts
-//! when the one before could have ended at the earliest: after the bottleneck time of its flows alone on `rate`.
+//! when the one before could have ended at the earliest: after the bottleneck time of its flows alone on `rate`; or, with
+//! `turns`, when it has ended.
+
+use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Nanos, Stage, StageIndex, Work, Workload,
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Nanos, PortId, Stage, StageIndex, Work, Workload,
     WorkloadBuilder,
 };
 use cavalcade_trace::generate::permute_arrivals;
@@ -50,7 +55,8 @@ enum Source {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Permute,
-    Waves { most: usize, split: bool },
+    Waves { most: usize, split: bool, in_turn: bool },
+    Uncouple,
 }
 
 /// Why there is no workload.
@@ -61,7 +67,7 @@ pub enum WorkloadError {
     Generator(#[from] GeneratorError),
     /// A step that there is not.
     #[error(
-        "'{0}' is nothing that can be done to a workload: write permute, 'waves N' or 'waves N split' with N from 2 to 4"
+        "'{0}' is nothing that can be done to a workload: write permute, uncouple, or 'waves N', 'waves N split', 'turns N' or 'turns N split' with N from 2 to 4"
     )]
     UnknownStep(String),
     /// Shapes for a generator that takes none.
@@ -108,14 +114,17 @@ impl core::str::FromStr for WorkloadSpec {
 impl Step {
     fn read(text: &str) -> Result<Self, WorkloadError> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let waves = |most: &str, split| match most.parse() {
-            Ok(most @ 2..=4) => Some(Step::Waves { most, split }),
+        let waves = |most: &str, split, in_turn| match most.parse() {
+            Ok(most @ 2..=4) => Some(Step::Waves { most, split, in_turn }),
             _ => None,
         };
         let step = match words[..] {
             ["permute"] => Some(Step::Permute),
-            ["waves", most] => waves(most, false),
-            ["waves", most, "split"] => waves(most, true),
+            ["uncouple"] => Some(Step::Uncouple),
+            ["waves", most] => waves(most, false, false),
+            ["waves", most, "split"] => waves(most, true, false),
+            ["turns", most] => waves(most, false, true),
+            ["turns", most, "split"] => waves(most, true, true),
             _ => None,
         };
         step.ok_or_else(|| WorkloadError::UnknownStep(text.to_owned()))
@@ -165,7 +174,11 @@ impl WorkloadSpec {
         for step in &self.steps {
             workload = match *step {
                 Step::Permute => permute_arrivals(&workload, seed)?,
-                Step::Waves { most, split } => in_waves(&workload, most, split, rate)?,
+                Step::Waves { most, split, in_turn } => {
+                    let apart = if in_turn { Apart::InTurn } else { Apart::AtRate(rate) };
+                    in_waves(&workload, most, split, apart)?
+                }
+                Step::Uncouple => uncoupled(&workload)?,
             };
         }
         Ok(workload)
@@ -175,16 +188,38 @@ impl WorkloadSpec {
 /// Shares of coflows with two, three and four waves, for each maximum (Aalo Table 4).
 const WAVES: [&[f64]; 3] = [&[0.10], &[0.10, 0.0], &[0.09, 0.04, 0.06]];
 
+/// Each coflow as one flow for each port that it sends from or receives at, on a link that nothing else couples: ingress
+/// and egress ports become ports of their own, each of which sends to itself.
+fn uncoupled(workload: &Workload) -> Result<Workload, cavalcade_model::WorkloadError> {
+    let mut builder = WorkloadBuilder::new(2 * workload.ports());
+    for coflow in workload.coflows() {
+        let mut loads = BTreeMap::<PortId, u64>::new();
+        for flow in coflow.flows {
+            *loads.entry(flow.src).or_default() += flow.size.0;
+            *loads.entry(PortId(workload.ports() + flow.dst.0)).or_default() += flow.size.0;
+        }
+        let alone = |(port, bytes)| Flow { src: port, dst: port, size: Bytes(bytes), wave: Nanos::ZERO };
+        let flows = loads.into_iter().map(alone).collect();
+        builder.coflow(workload.coflow_name(coflow.id), coflow.task.arrival, flows);
+    }
+    builder.build()
+}
+
+/// When a wave starts.
+#[derive(Clone, Copy)]
+enum Apart {
+    /// When the one before could have ended at the earliest.
+    AtRate(BitsPerSec),
+    /// When the one before has ended.
+    InTurn,
+}
+
 /// Gives tasks of one coflow waves; others stay as they are.
-fn in_waves(
-    workload: &Workload,
-    most: usize,
-    split: bool,
-    rate: BitsPerSec,
-) -> Result<Workload, WorkloadError> {
+fn in_waves(workload: &Workload, most: usize, split: bool, apart: Apart) -> Result<Workload, WorkloadError> {
     let waves_of = waves(workload, WAVES[most - 2]);
     let mut builder = WorkloadBuilder::new(workload.ports());
     builder.hosts(workload.hosts().to_vec());
+    let in_turn = matches!(apart, Apart::InTurn) && !split;
     for (task, &waves) in workload.tasks().iter().zip(&waves_of) {
         let mut task = task.clone();
         let coflows = task.stages.iter().filter_map(|stage| match stage.work {
@@ -193,9 +228,9 @@ fn in_waves(
         });
         let mut transfers: Vec<Vec<Flow>> = coflows.map(<[Flow]>::to_vec).collect();
         if waves > 1 && task.stages.len() == 1 {
-            let parts = deal(&transfers[0], waves, rate);
+            let parts = deal(&transfers[0], waves, apart);
             if split {
-                task.stages = separate_stages(&parts);
+                task.stages = separate_stages(&parts, apart);
                 transfers = parts.into_iter().map(|(_, flows)| flows).collect();
             } else {
                 let late = |(wave, flows): (Nanos, Vec<Flow>)| {
@@ -205,6 +240,7 @@ fn in_waves(
             }
         }
         builder.push(task, transfers.into_iter().map(|flows| Coflow { flows }).collect());
+        builder.waves_in_turn(in_turn && waves > 1);
     }
     Ok(builder.build()?)
 }
@@ -237,7 +273,7 @@ fn senders(flows: &[Flow]) -> Vec<u32> {
 }
 
 /// The flows by wave, each with its start after the coflow's.
-fn deal(flows: &[Flow], waves: usize, rate: BitsPerSec) -> Vec<(Nanos, Vec<Flow>)> {
+fn deal(flows: &[Flow], waves: usize, apart: Apart) -> Vec<(Nanos, Vec<Flow>)> {
     let senders = senders(flows);
     let mut parts: Vec<Vec<Flow>> = vec![Vec::new(); waves];
     for flow in flows {
@@ -249,7 +285,12 @@ fn deal(flows: &[Flow], waves: usize, rate: BitsPerSec) -> Vec<(Nanos, Vec<Flow>
         .into_iter()
         .map(|part| {
             let begins = start;
-            start = Nanos(start.0 + alone(&part, rate).0);
+            let later = match apart {
+                Apart::AtRate(rate) => alone(&part, rate).0,
+                // Apart from one another is all that waves in turn have to be.
+                Apart::InTurn => 1,
+            };
+            start = Nanos(start.0 + later);
             (begins, part)
         })
         .collect()
@@ -258,7 +299,7 @@ fn deal(flows: &[Flow], waves: usize, rate: BitsPerSec) -> Vec<(Nanos, Vec<Flow>
 /// The bottleneck time of some flows on ports of `rate`.
 fn alone(flows: &[Flow], rate: BitsPerSec) -> Nanos {
     let busiest = |port: fn(&Flow) -> u32| {
-        let mut loads = std::collections::BTreeMap::<u32, u64>::new();
+        let mut loads = BTreeMap::<u32, u64>::new();
         flows.iter().for_each(|flow| *loads.entry(port(flow)).or_default() += flow.size.0);
         loads.into_values().max().unwrap_or(0)
     };
@@ -266,14 +307,16 @@ fn alone(flows: &[Flow], rate: BitsPerSec) -> Nanos {
     Bytes(most).time_at(rate).unwrap_or(Nanos::ZERO)
 }
 
-/// A stage for each wave, behind a wait for its start.
-fn separate_stages(parts: &[(Nanos, Vec<Flow>)]) -> Vec<Stage> {
+/// A stage for each wave, behind a wait for its start, or for the wave before.
+fn separate_stages(parts: &[(Nanos, Vec<Flow>)], apart: Apart) -> Vec<Stage> {
     let stage =
         |starts_after: Vec<StageIndex>, work: Work| Stage { starts_after, finishes_after: Vec::new(), work };
     let mut stages = Vec::new();
     for &(start, _) in parts {
         let mut after = Vec::new();
-        if start > Nanos::ZERO {
+        if let (Apart::InTurn, Some(last)) = (apart, stages.len().checked_sub(1)) {
+            after.push(StageIndex::from_index(last));
+        } else if start > Nanos::ZERO {
             after.push(StageIndex::from_index(stages.len()));
             stages.push(stage(Vec::new(), Work::Compute(Compute { duration: start, host: None })));
         }
@@ -338,11 +381,39 @@ mod tests {
 
     #[test]
     fn a_wave_starts_when_the_one_before_could_have_ended() {
-        use cavalcade_model::PortId;
         let flow =
             |src, size| Flow { src: PortId(src), dst: PortId(9), size: Bytes(size), wave: Nanos::ZERO };
-        let parts = deal(&[flow(0, 5), flow(1, 7), flow(2, 3)], 2, RATE);
+        let parts = deal(&[flow(0, 5), flow(1, 7), flow(2, 3)], 2, Apart::AtRate(RATE));
         // At 8 Gbps a byte takes a nanosecond: senders 0 and 2 first, 8 bytes into one port.
         assert_eq!(parts, [(Nanos(0), vec![flow(0, 5), flow(2, 3)]), (Nanos(8), vec![flow(1, 7)])]);
+    }
+
+    #[test]
+    fn waves_in_turn_wait_for_each_other_as_one_coflow_or_as_stages() {
+        let text = "classes:coflows=100,ports=40 | turns 4";
+        let one = spec(text).build(2, RATE, &Nothing).unwrap();
+        let in_turn =
+            (0..100).map(cavalcade_model::TaskId::from_index).filter(|&task| one.waves_in_turn(task));
+        assert_eq!((in_turn.count(), one.coflow_count()), (9 + 4 + 6, 100));
+        let split = spec(&format!("{text} split")).build(2, RATE, &Nothing).unwrap();
+        let stages = split.tasks().iter().filter(|task| task.stages.len() > 1);
+        stages.for_each(|task| {
+            let after = task.stages.iter().map(|stage| stage.starts_after.len()).collect::<Vec<_>>();
+            assert_eq!((after[0], after.iter().sum::<usize>()), (0, after.len() - 1));
+        });
+    }
+
+    #[test]
+    fn uncoupled_ports_keep_their_loads() {
+        let coupled = spec("classes:coflows=20,ports=9").build(1, RATE, &Nothing).unwrap();
+        let uncoupled = spec("classes:coflows=20,ports=9 | uncouple").build(1, RATE, &Nothing).unwrap();
+        assert_eq!((uncoupled.ports(), uncoupled.bytes().0), (18, 2 * coupled.bytes().0));
+        for (before, after) in coupled.coflows().zip(uncoupled.coflows()) {
+            for flow in after.flows {
+                let at = |other: &&Flow| other.src == flow.src || other.dst.0 + 9 == flow.src.0;
+                let load: u64 = before.flows.iter().filter(at).map(|flow| flow.size.0).sum();
+                assert_eq!((flow.src, flow.size.0), (flow.dst, load));
+            }
+        }
     }
 }

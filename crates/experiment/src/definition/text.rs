@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{Axis, Cell, DefinitionError, Direction, Expectation, Expected, Form, Panel, Series};
+use super::{Axis, Cell, DefinitionError, Direction, Expectation, Expected, Form, Panel, Series, fabric};
 use crate::row::Measure;
+use crate::run::Conditions;
 
 /// The whole text.
 #[derive(Deserialize)]
@@ -125,13 +126,14 @@ impl From<FormText> for Form {
     }
 }
 
-/// `{ name = …, policy = … }`
+/// `{ name = …, policy = … }`, where wanted with a workload or fabric of its own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SeriesText {
     name: String,
     policy: String,
     workload: Option<String>,
+    fabric: Option<String>,
 }
 
 /// `[[panel.expect]]`
@@ -173,7 +175,7 @@ const BAND_POINTS: f64 = 10.0;
 const BAND_EQUAL: f64 = 0.02;
 
 impl PanelText {
-    pub(super) fn checked(self, seeds: u64) -> Result<Panel, DefinitionError> {
+    pub(super) fn checked(self, seeds: u64, conditions: &Conditions) -> Result<Panel, DefinitionError> {
         let place = format!("panel '{}'", self.title);
         let part = |fault: String| DefinitionError::Part { place: place.clone(), fault };
         let axis = self.axis.checked().map_err(part)?;
@@ -185,8 +187,13 @@ impl PanelText {
         let series = self.series.iter().map(|series| {
             let place = format!("{place}, series '{}'", series.name);
             let workload = series.workload.as_ref().unwrap_or(&self.workload);
+            let own = fabric(&place, series.fabric.as_deref())?;
+            let conditions =
+                Conditions { fabric: own.or_else(|| conditions.fabric.clone()), ..conditions.clone() };
             let cells = values.iter().map(|value| {
-                Cell::read(&workload.replace("{x}", value), &series.policy.replace("{x}", value), &place)
+                let (workload, policy) =
+                    (workload.replace("{x}", value), series.policy.replace("{x}", value));
+                Cell::read(&workload, &policy, &conditions, &place)
             });
             Ok(Series { name: series.name.clone(), cells: cells.collect::<Result<_, _>>()? })
         });
