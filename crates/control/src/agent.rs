@@ -31,8 +31,29 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 use cavalcade_wire::{AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Report};
 
 use crate::counter::TaskCounter;
+use crate::explanation::Explanation;
 use crate::hosted::{Factory, Hosted};
 use crate::negotiation::Negotiation;
+
+/// Classes that a network tells apart, at most (DSCP leaves no more).
+pub const CLASSES: usize = 8;
+
+/// What has happened at an agent since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentCounters {
+    /// Bytes sent, by the class that their flow was told.
+    pub sent_by_class: [u64; CLASSES],
+    /// How often a coordinator's lease ran out, so that all flows were open again.
+    pub fallbacks: u64,
+    /// Directives to clients.
+    pub directives: u64,
+    /// Refusals to clients.
+    pub refusals: u64,
+    /// Reports to a coordinator.
+    pub reports: u64,
+    /// Datagrams of peers that were too old, or came twice.
+    pub datagrams_left_out: u64,
+}
 
 /// A connection of a client, numbered by whoever accepts them; a number is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -249,6 +270,8 @@ pub struct PartStatus {
     pub priority: Priority,
     /// Whether an application has said that it is over.
     pub is_over: bool,
+    /// Whose it is on this host.
+    pub user: u32,
 }
 
 /// The agent of a host.
@@ -269,6 +292,7 @@ pub struct Agent {
     decided_at: Option<Instant>,
     alive_at: Option<Instant>,
     is_drained: bool,
+    counters: AgentCounters,
     outbox: VecDeque<AgentOutput>,
 }
 
@@ -288,6 +312,7 @@ impl Agent {
             decided_at: None,
             alive_at: None,
             is_drained: false,
+            counters: AgentCounters::default(),
             outbox: VecDeque::new(),
             config,
             mode,
@@ -358,7 +383,47 @@ impl Agent {
             sent: Bytes(part.sent()),
             priority: part.priority,
             is_over: part.is_over,
+            user: part.user,
         })
+    }
+
+    /// The port that it stands at.
+    pub fn port(&self) -> PortId {
+        self.config.port
+    }
+
+    /// How many ports the fabric has.
+    pub fn ports(&self) -> u32 {
+        self.config.ports
+    }
+
+    /// Who decides.
+    pub fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
+    /// Whether the kill switch is on.
+    pub fn is_drained(&self) -> bool {
+        self.is_drained
+    }
+
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// What has happened since it started.
+    pub fn counters(&self) -> &AgentCounters {
+        &self.counters
+    }
+
+    /// Why a coflow's flows go as they do, where a policy of the agent's own decides; `None` where it does not, or does not
+    /// know the coflow.
+    pub fn why(&self, key: CoflowKey) -> Option<Explanation> {
+        match &self.mode {
+            Mode::Decentralised(own) => own.hosted.explain(key),
+            Mode::Coordinated => None,
+        }
     }
 
     /// The coordinator's term that is obeyed at present.

@@ -18,10 +18,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
-use cavalcade_wire::{CoflowKey, FlowEntry, FlowOrder, Gate, Keyed, Orders, PROTOCOL, Report};
+use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Nanos, PortId, Priority};
+use cavalcade_wire::{
+    CoflowEntry, CoflowKey, Facts, FlowEntry, FlowOrder, Gate, Keyed, Orders, PROTOCOL, Report,
+};
 
+use crate::agent::CLASSES;
+use crate::counter::TaskCounter;
+use crate::explanation::Explanation;
 use crate::hosted::{Factory, Hosted, NewFlow};
+use crate::table::{Coflow, FlowName};
 
 /// What a coordinator is started with.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +46,45 @@ pub struct CoordinatorConfig {
     /// Bytes below which an agent need not report a coflow. Safe for `dclas` up to its first threshold over the ports: if no
     /// agent's part reaches that, the coflow is in the first queue, where agents put it by themselves.
     pub quiet: Bytes,
+    /// Decide and tell, and have agents carry out nothing.
+    pub shadow: bool,
 }
 
 impl CoordinatorConfig {
     /// With Aalo's period of 10 ms (§7.1), a lease of ten periods, and all coflows reported.
     pub fn new(term: u64, ports: u32, line_rate: BitsPerSec) -> Self {
         let period = Nanos::from_millis(10);
-        Self { term, ports, line_rate, period, lease: Nanos(10 * period.0), quiet: Bytes::ZERO }
+        Self {
+            term,
+            ports,
+            line_rate,
+            period,
+            lease: Nanos(10 * period.0),
+            quiet: Bytes::ZERO,
+            shadow: false,
+        }
     }
+}
+
+/// What has happened at a coordinator since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoordinatorCounters {
+    /// Rounds.
+    pub rounds: u64,
+    /// Reports that were taken in.
+    pub reports: u64,
+    /// Reports that came twice, late, or from another version, and were left out.
+    pub reports_left_out: u64,
+    /// Messages of orders.
+    pub orders: u64,
+    /// New gates: off, open, paced.
+    pub decisions: [u64; 3],
+    /// Agents that were silent for longer than the lease.
+    pub agents_lost: u64,
+    /// Parts of coflows that belong to another user.
+    pub foreign_parts: u64,
+    /// Bytes reported, by the class that their coflow had.
+    pub sent_by_class: [u64; CLASSES],
 }
 
 /// What is known of an agent, and what it has been told.
@@ -111,12 +148,37 @@ impl Peer {
 pub struct CoflowStatus {
     /// Its key.
     pub key: CoflowKey,
+    /// What is known of it.
+    pub facts: Option<Facts>,
+    /// Whose it is: a user, by the number that hosts have for it.
+    pub owner: Option<u32>,
     /// What it has sent, as far as reported.
     pub sent: Bytes,
     /// The priority that the policy gave it.
     pub priority: Priority,
-    /// Its open flows: who sends, the number there, who receives.
-    pub flows: Vec<(PortId, u32, PortId)>,
+    /// Its open flows.
+    pub flows: Vec<CoflowFlow>,
+}
+
+/// What is known of a flow of a coflow, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoflowFlow {
+    /// Who sends it.
+    pub from: PortId,
+    /// Its number there.
+    pub number: u32,
+    /// Who receives it.
+    pub to: PortId,
+    /// Its bytes, if they are known.
+    pub size: Option<Bytes>,
+    /// Bytes sent, as far as reported.
+    pub sent: Bytes,
+    /// Whether it has nothing to send or makes no progress.
+    pub rests: bool,
+    /// What was decided about it.
+    pub gate: Gate,
+    /// The priority that holds for it.
+    pub priority: Priority,
 }
 
 /// The coordinator.
@@ -127,13 +189,16 @@ pub struct Coordinator {
     peers: BTreeMap<PortId, Peer>,
     /// Which agents have a part of each coflow, under which number.
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
+    /// Whose each coflow is, and whether the agent says so that gave out its number.
+    owners: BTreeMap<CoflowKey, (u32, bool)>,
     /// The highest term heard of.
     term: u64,
     /// The highest number of orders so far. An agent that was forgotten and is back remembers its own: numbers go on above.
     highest_sent: u64,
     last_round: Option<Instant>,
+    is_drained: bool,
     outbox: VecDeque<(PortId, Orders)>,
-    rounds: u64,
+    counters: CoordinatorCounters,
 }
 
 impl Coordinator {
@@ -143,11 +208,13 @@ impl Coordinator {
             hosted: Hosted::new(factory, config.ports, config.line_rate),
             peers: BTreeMap::new(),
             holders: BTreeMap::new(),
+            owners: BTreeMap::new(),
             term: config.term,
             highest_sent: 0,
             last_round: None,
+            is_drained: false,
             outbox: VecDeque::new(),
-            rounds: 0,
+            counters: CoordinatorCounters::default(),
             config,
         }
     }
@@ -159,7 +226,45 @@ impl Coordinator {
 
     /// How many rounds there have been.
     pub fn rounds(&self) -> u64 {
-        self.rounds
+        self.counters.rounds
+    }
+
+    /// What has happened since it started.
+    pub fn counters(&self) -> &CoordinatorCounters {
+        &self.counters
+    }
+
+    /// The kill switch of the whole fabric: every agent puts every flow back to plain TCP, or that ends. A coordinator that
+    /// starts again does not remember it.
+    pub fn drain(&mut self, is_drained: bool) {
+        if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
+            self.peers.values_mut().for_each(|peer| peer.owes_snapshot = true);
+        }
+    }
+
+    /// Whether the kill switch is on.
+    pub fn is_drained(&self) -> bool {
+        self.is_drained
+    }
+
+    /// How many ports the fabric has.
+    pub fn ports(&self) -> u32 {
+        self.config.ports
+    }
+
+    /// Its term.
+    pub fn term(&self) -> u64 {
+        self.config.term
+    }
+
+    /// The agents that are heard of, with when each was heard last.
+    pub fn heard(&self) -> impl Iterator<Item = (PortId, Instant)> + '_ {
+        self.peers.iter().map(|(&port, peer)| (port, peer.heard_at))
+    }
+
+    /// Why a coflow's flows go as they do; `None` where it is not known.
+    pub fn why(&self, key: CoflowKey) -> Option<Explanation> {
+        self.hosted.explain(key)
     }
 
     /// How many agents are heard of.
@@ -173,18 +278,31 @@ impl Coordinator {
             key: coflow.key,
             sent: Bytes(coflow.attained),
             priority: coflow.priority,
-            flows: coflow
-                .flows
-                .iter()
-                .map(|(&(from, flow), id)| (from, flow, self.hosted.receiver(*id)))
-                .collect(),
+            facts: coflow.facts,
+            owner: self.owners.get(&coflow.key).map(|(owner, _)| *owner),
+            flows: coflow.flows.iter().map(|(&name, &id)| self.flow_status(coflow, name, id)).collect(),
         })
+    }
+
+    fn flow_status(&self, coflow: &Coflow, (from, number): FlowName, id: FlowId) -> CoflowFlow {
+        let flow = self.hosted.flow(id);
+        CoflowFlow {
+            from,
+            number,
+            to: flow.facts.dst,
+            size: flow.size.map(Bytes),
+            sent: Bytes(flow.sent),
+            rests: flow.idle,
+            gate: flow.gate,
+            priority: flow.priority.unwrap_or(coflow.priority),
+        }
     }
 
     /// Takes in a report.
     pub fn handle_report(&mut self, now: Instant, report: Report) {
         self.term = self.term.max(report.term);
         if report.protocol != PROTOCOL || report.port.0 >= self.config.ports || self.is_deposed() {
+            self.counters.reports_left_out += 1;
             return;
         }
         let port = report.port;
@@ -197,13 +315,18 @@ impl Coordinator {
                 self.peers.insert(port, Peer::new(report.session, now, self.highest_sent));
             }
             // The past; or an agent whose clock was set back, which is heard once the former session is forgotten.
-            Some(peer) if report.session < peer.session => return,
+            Some(peer) if report.session < peer.session => {
+                self.counters.reports_left_out += 1;
+                return;
+            }
             Some(_) => {}
         }
         let peer = self.peers.get_mut(&port).expect("it has just been looked up or inserted");
         if report.sequence <= peer.heard {
+            self.counters.reports_left_out += 1;
             return;
         }
+        self.counters.reports += 1;
         peer.is_unknown |= !report.snapshot && report.sequence != peer.heard + 1;
         peer.owes_snapshot |= report.resync;
         peer.heard = report.sequence;
@@ -232,6 +355,7 @@ impl Coordinator {
         let silent = |peer: &Peer| now.since(peer.heard_at) > self.config.lease;
         let gone: Vec<PortId> =
             self.peers.iter().filter(|(_, peer)| silent(peer)).map(|(&port, _)| port).collect();
+        self.counters.agents_lost += gone.len() as u64;
         gone.into_iter().for_each(|port| self.forget(now, port));
         self.hosted.wake(now);
         if self.round_at().is_some_and(|when| when <= now) {
@@ -307,6 +431,7 @@ impl Coordinator {
         }
         if holders.is_empty() {
             self.holders.remove(&key);
+            self.owners.remove(&key);
             self.hosted.close_coflow(now, key);
         }
     }
@@ -332,6 +457,10 @@ impl Coordinator {
     fn take_changes(&mut self, now: Instant, report: &Report) {
         let port = report.port;
         for (number, entry) in report.coflows.iter() {
+            if !self.admits(now, port, entry) {
+                self.counters.foreign_parts += 1;
+                continue;
+            }
             self.hosted.open_coflow(now, entry.key, entry.facts);
             self.holders.entry(entry.key).or_default().insert(port, number);
             let priority = self.hosted.priority(entry.key);
@@ -346,11 +475,13 @@ impl Coordinator {
         }
         for (flow, progress) in report.progress.iter() {
             let Some((key, _)) = self.find(port, flow) else { continue };
+            self.count_bytes(key, progress.sent);
             let sent = self.hosted.sent(key, (port, flow)).saturating_add(progress.sent.0);
             self.hosted.progress(now, key, (port, flow), sent, progress.idle);
         }
         for (flow, more) in report.closed.iter() {
-            let Some((_, part)) = self.find(port, flow) else { continue };
+            let Some((key, part)) = self.find(port, flow) else { continue };
+            self.count_bytes(key, *more);
             self.close_flow(now, port, flow, part, more.0);
         }
         for (number, entry) in report.coflows.iter() {
@@ -365,6 +496,41 @@ impl Coordinator {
                 self.leave_part(now, port, number, part.key);
             }
         }
+    }
+
+    /// Whether a part belongs to whom its coflow belongs to. That is the user of whom the agent speaks that gave out
+    /// the coflow's number; until it does, the user of the first part that was heard of.
+    fn admits(&mut self, now: Instant, port: PortId, entry: &CoflowEntry) -> bool {
+        let is_home = TaskCounter::agent_of(entry.key.serial, self.config.ports) == Some(port);
+        match self.owners.get(&entry.key).copied() {
+            Some((owner, by_home)) if owner != entry.owner => {
+                if by_home || !is_home {
+                    return false;
+                }
+                self.expel(now, entry.key);
+            }
+            Some((_, true)) => return true,
+            _ => {}
+        }
+        self.owners.insert(entry.key, (entry.owner, is_home));
+        true
+    }
+
+    /// Takes a coflow from all who have a part of it: it is another user's. Their flows go as plain TCP.
+    fn expel(&mut self, now: Instant, key: CoflowKey) {
+        for (port, number) in self.holders.get(&key).cloned().unwrap_or_default() {
+            self.counters.foreign_parts += 1;
+            self.leave_part(now, port, number, key);
+            if let Some(peer) = self.peers.get_mut(&port) {
+                peer.owes_snapshot = true;
+            }
+        }
+    }
+
+    fn count_bytes(&mut self, key: CoflowKey, more: Bytes) {
+        let class = usize::from(self.hosted.priority(key).class).min(CLASSES - 1);
+        let count = &mut self.counters.sent_by_class[class];
+        *count = count.saturating_add(more.0);
     }
 
     /// The coflow of an agent's flow, and its number there.
@@ -416,7 +582,7 @@ impl Coordinator {
     /// Computes gates and finds what each agent has to be told.
     fn round(&mut self, now: Instant) {
         self.last_round = Some(now);
-        self.rounds += 1;
+        self.counters.rounds += 1;
         self.hosted.announce_fresh(now);
         for key in self.hosted.take_changed() {
             let priority = self.hosted.priority(key);
@@ -435,6 +601,12 @@ impl Coordinator {
             let Some(peer) = self.peers.get_mut(&port) else { continue };
             let told = peer.told.get(&flow).copied().unwrap_or(UNTOLD);
             if told != order {
+                let kind = match gate {
+                    Gate::Off {} => 0,
+                    Gate::Open {} => 1,
+                    Gate::Paced { .. } => 2,
+                };
+                self.counters.decisions[kind] += 1;
                 peer.told.insert(flow, order);
                 news.entry(port).or_default().insert(flow, order);
             }
@@ -463,6 +635,7 @@ impl Coordinator {
             flows = flows.into_iter().filter(|(flow, _)| open.contains_key(flow)).collect();
         }
         peer.sent += 1;
+        self.counters.orders += 1;
         self.highest_sent = self.highest_sent.max(peer.sent);
         peer.sent_at = Some(now);
         let orders = Orders {
@@ -472,6 +645,7 @@ impl Coordinator {
             sequence: peer.sent,
             snapshot,
             resync: peer.is_unknown,
+            enforce: !config.shadow && !self.is_drained,
             lease: config.lease,
             period: config.period,
             quiet: config.quiet,

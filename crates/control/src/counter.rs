@@ -32,6 +32,12 @@ impl TaskCounter {
         Self::new(2 * u64::from(port.0), 2 * u64::from(ports.max(port.0 + 1)))
     }
 
+    /// The agent whose counter gave out `number`, of `ports`; `None` for a client's.
+    pub fn agent_of(number: u64, ports: u32) -> Option<PortId> {
+        let start = number.checked_rem(2 * u64::from(ports))?;
+        (start % 2 == 0).then_some(PortId((start / 2) as u32))
+    }
+
     /// That of a client without an agent: odd numbers, at most 17 ms ahead of the clock, and no two clients give out the
     /// same within that time unless 23 bits of their names agree.
     pub fn of_client(name: u64) -> Self {

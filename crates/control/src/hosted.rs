@@ -23,6 +23,7 @@ use cavalcade_model::{
 use cavalcade_wire::{CoflowKey, Facts, Gate, Statement};
 
 use crate::allocation::{Contender, allocate};
+use crate::explanation::Explanation;
 use crate::numbering::Numbering;
 use crate::table::{Coflow, Flow, FlowName, Table};
 
@@ -150,7 +151,15 @@ impl Hosted {
         }
         let facts = FlowFacts { coflow: id, src: name.0, dst: flow.to };
         let NewFlow { size, sent, idle, .. } = flow;
-        let flow = self.table.insert(Flow { facts, size, sent, idle, priority: None, cap: None });
+        let flow = self.table.insert(Flow {
+            facts,
+            size,
+            sent,
+            idle,
+            priority: None,
+            cap: None,
+            gate: Gate::Open {},
+        });
         let coflow = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
         coflow.flows.insert(name, flow);
         coflow.attained = coflow.attained.saturating_add(sent);
@@ -286,11 +295,6 @@ impl Hosted {
         self.flow_id(key, name).map_or(0, |(_, flow)| self.table.flow_attained(flow).0)
     }
 
-    /// Who receives a flow that was named by [`Hosted::coflows`].
-    pub(crate) fn receiver(&self, flow: FlowId) -> PortId {
-        self.table.flow(flow).dst
-    }
-
     /// Whether gates may differ from those that [`Hosted::gates`] gave last.
     pub(crate) fn is_dirty(&self) -> bool {
         self.is_dirty
@@ -304,7 +308,7 @@ impl Hosted {
         for (account, coflow) in self.table.coflows.values().enumerate() {
             for (&name, &id) in &coflow.flows {
                 let flow = self.table.find(id).expect("a named flow has a record");
-                named.push((name, flow.idle, flow.priority));
+                named.push((name, id, flow.idle, flow.priority));
                 if !flow.idle {
                     contenders.push(Contender {
                         links: self.table.links(flow),
@@ -319,8 +323,25 @@ impl Hosted {
         }
         let mut gates = allocate(&self.terms, &self.table.capacity, &contenders).into_iter();
         let mut gate = |idle: bool| if idle { None } else { gates.next() };
-        let with_gate = |(name, idle, priority)| (name, gate(idle).unwrap_or_default(), priority);
+        let table = &mut self.table;
+        let with_gate = |(name, id, idle, priority)| {
+            let gate = gate(idle).unwrap_or_default();
+            if let Some(flow) = table.find_mut(id) {
+                flow.gate = gate;
+            }
+            (name, gate, priority)
+        };
         named.into_iter().map(with_gate).collect()
+    }
+
+    /// Why a coflow's flows go as they do.
+    pub(crate) fn explain(&self, key: CoflowKey) -> Option<Explanation> {
+        self.active(key).map(|id| crate::explanation::explain(&self.table, id))
+    }
+
+    /// A flow that was named by [`Hosted::coflows`].
+    pub(crate) fn flow(&self, id: FlowId) -> &Flow {
+        self.table.find(id).expect("a named flow has a record")
     }
 
     fn active(&self, key: CoflowKey) -> Option<CoflowId> {

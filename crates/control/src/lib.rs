@@ -24,14 +24,19 @@ mod allocation;
 mod client;
 mod coordinator;
 mod counter;
+mod explanation;
 mod hosted;
 mod negotiation;
 mod numbering;
 mod table;
 
-pub use agent::{Agent, AgentConfig, AgentOutput, ClientId, Decentralised, FlowStatus, Mode, PartStatus};
+pub use agent::{
+    Agent, AgentConfig, AgentCounters, AgentOutput, CLASSES, ClientId, Decentralised, FlowStatus, Mode,
+    PartStatus,
+};
 pub use client::{Client, ClientEvent, Registration};
-pub use coordinator::{CoflowStatus, Coordinator, CoordinatorConfig};
+pub use coordinator::{CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters};
 pub use counter::TaskCounter;
+pub use explanation::{Direction, Explanation, Obstacle};
 pub use hosted::Factory;
 pub use negotiation::Negotiation;

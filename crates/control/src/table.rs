@@ -10,7 +10,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
     Priority, TaskClass, TaskId,
 };
-use cavalcade_wire::{CoflowKey, Facts};
+use cavalcade_wire::{CoflowKey, Facts, Gate};
 
 /// What is taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;
@@ -42,6 +42,8 @@ pub(crate) struct Flow {
     /// Its own priority, where that is not its coflow's.
     pub(crate) priority: Option<Priority>,
     pub(crate) cap: Option<BitsPerSec>,
+    /// The gate that was computed last.
+    pub(crate) gate: Gate,
 }
 
 impl Flow {

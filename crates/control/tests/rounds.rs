@@ -284,11 +284,7 @@ fn only_what_changed_is_sent() {
     site.pass(100);
     assert_eq!(site.news, news, "bytes alone change nothing");
     let alive = site.bytes_to_agents - bytes;
-    assert_eq!(
-        alive,
-        4 * 12 * 17,
-        "four times in a lease, seventeen bytes say that the coordinator is there"
-    );
+    assert_eq!(alive, 4 * 12 * 18, "four times in a lease, eighteen bytes say that the coordinator is there");
     site.say(9, ClientMessage::Close { flow: 3, sent: Bytes(1) });
     site.pass(20);
     assert_eq!(site.news, news, "the end of a flow that was off is nobody's concern");
@@ -355,6 +351,95 @@ fn another_user_may_not_touch_a_coflow() {
     );
     assert_eq!(site.heard[&0].last(), Some(&refused));
     assert_eq!(site.agents[0].status().count(), 0);
+}
+
+#[test]
+fn another_user_on_another_host_may_not_touch_a_coflow_whoever_was_heard_first() {
+    for thief_first in [false, true] {
+        let mut site = Site::new("fifo", 3);
+        let (stolen, other) = (site.register(0), site.register(0));
+        site.connect(1, 5, 2);
+        let steal = |site: &mut Site| {
+            let to = ends(1, 2);
+            site.say_as(
+                1,
+                5,
+                ClientMessage::Open { flow: 0, coflow: stolen, ends: to, size: None, sent: Bytes(7) },
+            );
+            site.pass(30);
+        };
+        if thief_first {
+            site.coordinator.as_mut().unwrap().handle_disconnected(PortId(0));
+            steal(&mut site);
+        }
+        site.open(0, 0, stolen, 2);
+        site.open(0, 1, other, 2);
+        site.pass(30);
+        if !thief_first {
+            steal(&mut site);
+        }
+        let coordinator = site.coordinator.as_ref().unwrap();
+        let coflow = coordinator.status().find(|coflow| coflow.key == stolen).unwrap();
+        assert_eq!((coflow.owner, coflow.flows.len()), (Some(1), 1), "thief first: {thief_first}");
+        assert_eq!(coordinator.attained(stolen), Some(Bytes::ZERO));
+        assert!(coordinator.counters().foreign_parts > 0);
+        assert_eq!(site.gate(1, 0), OPEN, "what belongs to nobody is plain TCP");
+        assert_eq!((site.gate(0, 0), site.gate(0, 1)), (OPEN, OFF));
+    }
+}
+
+#[test]
+fn the_kill_switch_of_the_coordinator_opens_every_flow_of_the_fabric_and_lets_go_of_them_again() {
+    let mut site = Site::new("dclas:sync=0ms,first_threshold=1MB,weighted=false", 3);
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(0, 0, first, 2);
+    site.open(1, 0, second, 2);
+    site.sent(1, 0, 2_000_000);
+    site.pass(30);
+    assert_eq!((site.gate(1, 0), site.told(1, 0).class), (OFF, 1));
+    site.coordinator.as_mut().unwrap().drain(true);
+    site.pass(20);
+    assert_eq!(site.told(1, 0), Directive::default());
+    let ordered = site.agents[1].status().next().unwrap().ordered;
+    assert_eq!(ordered.unwrap().gate, OFF, "decisions go on, for looking at");
+    site.coordinator.as_mut().unwrap().drain(false);
+    site.pass(20);
+    assert_eq!((site.gate(1, 0), site.told(1, 0).class), (OFF, 1));
+}
+
+#[test]
+fn a_coordinator_in_shadow_mode_decides_and_nobody_obeys() {
+    let mut site = Site::new("fifo", 3);
+    let shadow = CoordinatorConfig { shadow: true, ..CoordinatorConfig::new(1, 3, RATE) };
+    site.coordinator = Some(Coordinator::new(shadow, policy("fifo")));
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(0, 0, first, 2);
+    site.open(1, 0, second, 2);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OPEN);
+    let flows = site.coordinator.as_ref().unwrap().status().flat_map(|coflow| coflow.flows);
+    assert_eq!(flows.map(|flow| flow.gate).collect::<Vec<_>>(), [OPEN, OFF]);
+}
+
+#[test]
+fn who_waits_is_told_behind_whom_and_where_and_for_how_long() {
+    let mut site = Site::new("fifo", 4);
+    let known = site.register_with(0, &[], None);
+    let unknown = site.register(1);
+    let late = site.register(3);
+    site.open_sized(0, 0, known, 2, Some(Bytes(250_000_000)));
+    site.open(1, 0, unknown, 2);
+    site.open(3, 0, late, 2);
+    site.open(3, 1, late, 1);
+    site.pass(30);
+    let why = site.coordinator.as_ref().unwrap().why(late).unwrap();
+    assert_eq!((why.open, why.paced, why.off, why.resting), (1, 0, 1, 0));
+    let [one] = &why.obstacles[..] else { panic!("one obstacle in {why:?}") };
+    assert_eq!((one.port, one.direction, one.flows), (PortId(2), Direction::Receiving, 1));
+    assert_eq!(one.ahead, [known, unknown]);
+    assert_eq!((one.left, one.unknown), (Bytes(250_000_000), 1));
+    assert_eq!(one.time, Nanos(250_000_000 * 8 * 1_000_000_000 / RATE.0));
+    assert!(site.coordinator.as_ref().unwrap().why(known).unwrap().obstacles.is_empty());
 }
 
 #[test]

@@ -169,8 +169,8 @@ impl World {
         let agent = host.agent.as_ref().expect("all agents run after the faults");
         let numbers: BTreeMap<CoflowKey, u32> = agent.parts().map(|part| (part.key, part.part)).collect();
         let entry = |part: cavalcade_control::PartStatus| {
-            let (key, facts, sent) = (part.key, part.facts, part.sent);
-            (part.part, CoflowEntry { key, facts, sent })
+            let (key, facts, sent, owner) = (part.key, part.facts, part.sent, part.user);
+            (part.part, CoflowEntry { key, facts, sent, owner })
         };
         let flow = |flow: cavalcade_control::FlowStatus| {
             let (coflow, sent): (u32, Bytes) = (numbers[&flow.coflow], flow.sent);

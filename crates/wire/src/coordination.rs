@@ -57,6 +57,8 @@ fields! {
         facts: Option<Facts>,
         /// Bytes sent here by flows that are over.
         sent: Bytes,
+        /// The user of the host whose client spoke of it first there, as the kernel says.
+        owner: u32,
     }
 }
 
@@ -103,6 +105,8 @@ fields! {
         snapshot: bool,
         /// Whether the coordinator has missed a report and wants a snapshot.
         resync: bool,
+        /// Whether they are to be carried out. If not, they are for looking at: every flow goes as plain TCP.
+        enforce: bool,
         /// How long they hold; then the agent is without a coordinator.
         lease: Nanos,
         /// How long the agent waits between reports.

@@ -45,11 +45,8 @@ fn keyed<T: std::fmt::Debug>(items: impl Strategy<Value = T>) -> impl Strategy<V
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let entry = (key(), option::of(facts()), number()).prop_map(|(key, facts, sent)| CoflowEntry {
-        key,
-        facts,
-        sent: Bytes(sent),
-    });
+    let entry = (key(), option::of(facts()), number(), any::<u32>())
+        .prop_map(|(key, facts, sent, owner)| CoflowEntry { key, facts, sent: Bytes(sent), owner });
     let flow = (any::<u32>(), 0u32..9, option::of(number()), number(), any::<bool>()).prop_map(
         |(coflow, to, size, sent, idle)| FlowEntry {
             coflow,
@@ -83,7 +80,7 @@ fn report() -> impl Strategy<Value = Report> {
 
 fn orders() -> impl Strategy<Value = Orders> {
     let order = (gate(), option::of(priority())).prop_map(|(gate, priority)| FlowOrder { gate, priority });
-    let head = (any::<u16>(), number(), number(), number(), any::<(bool, bool)>());
+    let head = (any::<u16>(), number(), number(), number(), any::<(bool, bool, bool)>());
     (head, number(), number(), number(), keyed(priority()), keyed(order)).prop_map(
         |(head, lease, period, quiet, priorities, flows)| Orders {
             protocol: head.0,
@@ -92,6 +89,7 @@ fn orders() -> impl Strategy<Value = Orders> {
             sequence: head.3,
             snapshot: head.4.0,
             resync: head.4.1,
+            enforce: head.4.2,
             lease: Nanos(lease),
             period: Nanos(period),
             quiet: Bytes(quiet),

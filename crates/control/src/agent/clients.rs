@@ -10,7 +10,7 @@ use cavalcade_wire::{
     AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal,
 };
 
-use super::{Agent, AgentOutput, Client, ClientId, Flow, Mode, Part, Speaker};
+use super::{Agent, AgentOutput, CLASSES, Client, ClientId, Flow, Mode, Part, Speaker};
 use crate::hosted::NewFlow;
 
 impl Agent {
@@ -97,6 +97,7 @@ impl Agent {
     }
 
     fn refuse(&mut self, client: ClientId, refusal: Refusal) {
+        self.counters.refusals += 1;
         self.say(client, AgentMessage::Refused { refusal });
     }
 
@@ -305,6 +306,8 @@ impl Agent {
     fn moved(&mut self, now: Instant, number: u32, sent: u64, is_idle: bool) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         if sent > flow.sent {
+            let class = usize::from(flow.told.class).min(CLASSES - 1);
+            self.counters.sent_by_class[class] += sent - flow.sent;
             flow.sent = sent;
             flow.moved_at = now;
             flow.is_stalled = false;

@@ -51,13 +51,16 @@ impl Agent {
         if from.0 >= self.config.ports {
             return;
         }
-        let Some(statements) = own.negotiation.receive(now, datagram) else { return };
+        let Some(statements) = own.negotiation.receive(now, datagram) else {
+            self.counters.datagrams_left_out += 1;
+            return;
+        };
         statements.into_iter().for_each(|statement| own.hosted.hear(now, from, statement));
     }
 
     /// Tells a flow's client how to send it, where that has changed.
     pub(super) fn direct(&mut self, number: u32) {
-        let enforces = !self.config.shadow && !self.is_drained;
+        let enforces = self.enforces();
         let Some(flow) = self.flows.get(&number) else { return };
         let mut directive = Directive::default();
         if enforces && let Some(order) = flow.ordered {
@@ -73,7 +76,14 @@ impl Agent {
         if let Some(flow) = self.flows.get_mut(&number) {
             flow.told = directive;
         }
+        self.counters.directives += 1;
         self.say(client, AgentMessage::Direct { flow: flow_there, directive });
+    }
+
+    /// Whether clients are told what was decided.
+    fn enforces(&self) -> bool {
+        let is_wanted = self.link.is_enforced || matches!(self.mode, Mode::Decentralised(_));
+        is_wanted && !self.config.shadow && !self.is_drained
     }
 
     pub(super) fn direct_all(&mut self) {

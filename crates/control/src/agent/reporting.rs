@@ -8,6 +8,10 @@ use cavalcade_wire::{CoflowEntry, FlowEntry, Keyed, Orders, PROTOCOL, Progress, 
 
 use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
 
+/// Pauses between reports, whatever a coordinator says.
+const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
+const LONGEST_PERIOD: Nanos = Nanos::from_secs(60);
+
 /// What an agent knows of its coordinator.
 #[derive(Debug, Default)]
 pub(super) struct CoordinatorLink {
@@ -23,6 +27,8 @@ pub(super) struct CoordinatorLink {
     period: Option<Nanos>,
     lease: Option<Nanos>,
     quiet: Bytes,
+    /// Whether the coordinator wants its orders carried out.
+    pub(super) is_enforced: bool,
     owes_snapshot: bool,
     needs_snapshot: bool,
     /// Whether anything has changed since the last report.
@@ -36,7 +42,7 @@ pub(super) struct CoordinatorLink {
 impl CoordinatorLink {
     /// A link to a coordinator that knows nothing yet.
     pub(super) fn new() -> Self {
-        Self { owes_snapshot: true, ..Self::default() }
+        Self { owes_snapshot: true, is_enforced: true, ..Self::default() }
     }
 
     pub(super) fn period(&self, config: &AgentConfig) -> Nanos {
@@ -70,18 +76,21 @@ impl Agent {
         self.link.needs_snapshot |= !orders.snapshot && orders.sequence != self.link.heard + 1;
         self.link.heard = orders.sequence;
         self.link.owes_snapshot |= orders.resync;
-        self.link.period = Some(orders.period);
-        self.link.lease = Some(orders.lease);
+        // Without a pause an agent would do nothing but report, and with a lease of years it would never be free again.
+        self.link.period = Some(orders.period.clamp(SHORTEST_PERIOD, LONGEST_PERIOD));
+        let lease = orders.lease.clamp(Nanos(4 * SHORTEST_PERIOD.0), Nanos(10 * LONGEST_PERIOD.0));
+        self.link.lease = Some(lease);
         self.link.quiet = orders.quiet;
         if self.link.needs_snapshot && !orders.snapshot {
             return;
         }
         self.link.needs_snapshot = false;
-        self.link.lease_until = now.checked_add(orders.lease);
+        self.link.lease_until = now.checked_add(lease);
         self.obey(&orders);
     }
 
     fn obey(&mut self, orders: &Orders) {
+        self.link.is_enforced = orders.enforce;
         if orders.snapshot {
             self.forget_orders();
         }
@@ -111,6 +120,7 @@ impl Agent {
     pub(super) fn check_lease(&mut self, now: Instant) {
         if self.link.lease_until.is_some_and(|until| until <= now) {
             self.link.lease_until = None;
+            self.counters.fallbacks += 1;
             self.link.needs_snapshot = true;
             self.forget_orders();
             self.direct_all();
@@ -142,6 +152,7 @@ impl Agent {
     pub(super) fn report(&mut self, now: Instant) {
         let snapshot = std::mem::take(&mut self.link.owes_snapshot);
         self.link.sent += 1;
+        self.counters.reports += 1;
         self.link.sent_at = Some(now);
         self.link.has_news = false;
         let loud: Vec<u32> =
@@ -150,8 +161,8 @@ impl Agent {
         for &number in &loud {
             let part = self.parts.get_mut(&number).expect("a number from the same map");
             if snapshot || part.is_changed {
-                let (key, facts, sent) = (part.key, part.facts, Bytes(part.sent()));
-                coflows.push(number, CoflowEntry { key, facts, sent });
+                let (key, facts, sent, owner) = (part.key, part.facts, Bytes(part.sent()), part.user);
+                coflows.push(number, CoflowEntry { key, facts, sent, owner });
             }
             part.is_changed = false;
             part.reported = true;

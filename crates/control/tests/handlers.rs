@@ -1,0 +1,12 @@
+//! The machines against those who mean ill.
+
+mod hostile;
+
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn nobody_can_be_brought_to_a_panic_by_what_others_say(script in prop::collection::vec(any::<u8>(), 0..600)) {
+        hostile::nothing_breaks(&script);
+    }
+}

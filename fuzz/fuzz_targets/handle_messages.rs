@@ -1,0 +1,10 @@
+//! Any messages, from anybody, to agents and a coordinator.
+
+#![no_main]
+
+#[path = "../../crates/control/tests/hostile/mod.rs"]
+mod hostile;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| hostile::nothing_breaks(bytes));
