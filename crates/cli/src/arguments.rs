@@ -1,6 +1,6 @@
 //! The command line, once: help, completions and man pages all come from here.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -12,6 +12,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::fabric::argument::FabricArgument;
+pub(crate) use live::{
+    Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
+    LogLevel, Logging, Ps, SiteOptions, Top, Up, period,
+};
+
+mod live;
 
 const EXIT_CODES: &str = "\
 Data goes to standard output, messages to standard error. Exit codes:
@@ -76,6 +82,20 @@ pub(crate) enum Command {
     /// What the lab runs at each host
     #[command(hide = true)]
     LabHost(LabHost),
+    /// Make certificates for a site, one folder for each of its parts
+    Certificates(Certificates),
+    /// List the coflows that a running coordinator or agent knows, in the order in which they go
+    Ps(Ps),
+    /// Watch them
+    Top(Top),
+    /// Show all that is known of a coflow
+    Describe(Describe),
+    /// Say why a coflow goes as it does: behind whom it waits, where, and for how long
+    Why(Describe),
+    /// Put every flow of a host, or of the whole fabric, back to plain TCP
+    Drain(Drain),
+    /// Say what this host can do for the live system, and what to do about the rest
+    Doctor(Doctor),
     /// Break the control plane in every way that a seed can think of, and check what must hold
     Fault(Fault),
     /// Compare all policies on a workload that the program makes itself, and write a report
@@ -502,83 +522,6 @@ pub(crate) struct FluidBench {
     pub(crate) policy: String,
 }
 
-/// Which hosts there are, the same list everywhere.
-#[derive(Debug, Args)]
-pub(crate) struct Site {
-    /// The addresses of all hosts, as 10.0.0.1,10.0.0.2; the first is port 0
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', required = true)]
-    pub(crate) hosts: Vec<IpAddr>,
-    /// What every host can send and receive
-    #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate)]
-    pub(crate) rate: BitsPerSec,
-}
-
-/// `cavalcade coordinator`.
-#[derive(Debug, Args)]
-pub(crate) struct CoordinatorOptions {
-    #[command(flatten)]
-    pub(crate) site: Site,
-    /// Where agents connect
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7337")]
-    pub(crate) listen: SocketAddr,
-    /// The policy, with parameters, as dclas:queues=10,weighted=false
-    #[arg(long, value_name = "POLICY", default_value = "dclas")]
-    pub(crate) policy: String,
-    /// How long between reports, and between orders
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
-    pub(crate) period: Nanos,
-    /// A file to lock: of several coordinators with the same one, one leads and the others stand by
-    #[arg(long, value_name = "FILE")]
-    pub(crate) lease: Option<PathBuf>,
-}
-
-/// `cavalcade agent`.
-#[derive(Debug, Args)]
-pub(crate) struct AgentOptions {
-    #[command(flatten)]
-    pub(crate) site: Site,
-    /// Which of the hosts this is, from 0
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) port: u32,
-    /// Where a coordinator listens; may be repeated, for those that stand by
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) coordinator: Vec<SocketAddr>,
-    /// Decide here, without a coordinator, by this policy (dcas and others that work at hosts)
-    #[arg(long, value_name = "POLICY", conflicts_with = "coordinator")]
-    pub(crate) policy: Option<String>,
-    /// The UDP port at which agents without a coordinator talk to each other
-    #[arg(long, value_name = "NUMBER", default_value_t = 7338)]
-    pub(crate) peer_port: u16,
-    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
-    #[arg(long, value_name = "FILE")]
-    pub(crate) socket: Option<PathBuf>,
-    /// Decide, and enforce nothing
-    #[arg(long)]
-    pub(crate) shadow: bool,
-}
-
-/// `cavalcade up`.
-#[derive(Debug, Args)]
-pub(crate) struct Up {
-    #[command(flatten)]
-    pub(crate) site: Site,
-    /// Which of the hosts this is, from 0
-    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-    pub(crate) port: u32,
-    /// Where agents of other hosts connect
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    pub(crate) listen: SocketAddr,
-    /// The policy, with parameters
-    #[arg(long, value_name = "POLICY", default_value = "dclas")]
-    pub(crate) policy: String,
-    /// How long between reports, and between orders
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
-    pub(crate) period: Nanos,
-    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
-    #[arg(long, value_name = "FILE")]
-    pub(crate) socket: Option<PathBuf>,
-}
-
 /// `cavalcade lab`.
 #[derive(Debug, Args)]
 pub(crate) struct Lab {
@@ -765,15 +708,6 @@ fn rate(text: &str) -> Result<BitsPerSec, String> {
 fn packet_size(text: &str) -> Result<u16, String> {
     let size = text.parse::<Bytes>().map_err(|error| format!("{error}, as in 1500B"))?;
     u16::try_from(size.get()).map_err(|_| "expected at most 65535B".to_owned())
-}
-
-/// Reads a period of coordination.
-fn period(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(period) if (Nanos::from_millis(1)..=Nanos::from_secs(60)).contains(&period) => Ok(period),
-        Ok(_) => Err("expected 1ms to 60s".to_owned()),
-        Err(error) => Err(format!("{error}, as in 10ms")),
-    }
 }
 
 /// Reads a factor above zero.

@@ -1,107 +1,223 @@
 //! `cavalcade coordinator`, `agent` and `up`: the live system in the foreground, until Ctrl-C.
 //!
-//! Hosts are named in one list that is the same everywhere; a host's place in it is its port.
+//! Hosts are named in one list that is the same everywhere; a host's place in it is its port. What leaves a host needs
+//! certificates, or `--insecure`.
+
+mod config;
+mod logging;
+mod settings;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use cavalcade_control::{Agent, AgentConfig, Coordinator, CoordinatorConfig, Decentralised, Mode};
-use cavalcade_model::{Bytes, Nanos, PolicyFactory, PortId, Scope};
+use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
+use cavalcade_model::{Nanos, PortId};
 use cavalcade_policy::Configured;
+use cavalcade_runtime::lease::{self, Leadership, LeasePlace};
 use cavalcade_runtime::{
-    AgentSockets, Clock, bind_client_socket, block_on, ready, serve_agent, serve_coordinator, stop_on_signals,
+    About, AgentSockets, CoordinatorSockets, Role, UnixSocket, bind_administration_socket,
+    bind_client_socket, block_on, ready, serve_agent, serve_coordinator, stop_on_signals,
 };
+use tokio::net::{TcpListener, UdpSocket};
 
-use crate::arguments::{AgentOptions, CoordinatorOptions, Site, Up};
+use crate::arguments::{AgentOptions, CoordinatorOptions, Up};
 use crate::failure::{Failure, Kind};
-use crate::output::tell;
-use crate::policies::configured;
+pub(crate) use settings::identity;
+use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, allow, own_policy};
 
 /// What peers said is forgotten after this time (D-CAS §V-A).
 const EXPIRY: Nanos = Nanos::from_secs(2);
 
 /// `cavalcade coordinator`.
 pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
-    let policy = fabric_policy(&options.policy)?;
-    let _lease = options.lease.as_deref().map(wait_for_lease).transpose()?;
-    let config = coordinator_config(&options.site, options.period, &policy);
-    let served = block_on(async {
-        let listener = tokio_listener(options.listen).await?;
-        let at = listener.local_addr()?;
-        tell(&format!("coordinator for {} hosts at {at}, policy {}", config.ports, policy.label()));
-        let stop = stop_on_signals()?;
-        ready();
-        serve_coordinator(Coordinator::new(config, Box::new(policy)), listener, stop).await
-    });
-    let coordinator = served.map_err(|error| serving("coordinator", &options.listen.to_string(), &error))?;
-    if coordinator.is_deposed() {
-        return Err(Failure::new(Kind::Runtime, "agents obey another coordinator, of a higher term")
-            .help("stop that one, or run this one as its standby with the same --lease"));
+    let file = config::read(options.file.config.as_deref())?;
+    let site = Site::new(&options.site, &file)?;
+    let (config, policy) = site.coordinator(&options.deciding, &file)?;
+    let table = &file.coordinator;
+    let listed = (&table.certificates, table.insecure, &table.administration, table.metrics);
+    let gates = Gatekeeping::new(&options.access, listed, Role::Coordinator)?;
+    let listen = options.listen.or(table.listen).unwrap_or(DEFAULT_LISTEN);
+    [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
+    logging::start(options.logging, &file.log);
+    let lease = options.lease.as_ref().or(table.lease.as_ref());
+    if let Some(LeasePlace::Etcd { servers, .. }) = lease {
+        servers.iter().try_for_each(|server| allow(*server, gates.is_insecure))?;
     }
-    Ok(())
+    let about = about(&policy, config.shadow);
+    loop {
+        let policy = Box::new(policy.clone());
+        let ended = block_on(lead(listen, lease, config, policy, &gates, &about));
+        match ended.map_err(|error| serving("coordinator", &error))? {
+            Ended::Stopped => return Ok(()),
+            Ended::LostLease => {}
+            Ended::Deposed => {
+                return Err(Failure::new(Kind::Runtime, "agents obey another coordinator, of a higher term")
+                    .help("stop that one, or run this one as its standby with the same --lease"));
+            }
+        }
+    }
+}
+
+/// Why a coordinator does not serve any more.
+enum Ended {
+    Stopped,
+    LostLease,
+    Deposed,
+}
+
+/// Waits for the lease, where there is one, and serves as long as it is kept.
+async fn lead(
+    listen: SocketAddr,
+    lease: Option<&LeasePlace>,
+    config: CoordinatorConfig,
+    policy: Box<Configured>,
+    gates: &Gatekeeping,
+    about: &About,
+) -> io::Result<Ended> {
+    let mut stop = stop_on_signals()?;
+    let mut leadership = match lease {
+        None => None,
+        Some(place) => {
+            // To stand by is what a standby is to do: its manager need not wait.
+            ready();
+            tokio::select! {
+                leadership = lease::acquire(place) => Some(bound("a lease", place, leadership)?),
+                _ = stop.changed() => return Ok(Ended::Stopped),
+            }
+        }
+    };
+    let term = leadership.as_ref().map_or(config.term, Leadership::term);
+    let agents = bound("agents", listen, TcpListener::bind(listen).await)?;
+    let at = agents.local_addr()?;
+    let administration = administration_socket(gates.administration.as_deref(), || {
+        runtime_folder().join(format!("cavalcade-coordinator-{}.sock", at.port()))
+    })?;
+    let metrics = metrics_listener(gates.metrics).await?;
+    tracing::info!("coordinator for {} hosts at {at}, policy {}", config.ports, policy.label());
+    let (identity, about) = (gates.identity.clone(), about.clone());
+    let sockets = CoordinatorSockets { agents, identity, administration, metrics, about };
+    ready();
+    let coordinator = Coordinator::new(CoordinatorConfig { term, ..config }, policy);
+    let lost = async {
+        match &mut leadership {
+            Some(leadership) => leadership.lost().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        served = serve_coordinator(coordinator, sockets, stop) => {
+            Ok(if served?.is_deposed() { Ended::Deposed } else { Ended::Stopped })
+        }
+        () = lost => Ok(Ended::LostLease),
+    }
 }
 
 /// `cavalcade agent`.
 pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
-    let config = agent_config(&options.site, options.port, options.shadow)?;
-    if options.coordinator.is_empty() && options.policy.is_none() {
+    let file = config::read(options.file.config.as_deref())?;
+    let site = Site::new(&options.site, &file)?;
+    let table = &file.agent;
+    let shadow = options.shadow || table.shadow;
+    let config = site.agent(options.port.or(table.port), shadow)?;
+    let own = own_decision(options, table)?;
+    let coordinators = match &own {
+        Some(_) => Vec::new(),
+        None if options.coordinator.is_empty() => table.coordinators.clone(),
+        None => options.coordinator.clone(),
+    };
+    if coordinators.is_empty() && own.is_none() {
         return Err(Failure::usage("nobody decides for this agent")
             .help("name a coordinator with --coordinator ADDRESS, or a policy to run here with --policy"));
     }
-    let own = options.policy.as_deref().map(own_policy).transpose()?;
-    let path = socket_path(options.socket.as_deref());
-    let hosts = &options.site.hosts;
+    let listed = (&table.certificates, table.insecure, &table.administration, table.metrics);
+    let gates = Gatekeeping::new(&options.access, listed, Role::Agent(config.port))?;
+    let peer_port = options.peer_port.or(table.peer_port).unwrap_or(DEFAULT_PEER_PORT);
+    let peers: Vec<SocketAddr> =
+        site.hosts.iter().filter(|_| own.is_some()).map(|host| SocketAddr::new(*host, peer_port)).collect();
+    let outside = coordinators.iter().chain(&peers).chain(&gates.metrics);
+    outside.into_iter().try_for_each(|address| gates.check(*address))?;
+    if let (true, Some(identity)) = (own.is_some(), &gates.identity)
+        && identity.seal().is_none()
+    {
+        return Err(Failure::input("the folder of certificates has no datagrams.key")
+            .help("agents without a coordinator need the one that all agents of the site share"));
+    }
+    logging::start(options.logging, &file.log);
+    let path = socket_path(options.socket.as_deref().or(table.socket.as_deref()));
     block_on(async {
-        let clients = bind_client_socket(&path)?;
-        let peers = match &own {
+        let clients = bound("clients", path.display(), bind_client_socket(&path))?;
+        let administration =
+            administration_socket(gates.administration.as_deref(), || administration_path(&path))?;
+        let metrics = metrics_listener(gates.metrics).await?;
+        let peers = match peers.get(config.port.index()) {
             None => None,
-            Some(_) => {
-                let at = |host: &IpAddr| SocketAddr::new(*host, options.peer_port);
-                let socket = bind_udp(at(&hosts[options.port as usize])).await?;
-                let addresses = hosts.iter().enumerate();
-                Some((socket, addresses.map(|(port, host)| (PortId::from_index(port), at(host))).collect()))
+            Some(&own) => {
+                let socket = bound("other agents", own, UdpSocket::bind(own).await)?;
+                Some((socket, (0..).map(PortId).zip(peers.iter().copied()).collect()))
             }
         };
         let who =
             own.as_ref().map_or("by a coordinator".to_owned(), |own| format!("by {} here", own.label()));
-        tell(&format!(
-            "agent at port {} of {}, scheduled {who}; clients at {}",
-            options.port,
-            hosts.len(),
-            path.display()
-        ));
+        let (port, ports) = (config.port.0, config.ports);
+        tracing::info!("agent at port {port} of {ports}, scheduled {who}; clients at {}", path.display());
+        let about = own.as_ref().map_or(About { shadow, ..About::default() }, |own| about(own, shadow));
         let mode = match own {
             Some(own) => Mode::Decentralised(Box::new(Decentralised::new(&config, Box::new(own), EXPIRY))),
             None => Mode::Coordinated,
         };
-        let sockets = AgentSockets { clients, coordinators: options.coordinator.clone(), peers };
+        let identity = gates.identity;
+        let sockets = AgentSockets { clients, coordinators, peers, identity, administration, metrics, about };
         let stop = stop_on_signals()?;
         ready();
         serve_agent(Agent::new(config, mode), sockets, stop).await
     })
-    .map_err(|error| serving("agent", &path.display().to_string(), &error))
+    .map_err(|error| serving("agent", &error))
+}
+
+/// The policy that an agent decides by itself, unless flags name a coordinator, or the file does and flags no policy.
+fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Option<Configured>, Failure> {
+    let spec = match &options.policy {
+        None if options.coordinator.is_empty() => table.policy.as_deref(),
+        spec => spec.as_deref(),
+    };
+    if options.policy.is_none() && spec.is_some() && !table.coordinators.is_empty() {
+        return Err(Failure::input("the file names a policy and coordinators for the agent")
+            .help("remove one of the two: an agent decides by itself or obeys a coordinator"));
+    }
+    spec.map(own_policy).transpose()
 }
 
 /// `cavalcade up`: a coordinator and the agent of this host in one process.
 pub(crate) fn up(options: &Up) -> Result<(), Failure> {
-    let policy = fabric_policy(&options.policy)?;
-    let path = socket_path(options.socket.as_deref());
-    let coordinator_config = coordinator_config(&options.site, options.period, &policy);
-    let agent_config = agent_config(&options.site, options.port, false)?;
+    let file = config::read(options.file.config.as_deref())?;
+    let site = Site::new(&options.site, &file)?;
+    let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
+    let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), false)?;
+    allow(options.listen, options.insecure)?;
+    logging::start(options.logging, &file.log);
+    let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
+    let about = about(&policy, coordinator_config.shadow);
     block_on(async {
-        let clients = bind_client_socket(&path)?;
-        let listener = tokio_listener(options.listen).await?;
-        let at = listener.local_addr()?;
-        tell(&format!("coordinator at {at}, policy {}; clients at {}", policy.label(), path.display()));
+        let clients = bound("clients", path.display(), bind_client_socket(&path))?;
+        let agents = bound("agents", options.listen, TcpListener::bind(options.listen).await)?;
+        let at = agents.local_addr()?;
+        let of_coordinator = administration_socket(None, || path.with_extension("coordinator.sock"))?;
+        let of_agent = administration_socket(None, || administration_path(&path))?;
+        tracing::info!("coordinator at {at}, policy {}; clients at {}", policy.label(), path.display());
         let stop = stop_on_signals()?;
         ready();
-        let sockets = AgentSockets { clients, coordinators: vec![reachable(at)], peers: None };
+        let sockets = AgentSockets {
+            coordinators: vec![reachable(at)],
+            administration: of_agent,
+            ..AgentSockets::new(clients)
+        };
         let agent = serve_agent(Agent::new(agent_config, Mode::Coordinated), sockets, stop.clone());
         let coordinator = Coordinator::new(coordinator_config, Box::new(policy));
-        both(serve_coordinator(coordinator, listener, stop), agent).await
+        let sockets = CoordinatorSockets { administration: of_coordinator, about, ..agents.into() };
+        both(serve_coordinator(coordinator, sockets, stop), agent).await
     })
-    .map_err(|error| serving("agent", &path.display().to_string(), &error))
+    .map_err(|error| serving("agent", &error))
 }
 
 /// Both to their ends.
@@ -114,12 +230,35 @@ async fn both(
     agent
 }
 
-async fn tokio_listener(at: SocketAddr) -> io::Result<tokio::net::TcpListener> {
-    tokio::net::TcpListener::bind(at).await
+/// What was bound, or an error that says for whom and where.
+fn bound<T>(whom: &str, place: impl std::fmt::Display, result: io::Result<T>) -> io::Result<T> {
+    result.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen for {whom} at {place}: {error}"))
+    })
 }
 
-async fn bind_udp(at: SocketAddr) -> io::Result<tokio::net::UdpSocket> {
-    tokio::net::UdpSocket::bind(at).await
+/// Where administrators connect. A place that was asked for has to be there; one that was not need not.
+fn administration_socket(
+    given: Option<&Path>,
+    default: impl FnOnce() -> PathBuf,
+) -> io::Result<Option<UnixSocket>> {
+    if let Some(path) = given {
+        return bound("administrators", path.display(), bind_administration_socket(path)).map(Some);
+    }
+    let path = default();
+    match bind_administration_socket(&path) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) => {
+            let path = path.display();
+            tracing::warn!("no administration at {path}: {error}; name a place with --administration");
+            Ok(None)
+        }
+    }
+}
+
+async fn metrics_listener(address: Option<SocketAddr>) -> io::Result<Option<TcpListener>> {
+    let Some(address) = address else { return Ok(None) };
+    bound("a monitoring system", address, TcpListener::bind(address).await).map(Some)
 }
 
 /// An address at which a listener on all addresses can be reached from the same host.
@@ -132,88 +271,26 @@ fn reachable(at: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, at.port())
 }
 
-fn coordinator_config(site: &Site, period: Nanos, policy: &Configured) -> CoordinatorConfig {
-    let ports = site.hosts.len() as u32;
-    let term = Clock::default().now().0;
-    let config = CoordinatorConfig::new(term, ports, site.rate);
-    CoordinatorConfig {
-        period,
-        lease: Nanos(period.0.saturating_mul(10)),
-        quiet: quiet(policy, ports),
-        ..config
-    }
-}
-
-fn agent_config(site: &Site, port: u32, shadow: bool) -> Result<AgentConfig, Failure> {
-    let ports = site.hosts.len() as u32;
-    if port >= ports {
-        return Err(Failure::usage(format!("there is no port {port} among {ports} hosts"))
-            .help("ports count from 0, in the order of --hosts"));
-    }
-    let directory =
-        site.hosts.iter().enumerate().map(|(port, host)| (*host, PortId::from_index(port))).collect();
-    let session = Clock::default().now().0;
-    Ok(AgentConfig { directory, shadow, ..AgentConfig::new(PortId(port), ports, session, site.rate) })
-}
-
-/// The policy of a coordinator. Staleness is the system's own here: `dclas` is not to wait for multiples of its `sync`
-/// besides.
-fn fabric_policy(spec: &str) -> Result<Configured, Failure> {
-    let mut policy = configured(spec)?;
-    if policy.name() == "dclas" && !spec.contains("sync=") {
-        let separator = if spec.contains(':') { ',' } else { ':' };
-        policy = configured(&format!("{spec}{separator}sync=0ms"))?;
-    }
-    match policy.terms().scope {
-        Scope::Fabric => Ok(policy),
-        _ => Err(Failure::usage(format!("{} decides at hosts, not at a coordinator", policy.name()))
-            .help(format!("run it at agents: cavalcade agent --policy {spec}"))),
-    }
-}
-
-/// The policy of an agent without a coordinator.
-fn own_policy(spec: &str) -> Result<Configured, Failure> {
-    let policy = configured(spec)?;
-    match policy.terms().scope {
-        Scope::Fabric => Err(Failure::usage(format!("{} needs to see the whole fabric", policy.name()))
-            .help(format!("run it at a coordinator: cavalcade coordinator --policy {spec}"))),
-        _ => Ok(policy),
-    }
-}
-
-/// What a coflow may send at an agent before anybody else need know: with `dclas`, less than its share of the first
-/// threshold at every host is less than the threshold in all.
-fn quiet(policy: &Configured, ports: u32) -> Bytes {
-    let threshold = policy.params().into_iter().find(|(name, _)| *name == "first_threshold");
-    let threshold =
-        threshold.filter(|_| policy.name() == "dclas").and_then(|(_, text)| text.parse::<Bytes>().ok());
-    Bytes(threshold.unwrap_or_default().0 / u64::from(ports.max(1)))
+/// Where sockets are unless somebody says otherwise.
+pub(crate) fn runtime_folder() -> PathBuf {
+    std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from)
 }
 
 /// Where clients find the agent.
-fn socket_path(given: Option<&Path>) -> PathBuf {
-    if let Some(given) = given {
-        return given.to_path_buf();
-    }
-    let folder = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from);
-    folder.join("cavalcade.sock")
+pub(crate) fn socket_path(given: Option<&Path>) -> PathBuf {
+    given.map_or_else(|| runtime_folder().join("cavalcade.sock"), Path::to_path_buf)
 }
 
-/// Waits until nobody else holds the lock on a file; it is held as long as what is returned.
-fn wait_for_lease(path: &Path) -> Result<std::fs::File, Failure> {
-    let open = std::fs::File::options().create(true).append(true).open(path);
-    let file = open.map_err(|error| Failure::file("open", path, &error))?;
-    if file.try_lock().is_err() {
-        tell(&format!("standing by: another coordinator holds {}", path.display()));
-        file.lock().map_err(|error| Failure::file("lock", path, &error))?;
-    }
-    Ok(file)
+/// Where administrators find the agent whose clients connect at `clients`.
+pub(crate) fn administration_path(clients: &Path) -> PathBuf {
+    clients.with_extension("administration.sock")
 }
 
-fn serving(what: &str, at: &str, error: &io::Error) -> Failure {
-    let failure = Failure::new(Kind::Runtime, format!("the {what} cannot serve at {at}: {error}"));
+fn serving(what: &str, error: &io::Error) -> Failure {
+    let failure = Failure::new(Kind::Runtime, format!("the {what} cannot serve: {error}"));
     match error.kind() {
         io::ErrorKind::AddrInUse => failure.help("stop what listens there, or name another place"),
+        io::ErrorKind::AddrNotAvailable => failure.help("that is no address of this host: name one that is"),
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
             failure.help("name a place in a folder that exists and that you may write to, as with --socket")
         }

@@ -6,17 +6,20 @@
 //! Start-up costs nothing that is not used: no async runtime, no configuration files, threads only for several runs, and
 //! Parquet only where it is written.
 
+mod administration;
 mod arguments;
 mod bench;
 mod bound;
 mod budget;
 mod carriers;
 mod certificate;
+mod certificates;
 mod claim;
 mod columns;
 mod compare;
 mod completions;
 mod demo;
+mod doctor;
 mod experiment;
 mod fabric;
 mod failure;
@@ -83,6 +86,13 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Up(options) => live::up(options),
         Command::Lab(options) => lab::run(options),
         Command::LabHost(options) => lab::host(options),
+        Command::Certificates(options) => certificates::run(options),
+        Command::Ps(options) => administration::ps(options),
+        Command::Top(options) => administration::top(options),
+        Command::Describe(options) => administration::describe(options),
+        Command::Why(options) => administration::why(options),
+        Command::Drain(options) => administration::drain(options),
+        Command::Doctor(options) => doctor::run(options),
         Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Fabric(command) => fabric::run(command),

@@ -2,7 +2,59 @@
 
 mod support;
 
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use cavalcade_client::{Registration, Session};
+use serde_json::Value;
 use support::Place;
+
+/// A command that serves, killed when the test ends.
+struct Serving(Child);
+
+impl Serving {
+    fn start(place: &Place, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cavalcade"));
+        command.args(arguments).current_dir(place.path(".")).env("XDG_RUNTIME_DIR", place.path("."));
+        Self(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("it starts"),
+        )
+    }
+
+    /// Asks it to end, and says with what code it did.
+    fn interrupt(mut self) -> Option<i32> {
+        let pid = self.0.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+        self.0.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It has ended where the test has waited for that.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(30), "{what}: never");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn json(place: &Place, arguments: &[&str]) -> Option<Value> {
+    let ran = place.run(arguments);
+    (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("it is JSON"))
+}
 
 #[test]
 fn a_seed_of_faults_is_replayed_and_a_planted_bug_is_found() {
@@ -43,4 +95,102 @@ fn what_cannot_work_is_refused_with_a_cure_and_leaves_nothing_behind() {
     assert_eq!(ran.code, 1);
     assert!(ran.err.contains("stop what listens there"), "{}", ran.err);
     assert!(place.names().is_empty(), "{:?}", place.names());
+}
+
+#[test]
+fn a_typo_in_a_configuration_file_is_named_with_its_line_and_a_flag_wins_over_the_file() {
+    let place = Place::new();
+    place.write("site.toml", "[site]\nhosts = [\"127.0.0.1\"]\n\n[coordinator]\npolcy = \"sebf\"\n");
+    let ran = place.run(&["coordinator", "--config", "site.toml"]);
+    assert_eq!(ran.code, 3);
+    for part in ["site.toml:5:1", "polcy", "did you mean 'policy'?"] {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
+    }
+    place.write("site.toml", "[site]\nhosts = [\"127.0.0.1\"]\n\n[coordinator]\npolicy = \"dcas\"\n");
+    let ran = place.run(&["coordinator", "--config", "site.toml"]);
+    assert!(ran.code == 2 && ran.err.contains("dcas decides at hosts"), "{}", ran.err);
+    let ran = place.run(&["coordinator", "--config", "site.toml", "--policy", "saat"]);
+    assert!(ran.code == 2 && ran.err.contains("saath"), "{}", ran.err);
+    assert_eq!(place.run(&["coordinator", "--config", "none.toml"]).code, 1);
+    assert_eq!(place.names(), ["site.toml"]);
+}
+
+#[test]
+fn what_leaves_the_host_needs_certificates_that_fit_and_nothing_is_left_behind_without() {
+    let place = Place::new();
+    let ran = place.run(&["coordinator", "--hosts", "10.0.0.1,10.0.0.2", "--listen", "0.0.0.0:0"]);
+    assert!(ran.code == 2 && ran.err.contains("cavalcade certificates"), "{}", ran.err);
+    assert_eq!(place.run(&["certificates", "site", "--hosts", "2"]).code, 0);
+    assert_eq!(place.run(&["certificates", "site", "--hosts", "2"]).code, 1, "the folder is there already");
+    let ran = place.run(&["coordinator", "--hosts", "127.0.0.1", "--certificates", "site/agent-0"]);
+    assert!(ran.code == 3 && ran.err.contains("for agent-0, not for coordinator"), "{}", ran.err);
+    place.write("site/coordinator/certificate.pem", "garbage");
+    let ran = place.run(&["coordinator", "--hosts", "127.0.0.1", "--certificates", "site/coordinator"]);
+    assert!(ran.code == 3 && ran.err.contains("certificate.pem"), "{}", ran.err);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("some port is free");
+    let at = taken.local_addr().expect("it is bound").to_string();
+    let agent = ["agent", "--hosts", "127.0.0.1", "--coordinator", "127.0.0.1:1", "--socket", "agent.sock"];
+    let ran = place.run(&[&agent[..], &["--metrics", &at]].concat());
+    assert!(ran.code == 1 && ran.err.contains("monitoring"), "{}", ran.err);
+    assert_eq!(place.names(), ["site"], "no socket file is left");
+}
+
+#[test]
+fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
+    let place = Place::new();
+    let socket = place.path("agent.sock");
+    let hosts = "127.0.0.1,127.0.0.2";
+    let path = socket.to_str().expect("it is UTF-8");
+    let up = Serving::start(&place, &["up", "--hosts", hosts, "--policy", "fifo", "--socket", path]);
+    let session = Session::open(&socket);
+    assert!(session.wait_ready(Duration::from_secs(30)));
+    let (first, second) =
+        (session.register(Registration::default()), session.register(Registration::default()));
+    let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("some port is free");
+    let connect = || TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    let mut early = session.stream(connect(), first, None).expect("it is connected");
+    let late = session.stream(connect(), second, None).expect("it is connected");
+    let at = place.path("agent.coordinator.sock");
+    let at = ["--at", at.to_str().expect("it is UTF-8")];
+    let (first, second) = (first.to_string(), second.to_string());
+    let ask = |command: &[&str]| json(&place, &[command, &at, &["--json"]].concat());
+    eventually("the later one waits", || {
+        // What makes no progress gives up its place.
+        std::io::Write::write_all(&mut early, b"more").expect("nobody has to read it yet");
+        let view = ask(&["ps"]).expect("it answers");
+        view["coflows"].as_array().is_some_and(|all| all.len() == 2) && view["coflows"][1]["off"] == 1
+    });
+    let view = ask(&["ps"]).expect("it answers");
+    assert_eq!((&view["schema_version"], &view["role"]), (&Value::from(1), &Value::from("coordinator")));
+    assert_eq!(
+        (&view["policy"], &view["coflows"][0]["coflow"]),
+        (&Value::from("fifo"), &Value::from(first.as_str()))
+    );
+    let described = ask(&["describe", &second]).expect("it answers");
+    assert_eq!(
+        (&described["flows"][0]["from"], &described["flows"][0]["to"]),
+        (&Value::from(0), &Value::from(1))
+    );
+    let ran = place.run(&[&["why", second.as_str()][..], &at].concat());
+    assert!(ran.out.starts_with(&format!("{second} waits behind 1 on port")), "{}", ran.out);
+    assert_eq!(place.run(&[&["why", "1.0.1"][..], &at].concat()).code, 2);
+    assert_eq!(place.run(&[&["describe", "one"][..], &at].concat()).code, 2);
+    assert_eq!(place.run(&[&["drain"][..], &at].concat()).code, 0);
+    eventually("it goes as plain TCP", || late.directive().gate == cavalcade_client::Gate::Open {});
+    assert_eq!(ask(&["ps"]).expect("it answers")["drained"], true);
+    assert_eq!(ask(&["drain", "--undo"]).expect("it answers")["was_drained"], true);
+    assert_eq!(up.interrupt(), Some(0));
+    let left = place.names();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(place.run(&[&["ps"][..], &at].concat()).code, 1);
+}
+
+#[test]
+fn the_doctor_finds_pacing_and_classes_on_any_linux() {
+    let place = Place::new();
+    let findings = json(&place, &["doctor", "--json"]).expect("orders can be carried out here");
+    let findings = findings["findings"].as_array().expect("a list");
+    let state =
+        |name: &str| findings.iter().find(|finding| finding["name"] == name).map(|found| &found["state"]);
+    assert_eq!((state("pacing"), state("classes")), (Some(&Value::from("good")), Some(&Value::from("good"))));
 }

@@ -38,6 +38,6 @@ pub use async_stream::AsyncCoflowStream;
 pub use cavalcade_control::Registration;
 pub use cavalcade_model::{Bytes, Nanos, TaskClass};
 pub use cavalcade_wire::{CoflowKey, Directive, Gate};
-pub use options::DscpMap;
+pub use options::{DscpMap, TriedOptions, try_options};
 pub use session::Session;
 pub use stream::CoflowStream;

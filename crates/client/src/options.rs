@@ -53,3 +53,29 @@ pub(crate) fn mark(socket: &TcpStream, class: u16, map: DscpMap) -> io::Result<(
         std::net::IpAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, field),
     }
 }
+
+/// What this host's kernel says to what a client sets on its connections.
+#[derive(Debug)]
+pub struct TriedOptions {
+    /// Rates: `SO_MAX_PACING_RATE`.
+    pub pacing: io::Result<()>,
+    /// Classes: DSCP.
+    pub marking: io::Result<()>,
+    /// How little waits in the kernel: `TCP_NOTSENT_LOWAT`.
+    pub unsent: io::Result<()>,
+}
+
+/// Tries on a connection of this host with itself what a client sets on its connections.
+///
+/// # Errors
+/// Where there is no such connection.
+pub fn try_options() -> io::Result<TriedOptions> {
+    let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    let socket = TcpStream::connect(listener.local_addr()?)?;
+    let rate = cavalcade_model::BitsPerSec(1_000_000);
+    Ok(TriedOptions {
+        pacing: pace(&socket, Gate::Paced { rate }),
+        marking: mark(&socket, 0, DscpMap::default()),
+        unsent: limit_unsent(&socket),
+    })
+}

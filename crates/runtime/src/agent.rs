@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::Duration;
 
 use cavalcade_control::{Agent, AgentOutput, ClientId};
@@ -12,12 +10,18 @@ use cavalcade_model::PortId;
 use cavalcade_wire::{
     AgentMessage, ClientMessage, Datagram, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Report,
 };
-use tokio::net::{TcpStream, UdpSocket, UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::Stop;
+use crate::administration::{self, About};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Outlet};
+use crate::coordinator::tls_for;
+use crate::metrics::{self, ShellCounters};
+use crate::security::{Identity, Seal, TAG};
+use crate::sockets::UnixSocket;
+use crate::tls;
 
 /// The longest message of a client: a registration with a few thousand parents.
 const CLIENT_FRAME: usize = 64 << 10;
@@ -28,12 +32,29 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// What an agent talks through.
 #[derive(Debug)]
 pub struct AgentSockets {
-    /// Where clients connect; see [`bind_client_socket`].
-    pub clients: UnixListener,
+    /// Where clients connect; see [`crate::bind_client_socket`].
+    pub clients: UnixSocket,
     /// Where coordinators listen, tried in turn; none in decentralised mode.
     pub coordinators: Vec<SocketAddr>,
     /// The socket for other agents, and where they listen.
     pub peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
+    /// Its certificate: with one, only a coordinator with one is obeyed, and only peers with the key of datagrams are heard.
+    pub identity: Option<Identity>,
+    /// Where administrators of this host connect.
+    pub administration: Option<UnixSocket>,
+    /// Where a monitoring system asks for figures.
+    pub metrics: Option<TcpListener>,
+    /// What people are told.
+    pub about: About,
+}
+
+impl AgentSockets {
+    /// For clients, and for nobody else yet.
+    pub fn new(clients: UnixSocket) -> Self {
+        let (coordinators, peers, identity) = (Vec::new(), None, None);
+        let (administration, metrics, about) = (None, None, About::default());
+        Self { clients, coordinators, peers, identity, administration, metrics, about }
+    }
 }
 
 enum Incoming {
@@ -43,36 +64,13 @@ enum Incoming {
     Orders(Orders),
 }
 
-/// Listens for clients at `path`. A socket file that a crashed agent left behind is replaced; one at which somebody listens
-/// is not. Every user of the host may connect: an agent tells users apart by what the kernel says of them.
-///
-/// # Errors
-/// Where somebody listens there already, or the file cannot be made.
-pub fn bind_client_socket(path: &Path) -> io::Result<UnixListener> {
-    if std::os::unix::net::UnixStream::connect(path).is_ok() {
-        let message = format!("an agent listens at {} already", path.display());
-        return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
-    }
-    match std::fs::symlink_metadata(path) {
-        Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
-            std::fs::remove_file(path)?
-        }
-        Ok(_) => {
-            let message = format!("{} exists and is no socket: name another path", path.display());
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
-        }
-        Err(_) => {}
-    }
-    let listener = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
-    Ok(listener)
-}
-
 /// Connections of the agent.
 struct Shell {
     clients: BTreeMap<ClientId, Outlet<AgentMessage>>,
     coordinator: Option<Outlet<Report>>,
     peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
+    seal: Option<Seal>,
+    counters: ShellCounters,
 }
 
 /// Runs `agent` until told to stop; then puts all flows back to plain TCP and removes the socket file.
@@ -81,18 +79,28 @@ struct Shell {
 /// Where the listener fails.
 pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop) -> io::Result<()> {
     let clock = Clock::default();
-    let AgentSockets { clients: listener, coordinators, peers } = sockets;
-    let path = listener.local_addr()?.as_pathname().map(Path::to_path_buf);
+    let started = clock.now();
+    let AgentSockets { clients: socket, coordinators, peers, identity, administration, metrics, about } =
+        sockets;
     let (sender, mut inbox) = mpsc::unbounded_channel();
-    if !coordinators.is_empty() {
-        tokio::task::spawn_local(seek_coordinator(coordinators, sender.clone(), clock));
+    let (asker, mut queries) = mpsc::unbounded_channel();
+    administration::serve(administration, asker.clone());
+    if let Some(metrics) = metrics {
+        let identity = tls_for(&metrics, identity.as_ref())?;
+        metrics::serve(metrics, identity, asker);
     }
-    let mut shell = Shell { clients: BTreeMap::new(), coordinator: None, peers };
+    let seal = identity.as_ref().and_then(Identity::seal).cloned();
+    if !coordinators.is_empty() {
+        let search = Search { coordinators, identity, sender: sender.clone(), clock };
+        tokio::task::spawn_local(search.keep_connected());
+    }
+    let counters = ShellCounters::default();
+    let mut shell = Shell { clients: BTreeMap::new(), coordinator: None, peers, seal, counters };
     let mut next_client = 0;
-    let mut datagram = vec![0; MAX_DATAGRAM];
+    let mut datagram = vec![0; MAX_DATAGRAM + TAG];
     loop {
         tokio::select! {
-            accepted = listener.accept() => match accepted {
+            accepted = socket.listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     let id = ClientId(next_client);
                     next_client += 1;
@@ -109,9 +117,14 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 }
             }
             received = hear_peers(shell.peers.as_ref(), &mut datagram) => {
-                if let Ok(datagram) = Datagram::decode(received) {
-                    agent.handle_datagram(clock.now(), datagram);
+                match open(shell.seal.as_ref(), received) {
+                    Some(datagram) => agent.handle_datagram(clock.now(), datagram),
+                    None => shell.counters.garbled += u64::from(!received.is_empty()),
                 }
+            }
+            Some(query) = queries.recv() => {
+                let figures = |agent: &Agent| metrics::of_agent(agent, &shell.counters);
+                query.answer(&mut agent, &about, (started, clock.now()), figures);
             }
             () = sleep_until(clock, agent.poll_timeout()) => {}
             _ = stop.changed() => break,
@@ -124,10 +137,16 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     drop(shell);
     // Writers end once their queues are empty.
     tokio::time::sleep(Duration::from_millis(5)).await;
-    match path {
-        Some(path) => std::fs::remove_file(path),
-        None => Ok(()),
-    }
+    Ok(())
+}
+
+/// The datagram in what was received, if it is one and has the right tag where tags are wanted.
+fn open(seal: Option<&Seal>, received: &[u8]) -> Option<Datagram> {
+    let bytes = match seal {
+        Some(seal) => seal.open(received)?,
+        None => received,
+    };
+    Datagram::decode(bytes).ok()
 }
 
 /// Begins to serve a client; none where the kernel does not say who it is.
@@ -182,6 +201,7 @@ impl Shell {
                 AgentOutput::Client(id, message) => {
                     let sent = self.clients.get(&id).map(|outlet| outlet.try_send(message));
                     if matches!(sent, Some(Err(_))) {
+                        self.counters.dropped += 1;
                         self.clients.remove(&id);
                         agent.handle_gone(clock.now(), id);
                     }
@@ -198,8 +218,12 @@ impl Shell {
                 AgentOutput::Peer(to, datagram) => {
                     let Some((socket, addresses)) = &self.peers else { continue };
                     if let Some(&address) = addresses.get(&to) {
+                        let mut bytes = datagram.to_bytes();
+                        if let Some(seal) = &self.seal {
+                            seal.close(&mut bytes);
+                        }
                         // Statements are repeated while they matter.
-                        let _ = socket.try_send_to(&datagram.to_bytes(), address);
+                        let _ = socket.try_send_to(&bytes, address);
                     }
                 }
             }
@@ -207,33 +231,75 @@ impl Shell {
     }
 }
 
-/// Keeps a connection to one of the coordinators.
-async fn seek_coordinator(
+/// The search for a coordinator.
+struct Search {
     coordinators: Vec<SocketAddr>,
+    identity: Option<Identity>,
     sender: mpsc::UnboundedSender<Incoming>,
     clock: Clock,
-) {
-    let mut pause = FIRST_PAUSE;
-    for address in coordinators.iter().cycle() {
-        if let Ok(Ok(stream)) = tokio::time::timeout(LONGEST_PAUSE, TcpStream::connect(address)).await {
-            pause = FIRST_PAUSE;
-            let _ = stream.set_nodelay(true);
-            let (over, is_over) = tokio::sync::oneshot::channel();
-            let orders = sender.clone();
-            let outlet = connection::run(
-                stream,
-                MAX_FRAME,
-                move |heard| drop(orders.send(Incoming::Orders(heard))),
-                move || _ = over.send(()),
-            );
-            if sender.send(Incoming::Coordinator(outlet)).is_err() {
+}
+
+impl Search {
+    /// Keeps a connection to one of the coordinators.
+    async fn keep_connected(self) {
+        let mut pause = FIRST_PAUSE;
+        let mut is_known_to_fail = false;
+        // Who refuses a certificate says so after the connection is made.
+        let lasts = |since: tokio::time::Instant| since.elapsed() >= LONGEST_PAUSE;
+        for &address in self.coordinators.iter().cycle() {
+            match tokio::time::timeout(LONGEST_PAUSE, self.attend(address)).await {
+                Ok(Ok(is_over)) => {
+                    let since = tokio::time::Instant::now();
+                    tracing::info!(%address, "connected to a coordinator");
+                    let _ = is_over.await;
+                    tracing::warn!(%address, "the connection to the coordinator is gone");
+                    if lasts(since) {
+                        (pause, is_known_to_fail) = (FIRST_PAUSE, false);
+                    }
+                }
+                // Said once: it may go on for long.
+                failed if !std::mem::replace(&mut is_known_to_fail, true) => {
+                    let error = failed.map_or("no answer in time".to_owned(), |failed| match failed {
+                        Ok(_) => String::new(),
+                        Err(error) => error.to_string(),
+                    });
+                    tracing::warn!(%address, error, "no coordinator, all flows go as plain TCP");
+                }
+                _ => {}
+            }
+            if self.sender.is_closed() {
                 return;
             }
-            let _ = is_over.await;
+            // Spread by the time at which each agent came here.
+            let spread = Duration::from_nanos(self.clock.now().0 % pause.as_nanos() as u64);
+            tokio::time::sleep(pause / 2 + spread / 2).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
-        // Spread by the time at which each agent came here.
-        let spread = Duration::from_nanos(clock.now().0 % pause.as_nanos() as u64);
-        tokio::time::sleep(pause / 2 + spread / 2).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+
+    /// Connects; what is returned ends with the connection.
+    async fn attend(&self, address: SocketAddr) -> io::Result<oneshot::Receiver<()>> {
+        let stream = TcpStream::connect(address).await?;
+        let _ = stream.set_nodelay(true);
+        match &self.identity {
+            None => Ok(self.begin(stream)),
+            Some(identity) => Ok(self.begin(tls::connect(identity, stream).await?)),
+        }
+    }
+
+    fn begin<S>(&self, stream: S) -> oneshot::Receiver<()>
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
+    {
+        let (over, is_over) = oneshot::channel();
+        let orders = self.sender.clone();
+        let outlet = connection::run(
+            stream,
+            MAX_FRAME,
+            move |heard| drop(orders.send(Incoming::Orders(heard))),
+            move || _ = over.send(()),
+        );
+        drop(self.sender.send(Incoming::Coordinator(outlet)));
+        is_over
     }
 }

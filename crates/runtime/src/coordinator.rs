@@ -1,7 +1,8 @@
-//! The coordinator on TCP.
+//! The coordinator on TCP, with TLS where there are certificates.
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 
 use cavalcade_control::Coordinator;
 use cavalcade_model::PortId;
@@ -10,11 +11,41 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::Stop;
+use crate::administration::{self, About, Line};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Outlet};
+use crate::metrics::{self, Distributions, ShellCounters};
+use crate::security::{Identity, Role};
+use crate::sockets::UnixSocket;
+use crate::tls;
+
+/// What a coordinator talks through.
+#[derive(Debug)]
+pub struct CoordinatorSockets {
+    /// Where agents connect.
+    pub agents: TcpListener,
+    /// Its certificate: with one, agents have to show theirs.
+    pub identity: Option<Identity>,
+    /// Where administrators of this host connect.
+    pub administration: Option<UnixSocket>,
+    /// Where a monitoring system asks for figures; over TLS where there is a certificate and the address can be reached
+    /// from elsewhere.
+    pub metrics: Option<TcpListener>,
+    /// What people are told.
+    pub about: About,
+}
+
+/// For agents, without certificates, and for nobody else.
+impl From<TcpListener> for CoordinatorSockets {
+    fn from(agents: TcpListener) -> Self {
+        Self { agents, identity: None, administration: None, metrics: None, about: About::default() }
+    }
+}
 
 /// What connections tell the machine.
 enum Incoming {
+    Arrived(u64, Outlet<Orders>, Option<Role>),
+    Refused(SocketAddr, io::Error),
     Report(u64, Report),
     Gone(u64),
 }
@@ -22,33 +53,51 @@ enum Incoming {
 /// Reports taken in before orders are looked at: a burst of a thousand agents is one round.
 const BURST: usize = 4096;
 
-/// Connections by number, and which of them leads to which agent. Many agents may share one.
-#[derive(Default)]
-struct Routes {
-    outlets: BTreeMap<u64, Outlet<Orders>>,
-    to: BTreeMap<PortId, u64>,
+/// A connection.
+struct Route {
+    outlet: Outlet<Orders>,
+    /// Whose it is, where certificates say so.
+    role: Option<Role>,
 }
 
-/// Runs `coordinator` for agents that connect to `listener`, until told to stop or deposed. Returns the highest term that it
-/// heard of.
+/// Connections by number, and which of them leads to which agent. Many agents may share one where there are no
+/// certificates.
+#[derive(Default)]
+struct Routes {
+    routes: BTreeMap<u64, Route>,
+    to: BTreeMap<PortId, u64>,
+    counters: ShellCounters,
+}
+
+/// Runs `coordinator` for agents that connect, until told to stop or deposed. Returns it as it is then.
 ///
 /// # Errors
 /// Where the listener fails.
 pub async fn serve_coordinator(
     mut coordinator: Coordinator,
-    listener: TcpListener,
+    sockets: impl Into<CoordinatorSockets>,
     mut stop: Stop,
 ) -> io::Result<Coordinator> {
+    let CoordinatorSockets { agents, identity, administration, metrics, about } = sockets.into();
     let clock = Clock::default();
+    let started = clock.now();
     let (sender, mut inbox) = mpsc::unbounded_channel();
+    let (asker, mut queries) = mpsc::unbounded_channel();
+    let lines = administration::serve(administration, asker.clone());
+    if let Some(metrics) = metrics {
+        let identity = tls_for(&metrics, identity.as_ref())?;
+        metrics::serve(metrics, identity, asker);
+    }
+    let doorkeeper = Doorkeeper { identity, lines, sender };
     let mut routes = Routes::default();
+    let distributions = Distributions::default();
     let mut next_connection = 0;
     loop {
         tokio::select! {
-            accepted = listener.accept() => {
+            accepted = agents.accept() => {
                 // Out of descriptors, or a connection that was gone at once: others may still come.
-                if let Ok((stream, _)) = accepted {
-                    routes.outlets.insert(next_connection, attend(stream, next_connection, sender.clone()));
+                if let Ok((stream, from)) = accepted {
+                    tokio::task::spawn_local(doorkeeper.clone().attend(stream, from, next_connection));
                     next_connection += 1;
                 } else {
                     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -61,43 +110,134 @@ pub async fn serve_coordinator(
                     take_in(&mut coordinator, &mut routes, clock, next);
                 }
             }
+            Some(query) = queries.recv() => {
+                let now = clock.now();
+                let figures = |coordinator: &Coordinator| {
+                    metrics::of_coordinator(coordinator, now, &routes.counters, &distributions)
+                };
+                query.answer(&mut coordinator, &about, (started, now), figures);
+            }
             () = sleep_until(clock, coordinator.poll_timeout()) => {}
             _ = stop.changed() => return Ok(coordinator),
         }
-        coordinator.handle_timeout(clock.now());
+        do_due(&mut coordinator, clock, &distributions);
         send_orders(&mut coordinator, &mut routes);
         if coordinator.is_deposed() {
+            tracing::warn!("agents obey a coordinator of a higher term");
             return Ok(coordinator);
         }
     }
 }
 
-fn attend(stream: TcpStream, number: u64, sender: mpsc::UnboundedSender<Incoming>) -> Outlet<Orders> {
-    // Orders are small and late ones are worthless.
-    let _ = stream.set_nodelay(true);
-    let gone = sender.clone();
-    connection::run(
-        stream,
-        MAX_FRAME,
-        move |report| drop(sender.send(Incoming::Report(number, report))),
-        move || drop(gone.send(Incoming::Gone(number))),
-    )
+/// The certificate with which figures are given out: none where they stay on the host.
+pub(crate) fn tls_for(listener: &TcpListener, identity: Option<&Identity>) -> io::Result<Option<Identity>> {
+    let is_local = listener.local_addr()?.ip().is_loopback();
+    Ok(identity.filter(|_| !is_local).cloned())
+}
+
+fn do_due(coordinator: &mut Coordinator, clock: Clock, distributions: &Distributions) {
+    let (rounds, lost) = (coordinator.rounds(), coordinator.counters().agents_lost);
+    let began = clock.now();
+    coordinator.handle_timeout(began);
+    if coordinator.rounds() > rounds {
+        let took = std::time::Duration::from_nanos(clock.now().since(began).0);
+        let oldest = coordinator.heard().map(|(_, at)| began.since(at).0).max().unwrap_or(0);
+        distributions.round(took, oldest);
+    }
+    let lost = coordinator.counters().agents_lost - lost;
+    if lost > 0 {
+        tracing::warn!(agents = lost, "silent for longer than a lease");
+    }
+}
+
+/// What a connection is given that has just come in.
+#[derive(Clone)]
+struct Doorkeeper {
+    identity: Option<Identity>,
+    lines: mpsc::Sender<Line>,
+    sender: mpsc::UnboundedSender<Incoming>,
+}
+
+impl Doorkeeper {
+    /// Finds out who has connected, and hands the connection to whom it is for.
+    async fn attend(self, stream: TcpStream, from: SocketAddr, number: u64) {
+        // Orders are small and late ones are worthless.
+        let _ = stream.set_nodelay(true);
+        let Some(identity) = &self.identity else { return self.begin(stream, number, None) };
+        match tls::accept(identity, stream).await {
+            Ok((stream, visitor)) if visitor.is_grpc => {
+                if visitor.role == Role::Administrator {
+                    drop(self.lines.try_send(Line::new(stream)));
+                } else {
+                    self.refuse(from, &format!("the certificate of {} does not administrate", visitor.role));
+                }
+            }
+            Ok((stream, visitor)) if matches!(visitor.role, Role::Agent(_)) => {
+                self.begin(stream, number, Some(visitor.role));
+            }
+            Ok((_, visitor)) => self.refuse(from, &format!("{} is no agent", visitor.role)),
+            Err(error) => drop(self.sender.send(Incoming::Refused(from, error))),
+        }
+    }
+
+    fn refuse(&self, from: SocketAddr, reason: &str) {
+        let error = io::Error::new(io::ErrorKind::PermissionDenied, reason);
+        drop(self.sender.send(Incoming::Refused(from, error)));
+    }
+
+    fn begin<S>(&self, stream: S, number: u64, role: Option<Role>)
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
+    {
+        let (reports, gone) = (self.sender.clone(), self.sender.clone());
+        let outlet = connection::run(
+            stream,
+            MAX_FRAME,
+            move |report| drop(reports.send(Incoming::Report(number, report))),
+            move || drop(gone.send(Incoming::Gone(number))),
+        );
+        drop(self.sender.send(Incoming::Arrived(number, outlet, role)));
+    }
 }
 
 fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, incoming: Incoming) {
     match incoming {
+        Incoming::Arrived(number, outlet, role) => {
+            routes.routes.insert(number, Route { outlet, role });
+        }
+        Incoming::Refused(from, error) => {
+            routes.counters.refused += 1;
+            tracing::warn!(%from, %error, "a connection was refused");
+        }
         Incoming::Report(number, report) => {
-            routes.to.insert(report.port, number);
+            // What was read before its connection was closed.
+            let Some(route) = routes.routes.get(&number) else { return };
+            if route.role.is_some_and(|role| role != Role::Agent(report.port)) {
+                routes.counters.refused += 1;
+                let role = route.role.map(|role| role.to_string());
+                tracing::warn!(role, port = report.port.0, "a report for a port of another agent");
+                return routes.close(coordinator, number);
+            }
+            if routes.to.insert(report.port, number).is_none() {
+                tracing::info!(port = report.port.0, "an agent has come");
+            }
             coordinator.handle_report(clock.now(), report);
         }
-        Incoming::Gone(number) => {
-            routes.outlets.remove(&number);
-            let lost: Vec<PortId> =
-                routes.to.iter().filter(|(_, route)| **route == number).map(|(&port, _)| port).collect();
-            for port in lost {
-                routes.to.remove(&port);
-                coordinator.handle_disconnected(port);
-            }
+        Incoming::Gone(number) => routes.close(coordinator, number),
+    }
+}
+
+impl Routes {
+    /// Ends a connection, if it has not ended.
+    fn close(&mut self, coordinator: &mut Coordinator, number: u64) {
+        // Without its outlet the connection ends.
+        self.routes.remove(&number);
+        let lost: Vec<PortId> =
+            self.to.iter().filter(|(_, route)| **route == number).map(|(&port, _)| port).collect();
+        for port in lost {
+            tracing::info!(port = port.0, "an agent's connection is gone");
+            self.to.remove(&port);
+            coordinator.handle_disconnected(port);
         }
     }
 }
@@ -105,11 +245,11 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
 fn send_orders(coordinator: &mut Coordinator, routes: &mut Routes) {
     while let Some((port, orders)) = coordinator.poll_orders() {
         let Some(&number) = routes.to.get(&port) else { continue };
-        let sent = routes.outlets.get(&number).map(|outlet| outlet.try_send(orders));
+        let sent = routes.routes.get(&number).map(|route| route.outlet.try_send(orders));
         if !matches!(sent, Some(Ok(()))) {
-            // It does not keep up, or is gone: without its outlet the connection ends.
-            routes.outlets.remove(&number);
-            coordinator.handle_disconnected(port);
+            // It does not keep up, or is gone.
+            routes.counters.dropped += 1;
+            routes.close(coordinator, number);
         }
     }
 }

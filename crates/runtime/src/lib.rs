@@ -11,20 +11,31 @@
 //! - Without a coordinator an agent tries again, with a pause that doubles and is spread so that a thousand agents do not come
 //!   at once.
 //!
+//! - What leaves a host is TLS between parts that show each other certificates (`security`), where there are some.
+//!
 //! # Seams
 //! Connections are anything that reads and writes bytes (`connection`): TLS goes between [`tokio::net::TcpStream`] and that.
-//! What an agent or coordinator knows, for people, is what `status` of the machines returns.
+//! Who asks a machine something (`administration`, `metrics`) puts a question into its loop's queue.
 
+pub mod administration;
 mod agent;
 mod clock;
 mod connection;
 mod coordinator;
+pub mod lease;
+mod metrics;
 mod notify;
+pub mod security;
+mod sockets;
+mod tls;
 
-pub use agent::{AgentSockets, bind_client_socket, serve_agent};
+pub use administration::About;
+pub use agent::{AgentSockets, serve_agent};
 pub use clock::Clock;
-pub use coordinator::serve_coordinator;
+pub use coordinator::{CoordinatorSockets, serve_coordinator};
 pub use notify::ready;
+pub use security::{Identity, Role};
+pub use sockets::{UnixSocket, bind_administration_socket, bind_client_socket};
 
 /// Told once when to stop.
 pub type Stop = tokio::sync::watch::Receiver<bool>;

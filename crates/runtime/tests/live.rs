@@ -4,50 +4,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cavalcade_client::{CoflowStream, Gate, Registration, Session};
-use cavalcade_control::{Agent, AgentConfig, Coordinator, CoordinatorConfig, Factory, Mode};
-use cavalcade_model::{BitsPerSec, PortId};
-use cavalcade_policy::parse;
-use cavalcade_runtime::{AgentSockets, Clock, bind_client_socket, block_on, serve_agent, serve_coordinator};
+use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Mode};
+use cavalcade_runtime::{
+    AgentSockets, Clock, CoordinatorSockets, bind_client_socket, block_on, serve_agent, serve_coordinator,
+};
+use support::{PORTS, RATE, Running, address, agent_config, eventually, policy};
 use tokio::sync::watch;
 
-const RATE: BitsPerSec = BitsPerSec(10_000_000_000);
-const PORTS: u32 = 3;
 const OFF: Gate = Gate::Off {};
-
-fn address(port: u32) -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(127, 0, 1, 1 + port as u8))
-}
-
-fn policy(spec: &str) -> Factory {
-    Box::new(parse(spec).expect("a valid specification"))
-}
-
-/// A part that runs until it is stopped or dropped.
-struct Running {
-    stop: watch::Sender<bool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Running {
-    fn stop(mut self) {
-        let _ = self.stop.send(true);
-        self.thread.take().into_iter().for_each(|thread| thread.join().expect("it ends well"));
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.stop.send(true);
-    }
-}
 
 /// Runs a coordinator on `listen`, or on any free port.
 fn coordinator(spec: &'static str, listen: Option<SocketAddr>) -> (Running, SocketAddr) {
@@ -64,7 +38,7 @@ fn coordinator(spec: &'static str, listen: Option<SocketAddr>) -> (Running, Sock
         })
         .unwrap();
     });
-    (Running { stop, thread: Some(thread) }, address)
+    (Running::new(stop, thread), address)
 }
 
 fn agent(port: u32, folder: &std::path::Path, coordinators: Vec<SocketAddr>) -> (Running, PathBuf) {
@@ -74,26 +48,15 @@ fn agent(port: u32, folder: &std::path::Path, coordinators: Vec<SocketAddr>) -> 
     let (up, is_up) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         block_on(async {
-            let config = AgentConfig {
-                directory: (0..PORTS).map(|port| (address(port), PortId(port))).collect(),
-                ..AgentConfig::new(PortId(port), PORTS, Clock::default().now().0, RATE)
-            };
-            let sockets = AgentSockets { clients: bind_client_socket(&at)?, coordinators, peers: None };
+            let config = agent_config(port);
+            let sockets = AgentSockets { coordinators, ..AgentSockets::new(bind_client_socket(&at)?) };
             up.send(()).unwrap();
             serve_agent(Agent::new(config, Mode::Coordinated), sockets, stopped).await
         })
         .unwrap();
     });
     is_up.recv().unwrap();
-    (Running { stop, thread: Some(thread) }, path)
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}: never");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    (Running::new(stop, thread), path)
 }
 
 /// Receives `streams` connections, and returns what came by first byte.
@@ -233,7 +196,58 @@ fn a_second_agent_does_not_take_the_socket_of_one_that_runs_but_that_of_one_that
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     assert!(path.exists(), "as after a crash");
     bind(path.clone()).unwrap();
-    std::fs::remove_file(&path).unwrap();
+    assert!(!path.exists(), "a listener that is dropped takes its file with it");
     std::fs::write(&path, "precious").unwrap();
     assert_eq!(bind(path.clone()).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn figures_are_open_metrics_whose_only_labels_are_classes_and_gates() {
+    let folder = tempfile::tempdir().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let (tell, told) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let agents = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+            let metrics = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+            tell.send((agents.local_addr()?, metrics.local_addr()?)).unwrap();
+            let config = CoordinatorConfig::new(Clock::default().now().0, PORTS, RATE);
+            let sockets = CoordinatorSockets { metrics: Some(metrics), ..agents.into() };
+            serve_coordinator(Coordinator::new(config, policy("fifo")), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    let lead = Running::new(stop, thread);
+    let (at_lead, at_figures) = told.recv().unwrap();
+    let (running, path) = agent(0, folder.path(), vec![at_lead]);
+    let session = Session::open(&path);
+    assert!(session.wait_ready(Duration::from_secs(10)));
+    let (to, received) = receiver(1);
+    let coflow = session.register(Registration::default());
+    let mut stream = open(&session, to, coflow, 1);
+    let mut text = String::new();
+    eventually("bytes are counted", || {
+        stream.write_all(&[1; 1000]).unwrap();
+        text = support::http_get(at_figures);
+        !text.contains("cavalcade_sent_bytes_total{class=\"0\"} 0\n")
+    });
+    drop(stream);
+    received.join().unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/openmetrics-text"), "{head}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    for name in ["rounds_total", "reports_total", "orders_total", "agents", "coflows", "fallbacks_total"] {
+        let expected = name != "fallbacks_total";
+        assert_eq!(body.contains(&format!("\ncavalcade_{name} ")), expected, "{name} in {body}");
+    }
+    assert!(
+        body.contains("cavalcade_round_seconds_bucket") && body.contains("cavalcade_report_age_seconds_sum")
+    );
+    for line in body.lines().filter(|line| !line.starts_with('#')) {
+        let Some((_, rest)) = line.split_once('{') else { continue };
+        let label = rest.split('=').next().unwrap();
+        assert!(["class", "gate", "le"].contains(&label), "{line}");
+    }
+    running.stop();
+    lead.stop();
 }

@@ -1,0 +1,311 @@
+//! `cavalcade ps`, `describe`, `why` and `drain`: questions to a running coordinator or agent.
+//!
+//! Who is asked: the place that `--at` names, else whoever has an administration socket where such sockets are by default;
+//! a coordinator, which knows the whole fabric, before an agent.
+
+mod top;
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_runtime::administration::proto::{Coflow, Explanation, View};
+use cavalcade_runtime::administration::{AdministrationError, Administrator};
+use cavalcade_runtime::{Role, block_on};
+use comfy_table::{CellAlignment, Table, TableStyle};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::arguments::{At, Describe, Drain, Ps};
+use crate::failure::{Failure, Kind};
+use crate::live::{administration_path, identity, runtime_folder, socket_path};
+use crate::output::print;
+
+pub(crate) use top::run as top;
+
+/// `cavalcade ps`.
+pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
+    let view = ask(&options.at, async |administrator| administrator.look("", false).await)?;
+    if options.json {
+        return print_json(&view);
+    }
+    print(&format!("{}\n{}", heading(&view), list(&view.coflows)))
+}
+
+/// `cavalcade describe`.
+pub(crate) fn describe(options: &Describe) -> Result<(), Failure> {
+    let name = options.coflow.as_str();
+    let view = ask(&options.at, async |administrator| administrator.look(name, true).await)?;
+    let [coflow] = &view.coflows[..] else {
+        return Err(Failure::usage(format!("the {} knows no coflow {name}", view.role))
+            .help("'cavalcade ps' lists those that it knows; one that is over is forgotten after a while"));
+    };
+    if options.json { print_json(coflow) } else { print(&description(&view, coflow)) }
+}
+
+/// `cavalcade why`.
+pub(crate) fn why(options: &Describe) -> Result<(), Failure> {
+    let explanation = ask(&options.at, async |administrator| administrator.why(&options.coflow).await)?;
+    if options.json { print_json(&explanation) } else { print(&reasons(&explanation)) }
+}
+
+/// `cavalcade drain`.
+pub(crate) fn drain(options: &Drain) -> Result<(), Failure> {
+    let reply = ask(&options.at, async |administrator| administrator.drain(options.undo).await)?;
+    if options.json {
+        return print_json(&json!({ "drained": !options.undo, "was_drained": reply.was_drained }));
+    }
+    print(match (options.undo, reply.was_drained) {
+        (false, false) => "every flow goes as plain TCP now; 'cavalcade drain --undo' ends that\n",
+        (false, true) => "every flow went as plain TCP already\n",
+        (true, true) => "orders are obeyed again\n",
+        (true, false) => "orders were obeyed already\n",
+    })
+}
+
+/// Asks whom `at` means.
+fn ask<T>(
+    at: &At,
+    question: impl AsyncFnOnce(&mut Administrator) -> Result<T, AdministrationError>,
+) -> Result<T, Failure> {
+    let place = place(at)?;
+    let asked = block_on(async {
+        Ok(match connect(&place).await {
+            Ok(mut administrator) => question(&mut administrator).await,
+            Err(error) => Err(error),
+        })
+    });
+    let asked = asked.map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
+    asked.map_err(refused)
+}
+
+async fn connect(place: &Place) -> Result<Administrator, AdministrationError> {
+    match place {
+        Place::Socket(path) => Administrator::at_socket(path).await,
+        Place::Address(address, identity) => Administrator::at_address(*address, identity).await,
+    }
+}
+
+fn refused(error: AdministrationError) -> Failure {
+    match &error {
+        AdministrationError::Unreachable { .. } => Failure::new(Kind::Runtime, error.to_string()).help(
+            "is it running, and may this user open its socket? It is its own user's; at an address, an administrator's \
+             certificate is needed",
+        ),
+        AdministrationError::NotFound(_) => {
+            Failure::usage(error.to_string()).help("'cavalcade ps' lists the coflows that are known")
+        }
+        AdministrationError::Invalid(_) => Failure::usage(error.to_string()),
+        AdministrationError::Failed(_) => Failure::new(Kind::Runtime, error.to_string()),
+    }
+}
+
+/// Who is asked.
+enum Place {
+    Socket(PathBuf),
+    Address(SocketAddr, Box<cavalcade_runtime::Identity>),
+}
+
+fn place(at: &At) -> Result<Place, Failure> {
+    let Some(given) = &at.at else {
+        let found = found_sockets().into_iter().next();
+        return found.map(Place::Socket).ok_or_else(|| {
+            let folder = runtime_folder();
+            Failure::new(Kind::Runtime, format!("no coordinator or agent is running in {}", folder.display()))
+                .help("name its administration socket with --at, or a coordinator's address with --certificates")
+        });
+    };
+    let Ok(address) = given.parse::<SocketAddr>() else { return Ok(Place::Socket(PathBuf::from(given))) };
+    let folder = at.certificates.as_deref().ok_or_else(|| {
+        Failure::usage("an address is asked with an administrator's certificate")
+            .help("name its folder with --certificates")
+    })?;
+    Ok(Place::Address(address, Box::new(identity(folder, Role::Administrator)?)))
+}
+
+/// Administration sockets in the place where they are by default at which somebody listens, coordinators first.
+pub(crate) fn found_sockets() -> Vec<PathBuf> {
+    let folder = runtime_folder();
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_coordinator = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("cavalcade-coordinator-") && name.ends_with(".sock")
+    };
+    let mut sockets: Vec<PathBuf> = entries.filter(is_coordinator).collect();
+    sockets.sort();
+    let clients = socket_path(None);
+    sockets.extend([clients.with_extension("coordinator.sock"), administration_path(&clients)]);
+    sockets.retain(|path| std::os::unix::net::UnixStream::connect(path).is_ok());
+    sockets
+}
+
+/// Prints a reply as it is, with the version of its form.
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    print(&format!("{:#}\n", versioned(value)?))
+}
+
+fn versioned(value: &impl Serialize) -> Result<Value, Failure> {
+    let mut document = json!({ "schema_version": 1 });
+    let value = serde_json::to_value(value);
+    match (&mut document, value.map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?) {
+        (Value::Object(all), Value::Object(fields)) => all.extend(fields),
+        (_, other) => document = other,
+    }
+    Ok(document)
+}
+
+fn seconds(nanos: u64) -> String {
+    format!("{:.1} s", nanos as f64 / 1e9)
+}
+
+/// Bytes in the largest decimal unit that leaves a digit before the point.
+fn amount(bytes: u64) -> String {
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
+    let unit = units.iter().find(|(size, _)| bytes as f64 >= *size);
+    unit.map_or_else(|| format!("{bytes} B"), |(size, name)| format!("{:.1} {name}", bytes as f64 / size))
+}
+
+/// Who answers, and what holds.
+fn heading(view: &View) -> String {
+    let mut text = match view.port {
+        Some(port) => format!("agent at port {port} of {}", view.ports),
+        None => format!("coordinator for {} hosts, {} heard", view.ports, view.hosts.len()),
+    };
+    match (&view.policy[..], view.term) {
+        ("", Some(_)) => text += ", obeys a coordinator",
+        ("", None) => text += ", without a coordinator: plain TCP",
+        (policy, _) => _ = write!(text, ", policy {policy}"),
+    }
+    if view.shadow {
+        text += ", shadow: nothing is enforced";
+    }
+    if view.drained {
+        text += ", DRAINED: plain TCP";
+    }
+    text
+}
+
+const COLUMNS: [&str; 9] = ["coflow", "class", "sent", "size", "open", "paced", "off", "rests", "age"];
+
+fn cells(coflow: &Coflow) -> [String; 9] {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    [
+        coflow.coflow.clone(),
+        coflow.class.to_string(),
+        amount(coflow.sent_bytes),
+        or_dash(coflow.size_bytes.map(amount)),
+        coflow.open.to_string(),
+        coflow.paced.to_string(),
+        coflow.off.to_string(),
+        coflow.resting.to_string(),
+        or_dash(coflow.age_ns.map(seconds)),
+    ]
+}
+
+fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new()).set_header(header.to_vec());
+    rows.for_each(|row| _ = table.add_row(row));
+    for (place, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        column.set_cell_alignment(if place == 0 { CellAlignment::Left } else { CellAlignment::Right });
+    }
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// Coflows as a table.
+fn list(coflows: &[Coflow]) -> String {
+    if coflows.is_empty() {
+        return "no coflows\n".to_owned();
+    }
+    table(&COLUMNS, coflows.iter().map(|coflow| cells(coflow).to_vec()))
+}
+
+/// All that is known of a coflow.
+fn description(view: &View, coflow: &Coflow) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| _ = writeln!(text, "{name:<10}{value}");
+    line("coflow", coflow.coflow.clone());
+    line("priority", format!("class {}, order {}", coflow.class, coflow.order));
+    line("sent", amount(coflow.sent_bytes));
+    if let Some(size) = coflow.size_bytes {
+        line("size", amount(size));
+    }
+    if let Some(age) = coflow.age_ns {
+        line("age", seconds(age));
+    }
+    match coflow.deadline_ns {
+        Some(left @ 0..) => line("deadline", format!("in {}", seconds(left.unsigned_abs()))),
+        Some(past) => line("deadline", format!("missed {} ago", seconds(past.unsigned_abs()))),
+        None => {}
+    }
+    line(
+        "waits",
+        if coflow.background { "nobody: background".to_owned() } else { "a user: online".to_owned() },
+    );
+    line("weight", coflow.weight.to_string());
+    if let Some(owner) = coflow.owner {
+        line("owner", format!("user {owner}"));
+    }
+    line("known to", heading(view));
+    let rows = coflow.flows.iter().map(|flow| {
+        let gate = match flow.rate_bps {
+            Some(rate) => format!("{} at {}", flow.gate, BitsPerSec(rate)),
+            None => flow.gate.clone(),
+        };
+        let size = flow.size_bytes.map_or_else(|| "-".to_owned(), amount);
+        vec![
+            format!("{} → {}", flow.from, flow.to),
+            flow.number.to_string(),
+            amount(flow.sent_bytes),
+            size,
+            flow.class.to_string(),
+            gate,
+        ]
+    });
+    if coflow.flows.is_empty() {
+        return text + "\nno open flows\n";
+    }
+    text + "\n" + &table(&["flow", "number", "sent", "size", "class", "gate"], rows)
+}
+
+/// Why a coflow goes as it does, one reason on a line.
+fn reasons(found: &Explanation) -> String {
+    let mut text = format!("{} {}\n", found.coflow, found.summary);
+    let Explanation { class, order, policy, policy_title, .. } = found;
+    let sent = amount(found.sent_bytes);
+    _ = writeln!(text, "  priority: class {class}, order {order}, after {sent}, by {policy}: {policy_title}");
+    let Explanation { open, paced, off, resting, .. } = found;
+    _ = writeln!(text, "  flows: {open} open, {paced} paced, {off} off, {resting} with nothing to send");
+    for obstacle in &found.obstacles {
+        let ahead = obstacle.ahead.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = obstacle.ahead.len().saturating_sub(3);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let time = seconds(obstacle.time_ns);
+        let left = Bytes(obstacle.left_bytes).0;
+        let unknown = match obstacle.unknown {
+            0 => String::new(),
+            flows => format!(" and what {flows} flows of unknown size have"),
+        };
+        _ = writeln!(
+            text,
+            "  {} of its flows wait at port {} ({}) behind {ahead}{more}: {} left{unknown}, {time}",
+            obstacle.flows,
+            obstacle.port,
+            obstacle.direction,
+            amount(left)
+        );
+    }
+    text
+}
+
+/// A path for messages.
+pub(crate) fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A span that is asked for on the command line, for timers.
+fn duration(span: Nanos) -> std::time::Duration {
+    std::time::Duration::from_nanos(span.0)
+}

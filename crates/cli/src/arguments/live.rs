@@ -1,0 +1,280 @@
+//! The live system's part of the command line.
+//!
+//! What a configuration file can say as well is optional here: a flag wins over the file, and the default comes last
+//! (`crate::live::settings`).
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_runtime::lease::LeasePlace;
+use clap::{Args, ValueEnum};
+use serde::Deserialize;
+
+use super::rate;
+
+/// The file that says the same as flags.
+#[derive(Debug, Default, Args)]
+pub(crate) struct ConfigFile {
+    /// A file that says the same as the flags, which win over it; docs/cavalcade.toml is an example
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// Which hosts there are, the same list everywhere.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SiteOptions {
+    /// The addresses of all hosts, as 10.0.0.1,10.0.0.2; the first is port 0
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub(crate) hosts: Vec<IpAddr>,
+    /// What every host can send and receive [default: 1Gbps]
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) rate: Option<BitsPerSec>,
+}
+
+/// Who may listen and speak.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Access {
+    /// The folder of this part's certificate and key, as 'cavalcade certificates' makes them
+    #[arg(long, value_name = "DIR", help_heading = "Access")]
+    pub(crate) certificates: Option<PathBuf>,
+    /// Speak in clear text to other hosts, and let anybody speak
+    #[arg(long, conflicts_with = "certificates", help_heading = "Access")]
+    pub(crate) insecure: bool,
+    /// Where 'cavalcade ps' and the like connect on this host
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    pub(crate) administration: Option<PathBuf>,
+    /// Where a monitoring system finds figures, at /metrics
+    #[arg(long, value_name = "ADDRESS", help_heading = "Access")]
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+/// What is said on standard error.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Logging {
+    /// The form of messages [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Messages")]
+    pub(crate) log_format: Option<LogFormat>,
+    /// How much is said [default: info]
+    #[arg(long, value_name = "LEVEL", help_heading = "Messages")]
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// The form of messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// A line for people
+    #[default]
+    Text,
+    /// A JSON object on a line
+    Json,
+}
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogLevel {
+    /// What went wrong
+    Error,
+    /// And what looks wrong
+    Warn,
+    /// And who came and went
+    #[default]
+    Info,
+    /// And more
+    Debug,
+}
+
+/// `cavalcade coordinator`.
+#[derive(Debug, Args)]
+pub(crate) struct CoordinatorOptions {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+    #[command(flatten)]
+    pub(crate) site: SiteOptions,
+    /// Where agents connect [default: 127.0.0.1:7337]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) deciding: Deciding,
+    /// A file to lock, or a key in etcd as etcd://10.0.0.5:2379/cavalcade: of several coordinators with the same one, one leads
+    /// and the others stand by
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) lease: Option<LeasePlace>,
+    #[command(flatten)]
+    pub(crate) access: Access,
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+/// How a coordinator decides.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Deciding {
+    /// The policy, with parameters, as dclas:queues=10,weighted=false [default: dclas]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Option<String>,
+    /// How long between reports, and between orders [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) period: Option<Nanos>,
+    /// Decide, and enforce nothing
+    #[arg(long)]
+    pub(crate) shadow: bool,
+}
+
+/// `cavalcade agent`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentOptions {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+    #[command(flatten)]
+    pub(crate) site: SiteOptions,
+    /// Which of the hosts this is, from 0; without it, the one whose address is this host's
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) port: Option<u32>,
+    /// Where a coordinator listens; may be repeated, for those that stand by
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) coordinator: Vec<SocketAddr>,
+    /// Decide here, without a coordinator, by this policy (dcas and others that work at hosts)
+    #[arg(long, value_name = "POLICY", conflicts_with = "coordinator")]
+    pub(crate) policy: Option<String>,
+    /// The UDP port at which agents without a coordinator talk to each other [default: 7338]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) peer_port: Option<u16>,
+    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Decide, and enforce nothing
+    #[arg(long)]
+    pub(crate) shadow: bool,
+    #[command(flatten)]
+    pub(crate) access: Access,
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+/// `cavalcade up`.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
+    #[command(flatten)]
+    pub(crate) site: SiteOptions,
+    /// Which of the hosts this is, from 0 [default: 0]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) port: Option<u32>,
+    /// Where agents of other hosts connect, without certificates: a site of several hosts has a coordinator of its own
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub(crate) listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) deciding: Deciding,
+    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Listen in clear text also where other hosts can connect
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    #[command(flatten)]
+    pub(crate) logging: Logging,
+}
+
+/// `cavalcade certificates`.
+#[derive(Debug, Args)]
+pub(crate) struct Certificates {
+    /// The folder to make, which must not exist yet: it gets a folder for each part, to be copied to its host
+    pub(crate) dir: PathBuf,
+    /// How many hosts there are
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) hosts: u32,
+    /// How many days the certificates are valid
+    #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub(crate) days: u32,
+}
+
+/// Whom to ask.
+#[derive(Debug, Default, Args)]
+pub(crate) struct At {
+    /// Whom to ask: the administration socket of an agent or coordinator, or a coordinator's address; else whoever is found
+    /// on this host, a coordinator first
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) at: Option<String>,
+    /// The folder of an administrator's certificate, to ask at an address
+    #[arg(long, value_name = "DIR")]
+    pub(crate) certificates: Option<PathBuf>,
+}
+
+/// `cavalcade ps`.
+#[derive(Debug, Args)]
+pub(crate) struct Ps {
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade top`.
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub(crate) every: Nanos,
+    /// Print what there is as a line of JSON each time, and draw nothing
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade describe` and `cavalcade why`.
+#[derive(Debug, Args)]
+pub(crate) struct Describe {
+    /// The coflow, as task.stage.serial
+    pub(crate) coflow: String,
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade drain`.
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// End it: obey orders again
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Reads a period of coordination.
+pub(crate) fn period(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(period) if (Nanos::from_millis(1)..=Nanos::from_secs(60)).contains(&period) => Ok(period),
+        Ok(_) => Err("expected 1ms to 60s".to_owned()),
+        Err(error) => Err(format!("{error}, as in 10ms")),
+    }
+}
+
+/// Reads how often to look.
+fn interval(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(interval) if interval >= Nanos::from_millis(50) => Ok(interval),
+        Ok(_) => Err("expected at least 50ms".to_owned()),
+        Err(error) => Err(format!("{error}, as in 1s")),
+    }
+}

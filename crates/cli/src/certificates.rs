@@ -1,0 +1,47 @@
+//! `cavalcade certificates`: a folder for each part of a site.
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::time::{Duration, SystemTime};
+
+use cavalcade_runtime::security::{Issued, issue};
+
+use crate::arguments::Certificates;
+use crate::failure::{Failure, Kind};
+use crate::output::{Folder, tell};
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// Hosts whose clocks are behind accept a new certificate as well.
+const EARLIER: Duration = Duration::from_secs(3_600);
+
+/// `cavalcade certificates`.
+pub(crate) fn run(options: &Certificates) -> Result<(), Failure> {
+    let now = SystemTime::now();
+    let parts = issue(options.hosts, now - EARLIER, now + DAY * options.days)
+        .map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
+    let folder = Folder::create(&options.dir)?;
+    parts.iter().try_for_each(|part| write(&folder, part))?;
+    folder.keep()?;
+    let dir = options.dir.display();
+    tell(&format!(
+        "{} folders in {dir}, valid for {} days: copy {dir}/coordinator and {dir}/agent-N to the hosts that they are for, \
+         and keep {dir}/authority to yourself",
+        parts.len(),
+        options.days
+    ));
+    Ok(())
+}
+
+fn write(folder: &Folder, part: &Issued) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| folder.failure(&part.folder, &error);
+    std::fs::DirBuilder::new().mode(0o700).create(folder.path(&part.folder)).map_err(failed)?;
+    for file in &part.files {
+        let name = format!("{}/{}", part.folder, file.name);
+        let mode = if file.is_secret { 0o600 } else { 0o644 };
+        let created =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(folder.path(&name));
+        let written = created.and_then(|mut created| created.write_all(file.contents.as_bytes()));
+        written.map_err(|error| folder.failure(&name, &error))?;
+    }
+    Ok(())
+}

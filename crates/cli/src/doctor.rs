@@ -1,0 +1,245 @@
+//! `cavalcade doctor`: what this host can do for the live system, and what to do about the rest.
+//!
+//! Everything is tried or read here and now; nothing is changed. Only what transfers need decides the exit code: without
+//! pacing or marking orders cannot be carried out, all else is convenience or belongs to one command.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use cavalcade_runtime::Identity;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::administration::{found_sockets, shown};
+use crate::arguments::Doctor;
+use crate::failure::{Failure, Kind};
+use crate::live::runtime_folder;
+use crate::output::print;
+
+/// Descriptors that an agent with a thousand clients, or a coordinator with as many agents, may need.
+const DESCRIPTORS: u64 = 8192;
+/// The capability to make network namespaces and queues (`CAP_NET_ADMIN`), and the bit that it has in a process's status.
+const NET_ADMIN: u32 = 12;
+
+/// How something stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// As it should be.
+    Good,
+    /// Something is slower or missing that not everybody needs.
+    Limited,
+    /// Transfers cannot be scheduled.
+    Missing,
+}
+
+/// One finding.
+#[derive(Clone, Debug, Serialize)]
+struct Finding {
+    name: &'static str,
+    state: State,
+    finding: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cure: Option<String>,
+}
+
+fn good(name: &'static str, finding: impl Into<String>) -> Finding {
+    Finding { name, state: State::Good, finding: finding.into(), cure: None }
+}
+
+fn limited(name: &'static str, finding: impl Into<String>, cure: impl Into<String>) -> Finding {
+    Finding { name, state: State::Limited, finding: finding.into(), cure: Some(cure.into()) }
+}
+
+/// `cavalcade doctor`.
+pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
+    let mut findings = socket_options();
+    findings.extend([
+        descriptors(),
+        backlog(),
+        sockets_folder(),
+        running(),
+        lab(),
+        kernel_path(),
+        congestion_control(),
+    ]);
+    findings.extend(options.at.certificates.as_deref().map(certificates));
+    let text = if options.json {
+        format!("{:#}\n", json!({ "schema_version": 1, "findings": findings }))
+    } else {
+        as_text(&findings)
+    };
+    print(&text)?;
+    if findings.iter().any(|finding| finding.state == State::Missing) {
+        return Err(Failure::new(
+            Kind::Capability,
+            "this host cannot carry out orders: all flows are plain TCP",
+        ));
+    }
+    Ok(())
+}
+
+fn as_text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { name, state, finding, cure } in findings {
+        let state = match state {
+            State::Good => "good",
+            State::Limited => "limited",
+            State::Missing => "MISSING",
+        };
+        _ = writeln!(text, "{state:<9}{name:<16}{finding}");
+        if let Some(cure) = cure {
+            _ = writeln!(text, "{:25}→ {cure}", "");
+        }
+    }
+    text
+}
+
+/// What a client sets on its connections.
+fn socket_options() -> Vec<Finding> {
+    let tried = match cavalcade_client::try_options() {
+        Ok(tried) => tried,
+        Err(error) => {
+            let finding = format!("no connection on this host's loopback: {error}");
+            let cure = Some("bring the interface lo up".to_owned());
+            return vec![Finding { name: "connections", state: State::Missing, finding, cure }];
+        }
+    };
+    let judged = |name, result: std::io::Result<()>, what: &str| match result {
+        Ok(()) => good(name, what),
+        Err(error) => {
+            let finding = format!("the kernel refuses it: {error}");
+            let cure = "use Linux 4.20 or newer, and no sandbox that filters setsockopt".to_owned();
+            Finding { name, state: State::Missing, finding, cure: Some(cure) }
+        }
+    };
+    vec![
+        judged("pacing", tried.pacing, "connections can be held to a rate (SO_MAX_PACING_RATE)"),
+        judged("classes", tried.marking, "packets can be marked with a class (DSCP)"),
+        judged("short buffers", tried.unsent, "little waits unsent in the kernel (TCP_NOTSENT_LOWAT)"),
+    ]
+}
+
+fn number_in(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn descriptors() -> Finding {
+    let name = "descriptors";
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    match line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()) {
+        Some(limit) if limit < DESCRIPTORS => limited(
+            name,
+            format!("a process may open {limit} files"),
+            format!("for a thousand clients or agents: 'ulimit -n {DESCRIPTORS}', or LimitNOFILE= in a unit"),
+        ),
+        Some(limit) => good(name, format!("a process may open {limit} files")),
+        None => good(name, "no limit is known"),
+    }
+}
+
+fn backlog() -> Finding {
+    let name = "backlog";
+    match number_in("/proc/sys/net/core/somaxconn") {
+        Some(limit) if limit < 1024 => limited(
+            name,
+            format!("{limit} connections may wait to be accepted"),
+            "for a thousand at once: sysctl net.core.somaxconn=4096",
+        ),
+        Some(limit) => good(name, format!("{limit} connections may wait to be accepted")),
+        None => limited(name, "unknown", "mount /proc"),
+    }
+}
+
+fn sockets_folder() -> Finding {
+    let (name, folder) = ("socket folder", runtime_folder());
+    match tempfile::Builder::new().prefix(".cavalcade-").tempfile_in(&folder) {
+        Ok(_) => good(name, format!("sockets can be made in {}", shown(&folder))),
+        Err(error) => limited(
+            name,
+            format!("no sockets can be made in {}: {error}", shown(&folder)),
+            "name a place with --socket and --administration, or set XDG_RUNTIME_DIR",
+        ),
+    }
+}
+
+fn running() -> Finding {
+    let name = "running";
+    let found: Vec<String> = found_sockets().iter().map(|path| shown(path)).collect();
+    if found.is_empty() {
+        return limited(
+            name,
+            "no coordinator or agent of this user is found where they are by default",
+            "start one: 'cavalcade up --hosts 127.0.0.1' for a first look",
+        );
+    }
+    good(name, found.join(", "))
+}
+
+fn lab() -> Finding {
+    let name = "lab";
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
+    if effective >> NET_ADMIN & 1 == 1 {
+        return good(name, "network namespaces and queues can be made (CAP_NET_ADMIN)");
+    }
+    limited(name, "no right to make network namespaces", "run the lab as root, or with --transport loopback")
+}
+
+fn kernel_path() -> Finding {
+    let name = "kernel path";
+    let exists = |path: &str| Path::new(path).exists();
+    let groups =
+        exists("/sys/fs/cgroup/cgroup.controllers") || exists("/sys/fs/cgroup/unified/cgroup.controllers");
+    match (exists("/sys/kernel/btf/vmlinux"), groups) {
+        (true, true) => {
+            good(name, "this kernel has BTF and control groups (version 2) for scheduling by BPF")
+        }
+        (btf, _) => limited(
+            name,
+            if btf { "no control groups of version 2 are mounted" } else { "the kernel has no BTF" },
+            "only needed to schedule programs that do not use the client library",
+        ),
+    }
+}
+
+fn congestion_control() -> Finding {
+    let name = "transport";
+    let available = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    match available {
+        Ok(list) if list.split_whitespace().any(|one| one == "dctcp") => {
+            good(name, format!("TCP has {}", list.trim()))
+        }
+        Ok(list) => limited(
+            name,
+            format!("TCP has {} and no dctcp", list.trim()),
+            "orders work with any; queues stay shorter with 'modprobe tcp_dctcp' where switches mark packets",
+        ),
+        Err(error) => limited(name, format!("unknown: {error}"), "mount /proc"),
+    }
+}
+
+fn certificates(folder: &Path) -> Finding {
+    let name = "certificates";
+    match Identity::load(folder) {
+        Ok(identity) => good(name, format!("{} holds those of {}", shown(folder), identity.role())),
+        Err(error) => limited(name, error.to_string(), "make new ones with 'cavalcade certificates'"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cure_stands_below_what_it_cures() {
+        let findings = [good("a", "well"), limited("b", "ill", "rest")];
+        assert_eq!(
+            as_text(&findings),
+            "good     a               well\nlimited  b               ill\n                         → rest\n"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! The configuration file: what flags say, in TOML, one file for all parts of a site.
+//!
+//! `[site]` says what is the same everywhere, `[coordinator]` and `[agent]` what each of the two needs, `[log]` what both
+//! say. Everything is optional: a flag wins over the file, and the defaults come last.
+//!
+//! A typo is refused with its place and the name that comes nearest; the names come from the reader's own message, so
+//! that there is no second list of them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_runtime::lease::LeasePlace;
+use serde::{Deserialize, Deserializer, de};
+
+use crate::arguments::{LogFormat, LogLevel};
+use crate::failure::{Excerpt, Failure};
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct File {
+    pub(crate) site: SiteTable,
+    pub(crate) coordinator: CoordinatorTable,
+    pub(crate) agent: AgentTable,
+    pub(crate) log: LogTable,
+}
+
+/// `[site]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SiteTable {
+    pub(crate) hosts: Vec<IpAddr>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) rate: Option<BitsPerSec>,
+}
+
+/// `[coordinator]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CoordinatorTable {
+    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) policy: Option<String>,
+    #[serde(deserialize_with = "period")]
+    pub(crate) period: Option<Nanos>,
+    pub(crate) shadow: bool,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) lease: Option<LeasePlace>,
+    pub(crate) certificates: Option<PathBuf>,
+    pub(crate) insecure: bool,
+    pub(crate) administration: Option<PathBuf>,
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+/// `[agent]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct AgentTable {
+    pub(crate) port: Option<u32>,
+    pub(crate) coordinators: Vec<SocketAddr>,
+    pub(crate) policy: Option<String>,
+    pub(crate) peer_port: Option<u16>,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) shadow: bool,
+    pub(crate) certificates: Option<PathBuf>,
+    pub(crate) insecure: bool,
+    pub(crate) administration: Option<PathBuf>,
+    pub(crate) metrics: Option<SocketAddr>,
+}
+
+/// `[log]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LogTable {
+    pub(crate) format: Option<LogFormat>,
+    pub(crate) level: Option<LogLevel>,
+}
+
+fn from_text<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: std::fmt::Display>,
+{
+    let text = String::deserialize(deserializer)?;
+    text.parse().map(Some).map_err(de::Error::custom)
+}
+
+fn period<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    crate::arguments::period(&text).map(Some).map_err(de::Error::custom)
+}
+
+/// Reads the file at `path`; without one everything is left open.
+///
+/// # Errors
+/// Where it cannot be read, is no TOML, or says something that there is not.
+pub(crate) fn read(path: Option<&Path>) -> Result<File, Failure> {
+    let Some(path) = path else { return Ok(File::default()) };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::file("read", path, &error).help("docs/cavalcade.toml is an example of a configuration file")
+    })?;
+    toml::from_str(&text).map_err(|error| refused(path, &text, &error))
+}
+
+fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
+    let message = error.message();
+    let excerpt = error.span().map(|span| excerpt(path, text, span.start));
+    let failure = match nearest(message) {
+        Some((unknown, Some(near))) => {
+            Failure::input(format!("there is no setting '{unknown}'")).help(format!("did you mean '{near}'?"))
+        }
+        Some((unknown, None)) => {
+            Failure::input(format!("there is no setting '{unknown}'")).help(message.to_owned())
+        }
+        None => Failure::input(message.to_owned())
+            .help("docs/cavalcade.toml is an example of a configuration file"),
+    };
+    failure.at(excerpt)
+}
+
+/// The unknown name in a message of the reader, and the expected one that comes nearest, if one is near.
+fn nearest(message: &str) -> Option<(&str, Option<&str>)> {
+    if !message.starts_with("unknown ") {
+        return None;
+    }
+    // Names stand between backticks: first the unknown one, then those that were expected.
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = names.next()?;
+    let near = names
+        .map(|name| (strsim::damerau_levenshtein(unknown, name), name))
+        .filter(|(distance, name)| *distance <= name.len().max(unknown.len()) / 2)
+        .min();
+    Some((unknown, near.map(|(_, name)| name)))
+}
+
+/// The line of `text` in which byte `at` lies.
+fn excerpt(path: &Path, text: &str, at: usize) -> Excerpt {
+    let at = at.min(text.len());
+    let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    Excerpt {
+        name: path.display().to_string(),
+        text: text[start..].lines().next().unwrap_or_default().to_owned(),
+        line: 1 + text[..start].matches('\n').count(),
+        column: 1 + at - start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<File, String> {
+        let parsed = toml::from_str(text);
+        parsed.map_err(|error| refused(Path::new("site.toml"), text, &error).shown(false))
+    }
+
+    #[test]
+    fn the_example_is_read_and_says_something_of_everything() {
+        let file = read_text(include_str!("../../../../docs/cavalcade.toml")).unwrap();
+        assert_eq!((file.site.hosts.len(), file.site.rate), (3, Some(BitsPerSec(10_000_000_000))));
+        assert_eq!(file.coordinator.period, Some(Nanos::from_millis(10)));
+        assert!(file.coordinator.certificates.is_some() && file.agent.certificates.is_some());
+        assert_eq!((file.log.format, file.log.level), (Some(LogFormat::Json), Some(LogLevel::Info)));
+    }
+
+    #[test]
+    fn a_typo_is_named_with_its_line_and_what_comes_nearest() {
+        let shown = read_text("[site]\nrate = \"1Gbps\"\n\n[coordinator]\npolcy = \"sebf\"\n").unwrap_err();
+        for part in ["site.toml:5:1", "there is no setting 'polcy'", "did you mean 'policy'?"] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+        let shown = read_text("[cordinator]\n").unwrap_err();
+        assert!(shown.contains("site.toml:1:2") && shown.contains("did you mean 'coordinator'?"), "{shown}");
+        let shown = read_text("[log]\nformat = \"jsn\"\n").unwrap_err();
+        assert!(shown.contains("site.toml:2:10") && shown.contains("'json'"), "{shown}");
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_used_is_named_with_its_place() {
+        for (text, place) in [
+            ("[site]\nrate = \"fast\"\n", "site.toml:2:8"),
+            ("[site]\nhosts = [\"10.0.0.1\", \"ten\"]\n", "site.toml:2:22"),
+            ("[coordinator]\nperiod = \"1us\"\n", "site.toml:2:10"),
+            ("[agent]\nport = -1\n", "site.toml:2:8"),
+            ("[agent\n", "site.toml:1:7"),
+        ] {
+            let shown = read_text(text).unwrap_err();
+            assert!(shown.contains(place), "{place} for {text}: {shown}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! From flags and file to what a part is started with: flags win, then the file, then defaults.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use cavalcade_control::{AgentConfig, CoordinatorConfig};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos, PortId, Scope};
+use cavalcade_policy::Configured;
+use cavalcade_runtime::{About, Clock, Identity, Role};
+
+use super::config::File;
+use crate::arguments::{Access, Deciding, SiteOptions};
+use crate::failure::{Failure, Kind};
+use crate::policies::configured;
+
+const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+const DEFAULT_POLICY: &str = "dclas";
+const DEFAULT_PERIOD: Nanos = Nanos::from_millis(10);
+/// Where coordinators listen.
+pub(super) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
+/// Where agents without a coordinator hear each other.
+pub(super) const DEFAULT_PEER_PORT: u16 = 7338;
+
+/// All hosts, and what each can carry.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) hosts: Vec<IpAddr>,
+    pub(super) rate: BitsPerSec,
+}
+
+impl Site {
+    /// # Errors
+    /// Where nobody says which hosts there are.
+    pub(super) fn new(options: &SiteOptions, file: &File) -> Result<Self, Failure> {
+        let hosts = if options.hosts.is_empty() { &file.site.hosts } else { &options.hosts };
+        if hosts.is_empty() {
+            return Err(Failure::usage("nobody says which hosts there are")
+                .help("name them with --hosts 10.0.0.1,10.0.0.2, or in a file with --config"));
+        }
+        let rate = options.rate.or(file.site.rate).unwrap_or(DEFAULT_RATE);
+        Ok(Self { hosts: hosts.clone(), rate })
+    }
+
+    /// What a coordinator decides by.
+    ///
+    /// # Errors
+    /// Where the policy is unknown or none for a coordinator.
+    pub(super) fn coordinator(
+        &self,
+        deciding: &Deciding,
+        file: &File,
+    ) -> Result<(CoordinatorConfig, Configured), Failure> {
+        let file = &file.coordinator;
+        let spec = deciding.policy.as_deref().or(file.policy.as_deref()).unwrap_or(DEFAULT_POLICY);
+        let policy = fabric_policy(spec)?;
+        let period = deciding.period.or(file.period).unwrap_or(DEFAULT_PERIOD);
+        let ports = self.hosts.len() as u32;
+        let config = CoordinatorConfig {
+            period,
+            lease: Nanos(period.0.saturating_mul(10)),
+            quiet: quiet(&policy, ports),
+            shadow: deciding.shadow || file.shadow,
+            ..CoordinatorConfig::new(Clock::default().now().0, ports, self.rate)
+        };
+        Ok((config, policy))
+    }
+
+    /// What the agent at `port` starts with; without one, at the port whose address is this host's.
+    ///
+    /// # Errors
+    /// Where there is no such port, or it is not clear which this host is.
+    pub(super) fn agent(&self, port: Option<u32>, shadow: bool) -> Result<AgentConfig, Failure> {
+        let ports = self.hosts.len() as u32;
+        let port = match port {
+            Some(port) => port,
+            None => self.own_port()?,
+        };
+        if port >= ports {
+            return Err(Failure::usage(format!("there is no port {port} among {ports} hosts"))
+                .help("ports count from 0, in the order of --hosts"));
+        }
+        let directory =
+            self.hosts.iter().enumerate().map(|(port, host)| (*host, PortId::from_index(port))).collect();
+        let session = Clock::default().now().0;
+        Ok(AgentConfig { directory, shadow, ..AgentConfig::new(PortId(port), ports, session, self.rate) })
+    }
+
+    /// The port whose address is this host's: what can be bound to.
+    fn own_port(&self) -> Result<u32, Failure> {
+        let is_own = |host: &IpAddr| std::net::UdpSocket::bind(SocketAddr::new(*host, 0)).is_ok();
+        let mut own = self.hosts.iter().enumerate().filter(|(_, host)| is_own(host));
+        match (own.next(), own.next()) {
+            (Some((port, _)), None) => Ok(port as u32),
+            (first, _) => {
+                let problem =
+                    if first.is_some() { "several of the hosts are" } else { "none of the hosts is" };
+                Err(Failure::usage(format!("{problem} at an address of this one"))
+                    .help("say which host this is with --port"))
+            }
+        }
+    }
+}
+
+/// The policy of a coordinator. Staleness is the system's own here: `dclas` is not to wait for multiples of its `sync`
+/// besides.
+fn fabric_policy(spec: &str) -> Result<Configured, Failure> {
+    let mut policy = configured(spec)?;
+    if policy.name() == "dclas" && !spec.contains("sync=") {
+        let separator = if spec.contains(':') { ',' } else { ':' };
+        policy = configured(&format!("{spec}{separator}sync=0ms"))?;
+    }
+    match scope(&policy) {
+        Scope::Fabric => Ok(policy),
+        _ => Err(Failure::usage(format!("{} decides at hosts, not at a coordinator", policy.name()))
+            .help(format!("run it at agents: cavalcade agent --policy {spec}"))),
+    }
+}
+
+/// The policy of an agent without a coordinator.
+///
+/// # Errors
+/// Where it is unknown or needs a coordinator.
+pub(super) fn own_policy(spec: &str) -> Result<Configured, Failure> {
+    let policy = configured(spec)?;
+    match scope(&policy) {
+        Scope::Fabric => Err(Failure::usage(format!("{} needs to see the whole fabric", policy.name()))
+            .help(format!("run it at a coordinator: cavalcade coordinator --policy {spec}"))),
+        _ => Ok(policy),
+    }
+}
+
+fn scope(policy: &Configured) -> Scope {
+    cavalcade_model::PolicyFactory::terms(policy).scope
+}
+
+/// What people are told of a part that decides by `policy`.
+pub(super) fn about(policy: &Configured, shadow: bool) -> About {
+    About { policy: policy.label(), title: policy.info().title.to_owned(), shadow }
+}
+
+/// What a coflow may send at an agent before anybody else need know: with `dclas`, less than its share of the first
+/// threshold at every host is less than the threshold in all.
+fn quiet(policy: &Configured, ports: u32) -> Bytes {
+    let threshold = policy.params().into_iter().find(|(name, _)| *name == "first_threshold");
+    let threshold =
+        threshold.filter(|_| policy.name() == "dclas").and_then(|(_, text)| text.parse::<Bytes>().ok());
+    Bytes(threshold.unwrap_or_default().0 / u64::from(ports.max(1)))
+}
+
+/// Who may speak, and where administrators and monitoring are served.
+#[derive(Debug)]
+pub(super) struct Gatekeeping {
+    pub(super) identity: Option<Identity>,
+    pub(super) is_insecure: bool,
+    pub(super) administration: Option<PathBuf>,
+    pub(super) metrics: Option<SocketAddr>,
+}
+
+impl Gatekeeping {
+    /// Flags before the file's `certificates`, `insecure`, `administration` and `metrics`; the certificate has to be that of
+    /// `role`.
+    ///
+    /// # Errors
+    /// Where certificates cannot be used.
+    pub(super) fn new(
+        access: &Access,
+        file: (&Option<PathBuf>, bool, &Option<PathBuf>, Option<SocketAddr>),
+        role: Role,
+    ) -> Result<Self, Failure> {
+        let (certificates, insecure, administration, metrics) = file;
+        let is_insecure = access.insecure || (insecure && access.certificates.is_none());
+        let folder = access.certificates.as_ref().or(certificates.as_ref()).filter(|_| !is_insecure);
+        Ok(Self {
+            identity: folder.map(|folder| identity(folder, role)).transpose()?,
+            is_insecure,
+            administration: access.administration.clone().or_else(|| administration.clone()),
+            metrics: access.metrics.or(metrics),
+        })
+    }
+
+    /// That what is said at or to `address` may be: on this host anything, elsewhere what certificates protect.
+    ///
+    /// # Errors
+    /// Where it would be said in clear text, and nobody has asked for that.
+    pub(super) fn check(&self, address: SocketAddr) -> Result<(), Failure> {
+        allow(address, self.identity.is_some() || self.is_insecure)
+    }
+}
+
+/// That clear text does not leave the host unless `is_allowed`.
+///
+/// # Errors
+/// Where it would.
+pub(super) fn allow(address: SocketAddr, is_allowed: bool) -> Result<(), Failure> {
+    if address.ip().is_loopback() || is_allowed {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{address} can be reached from other hosts, and there are no certificates")).help(
+        "make some with 'cavalcade certificates DIR --hosts N' and name this part's folder with --certificates, \
+         or say --insecure",
+    ))
+}
+
+/// A certificate from `folder`, which has to be that of `role`.
+///
+/// # Errors
+/// Where it cannot be used.
+pub(crate) fn identity(folder: &Path, role: Role) -> Result<Identity, Failure> {
+    let loaded = Identity::load(folder).and_then(|identity| identity.require(role));
+    loaded.map_err(|error| {
+        Failure::new(Kind::Input, error.to_string())
+            .help("'cavalcade certificates DIR --hosts N' makes a folder for each part of a site")
+    })
+}

@@ -1,0 +1,210 @@
+//! Administration over gRPC: what there is, why a coflow goes as it does, and the kill switch.
+//!
+//! The service is defined in `proto/administration.proto`, from which other languages make their clients. Requests come
+//! from connections of two kinds: a Unix socket that only the process's user may open, and TLS connections to a
+//! coordinator by who has an administrator's certificate ([`crate::Role::Administrator`]). Each is turned into a
+//! `Query` to the loop that owns the state machine, and answered there between two events, so that what is seen is a
+//! state that really was.
+//!
+//! # Cost
+//! A look at everything walks all coflows and flows once. Nothing is computed unless somebody asks.
+
+mod client;
+mod views;
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use cavalcade_model::Instant;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{mpsc, oneshot};
+use tonic::{Request, Response, Status};
+
+use crate::sockets::UnixSocket;
+pub use client::{AdministrationError, Administrator};
+pub(crate) use views::Administered;
+
+/// The service's messages, and its generated code.
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    unreachable_pub,
+    reason = "made by prost and tonic; proto/administration.proto documents every field"
+)]
+pub mod proto {
+    tonic::include_proto!("cavalcade.administration.v1");
+}
+
+use proto::administration_server::{Administration, AdministrationServer};
+
+/// What people are told of a part, besides what its state machine knows.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The policy, with its parameters; empty at an agent that obeys a coordinator.
+    pub policy: String,
+    /// What the policy does, in one line.
+    pub title: String,
+    /// Whether decisions are made and not carried out.
+    pub shadow: bool,
+}
+
+/// A question to the loop that owns a state machine.
+#[derive(Debug)]
+pub(crate) enum Query {
+    Look(proto::LookRequest, oneshot::Sender<proto::View>),
+    Why(cavalcade_wire::CoflowKey, oneshot::Sender<Result<proto::Explanation, String>>),
+    Drain(bool, oneshot::Sender<bool>),
+    Metrics(oneshot::Sender<String>),
+}
+
+impl Query {
+    /// Answers at `now`, by what `machine` is, which `about` tells of, and which has run since `started`.
+    pub(crate) fn answer<M: Administered>(
+        self,
+        machine: &mut M,
+        about: &About,
+        (started, now): (Instant, Instant),
+        figures: impl FnOnce(&M) -> String,
+    ) {
+        // Whoever asked may be gone.
+        match self {
+            Query::Look(request, reply) => {
+                let mut view = machine.view(now, about, &request);
+                view.started_ns = started.0;
+                drop(reply.send(view));
+            }
+            Query::Why(key, reply) => drop(reply.send(machine.explained(about, key))),
+            Query::Drain(is_drained, reply) => drop(reply.send(machine.switch(is_drained))),
+            Query::Metrics(reply) => drop(reply.send(figures(machine))),
+        }
+    }
+}
+
+/// Asks, and waits for the answer.
+pub(crate) async fn ask<T>(
+    queries: &mpsc::UnboundedSender<Query>,
+    make: impl FnOnce(oneshot::Sender<T>) -> Query,
+) -> Option<T> {
+    let (sender, answer) = oneshot::channel();
+    queries.send(make(sender)).ok()?;
+    answer.await.ok()
+}
+
+/// The service: passes requests on.
+struct Desk {
+    queries: mpsc::UnboundedSender<Query>,
+}
+
+fn stopping() -> Status {
+    Status::unavailable("it is being stopped")
+}
+
+fn key(text: &str) -> Result<cavalcade_wire::CoflowKey, Status> {
+    let wrong = |()| Status::invalid_argument(format!("'{text}' is no coflow: expected task.stage.serial"));
+    text.parse().map_err(wrong)
+}
+
+#[tonic::async_trait]
+impl Administration for Desk {
+    async fn look(&self, request: Request<proto::LookRequest>) -> Result<Response<proto::View>, Status> {
+        let request = request.into_inner();
+        if !request.coflow.is_empty() {
+            key(&request.coflow)?;
+        }
+        let view = ask(&self.queries, |answer| Query::Look(request, answer)).await;
+        view.map(Response::new).ok_or_else(stopping)
+    }
+
+    async fn why(&self, request: Request<proto::WhyRequest>) -> Result<Response<proto::Explanation>, Status> {
+        let coflow = key(&request.into_inner().coflow)?;
+        match ask(&self.queries, |answer| Query::Why(coflow, answer)).await {
+            Some(Ok(explanation)) => Ok(Response::new(explanation)),
+            Some(Err(reason)) => Err(Status::not_found(reason)),
+            None => Err(stopping()),
+        }
+    }
+
+    async fn drain(
+        &self,
+        request: Request<proto::DrainRequest>,
+    ) -> Result<Response<proto::DrainReply>, Status> {
+        let undo = request.into_inner().undo;
+        let was_drained = ask(&self.queries, |answer| Query::Drain(!undo, answer)).await;
+        tracing::warn!(drained = !undo, "the kill switch was set");
+        was_drained.map(|was_drained| Response::new(proto::DrainReply { was_drained })).ok_or_else(stopping)
+    }
+}
+
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection of an administrator, wherever it came in.
+pub(crate) struct Line(Box<dyn Duplex>);
+
+impl Line {
+    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self(Box::new(stream))
+    }
+}
+
+impl tonic::transport::server::Connected for Line {
+    type ConnectInfo = ();
+    fn connect_info(&self) {}
+}
+
+impl AsyncRead for Line {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Line {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+/// Connections of administrators that wait to be served; more are turned away.
+const WAITING: usize = 16;
+
+/// Begins to serve administrators. What comes in at `socket`, and what is put into the returned end, is answered by whoever
+/// receives `queries`. It ends with the event loop that it runs on.
+pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Query>) -> mpsc::Sender<Line> {
+    let (lines, incoming) = mpsc::channel(WAITING);
+    if let Some(socket) = socket {
+        let lines = lines.clone();
+        tokio::task::spawn_local(async move {
+            loop {
+                match socket.listener.accept().await {
+                    Ok((stream, _)) => drop(lines.try_send(Line::new(stream))),
+                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+                }
+            }
+        });
+    }
+    let incoming = tokio_stream::wrappers::ReceiverStream::new(incoming);
+    let incoming = tokio_stream::StreamExt::map(incoming, Ok::<_, std::io::Error>);
+    tokio::task::spawn_local(async move {
+        let service = AdministrationServer::new(Desk { queries });
+        let served = tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming);
+        if let Err(error) = served.await {
+            tracing::error!(%error, "administration has ended");
+        }
+    });
+    lines
+}

@@ -1,0 +1,252 @@
+//! What state machines know, in the words of the service.
+
+use std::collections::BTreeMap;
+
+use cavalcade_control::{Agent, CoflowFlow, CoflowStatus, Coordinator, Direction, FlowStatus, Mode};
+use cavalcade_model::{Bytes, Instant, Priority, TaskClass};
+use cavalcade_wire::{CoflowKey, Facts, Gate};
+
+use super::{About, proto};
+
+/// A state machine that can be looked at and switched.
+pub(crate) trait Administered {
+    /// What there is, at `now`.
+    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> proto::View;
+    /// Why a coflow goes as it does, or why that cannot be said.
+    fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String>;
+    /// Sets the kill switch; returns whether it was on.
+    fn switch(&mut self, is_drained: bool) -> bool;
+}
+
+impl Administered for Coordinator {
+    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> proto::View {
+        let wanted = request.coflow.parse::<CoflowKey>().ok();
+        let coflows = self.status().filter(|coflow| wanted.is_none_or(|wanted| coflow.key == wanted));
+        let hosts = self.heard();
+        proto::View {
+            role: "coordinator".to_owned(),
+            ports: self.ports(),
+            policy: about.policy.clone(),
+            term: Some(self.term()),
+            shadow: about.shadow,
+            drained: self.is_drained(),
+            now_ns: now.0,
+            rounds: self.rounds(),
+            hosts: hosts.map(|(port, at)| proto::Host { port: port.0, silent_ns: now.since(at).0 }).collect(),
+            coflows: in_order(coflows.map(|coflow| of_coordinator(now, &coflow)), request.with_flows),
+            ..Default::default()
+        }
+    }
+
+    fn switch(&mut self, is_drained: bool) -> bool {
+        let before = self.is_drained();
+        self.drain(is_drained);
+        before
+    }
+
+    fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String> {
+        let found = self.why(key);
+        let found =
+            found.ok_or_else(|| format!("no agent has reported a coflow {key} (small ones are not)"))?;
+        Ok(explanation(about, key, &found))
+    }
+}
+
+impl Administered for Agent {
+    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> proto::View {
+        let wanted = request.coflow.parse::<CoflowKey>().ok();
+        let mut flows: BTreeMap<CoflowKey, Vec<proto::Flow>> = BTreeMap::new();
+        for flow in self.status() {
+            let shown = of_agent(self.port().0, &flow, about.shadow || self.is_drained());
+            flows.entry(flow.coflow).or_default().push(shown);
+        }
+        let parts = self.parts().filter(|part| wanted.is_none_or(|wanted| part.key == wanted));
+        let coflows = parts.map(|part| {
+            let flows = flows.remove(&part.key).unwrap_or_default();
+            let sent = part.sent.0 + flows.iter().map(|flow| flow.sent_bytes).sum::<u64>();
+            let known = Known { key: part.key, facts: part.facts, owner: Some(part.user), sent: Bytes(sent) };
+            known.coflow(now, part.priority, flows)
+        });
+        proto::View {
+            role: "agent".to_owned(),
+            port: Some(self.port().0),
+            ports: self.ports(),
+            policy: about.policy.clone(),
+            term: self.obeys(),
+            shadow: about.shadow,
+            drained: self.is_drained(),
+            now_ns: now.0,
+            clients: self.clients() as u32,
+            coflows: in_order(coflows, request.with_flows),
+            ..Default::default()
+        }
+    }
+
+    fn switch(&mut self, is_drained: bool) -> bool {
+        let before = self.is_drained();
+        self.drain(is_drained);
+        before
+    }
+
+    fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String> {
+        if let Some(found) = self.why(key) {
+            return Ok(explanation(about, key, &found));
+        }
+        if matches!(self.mode(), Mode::Coordinated) && self.parts().any(|part| part.key == key) {
+            return Err("this agent obeys a coordinator: ask there, with --at".to_owned());
+        }
+        Err(format!("this agent knows no coflow {key}"))
+    }
+}
+
+/// What is known of a coflow, whoever knows it.
+struct Known {
+    key: CoflowKey,
+    facts: Option<Facts>,
+    owner: Option<u32>,
+    sent: Bytes,
+}
+
+impl Known {
+    fn coflow(&self, now: Instant, priority: Priority, flows: Vec<proto::Flow>) -> proto::Coflow {
+        let count = |gate: &str| flows.iter().filter(|flow| flow.gate == gate).count() as u32;
+        let facts = self.facts;
+        proto::Coflow {
+            coflow: self.key.to_string(),
+            class: u32::from(priority.class),
+            order: priority.order,
+            sent_bytes: self.sent.0,
+            size_bytes: facts.and_then(|facts| facts.size).map(|size| size.0),
+            age_ns: facts.map(|facts| now.since(facts.arrival).0),
+            deadline_ns: facts.and_then(|facts| facts.deadline).map(|at| at.0.wrapping_sub(now.0) as i64),
+            background: facts.is_some_and(|facts| facts.class == TaskClass::Background),
+            weight: facts.map_or(1, |facts| facts.weight),
+            owner: self.owner,
+            open: count("open"),
+            paced: count("paced"),
+            off: count("off"),
+            resting: count("rests"),
+            flows,
+        }
+    }
+}
+
+fn of_coordinator(now: Instant, coflow: &CoflowStatus) -> proto::Coflow {
+    let flow = |flow: &CoflowFlow| {
+        let (gate, rate_bps) = gate(flow.gate, flow.rests);
+        proto::Flow {
+            from: flow.from.0,
+            number: flow.number,
+            to: flow.to.0,
+            sent_bytes: flow.sent.0,
+            size_bytes: flow.size.map(|size| size.0),
+            gate,
+            rate_bps,
+            class: u32::from(flow.priority.class),
+            order: flow.priority.order,
+        }
+    };
+    let CoflowStatus { key, facts, owner, sent, .. } = *coflow;
+    Known { key, facts, owner, sent }.coflow(now, coflow.priority, coflow.flows.iter().map(flow).collect())
+}
+
+/// A flow as its agent sees it: what its client was told, or, where that is nothing, what was decided.
+fn of_agent(port: u32, flow: &FlowStatus, is_decision: bool) -> proto::Flow {
+    let decided = flow.ordered.map_or(Gate::Open {}, |order| order.gate);
+    let (gate, rate_bps) = gate(if is_decision { decided } else { flow.told.gate }, flow.rests);
+    proto::Flow {
+        from: port,
+        number: flow.flow,
+        to: flow.to.0,
+        sent_bytes: flow.sent.0,
+        size_bytes: flow.size.map(|size| size.0),
+        gate,
+        rate_bps,
+        class: u32::from(flow.priority.class),
+        order: flow.priority.order,
+    }
+}
+
+fn gate(gate: Gate, rests: bool) -> (String, Option<u64>) {
+    let (name, rate) = match gate {
+        _ if rests => ("rests", None),
+        Gate::Open {} => ("open", None),
+        Gate::Off {} => ("off", None),
+        Gate::Paced { rate } => ("paced", Some(rate.0)),
+    };
+    (name.to_owned(), rate)
+}
+
+fn in_order(coflows: impl Iterator<Item = proto::Coflow>, with_flows: bool) -> Vec<proto::Coflow> {
+    let mut coflows: Vec<proto::Coflow> = coflows.collect();
+    if !with_flows {
+        coflows.iter_mut().for_each(|coflow| coflow.flows.clear());
+    }
+    // Keys came in ascending order, and the sort keeps that among equals.
+    coflows.sort_by_key(|coflow| (coflow.class, coflow.order));
+    coflows
+}
+
+/// An explanation in the words of the service, and as a sentence.
+fn explanation(about: &About, key: CoflowKey, found: &cavalcade_control::Explanation) -> proto::Explanation {
+    let obstacle = |one: &cavalcade_control::Obstacle| proto::Obstacle {
+        port: one.port.0,
+        direction: match one.direction {
+            Direction::Sending => "sending",
+            Direction::Receiving => "receiving",
+        }
+        .to_owned(),
+        flows: one.flows as u32,
+        ahead: one.ahead.iter().map(CoflowKey::to_string).collect(),
+        left_bytes: one.left.0,
+        unknown: one.unknown as u32,
+        time_ns: one.time.0,
+    };
+    let mut explanation = proto::Explanation {
+        coflow: key.to_string(),
+        policy: about.policy.clone(),
+        policy_title: about.title.clone(),
+        class: u32::from(found.priority.class),
+        order: found.priority.order,
+        sent_bytes: found.sent.0,
+        open: found.open as u32,
+        paced: found.paced as u32,
+        off: found.off as u32,
+        resting: found.resting as u32,
+        obstacles: found.obstacles.iter().map(obstacle).collect(),
+        summary: String::new(),
+    };
+    explanation.summary = sentence(&explanation);
+    explanation
+}
+
+/// The obstacle that takes longest, in words; else what the flows do.
+fn sentence(found: &proto::Explanation) -> String {
+    let sending = found.open + found.paced;
+    if let Some(first) = found.obstacles.first() {
+        let verb = if sending == 0 { "waits" } else { "waits in part" };
+        let more = match found.obstacles.len() - 1 {
+            0 => String::new(),
+            1 => ", and at one more port".to_owned(),
+            more => format!(", and at {more} more ports"),
+        };
+        return format!("{verb} behind {} on port {}, {}{more}", first.ahead.len(), first.port, to_go(first));
+    }
+    match (sending, found.off, found.resting) {
+        (0, 0, 0) => "has no open flows".to_owned(),
+        (0, 0, _) => "has nothing to send".to_owned(),
+        (0, ..) => "is held back by the policy, though no coflow goes before it at its ports".to_owned(),
+        (_, 0, _) => "sends: nobody goes before it".to_owned(),
+        _ => "sends in part: the policy holds the rest back".to_owned(),
+    }
+}
+
+fn to_go(obstacle: &proto::Obstacle) -> String {
+    let seconds = obstacle.time_ns as f64 / 1e9;
+    let known = if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") };
+    match (obstacle.time_ns, obstacle.unknown) {
+        (_, 0) => format!("{known} to go"),
+        (0, _) => "for as long as they send (they did not say how much)".to_owned(),
+        (_, flows) => format!("more than {known} to go ({flows} of their flows are of unknown size)"),
+    }
+}

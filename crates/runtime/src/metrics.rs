@@ -1,0 +1,335 @@
+//! Figures of a running part for a monitoring system, as OpenMetrics text over HTTP.
+//!
+//! Figures are written from the machine's own counters when somebody asks; only histograms are kept here. Labels are classes
+//! and gates, of which there are few: never a coflow, a flow or a host, of which there are ever more.
+
+use std::io;
+
+use cavalcade_control::{Agent, Coordinator};
+use cavalcade_model::Instant;
+use cavalcade_wire::Gate;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::administration::{Query, ask};
+use crate::security::Identity;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What a shell counts by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShellCounters {
+    /// Connections that showed no certificate that lets them speak, or said what theirs does not let them.
+    pub(crate) refused: u64,
+    /// Connections that did not take their messages.
+    pub(crate) dropped: u64,
+    /// Datagrams that were none, or without a right tag.
+    pub(crate) garbled: u64,
+}
+
+/// Distributions at a coordinator.
+#[derive(Debug)]
+pub(crate) struct Distributions {
+    round: Histogram,
+    age: Histogram,
+}
+
+impl Default for Distributions {
+    fn default() -> Self {
+        Self {
+            round: Histogram::new(exponential_buckets(10e-6, 2.0, 17)),
+            age: Histogram::new(exponential_buckets(1e-3, 2.0, 12)),
+        }
+    }
+}
+
+impl Distributions {
+    /// A round took so long, and the report from the agent that was silent for longest was so old.
+    pub(crate) fn round(&self, took: std::time::Duration, oldest_nanos: u64) {
+        self.round.observe(took.as_secs_f64());
+        self.age.observe(oldest_nanos as f64 / 1e9);
+    }
+}
+
+/// A family of figures, one for each value of a label.
+struct Family<M> {
+    name: &'static str,
+    help: &'static str,
+    unit: Option<Unit>,
+    label: &'static str,
+    values: Vec<(String, M)>,
+}
+
+/// All figures of one part at one time.
+#[derive(Default)]
+struct Figures {
+    counters: Vec<Family<ConstCounter<u64>>>,
+    gauges: Vec<Family<ConstGauge<i64>>>,
+}
+
+impl std::fmt::Debug for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Figures")
+    }
+}
+
+impl Figures {
+    fn counter(&mut self, name: &'static str, help: &'static str, value: u64) {
+        self.counters_by(name, help, None, "", [(String::new(), value)]);
+    }
+
+    fn counters_by(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        unit: Option<Unit>,
+        label: &'static str,
+        values: impl IntoIterator<Item = (String, u64)>,
+    ) {
+        let values = values.into_iter().map(|(value, count)| (value, ConstCounter::new(count))).collect();
+        self.counters.push(Family { name, help, unit, label, values });
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &'static str, value: usize) {
+        self.gauges_by(name, help, "", [(String::new(), value)]);
+    }
+
+    fn gauges_by(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        values: impl IntoIterator<Item = (String, usize)>,
+    ) {
+        let values =
+            values.into_iter().map(|(value, count)| (value, ConstGauge::new(count as i64))).collect();
+        self.gauges.push(Family { name, help, unit: None, label, values });
+    }
+
+    fn shell(&mut self, shell: &ShellCounters) {
+        self.counter(
+            "connections_refused",
+            "Connections without a certificate for what they said",
+            shell.refused,
+        );
+        self.counter("connections_dropped", "Connections that did not take their messages", shell.dropped);
+    }
+}
+
+fn write_family<M: EncodeMetric>(
+    encoder: &mut DescriptorEncoder<'_>,
+    family: &Family<M>,
+    metric_type: prometheus_client::metrics::MetricType,
+) -> std::fmt::Result {
+    let mut written =
+        encoder.encode_descriptor(family.name, family.help, family.unit.as_ref(), metric_type)?;
+    for (value, metric) in &family.values {
+        if family.label.is_empty() {
+            return metric.encode(written);
+        }
+        metric.encode(written.encode_family(&[(family.label, value.as_str())])?)?;
+    }
+    Ok(())
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        use prometheus_client::metrics::MetricType;
+        for family in &self.counters {
+            write_family(&mut encoder, family, MetricType::Counter)?;
+        }
+        self.gauges.iter().try_for_each(|family| write_family(&mut encoder, family, MetricType::Gauge))
+    }
+}
+
+fn by_class(bytes: &[u64]) -> Vec<(String, u64)> {
+    bytes.iter().enumerate().map(|(class, &bytes)| (class.to_string(), bytes)).collect()
+}
+
+/// How many flows have each gate; what rests counts as such.
+fn by_gate(flows: impl Iterator<Item = (Gate, bool)>) -> [(String, usize); 4] {
+    let mut counts = [0; 4];
+    for (gate, rests) in flows {
+        counts[match gate {
+            _ if rests => 3,
+            Gate::Off {} => 0,
+            Gate::Open {} => 1,
+            Gate::Paced { .. } => 2,
+        }] += 1;
+    }
+    let mut counts = counts.into_iter();
+    ["off", "open", "paced", "rests"].map(|gate| (gate.to_owned(), counts.next().unwrap_or(0)))
+}
+
+fn text(registry: &Registry) -> String {
+    let mut text = String::new();
+    encode(&mut text, registry).expect("a String takes all that is written to it");
+    text
+}
+
+/// The figures of a coordinator.
+pub(crate) fn of_coordinator(
+    coordinator: &Coordinator,
+    now: Instant,
+    shell: &ShellCounters,
+    kept: &Distributions,
+) -> String {
+    let counters = coordinator.counters();
+    let mut figures = Figures::default();
+    figures.counter("rounds", "Times at which orders were computed", counters.rounds);
+    figures.counter("reports", "Reports taken in", counters.reports);
+    figures.counter("reports_left_out", "Reports that came twice or late", counters.reports_left_out);
+    figures.counter("orders", "Messages of orders to agents", counters.orders);
+    let gates = ["off", "open", "paced"].map(str::to_owned).into_iter().zip(counters.decisions);
+    figures.counters_by("decisions", "New gates for flows", None, "gate", gates);
+    let classes = by_class(&counters.sent_by_class);
+    figures.counters_by(
+        "sent",
+        "Bytes reported, by the class of their coflow",
+        Some(Unit::Bytes),
+        "class",
+        classes,
+    );
+    figures.counter("agents_lost", "Agents that were silent for longer than a lease", counters.agents_lost);
+    figures.counter(
+        "foreign_parts",
+        "Parts of coflows of another user, not taken in",
+        counters.foreign_parts,
+    );
+    figures.shell(shell);
+    figures.gauge("agents", "Agents that are heard of", coordinator.agents());
+    figures.gauge("coflows", "Coflows that are known", coordinator.status().count());
+    let flows = coordinator.status().flat_map(|coflow| coflow.flows);
+    figures.gauges_by(
+        "flows",
+        "Open flows, by gate",
+        "gate",
+        by_gate(flows.map(|flow| (flow.gate, flow.rests))),
+    );
+    figures.gauge("drained", "Whether the kill switch is on", usize::from(coordinator.is_drained()));
+    let oldest = coordinator.heard().map(|(_, at)| now.since(at).0).max().unwrap_or(0);
+    figures.gauge(
+        "oldest_report_age_milliseconds",
+        "How long the quietest agent has been silent",
+        (oldest / 1_000_000) as usize,
+    );
+    let mut registry = Registry::with_prefix("cavalcade");
+    registry.register_collector(Box::new(figures));
+    registry.register_with_unit("round", "How long a round took", Unit::Seconds, kept.round.clone());
+    let help = "How old the oldest report was at a round";
+    registry.register_with_unit("report_age", help, Unit::Seconds, kept.age.clone());
+    text(&registry)
+}
+
+/// The figures of an agent.
+pub(crate) fn of_agent(agent: &Agent, shell: &ShellCounters) -> String {
+    let counters = agent.counters();
+    let mut figures = Figures::default();
+    let classes = by_class(&counters.sent_by_class);
+    figures.counters_by(
+        "sent",
+        "Bytes sent, by the class of their flow",
+        Some(Unit::Bytes),
+        "class",
+        classes,
+    );
+    figures.counter(
+        "fallbacks",
+        "Times that a coordinator was lost and all flows were open again",
+        counters.fallbacks,
+    );
+    figures.counter("directives", "Directives to clients", counters.directives);
+    figures.counter("refusals", "Refusals to clients", counters.refusals);
+    figures.counter("reports", "Reports to a coordinator", counters.reports);
+    let left_out = counters.datagrams_left_out;
+    figures.counter("datagrams_left_out", "Datagrams that were too old or came twice", left_out);
+    figures.counter("datagrams_garbled", "Datagrams that were none, or without a right tag", shell.garbled);
+    figures.shell(shell);
+    figures.gauge("clients", "Clients that are connected", agent.clients());
+    figures.gauge("coflows", "Coflows that are known", agent.parts().count());
+    let flows = agent.status().map(|flow| (flow.told.gate, flow.rests));
+    figures.gauges_by("flows", "Open flows, by gate", "gate", by_gate(flows));
+    figures.gauge(
+        "coordinated",
+        "Whether a coordinator is obeyed at present",
+        usize::from(agent.obeys().is_some()),
+    );
+    figures.gauge("drained", "Whether the kill switch is on", usize::from(agent.is_drained()));
+    let mut registry = Registry::with_prefix("cavalcade");
+    registry.register_collector(Box::new(figures));
+    text(&registry)
+}
+
+/// Begins to answer `GET /metrics` at `listener`; with an identity over TLS, to who has a certificate of the site.
+pub(crate) fn serve(
+    listener: TcpListener,
+    identity: Option<Identity>,
+    queries: mpsc::UnboundedSender<Query>,
+) {
+    tokio::task::spawn_local(async move {
+        loop {
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                continue;
+            };
+            let (identity, queries) = (identity.clone(), queries.clone());
+            tokio::task::spawn_local(async move {
+                // A scraper that is cut off comes again.
+                let _ = match identity {
+                    None => answer(stream, queries).await,
+                    Some(identity) => match crate::tls::accept(&identity, stream).await {
+                        Ok((stream, _)) => answer(stream, queries).await,
+                        Err(error) => Err(error),
+                    },
+                };
+            });
+        }
+    });
+}
+
+async fn answer<S>(stream: S, queries: mpsc::UnboundedSender<Query>) -> io::Result<()>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + 'static,
+{
+    let service = hyper::service::service_fn(|request: Request<Incoming>| respond(request, queries.clone()));
+    let mut server = hyper::server::conn::http1::Builder::new();
+    server.keep_alive(false);
+    let served = server.serve_connection(TokioIo::new(stream), service);
+    // A client that says nothing is not waited for.
+    match tokio::time::timeout(std::time::Duration::from_secs(10), served).await {
+        Ok(served) => served.map_err(io::Error::other),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+async fn respond(
+    request: Request<Incoming>,
+    queries: mpsc::UnboundedSender<Query>,
+) -> Result<Response<String>, hyper::Error> {
+    let mut response = Response::new(String::new());
+    if request.uri().path() != "/metrics" {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+        *response.body_mut() = "the figures are at /metrics\n".to_owned();
+        return Ok(response);
+    }
+    match ask(&queries, Query::Metrics).await {
+        Some(text) => {
+            let content_type = hyper::header::HeaderValue::from_static(OPEN_METRICS);
+            response.headers_mut().insert(CONTENT_TYPE, content_type);
+            *response.body_mut() = text;
+        }
+        None => *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE,
+    }
+    Ok(response)
+}

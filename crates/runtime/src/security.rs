@@ -1,0 +1,342 @@
+//! Who may speak: certificates on everything that leaves a host, and what a certificate lets its holder say.
+//!
+//! # The idea
+//! One authority signs a certificate for each part of a site, and a part's *role* is a name in its certificate
+//! ([`Role`]): the coordinator, the agent at one port, or an administrator. Both sides of a TLS connection show theirs
+//! (TLS 1.3 only). So a host that has been broken into can say false things of its own port and of no other: the
+//! coordinator takes reports for port 3 from the certificate of agent 3 alone, and agents obey nobody but a coordinator.
+//! Addresses prove nothing and are not looked at.
+//!
+//! Datagrams between agents without a coordinator carry a tag made with a key that all agents of a site share
+//! ([`Seal`]): who does not have it is not heard. On a host the kernel says which user a client is, and a coflow
+//! belongs to one user (`control::agent`); reports carry that user, so that it holds across hosts as well.
+//!
+//! # Limits
+//! - A certificate is not revoked but runs out; a broken authority is replaced. `authority.pem` may hold two while certificates are
+//!   exchanged.
+//! - The key of datagrams does not tell agents apart: an agent that was broken into can speak for another one there.
+//!
+//! # What was rejected
+//! - Bearer tokens beside certificates: a second secret that says less.
+//! - A public authority and host names: hosts of a cluster often have none, and an agent cares which port it is.
+//! - DTLS for datagrams: a handshake between each pair of hosts, for statements that matter for milliseconds.
+
+mod issue;
+mod seal;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cavalcade_model::PortId;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, version::TLS13};
+
+pub use issue::{IssueError, Issued, issue};
+pub use seal::Seal;
+pub(crate) use seal::TAG;
+
+/// The certificates of the authority.
+pub const AUTHORITY_FILE: &str = "authority.pem";
+/// A part's own certificate.
+pub const CERTIFICATE_FILE: &str = "certificate.pem";
+/// The key to it.
+pub const KEY_FILE: &str = "key.pem";
+/// The key of datagrams.
+pub const SEAL_FILE: &str = "datagrams.key";
+
+/// What stands behind a role in a certificate. The domain is one that no public name can have.
+const DOMAIN: &str = ".cavalcade.internal";
+
+/// The protocol of agents, as TLS names it.
+pub(crate) const ALPN_FRAMES: &[u8] = b"cavalcade";
+/// The protocol of administration.
+pub(crate) const ALPN_GRPC: &[u8] = b"h2";
+
+/// What the holder of a certificate may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Give orders.
+    Coordinator,
+    /// Report for one port.
+    Agent(PortId),
+    /// Look at everything, and put flows back to plain TCP.
+    Administrator,
+}
+
+impl Role {
+    /// Its name in a certificate.
+    pub fn name(self) -> String {
+        format!("{self}{DOMAIN}")
+    }
+
+    /// The role that has `name` in a certificate.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name.strip_suffix(DOMAIN)? {
+            "coordinator" => Some(Self::Coordinator),
+            "administrator" => Some(Self::Administrator),
+            agent => {
+                let role = Self::Agent(PortId(agent.strip_prefix("agent-")?.parse().ok()?));
+                (role.to_string() == agent).then_some(role)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Coordinator => f.write_str("coordinator"),
+            Self::Agent(port) => write!(f, "agent-{}", port.0),
+            Self::Administrator => f.write_str("administrator"),
+        }
+    }
+}
+
+/// Why certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SecurityError {
+    /// A file cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file does not hold what its name says.
+    #[error("{} holds no {expected} in PEM form", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// The certificate is of no use with its authority and its key, now.
+    #[error("the certificate {} cannot be used: {reason}", path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The certificate is for another part.
+    #[error("the certificate {} is for {found}, not for {needed}", path.display())]
+    WrongRole {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        found: Role,
+        /// Whose was needed.
+        needed: Role,
+    },
+}
+
+/// A part's certificate with its key, and whom it trusts.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    role: Role,
+    certificate: PathBuf,
+    server: Arc<ServerConfig>,
+    client: Arc<ClientConfig>,
+    seal: Option<Seal>,
+}
+
+impl Identity {
+    /// Reads the files of one part from `folder`, and checks that they belong together and are valid now.
+    ///
+    /// # Errors
+    /// Where one is missing, is no PEM, or they do not fit.
+    pub fn load(folder: &Path) -> Result<Self, SecurityError> {
+        let path = folder.join(CERTIFICATE_FILE);
+        let authorities = certificates(&folder.join(AUTHORITY_FILE))?;
+        let chain = certificates(&path)?;
+        let key_path = folder.join(KEY_FILE);
+        let malformed = |_| SecurityError::Malformed { path: key_path.clone(), expected: "private key" };
+        let key = PrivateKeyDer::from_pem_slice(&read(&key_path)?).map_err(malformed)?;
+        let role = own_role(&path, &chain, &authorities)?;
+        let unusable =
+            |error: rustls::Error| SecurityError::Unusable { path: path.clone(), reason: error.to_string() };
+        let (server, client) = configurations(&authorities, chain, key).map_err(unusable)?;
+        let seal = match std::fs::read(folder.join(SEAL_FILE)) {
+            Ok(text) => Some(Seal::from_text(&text).ok_or_else(|| SecurityError::Malformed {
+                path: folder.join(SEAL_FILE),
+                expected: "key of 64 hexadecimal digits",
+            })?),
+            Err(_) => None,
+        };
+        Ok(Self { role, certificate: path, server: Arc::new(server), client: Arc::new(client), seal })
+    }
+
+    /// Whose certificate this is.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// What tags datagrams, where the folder holds a key for it.
+    pub fn seal(&self) -> Option<&Seal> {
+        self.seal.as_ref()
+    }
+
+    /// That it is the certificate of `needed`.
+    ///
+    /// # Errors
+    /// Where it is that of another part: with it the other side would refuse what is said.
+    pub fn require(self, needed: Role) -> Result<Self, SecurityError> {
+        if self.role == needed {
+            return Ok(self);
+        }
+        Err(SecurityError::WrongRole { path: self.certificate, found: self.role, needed })
+    }
+
+    /// For connections that come in.
+    pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
+        tokio_rustls::TlsAcceptor::from(self.server.clone())
+    }
+
+    /// For connections to a coordinator, to speak `protocol`.
+    pub(crate) fn connector(&self, protocol: &[u8]) -> tokio_rustls::TlsConnector {
+        let mut client = ClientConfig::clone(&self.client);
+        client.alpn_protocols = vec![protocol.to_vec()];
+        tokio_rustls::TlsConnector::from(Arc::new(client))
+    }
+}
+
+/// The name that a coordinator's certificate has to have.
+pub(crate) fn coordinator_name() -> ServerName<'static> {
+    ServerName::try_from(Role::Coordinator.name()).expect("it is a name in a domain")
+}
+
+/// The role in a certificate that has been verified.
+pub(crate) fn role_of(certificate: &CertificateDer<'_>) -> Option<Role> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
+    parsed.valid_dns_names().find_map(Role::from_name)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, SecurityError> {
+    std::fs::read(path).map_err(|error| SecurityError::Unreadable { path: path.to_owned(), error })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, SecurityError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(SecurityError::Malformed { path: path.to_owned(), expected: "certificate" }),
+    }
+}
+
+/// The role in a certificate of one's own, which has to be one that others will accept today.
+fn own_role(
+    path: &Path,
+    chain: &[CertificateDer<'_>],
+    authorities: &[CertificateDer<'_>],
+) -> Result<Role, SecurityError> {
+    let unusable = |reason: String| SecurityError::Unusable { path: path.to_owned(), reason };
+    let (own, between) = chain.split_first().expect("a file without certificates was refused");
+    let parsed = webpki::EndEntityCert::try_from(own).map_err(|error| unusable(error.to_string()))?;
+    let anchors: Result<Vec<_>, _> = authorities.iter().map(webpki::anchor_from_trusted_cert).collect();
+    let anchors = anchors.map_err(|error| unusable(format!("its authority is none: {error}")))?;
+    let algorithms = provider().signature_verification_algorithms.all;
+    let usage = webpki::KeyUsage::server_auth();
+    parsed
+        .verify_for_usage(algorithms, &anchors, between, UnixTime::now(), usage, None, None)
+        .map_err(|error| unusable(error.to_string()))?;
+    role_of(own).ok_or_else(|| unusable("it names no part of a site".to_owned()))
+}
+
+fn provider() -> CryptoProvider {
+    rustls::crypto::ring::default_provider()
+}
+
+fn configurations(
+    authorities: &[CertificateDer<'static>],
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<(ServerConfig, ClientConfig), rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.clone())?;
+    }
+    let (roots, provider) = (Arc::new(roots), Arc::new(provider()));
+    let verifier =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+    let verifier = verifier.build().map_err(|error| rustls::Error::General(error.to_string()))?;
+    let mut server = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain.clone(), key.clone_key())?;
+    server.alpn_protocols = vec![ALPN_FRAMES.to_vec(), ALPN_GRPC.to_vec()];
+    // Connections last; resuming them would only keep state for peers that may have been replaced.
+    server.send_tls13_tickets = 0;
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)?;
+    Ok((server, client))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_read_from_its_name_and_from_no_other() {
+        for role in [Role::Coordinator, Role::Administrator, Role::Agent(PortId(0)), Role::Agent(PortId(41))]
+        {
+            assert_eq!(Role::from_name(&role.name()), Some(role));
+        }
+        for name in ["agent-07", "agent-", "agent-+1", "agent-4294967296", "root", ""] {
+            assert_eq!(Role::from_name(&format!("{name}{DOMAIN}")), None, "{name}");
+        }
+        assert_eq!(Role::from_name("coordinator.example.org"), None);
+    }
+
+    fn write(folder: &Path, issued: &Issued) -> PathBuf {
+        let folder = folder.join(&issued.folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        for file in &issued.files {
+            std::fs::write(folder.join(file.name), &file.contents).unwrap();
+        }
+        folder
+    }
+
+    fn days(from_now: i64) -> std::time::SystemTime {
+        let day = std::time::Duration::from_secs(86_400);
+        let now = std::time::SystemTime::now();
+        if from_now < 0 { now - day * from_now.unsigned_abs() as u32 } else { now + day * from_now as u32 }
+    }
+
+    #[test]
+    fn what_was_issued_can_be_used_by_the_part_that_it_is_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let site = issue(2, days(-1), days(30)).unwrap();
+        assert_eq!(site.len(), 5, "the authority, a coordinator, an administrator and two agents");
+        let agent = site.iter().find(|part| part.folder == "agent-1").unwrap();
+        let identity = Identity::load(&write(folder.path(), agent)).unwrap();
+        assert_eq!(identity.role(), Role::Agent(PortId(1)));
+        assert!(identity.seal().is_some());
+        let refused = identity.require(Role::Agent(PortId(0))).unwrap_err().to_string();
+        assert!(refused.ends_with("is for agent-1, not for agent-0"), "{refused}");
+    }
+
+    #[test]
+    fn a_certificate_that_ran_out_or_is_of_another_authority_or_key_is_refused_with_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = issue(0, days(-9), days(-2)).unwrap();
+        let old = write(folder.path(), old.iter().find(|part| part.folder == "coordinator").unwrap());
+        let shown = |folder: &Path| Identity::load(folder).unwrap_err().to_string();
+        assert!(shown(&old).contains("coordinator/certificate.pem"), "{}", shown(&old));
+        let new = issue(0, days(-1), days(2)).unwrap();
+        let own = new.iter().find(|part| part.folder == "coordinator").unwrap();
+        for file in own.files.iter().filter(|file| file.name != KEY_FILE) {
+            std::fs::write(old.join(file.name), &file.contents).unwrap();
+        }
+        assert!(shown(&old).contains("cannot be used"), "the key is the former one: {}", shown(&old));
+        std::fs::write(old.join(KEY_FILE), "garbage").unwrap();
+        assert!(shown(&old).contains("no private key"), "{}", shown(&old));
+        std::fs::remove_file(old.join(KEY_FILE)).unwrap();
+        assert!(shown(&old).contains("key.pem"), "{}", shown(&old));
+    }
+}

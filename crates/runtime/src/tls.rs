@@ -1,0 +1,50 @@
+//! Handshakes, which may not take for ever.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio_rustls::{client, server};
+
+use crate::security::{ALPN_FRAMES, ALPN_GRPC, Identity, Role, coordinator_name, role_of};
+
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Somebody who has connected.
+pub(crate) struct Visitor {
+    /// Who it is, by its certificate.
+    pub(crate) role: Role,
+    /// Whether it wants to administrate.
+    pub(crate) is_grpc: bool,
+}
+
+/// Shows our certificate and sees theirs.
+pub(crate) async fn accept(
+    identity: &Identity,
+    stream: TcpStream,
+) -> io::Result<(server::TlsStream<TcpStream>, Visitor)> {
+    let stream = in_time(identity.acceptor().accept(stream)).await?;
+    let (_, connection) = stream.get_ref();
+    let certificate = connection.peer_certificates().and_then(<[_]>::first);
+    let role = certificate.and_then(role_of).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::PermissionDenied, "the certificate names no part of a site")
+    })?;
+    let is_grpc = connection.alpn_protocol() == Some(ALPN_GRPC);
+    Ok((stream, Visitor { role, is_grpc }))
+}
+
+/// Connects to a coordinator as an agent: over TLS, and only if its certificate says that it is one.
+pub(crate) async fn connect(
+    identity: &Identity,
+    stream: TcpStream,
+) -> io::Result<client::TlsStream<TcpStream>> {
+    in_time(identity.connector(ALPN_FRAMES).connect(coordinator_name(), stream)).await
+}
+
+async fn in_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    match tokio::time::timeout(PATIENCE, handshake).await {
+        Ok(done) => done,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the handshake took too long")),
+    }
+}

@@ -1,0 +1,201 @@
+//! Standby and restart: a lease in a real etcd, and a coordinator that rebuilds what it knows from its agents.
+//!
+//! The tests with etcd need its server (`etcd`, Debian's package `etcd-server`) and are left out with a message without it.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a test that is left out says so")]
+
+mod support;
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cavalcade_client::{Gate, Registration, Session};
+use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Mode};
+use cavalcade_runtime::administration::{Administrator, proto};
+use cavalcade_runtime::lease::{LeasePlace, acquire};
+use cavalcade_runtime::{
+    AgentSockets, Clock, CoordinatorSockets, bind_administration_socket, bind_client_socket, block_on,
+    serve_agent, serve_coordinator,
+};
+use support::{PORTS, RATE, Running, address, agent_config, eventually, policy};
+use tokio::sync::watch;
+
+/// A server of etcd with its data in a folder, killed when the test ends.
+struct Etcd {
+    process: Child,
+    at: SocketAddr,
+}
+
+impl Etcd {
+    /// `None`, with a message, where there is no etcd on this machine.
+    fn start(folder: &Path) -> Option<Self> {
+        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let (at, peers) = (free(), free());
+        let (client, peer) = (format!("http://{at}"), format!("http://{peers}"));
+        let started = Command::new("etcd")
+            .arg("--data-dir")
+            .arg(folder)
+            .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+            .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+            .args(["--initial-cluster", &format!("default={peer}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        match started {
+            Ok(process) => Some(Self { process, at }),
+            Err(error) => {
+                eprintln!("left out: no etcd here ({error}); Debian's package is etcd-server");
+                None
+            }
+        }
+    }
+
+    fn place(&self) -> LeasePlace {
+        LeasePlace::Etcd { servers: vec![self.at], key: "site/leader".to_owned() }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn of_two_one_leads_with_etcd_and_when_it_gives_up_the_other_does_with_a_higher_term() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(etcd) = Etcd::start(folder.path()) else { return };
+    block_on(async {
+        let first = tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place())).await??;
+        let place = etcd.place();
+        let second = tokio::task::spawn_local(async move { acquire(&place).await });
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert!(!second.is_finished(), "the first one renews its lease beyond its time to live");
+        let term = first.term();
+        drop(first);
+        let second = tokio::time::timeout(Duration::from_secs(20), second).await???;
+        assert!(second.term() > term);
+        Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn who_leads_knows_that_the_lease_is_lost_when_etcd_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(etcd) = Etcd::start(folder.path()) else { return };
+    block_on(async {
+        let mut leader = tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place())).await??;
+        let early = tokio::time::timeout(Duration::from_millis(500), leader.lost()).await;
+        assert!(early.is_err(), "it is not lost while etcd answers");
+        drop(etcd);
+        tokio::time::timeout(Duration::from_secs(20), leader.lost()).await?;
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// A coordinator that is administrated at `path`, and listens at `at` or any free port.
+fn coordinator(path: &Path, at: Option<SocketAddr>) -> (Running, SocketAddr) {
+    let (stop, stopped) = watch::channel(false);
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = TcpListener::bind(at.unwrap_or(any)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let at = listener.local_addr().unwrap();
+    let path = path.to_owned();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let config = CoordinatorConfig::new(Clock::default().now().0, PORTS, RATE);
+            let sockets = CoordinatorSockets {
+                administration: Some(bind_administration_socket(&path)?),
+                ..tokio::net::TcpListener::from_std(listener)?.into()
+            };
+            serve_coordinator(Coordinator::new(config, policy("fifo")), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    (Running::new(stop, thread), at)
+}
+
+fn agent(port: u32, path: &Path, coordinators: Vec<SocketAddr>) -> Running {
+    let (stop, stopped) = watch::channel(false);
+    let path = path.to_owned();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let sockets = AgentSockets { coordinators, ..AgentSockets::new(bind_client_socket(&path)?) };
+            serve_agent(Agent::new(agent_config(port), Mode::Coordinated), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    Running::new(stop, thread)
+}
+
+fn look(path: &Path) -> Option<proto::View> {
+    block_on(async {
+        let mut administrator = Administrator::at_socket(path).await.map_err(std::io::Error::other)?;
+        administrator.look("", true).await.map_err(std::io::Error::other)
+    })
+    .ok()
+}
+
+#[test]
+fn a_standby_that_takes_over_knows_after_its_first_round_what_the_former_coordinator_knew() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| folder.path().join(name);
+    let (lead, at_lead) = coordinator(&of("lead.sock"), None);
+    // Nobody listens at the standby's place until it leads.
+    let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at_standby = reserved.local_addr().unwrap();
+    drop(reserved);
+    let agents: Vec<Running> = (0..2)
+        .map(|port| agent(port, &of(&format!("agent{port}.sock")), vec![at_lead, at_standby]))
+        .collect();
+    let sessions = [0, 1].map(|port| Session::open(of(&format!("agent{port}.sock"))));
+    assert!(sessions.iter().all(|session| session.wait_ready(Duration::from_secs(20))));
+    let receiver = TcpListener::bind(SocketAddr::new(address(2), 0)).unwrap();
+    let connect = || TcpStream::connect(receiver.local_addr().unwrap()).unwrap();
+    let streams: Vec<_> = sessions
+        .iter()
+        .flat_map(|session| (0..20).map(move |_| session))
+        .map(|session| {
+            let coflow = session.register(Registration::default());
+            session.stream(connect(), coflow, Some(cavalcade_client::Bytes(1_000_000))).unwrap()
+        })
+        .collect();
+    // What was decided is compared without times: who goes in which order, how far it is, and how its flows go.
+    let known = |view: &proto::View| {
+        let flow = |flow: &proto::Flow| (flow.from, flow.number, flow.to, flow.sent_bytes, flow.gate.clone());
+        let coflow = |one: &proto::Coflow| {
+            (one.coflow.clone(), one.class, one.sent_bytes, one.flows.iter().map(flow).collect::<Vec<_>>())
+        };
+        view.coflows.iter().map(coflow).collect::<Vec<_>>()
+    };
+    let settled = |view: &proto::View| {
+        // Flows that have not begun make no progress, and rest after a while; then nothing changes any more.
+        view.coflows.len() == 40 && view.coflows.iter().all(|coflow| coflow.open == 0 && coflow.off == 0)
+    };
+    let mut before = None;
+    eventually("the first coordinator knows all", || {
+        before = look(&of("lead.sock")).filter(settled);
+        before.is_some()
+    });
+    lead.stop();
+    eventually("without it all is open", || {
+        streams.iter().all(|stream| stream.directive().gate == Gate::Open {})
+    });
+    let (standby, _) = coordinator(&of("standby.sock"), Some(at_standby));
+    let mut after = None;
+    eventually("the standby knows what the former one knew", || {
+        after = look(&of("standby.sock")).filter(|view| known(view) == known(before.as_ref().unwrap()));
+        after.is_some()
+    });
+    // One round with the snapshot of each agent, and one more where something has changed since.
+    assert!(after.as_ref().unwrap().rounds <= 3, "{:?}", after.map(|view| view.rounds));
+    drop(streams);
+    agents.into_iter().for_each(Running::stop);
+    standby.stop();
+}

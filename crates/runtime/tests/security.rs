@@ -1,0 +1,218 @@
+//! Certificates on real sockets: who is let in, who is not, and what that costs the others (nothing).
+//!
+//! Waiting is for something to become so, with a bound far above what it takes; nothing is measured.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+
+use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
+use cavalcade_model::{Nanos, PortId};
+use cavalcade_runtime::administration::Administrator;
+use cavalcade_runtime::security::issue;
+use cavalcade_runtime::{
+    AgentSockets, Clock, CoordinatorSockets, Identity, bind_administration_socket, bind_client_socket,
+    block_on, serve_agent, serve_coordinator,
+};
+use support::{PORTS, RATE, Running, agent_config, eventually, policy};
+use tokio::sync::watch;
+
+/// Certificates of a site in `folder`, one folder for each part.
+fn site(folder: &Path) {
+    let day = std::time::Duration::from_secs(86_400);
+    let now = std::time::SystemTime::now();
+    for part in issue(PORTS, now - day, now + day).unwrap() {
+        let folder = folder.join(part.folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        for file in part.files {
+            std::fs::write(folder.join(file.name), file.contents).unwrap();
+        }
+    }
+}
+
+fn identity(folder: &Path, part: &str) -> Identity {
+    Identity::load(&folder.join(part)).unwrap()
+}
+
+/// A coordinator with a certificate, where it listens, and where it is administrated.
+fn coordinator(folder: &Path) -> (Running, std::net::SocketAddr, std::path::PathBuf) {
+    let (stop, stopped) = watch::channel(false);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let at = listener.local_addr().unwrap();
+    let identity = identity(folder, "coordinator");
+    let path = folder.join("coordinator.sock");
+    let socket = path.clone();
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let config = CoordinatorConfig::new(Clock::default().now().0, PORTS, RATE);
+            let sockets = CoordinatorSockets {
+                identity: Some(identity),
+                administration: Some(bind_administration_socket(&socket)?),
+                ..tokio::net::TcpListener::from_std(listener)?.into()
+            };
+            serve_coordinator(Coordinator::new(config, policy("fifo")), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    (Running::new(stop, thread), at, path)
+}
+
+/// An agent at `port` that shows `identity` to the coordinator.
+fn agent(port: u32, folder: &Path, at: std::net::SocketAddr, identity: Option<Identity>) -> Running {
+    let (stop, stopped) = watch::channel(false);
+    let path = folder.join(format!("agent{port}.sock"));
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let clients = bind_client_socket(&path)?;
+            let sockets = AgentSockets { coordinators: vec![at], identity, ..AgentSockets::new(clients) };
+            serve_agent(Agent::new(agent_config(port), Mode::Coordinated), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    Running::new(stop, thread)
+}
+
+/// The ports of the agents that the coordinator hears of, and how many connections it has refused.
+fn heard(path: &Path) -> Vec<u32> {
+    block_on(async {
+        let mut administrator = Administrator::at_socket(path).await.map_err(std::io::Error::other)?;
+        let view = administrator.look("", false).await.map_err(std::io::Error::other)?;
+        Ok(view.hosts.into_iter().map(|host| host.port).collect())
+    })
+    .unwrap()
+}
+
+#[test]
+fn an_agent_is_heard_for_its_own_port_with_the_right_certificate_and_nobody_else_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    site(folder.path());
+    site(elsewhere.path());
+    let (lead, at, path) = coordinator(folder.path());
+    eventually("the coordinator is there", || path.exists());
+    // Without a certificate, with another site's, with another agent's, and with one that is no agent's.
+    let intruders = [
+        agent(1, elsewhere.path(), at, None),
+        agent(2, folder.path(), at, Some(identity(elsewhere.path(), "agent-2"))),
+        agent(1, folder.path(), at, Some(identity(folder.path(), "agent-2"))),
+        agent(2, elsewhere.path(), at, Some(identity(folder.path(), "administrator"))),
+    ];
+    let mut garbage = TcpStream::connect(at).unwrap();
+    let _ = garbage.write_all(&[0x55; 4096]);
+    let right = agent(0, folder.path(), at, Some(identity(folder.path(), "agent-0")));
+    eventually("the right agent is heard", || heard(&path) == [0]);
+    // As long again as it took: nobody else is let in meanwhile.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(heard(&path), [0]);
+    intruders.into_iter().for_each(Running::stop);
+    right.stop();
+    lead.stop();
+    assert!(!path.exists(), "the socket file is removed");
+}
+
+#[test]
+fn an_agent_obeys_no_coordinator_without_a_coordinators_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    site(folder.path());
+    // An agent's certificate is signed by the right authority, and does not make a coordinator.
+    let coordinator_folder = folder.path().join("coordinator");
+    std::fs::remove_dir_all(&coordinator_folder).unwrap();
+    std::fs::rename(folder.path().join("agent-1"), &coordinator_folder).unwrap();
+    let (impostor, at, path) = coordinator(folder.path());
+    let running = agent(0, folder.path(), at, Some(identity(folder.path(), "agent-0")));
+    eventually("the impostor is there", || path.exists());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(heard(&path).is_empty());
+    running.stop();
+    impostor.stop();
+}
+
+#[test]
+fn an_administrator_is_let_in_from_elsewhere_with_its_certificate_and_an_agent_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    site(folder.path());
+    let (lead, at, _) = coordinator(folder.path());
+    let look = |part: &str| {
+        let identity = identity(folder.path(), part);
+        block_on(async move {
+            let mut administrator =
+                Administrator::at_address(at, &identity).await.map_err(std::io::Error::other)?;
+            administrator.look("", false).await.map_err(std::io::Error::other)
+        })
+    };
+    assert_eq!(look("administrator").unwrap().role, "coordinator");
+    assert!(look("agent-0").is_err());
+    lead.stop();
+}
+
+#[test]
+fn datagrams_of_peers_are_heard_with_the_sites_key_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    site(folder.path());
+    site(elsewhere.path());
+    for (theirs, is_heard) in [(folder.path(), true), (elsewhere.path(), false)] {
+        let seal = identity(theirs, "agent-1").seal().unwrap().clone();
+        let metrics = negotiating_agent(folder.path(), &seal);
+        assert_eq!(metrics, is_heard, "a datagram with the key of {}", theirs.display());
+    }
+}
+
+/// Whether an agent that decides by itself takes a datagram sealed with `seal`.
+fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) -> bool {
+    use cavalcade_wire::{CoflowKey, Datagram, Message, PROTOCOL, Statement};
+    let (stop, stopped) = watch::channel(false);
+    let (at_sender, at) = std::sync::mpsc::channel();
+    let identity = identity(folder, "agent-0");
+    let path = folder.join("negotiating.sock");
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let clients = bind_client_socket(&path)?;
+            let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+            let metrics = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+            at_sender.send((socket.local_addr()?, metrics.local_addr()?)).unwrap();
+            let sockets = AgentSockets {
+                peers: Some((socket, Default::default())),
+                identity: Some(identity),
+                metrics: Some(metrics),
+                ..AgentSockets::new(clients)
+            };
+            let config = agent_config(0);
+            let own = Decentralised::new(&config, policy("dcas"), Nanos::from_secs(2));
+            serve_agent(Agent::new(config, Mode::Decentralised(Box::new(own))), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    let running = Running::new(stop, thread);
+    let (to, metrics) = at.recv().unwrap();
+    let statements = vec![Statement::Desired { coflow: CoflowKey::new(4, &[]), order: 3 }];
+    let sent_at = Clock::default().now();
+    let datagram =
+        Datagram { protocol: PROTOCOL, from: PortId(1), session: 9, sequence: 1, sent_at, statements };
+    let mut bytes = datagram.to_bytes();
+    seal.close(&mut bytes);
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Twice: the second is left out because it comes twice, if it is heard at all.
+    socket.send_to(&bytes, to).unwrap();
+    socket.send_to(&bytes, to).unwrap();
+    let mut is_heard = None;
+    eventually("both are counted", || {
+        let text = support::http_get(metrics);
+        is_heard = match (
+            support::figure(&text, "datagrams_left_out_total"),
+            support::figure(&text, "datagrams_garbled_total"),
+        ) {
+            (1, 0) => Some(true),
+            (0, 2) => Some(false),
+            _ => None,
+        };
+        is_heard.is_some()
+    });
+    running.stop();
+    is_heard.unwrap()
+}
