@@ -105,12 +105,16 @@ async fn lead(
             None => std::future::pending().await,
         }
     };
-    tokio::select! {
+    let ended = tokio::select! {
         served = serve_coordinator(coordinator, sockets, stop) => {
-            Ok(if served?.is_deposed() { Ended::Deposed } else { Ended::Stopped })
+            served.map(|served| if served.is_deposed() { Ended::Deposed } else { Ended::Stopped })
         }
         () = lost => Ok(Ended::LostLease),
+    };
+    if let Some(leadership) = leadership {
+        leadership.give_up().await;
     }
+    ended
 }
 
 /// `cavalcade agent`.

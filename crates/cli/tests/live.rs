@@ -2,8 +2,10 @@
 
 mod support;
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use cavalcade_client::{Registration, Session};
@@ -154,9 +156,14 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     let at = ["--at", at.to_str().expect("it is UTF-8")];
     let (first, second) = (first.to_string(), second.to_string());
     let ask = |command: &[&str]| json(&place, &[command, &at, &["--json"]].concat());
+    // What makes no progress gives up its place: the first one goes on, a little at a time.
+    let (enough, is_enough) = std::sync::mpsc::channel::<()>();
+    let going_on = std::thread::spawn(move || {
+        while is_enough.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
+            early.write_all(b"more").expect("nobody has to read it yet");
+        }
+    });
     eventually("the later one waits", || {
-        // What makes no progress gives up its place.
-        std::io::Write::write_all(&mut early, b"more").expect("nobody has to read it yet");
         let view = ask(&["ps"]).expect("it answers");
         view["coflows"].as_array().is_some_and(|all| all.len() == 2) && view["coflows"][1]["off"] == 1
     });
@@ -179,6 +186,8 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     eventually("it goes as plain TCP", || late.directive().gate == cavalcade_client::Gate::Open {});
     assert_eq!(ask(&["ps"]).expect("it answers")["drained"], true);
     assert_eq!(ask(&["drain", "--undo"]).expect("it answers")["was_drained"], true);
+    drop(enough);
+    going_on.join().expect("it ends well");
     assert_eq!(up.interrupt(), Some(0));
     let left = place.names();
     assert!(left.is_empty(), "{left:?}");

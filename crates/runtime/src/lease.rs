@@ -28,6 +28,9 @@ use crate::clock::Clock;
 /// How often a coordinator that stands by looks whether the lease is free.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long giving it back may take.
+const GIVING_UP: Duration = Duration::from_millis(500);
+
 /// Where a lease is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeasePlace {
@@ -81,8 +84,8 @@ pub struct Leadership {
 enum Hold {
     /// The lock goes with the file.
     File { _locked: File },
-    /// The end of the task that renews the key; dropping the other end gives the key back.
-    Etcd { lost: oneshot::Receiver<()>, _renewing: oneshot::Sender<()> },
+    /// The end of the task that renews the key; dropping the other end makes it give the key back.
+    Etcd { lost: oneshot::Receiver<()>, renewing: oneshot::Sender<()> },
 }
 
 impl Leadership {
@@ -96,6 +99,15 @@ impl Leadership {
         match &mut self.hold {
             Hold::File { .. } => std::future::pending().await,
             Hold::Etcd { lost, .. } => _ = lost.await,
+        }
+    }
+
+    /// Gives it back, so that a standby need not wait until it runs out.
+    pub async fn give_up(self) {
+        if let Hold::Etcd { lost, renewing } = self.hold {
+            drop(renewing);
+            // Without etcd it runs out by itself.
+            drop(tokio::time::timeout(GIVING_UP, lost).await);
         }
     }
 }

@@ -76,7 +76,7 @@ fn of_two_one_leads_with_etcd_and_when_it_gives_up_the_other_does_with_a_higher_
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(!second.is_finished(), "the first one renews its lease beyond its time to live");
         let term = first.term();
-        drop(first);
+        first.give_up().await;
         let second = tokio::time::timeout(Duration::from_secs(20), second).await???;
         assert!(second.term() > term);
         Ok(())

@@ -122,7 +122,7 @@ async fn attempt(server: SocketAddr, key: &str) -> Result<Option<Leadership>, St
         }
         drop(losing);
     });
-    Ok(Some(Leadership { term, hold: Hold::Etcd { lost, _renewing: renewing } }))
+    Ok(Some(Leadership { term, hold: Hold::Etcd { lost, renewing } }))
 }
 
 /// Renews the lease until that was not possible for as long as it lives.
