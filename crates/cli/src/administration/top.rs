@@ -166,7 +166,8 @@ impl Picture {
         let sum = |count: fn(&cavalcade_runtime::administration::proto::Coflow) -> u32| -> u32 {
             view.coflows.iter().map(count).sum()
         };
-        let rate: f64 = self.rates().values().sum();
+        // Added to zero: the sum of nothing is a negative zero.
+        let rate: f64 = 0.0 + self.rates().values().sum::<f64>();
         let quietest = view.hosts.iter().map(|host| host.silent_ns).max();
         let quietest = quietest
             .map_or_else(String::new, |nanos| format!(", oldest report {:.0} ms", nanos as f64 / 1e6));
