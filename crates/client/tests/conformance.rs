@@ -73,11 +73,8 @@ fn agent(path: &Path, coordinator: SocketAddr) -> Running {
                 directory: (0..HOSTS).map(|host| (address(host), PortId(host))).collect(),
                 ..AgentConfig::new(PortId(0), HOSTS, Clock::default().now().0, RATE)
             };
-            let sockets = AgentSockets {
-                clients: bind_client_socket(&at)?,
-                coordinators: vec![coordinator],
-                peers: None,
-            };
+            let coordinators = vec![coordinator];
+            let sockets = AgentSockets { coordinators, ..AgentSockets::new(bind_client_socket(&at)?) };
             up.send(()).unwrap();
             serve_agent(Agent::new(config, Mode::Coordinated), sockets, stopped).await
         })
