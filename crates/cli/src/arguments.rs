@@ -98,7 +98,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Break the control plane in every way that a seed can think of, and check what must hold
     Fault(Fault),
-    /// Compare all policies on a workload that the program makes itself, and write a report
+    /// Compare all policies on a workload that the program makes itself, write a report, and do it live on loopback
     Demo(Demo),
     /// Look at fabrics
     #[command(subcommand)]
@@ -501,6 +501,59 @@ pub(crate) enum Bench {
     Packet(PacketBench),
     /// Time the fluid engine on workloads that are always the same
     Fluid(FluidBench),
+    /// Time full rounds of a coordinator with many agents, over real sockets
+    ///
+    /// Every agent reports and asks for its whole schedule at once; a second process of this program plays all agents.
+    Coordinator(CoordinatorBench),
+    /// What plays agents for the coordinator
+    #[command(hide = true)]
+    Agents(AgentsBench),
+}
+
+/// `cavalcade bench coordinator`.
+#[derive(Debug, Args)]
+pub(crate) struct CoordinatorBench {
+    /// How many agents there are, each at a port of its own
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    pub(crate) agents: u32,
+    /// How many coflows are active
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) coflows: u32,
+    /// How many flows leave each agent, each of another coflow as far as there are that many
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) flows: u32,
+    /// How many connections the agents share; else one for a hundred agents
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) connections: Option<u32>,
+    /// How many full rounds are timed
+    #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// The policy, with parameters
+    #[arg(long, value_name = "POLICY", default_value = "dclas:sync=0ms,weighted=false")]
+    pub(crate) policy: String,
+}
+
+/// `cavalcade bench agents`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentsBench {
+    /// Where the coordinator listens
+    #[arg(long)]
+    pub(crate) connect: SocketAddr,
+    /// How many agents
+    #[arg(long)]
+    pub(crate) agents: u32,
+    /// How many coflows
+    #[arg(long)]
+    pub(crate) coflows: u32,
+    /// How many flows at each agent
+    #[arg(long)]
+    pub(crate) flows: u32,
+    /// How many connections
+    #[arg(long)]
+    pub(crate) connections: u32,
+    /// How many rounds
+    #[arg(long)]
+    pub(crate) rounds: u32,
 }
 
 /// `cavalcade bench packet`.

@@ -1,5 +1,7 @@
 //! `cavalcade bench`: what the engines cost, on workloads that are always the same. The fluid one is measured here.
 
+mod agents;
+mod coordinator;
 mod packet;
 pub(crate) mod random;
 pub(crate) mod scenarios;
@@ -43,6 +45,8 @@ pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
     match command {
         Bench::Packet(options) => packet::run(options.part),
         Bench::Fluid(options) => fluid(options),
+        Bench::Coordinator(options) => coordinator::run(options),
+        Bench::Agents(options) => agents::run(options),
     }
 }
 

@@ -8,7 +8,7 @@ use cavalcade_lab::{
     Cost, Fault, HostSetup, LabError, Measured, Prepared, Recovery, Scheduler, Setup, Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
-use cavalcade_model::{Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
+use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
 use cavalcade_policy::Configured;
 use serde_json::{Value, json};
 
@@ -115,6 +115,29 @@ pub(crate) fn measure(
         rows.push(Row { label: label.clone(), measured, predicted });
     }
     Ok(rows)
+}
+
+/// Replays `workload` on loopback under each of `policies`, and returns the table.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) fn demonstrate(
+    workload: Workload,
+    policies: &[&str],
+    rate: BitsPerSec,
+) -> Result<String, Failure> {
+    let contenders = policies.iter().map(|spec| contender(spec)).collect::<Result<Vec<_>, _>>()?;
+    let workload = cavalcade_lab::prepare(&workload, 1.0).map_err(failure)?.workload;
+    let conditions = Conditions { rate, ..Conditions::default() };
+    let rows = measure(&contenders, workload, conditions, &[], |_| Setup {
+        program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
+        transport: Transport::Loopback,
+        hosts: 0,
+        rate,
+        period: Nanos::from_millis(10),
+        limit: Nanos::from_secs(20),
+    })?;
+    Ok(table(&rows))
 }
 
 fn contenders(options: &Lab) -> Result<Vec<Contender>, Failure> {
