@@ -172,7 +172,7 @@ impl Replay<'_> {
     }
 
     fn play(&mut self, limit: Nanos, stop: &AtomicBool) -> Result<(), LabError> {
-        while self.unfinished > 0 || !self.steps.is_empty() {
+        while self.unfinished > 0 || !self.steps.is_empty() || self.is_somebody_away() {
             let now = self.now();
             if stop.load(Ordering::Relaxed) {
                 return Err(LabError::Interrupted);
@@ -194,6 +194,20 @@ impl Replay<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a victim is not back yet.
+    fn is_somebody_away(&self) -> bool {
+        self.broken.iter().any(|(_, back, _)| back.is_none())
+    }
+
+    /// Whether there is such a victim in this run.
+    fn runs(&self, victim: Victim) -> bool {
+        match victim {
+            Victim::Coordinator => self.running.coordinator.is_some(),
+            Victim::Agent(host) => (host as usize) < self.running.agents.len(),
+            Victim::Application(host) => (host as usize) < self.running.hosts.len(),
+        }
     }
 
     fn step(&mut self, step: Step) -> Result<(), LabError> {
@@ -328,6 +342,9 @@ impl Replay<'_> {
     }
 
     fn break_it(&mut self, fault: Fault) -> Result<(), LabError> {
+        if !self.runs(fault.victim) {
+            return Ok(());
+        }
         self.broken.push((fault, None, None));
         if let Some(time) = fault.hangs {
             self.hang(fault.victim, true);
@@ -342,13 +359,13 @@ impl Replay<'_> {
                 self.running.coordinator = Some(self.site.start_coordinator(policy)?);
                 self.is_back(fault.victim);
             }
-            (Victim::Agent(host), _) if (host as usize) < self.running.agents.len() => {
+            (Victim::Agent(host), _) => {
                 self.running.agents[host as usize].kill();
                 self.running.agents[host as usize] = self.site.start_agent(host, self.scheduler)?;
                 self.is_back(fault.victim);
             }
             (Victim::Application(host), _) => self.replace_application(host)?,
-            _ => {}
+            (Victim::Coordinator, _) => unreachable!("only a coordinator's policy has a coordinator"),
         }
         Ok(())
     }

@@ -1,0 +1,172 @@
+//! The lab: transfers arrive whole under every policy and whatever breaks, and nothing of it is left. No test looks at a time.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Place, Ran, TRACE};
+
+/// Runs the lab in `place`, with its folder for sockets there as well.
+fn lab(place: &Place, arguments: &[&str]) -> Ran {
+    let output = place.command().env("TMPDIR", place.path("")).arg("lab").args(arguments).output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A small trace on loopback; more arguments may follow.
+fn loopback<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["trace.txt", "--transport", "loopback", "--rate", "100Mbps", "--scale", "0.2", "--json"][..], more]
+        .concat()
+}
+
+fn runs(ran: &Ran) -> Vec<Value> {
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    document["runs"].as_array().unwrap().clone()
+}
+
+/// Whether network namespaces can be made here; says so where they cannot.
+fn has_namespaces() -> bool {
+    let name = format!("cvt-{}", std::process::id());
+    let ip = |arguments: &[&str]| {
+        let run = Command::new("ip").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        run.is_ok_and(|status| status.success())
+    };
+    let can = ip(&["netns", "add", &name])
+        && ip(&["-n", &name, "link", "add", "br0", "type", "bridge"])
+        && Command::new("tc")
+            .args(["-n", &name, "qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "20"])
+            .status()
+            .is_ok_and(|status| status.success());
+    ip(&["netns", "del", &name]);
+    if !can {
+        eprintln!("skipped: this machine lets nobody make network namespaces here");
+    }
+    can
+}
+
+fn namespaces_of(process: u32) -> Vec<String> {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(&format!("cvl-{process}-"))).collect()
+}
+
+#[test]
+fn every_kind_of_policy_carries_all_bytes_over_loopback_and_leaves_nothing() {
+    let place = Place::with_trace();
+    let ran = lab(&place, &loopback(&["--policies", "tcp,dclas,sebf,dcas"]));
+    let runs = runs(&ran);
+    assert_eq!(
+        runs.iter().map(|run| run["policy"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["tcp", "dclas", "sebf", "dcas"]
+    );
+    for run in &runs {
+        assert!(run["measured"]["mean_cct_s"].as_f64().unwrap() > 0.0);
+        assert!(run["predicted"]["mean_cct_s"].as_f64().unwrap() > 0.0);
+    }
+    assert!(runs[1]["cost"]["agents_cpu_ns"].as_u64().unwrap() > 0, "agents ran");
+    assert_eq!(runs[0]["cost"]["agents_cpu_ns"], 0, "and none with plain TCP");
+    assert_eq!(place.names(), ["trace.txt"]);
+}
+
+#[test]
+fn transfers_arrive_whole_although_everything_is_killed_in_the_middle_of_them() {
+    let place = Place::with_trace();
+    let faults = ["kill:coordinator@50ms", "kill:agent0@90ms", "kill:host1@150ms", "kill:host0@200ms"];
+    let arguments: Vec<&str> =
+        faults.iter().flat_map(|fault| ["--fault", fault]).chain(["--policies", "sebf,dcas"]).collect();
+    let ran = lab(&place, &loopback(&arguments));
+    for run in runs(&ran) {
+        let recoveries = run["recoveries"].as_array().unwrap();
+        let victims: Vec<&str> = recoveries.iter().map(|one| one["victim"].as_str().unwrap()).collect();
+        let expected: &[&str] = if run["policy"] == "sebf" { &["coordinator"] } else { &[] };
+        assert_eq!(victims, [expected, &["agent 0", "application 1", "application 0"]].concat());
+        eprintln!("{}: {}", run["policy"], run["recoveries"]);
+    }
+    assert_eq!(place.names(), ["trace.txt"]);
+}
+
+#[test]
+fn transfers_arrive_whole_although_parts_hang_for_longer_than_any_lease() {
+    let place = Place::with_trace();
+    let faults = ["hang:coordinator@50ms+700ms", "hang:agent0@60ms+900ms", "hang:host2@70ms+900ms"];
+    let arguments: Vec<&str> =
+        faults.iter().flat_map(|fault| ["--fault", fault]).chain(["--policies", "sebf"]).collect();
+    let ran = lab(&place, &loopback(&arguments));
+    assert_eq!(runs(&ran)[0]["recoveries"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn what_a_lab_cannot_do_is_refused_with_a_cure() {
+    let place = Place::with_trace();
+    let tree = r#"{"format":"cavalcade","version":1}"#;
+    place.write("broken.txt", tree);
+    let refused = [
+        (vec!["trace.txt", "--policies", "dclos"], 2, "dclas"),
+        (vec!["trace.txt", "--fault", "kill:agent@1s"], 2, "kill:agent3@1s"),
+        (vec!["trace.txt", "--fault", "kill:agent9@1s"], 2, "count from 0"),
+        (vec!["trace.txt", "--hosts", "2"], 2, "--hosts 3"),
+        (vec!["trace.txt", "--scale", "0"], 2, "above 0"),
+        (vec!["missing.txt"], 3, "missing.txt"),
+    ];
+    for (arguments, code, cure) in refused {
+        let ran = lab(&place, &arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {}", ran.err);
+        assert!(ran.err.contains(cure), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn namespaces_carry_all_bytes_and_are_gone_afterwards() {
+    if !has_namespaces() {
+        return;
+    }
+    let place = Place::new();
+    place.write("trace.txt", TRACE);
+    let ran = lab(
+        &place,
+        &["trace.txt", "--rate", "400Mbps", "--scale", "0.2", "--policies", "tcp,dclas,dcas", "--json"],
+    );
+    assert_eq!(runs(&ran).len(), 3);
+    assert_eq!(place.names(), ["trace.txt"]);
+}
+
+#[test]
+fn what_a_killed_lab_leaves_is_removed_by_the_next_one_and_its_processes_are_gone() {
+    if !has_namespaces() {
+        return;
+    }
+    let place = Place::with_trace();
+    let arguments = ["lab", "trace.txt", "--rate", "50Mbps", "--policies", "dclas"];
+    let mut killed =
+        place.command().env("TMPDIR", place.path("")).args(arguments).stderr(Stdio::null()).spawn().unwrap();
+    let socket = place.path(&format!("cavalcade-lab-{}/agent2.sock", killed.id()));
+    wait_for(&socket);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(!namespaces_of(killed.id()).is_empty(), "it was killed while it had namespaces");
+    let ran = lab(&place, &["trace.txt", "--rate", "400Mbps", "--scale", "0.05", "--policies", "tcp"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.err.contains("removed what a crashed lab left"), "{}", ran.err);
+    assert_eq!(namespaces_of(killed.id()), [""; 0]);
+    assert_eq!(place.names(), ["trace.txt"]);
+    assert!(std::os::unix::net::UnixStream::connect(socket).is_err());
+}
+
+fn wait_for(path: &Path) {
+    for _ in 0..2_000 {
+        if path.exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{} never came", path.display());
+}
