@@ -101,18 +101,20 @@ impl Site {
         Launch { what, program: &self.setup.program, namespace, folder: &self.folder.0 }
     }
 
+    /// What coordinator and agents are both told. Namespaces of a lab reach nobody else, so what is said there needs no
+    /// certificates.
     fn common(&self) -> Vec<String> {
         let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
-        // Hosts of the lab are namespaces of this machine: what they say does not leave it.
-        ["--hosts", &hosts.join(","), "--rate", &format!("{}bps", self.setup.rate.0), "--insecure"]
-            .map(str::to_owned)
-            .to_vec()
+        let rate = format!("{}bps", self.setup.rate.0);
+        ["--hosts", &hosts.join(","), "--rate", &rate, "--insecure"].map(str::to_owned).to_vec()
     }
 
     /// Starts a coordinator with a policy.
     pub(crate) fn start_coordinator(&self, policy: &str) -> Result<Process, LabError> {
         let (listen, period) = (self.coordinator.to_string(), nanos(self.setup.period));
-        let own = ["--listen", &listen, "--policy", policy, "--period", &period].map(str::to_owned);
+        let socket = self.folder.0.join("coordinator.sock").display().to_string();
+        let own = ["--listen", &listen, "--policy", policy, "--period", &period, "--administration", &socket];
+        let own = own.map(str::to_owned);
         let arguments = [vec!["coordinator".to_owned()], self.common(), own.to_vec()].concat();
         let namespace = self.namespaces.as_ref().map(Namespaces::of_coordinator);
         self.launch("coordinator".to_owned(), namespace.as_deref()).service(&arguments)
