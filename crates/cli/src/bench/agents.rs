@@ -170,7 +170,12 @@ impl Agent {
         coflows.dedup();
         let entry = |coflow: u32| {
             let serial = u64::from(coflow) + 1;
-            CoflowEntry { key: CoflowKey { task: serial, stage: 0, serial }, facts: None, sent: Bytes::ZERO }
+            CoflowEntry {
+                key: CoflowKey { task: serial, stage: 0, serial },
+                facts: None,
+                sent: Bytes::ZERO,
+                owner: 0,
+            }
         };
         let coflows = coflows.into_iter().map(|coflow| (coflow, entry(coflow))).collect();
         Report { coflows, flows, snapshot: true, ..self.report() }
