@@ -277,7 +277,7 @@ impl Hosted {
 
     /// What a coflow has sent.
     pub(crate) fn attained(&self, key: CoflowKey) -> Option<Bytes> {
-        self.active(key).map(|id| self.table.attained(id))
+        self.active(key).map(|id| Bytes(self.table.coflows[&id].attained))
     }
 
     /// All active coflows with their flows, in the order of keys.
@@ -292,7 +292,7 @@ impl Hosted {
 
     /// What an open flow has sent, as far as it was told.
     pub(crate) fn sent(&self, key: CoflowKey, name: FlowName) -> u64 {
-        self.flow_id(key, name).map_or(0, |(_, flow)| self.table.flow_attained(flow).0)
+        self.flow_id(key, name).and_then(|(_, flow)| self.table.find(flow)).map_or(0, |flow| flow.sent)
     }
 
     /// Whether gates may differ from those that [`Hosted::gates`] gave last.

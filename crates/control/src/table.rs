@@ -15,6 +15,9 @@ use cavalcade_wire::{CoflowKey, Facts, Gate};
 /// What is taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;
 
+/// The most bytes that a policy is told of, 70 TB: whatever clients claim, no policy's sums over all coflows overflow.
+const MOST: u64 = 1 << 46;
+
 /// The name of a flow: the port that sends it, and its number there.
 pub(crate) type FlowName = (PortId, u32);
 
@@ -139,11 +142,11 @@ impl Observe for Table {
     }
 
     fn attained(&self, coflow: CoflowId) -> Bytes {
-        Bytes(self.coflows.get(&coflow).map_or(0, |coflow| coflow.attained))
+        Bytes(self.coflows.get(&coflow).map_or(0, |coflow| coflow.attained).min(MOST))
     }
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
-        Bytes(self.find(flow).map_or(0, |flow| flow.sent))
+        Bytes(self.find(flow).map_or(0, |flow| flow.sent).min(MOST))
     }
 }
 
@@ -151,14 +154,14 @@ impl Foresee for Table {
     fn remaining(&self, coflow: CoflowId) -> Bytes {
         let Some(coflow) = self.coflows.get(&coflow) else { return Bytes::ZERO };
         if let Some(size) = coflow.facts.and_then(|facts| facts.size) {
-            return size.saturating_sub(Bytes(coflow.attained));
+            return size.saturating_sub(Bytes(coflow.attained)).min(Bytes(MOST));
         }
         let flows = coflow.flows.values().filter_map(|&flow| self.find(flow));
-        Bytes(flows.map(Flow::remaining).fold(0, u64::saturating_add))
+        Bytes(flows.map(Flow::remaining).fold(0, u64::saturating_add).min(MOST))
     }
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {
-        Bytes(self.find(flow).map_or(0, Flow::remaining))
+        Bytes(self.find(flow).map_or(0, Flow::remaining).min(MOST))
     }
 
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
@@ -171,7 +174,7 @@ impl Foresee for Table {
             }
         }
         for (link, load) in loads.into_iter().filter(|(_, load)| *load > 0) {
-            visit(LinkId(link), Bytes(load), self.capacity[link as usize]);
+            visit(LinkId(link), Bytes(load.min(MOST)), self.capacity[link as usize]);
         }
     }
 }

@@ -5,13 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_model::{Bytes, Instant};
+use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_wire::{
     AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal,
 };
 
 use super::{Agent, AgentOutput, CLASSES, Client, ClientId, Flow, Mode, Part, Speaker};
 use crate::hosted::NewFlow;
+
+/// How far numbers of coflows may be ahead of the clock, which may have been set back.
+const AHEAD: Nanos = Nanos::from_secs(3600);
 
 impl Agent {
     /// A client of `user` has connected.
@@ -47,7 +50,10 @@ impl Agent {
                 }
             }
             ClientMessage::Join { coflow, facts, sent } => {
-                self.counter.pass(coflow.serial);
+                // A number far ahead of the clock is none that was given out here: to go past it would use up all numbers.
+                if Instant(coflow.serial) <= now.checked_add(AHEAD).unwrap_or(now) {
+                    self.counter.pass(coflow.serial);
+                }
                 if let Some(number) = self.join(now, client, coflow, facts) {
                     self.set_sent(now, client, number, sent.0);
                 }
@@ -307,7 +313,8 @@ impl Agent {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         if sent > flow.sent {
             let class = usize::from(flow.told.class).min(CLASSES - 1);
-            self.counters.sent_by_class[class] += sent - flow.sent;
+            let count = &mut self.counters.sent_by_class[class];
+            *count = count.saturating_add(sent - flow.sent);
             flow.sent = sent;
             flow.moved_at = now;
             flow.is_stalled = false;

@@ -145,8 +145,8 @@ impl Agent {
         if part.reported || self.link.quiet == Bytes::ZERO {
             return false;
         }
-        let sent: u64 = part.flows.iter().map(|flow| self.flows[flow].sent).sum();
-        part.sent().saturating_add(sent) < self.link.quiet.0
+        let flows = part.flows.iter().map(|flow| self.flows[flow].sent);
+        flows.fold(part.sent(), u64::saturating_add) < self.link.quiet.0
     }
 
     pub(super) fn report(&mut self, now: Instant) {

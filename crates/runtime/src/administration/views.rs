@@ -63,7 +63,7 @@ impl Administered for Agent {
         let parts = self.parts().filter(|part| wanted.is_none_or(|wanted| part.key == wanted));
         let coflows = parts.map(|part| {
             let flows = flows.remove(&part.key).unwrap_or_default();
-            let sent = part.sent.0 + flows.iter().map(|flow| flow.sent_bytes).sum::<u64>();
+            let sent = flows.iter().fold(part.sent.0, |sum, flow| sum.saturating_add(flow.sent_bytes));
             let known = Known { key: part.key, facts: part.facts, owner: Some(part.user), sent: Bytes(sent) };
             known.coflow(now, part.priority, flows)
         });
