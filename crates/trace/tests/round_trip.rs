@@ -2,7 +2,7 @@
 
 use cavalcade_model::{
     Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass,
-    Work, Workload, WorkloadBuilder,
+    TaskId, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_trace::{Format, ReadOptions, read, write};
 use proptest::prelude::*;
@@ -220,4 +220,19 @@ fn what_a_format_cannot_carry_is_refused_by_name() {
     for (found, expected) in cases {
         assert_eq!(found, expected);
     }
+}
+
+#[test]
+fn waves_in_turn_are_written_and_read_back_natively_and_refused_elsewhere() {
+    let wave = |wave| Flow { src: PortId(0), dst: PortId(1), size: Bytes(8), wave: Nanos(wave) };
+    let mut builder = WorkloadBuilder::new(2);
+    builder.coflow("turns", Instant::ZERO, vec![wave(0), wave(1)]).waves_in_turn(true);
+    builder.coflow("times", Instant::ZERO, vec![wave(0), wave(1)]);
+    let workload = builder.build().unwrap();
+    let back = round_trip(&workload, Format::Native);
+    assert_eq!(back, workload);
+    assert_eq!([0, 1].map(|task| back.waves_in_turn(TaskId(task))), [true, false]);
+    assert_eq!(workload.clone().into_builder().build().unwrap(), workload);
+    let error = write(&workload, Format::FlowList, &mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("waves that come in turn"), "{error}");
 }
