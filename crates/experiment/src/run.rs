@@ -56,7 +56,7 @@ impl Conditions {
         let offline = if self.offline { ", offline" } else { "" };
         let BinThresholds { short_below, narrow_up_to } = self.bins;
         // What came later is said only where it is not what it always was, so that old rows keep their keys.
-        let fabric = self.fabric.as_ref().map_or_else(String::new, |fabric| format!(", {fabric}"));
+        let fabric = self.fabric.as_ref().map_or_else(String::new, |fabric| format!(", on {fabric}"));
         let delay = match self.link_delay {
             LINK_DELAY => String::new(),
             delay => format!(", links take {delay}"),
