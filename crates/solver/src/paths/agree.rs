@@ -51,3 +51,31 @@ impl PathFill {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::fill::{Due, Fill, Key};
+    use crate::paths::PathFill;
+
+    #[test]
+    fn links_that_chase_each_other_agree_and_fill_up() {
+        // Flow i goes first at link i and last at the next one, where the next flow goes first.
+        let mut fill = PathFill::new(vec![1.0; 3], true);
+        fill.reserve_accounts(6);
+        let order = |account: u32| Key { class: 0, order: u64::from(account % 2) };
+        let keys: Vec<(u32, Key)> = (0..6).map(|account| (account, order(account))).collect();
+        fill.set_account_keys(&keys, 0.0);
+        for flow in 0..3 {
+            fill.add_along(flow, &[flow, (flow + 1) % 3], &[2 * flow, 2 * flow + 1], 100.0, 0.0);
+        }
+        fill.refill(0.0);
+        let rates: Vec<f64> = (0..3).map(|flow| fill.rate(flow)).collect();
+        for link in 0..3 {
+            let carried = rates[link] + rates[(link + 2) % 3];
+            assert!((carried - 1.0).abs() < 1e-9, "link {link} carries {carried} of 1: {rates:?}");
+        }
+        let mut due = Due::default();
+        fill.take_due(fill.next(), &mut due);
+        assert!(!due.finished.is_empty(), "somebody ends");
+    }
+}
