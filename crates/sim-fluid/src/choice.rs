@@ -5,8 +5,8 @@
 //! [`PathFill`](cavalcade_solver::PathFill) moves levels where something changed: what it does goes with the flows that share
 //! links with those that come and go, and many ports with few flows each are its case. Both give the same rates.
 //!
-//! The rule goes by *crowding*: the most flows of tasks that arrive at one instant, over the number of ports. What arrives together
-//! shares links for a while; what comes one by one seldom does. It is known before the run, costs one pass over the
+//! The rule goes by *crowding*: the most flows of tasks that arrive at one instant, over the number of ports. What arrives
+//! together shares links for a while; what comes one by one seldom does. It is known before the run, costs one pass over the
 //! coflows, and is the same on every machine. Flows each second of processor time, generation included, under `fair` and
 //! `fifo`, one run each on a machine shared by twenty others, where figures differ by half from run to run
 //! (`cavalcade bench fluid` measures them):
@@ -16,6 +16,7 @@
 //! | pois-100 (100, 10,000) | 0.01 | 48 k | 220 k to 460 k | 48 k | 340 k |
 //! | pois-1000 (1,000, 100,000) | 0.001 | under 3 k | 134 k | | |
 //! | coflow-1000 (1,000, 24,000) | 1.2 | 5.0 k | 16 k to 19 k | 63 k | 15 k |
+//! | coflow-1000-long (1,000, 120,000) | 1.2 | | 4.5 k (27 s) | | |
 //! | batch-100 (100, 10,000) | 100 | 25 k | 11 k | 5.5 k | 49 k |
 //!
 //! So paths are taken up to [`SPARSE`]; where nobody is put behind another, whose levels then move together, up to
