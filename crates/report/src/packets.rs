@@ -26,17 +26,16 @@ pub(crate) fn flow_times(runs: &[&RunFigures]) -> Option<Columns> {
     let mut header = vec!["flow completion time".to_owned()];
     let mut columns = vec![runs.iter().map(|(run, _)| run.label.clone()).collect::<Vec<_>>()];
     for (class, name) in CLASSES.iter().enumerate() {
-        let of = |figure: fn(&Summary) -> f64| -> Option<Vec<f64>> {
-            runs.iter().map(|(_, fct)| fct[class].as_ref().map(figure)).collect()
-        };
-        let figures: [(&str, fn(&Summary) -> f64); 3] =
-            [("mean", |s| s.mean_s), ("p95", |s| s.p95_s), ("p99", |s| s.p99_s)];
-        for (figure, value) in figures {
-            // The flows are the same in all runs, so a class is empty in all or in none.
-            let Some(values) = of(value) else { continue };
+        // The flows are the same in all runs, so a class is empty in all or in none.
+        let of_class: Option<Vec<&Summary>> = runs.iter().map(|(_, fct)| fct[class].as_ref()).collect();
+        let Some(of_class) = of_class else { continue };
+        let mut column = |figure: &str, value: fn(&Summary) -> f64| {
             header.push(format!("{name} {figure}"));
-            columns.push(figures::times(&values));
-        }
+            columns.push(figures::times(&of_class.iter().map(|summary| value(summary)).collect::<Vec<_>>()));
+        };
+        column("mean", |summary| summary.mean_s);
+        column("p95", |summary| summary.p95_s);
+        column("p99", |summary| summary.p99_s);
     }
     Some(Columns { header, columns })
 }

@@ -110,7 +110,7 @@ impl PathFill {
         }
         *looked += 1;
         let may_only_fall = *looked > MOST_LOOKS;
-        if self.per_link && *looked % MOST_LOOKS_ALONE == 0 && self.agree(cell, now) {
+        if self.per_link && looked.is_multiple_of(MOST_LOOKS_ALONE) && self.agree(cell, now) {
             return;
         }
         let offered = self.cells.offered(cell);
