@@ -1,6 +1,6 @@
 //! The command line, once: help, completions and man pages all come from here.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 

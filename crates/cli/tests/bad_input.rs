@@ -88,10 +88,10 @@ fn a_fabric_that_cannot_carry_the_trace_is_code_3_and_names_the_cure() {
     let place = Place::new();
     place.write("flows.txt", "1 0 3 1000 0\n");
     let tree = |rest: &str| format!("fabric = \"tree:pods=1,racks=2,hosts=2\"\n[[link]]\n{rest}\n");
-    place.write("fails.toml", &tree("name = \"pod 0 to rack 1\"\nfailed = true"));
-    place.write("zero.toml", &tree("name = \"pod 0 to rack 1\"\nrate = \"0bps\""));
-    place.write("unknown.toml", &tree("name = \"pod 0 to rack 7\"\nfailed = true"));
-    place.write("typo.toml", &tree("nam = \"pod 0 to rack 1\""));
+    place.write("fails.toml", tree("name = \"pod 0 to rack 1\"\nfailed = true"));
+    place.write("zero.toml", tree("name = \"pod 0 to rack 1\"\nrate = \"0bps\""));
+    place.write("unknown.toml", tree("name = \"pod 0 to rack 7\"\nfailed = true"));
+    place.write("typo.toml", tree("nam = \"pod 0 to rack 1\""));
     for (fabric, says) in [
         ("bigswitch:ports=2", "needs 4 ports, the fabric has 2"),
         ("fails.toml", "no path from port 0 to port 3"),
