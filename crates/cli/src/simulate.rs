@@ -91,10 +91,10 @@ fn captured<T>(
         let found = done.insert(work(Some(Capture { links: &options.pcap_link, out })));
         if found.is_ok() { Ok(()) } else { Err(io::Error::other("nothing was captured")) }
     });
-    match done {
+    match (done, written) {
         // Why the work failed says more than that its file is missing.
-        Some(Err(failure)) => Err(failure),
-        Some(Ok(value)) => written.map(|()| value),
-        None => Err(written.err().expect("what has not been begun could not be written")),
+        (Some(Err(failure)), _) | (_, Err(failure)) => Err(failure),
+        (Some(Ok(value)), Ok(())) => Ok(value),
+        (None, Ok(())) => unreachable!("what is written has been done"),
     }
 }

@@ -135,8 +135,7 @@ async fn all_heard(heard: &RefCell<Heard>, news: &Notify, agents: u32) -> io::Re
 async fn listen(mut reader: OwnedReadHalf, heard: Rc<RefCell<Heard>>, news: Rc<Notify>) {
     let mut frames = Frames::default();
     let mut chunk = vec![0; 64 << 10];
-    loop {
-        let Ok(length @ 1..) = reader.read(&mut chunk).await else { break };
+    while let Ok(length @ 1..) = reader.read(&mut chunk).await {
         frames.push(&chunk[..length]);
         let mut heard = heard.borrow_mut();
         heard.bytes += length as u64;
