@@ -11,7 +11,7 @@
 //!
 //! # What differs from the paper
 //! - The header of the paper holds the last request and every hop's last grant, so that routers need no state for flows;
-//!   whatever header is lost leaks bandwidth. A port here keeps both for each flow ([`KnownFlows`]), and forgets who is
+//!   whatever header is lost leaks bandwidth. A port here keeps both for each flow (`KnownFlows`), and forgets who is
 //!   silent. Where nothing is lost, grants are the same.
 //! - The paper ends a flow whose deadline has passed, or needs more than its link (quenching). Here every byte is to be
 //!   delivered, so such a flow goes on as one without a deadline.
