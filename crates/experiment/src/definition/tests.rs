@@ -54,7 +54,9 @@ fn what_is_wrong_is_named_with_its_place() {
     assert!(fault("seeds = 2", "seeds = 0").contains("expected 1 to 1000"));
     assert!(fault("title = \"K\"", "title = \"K\"\ncolour = 1").contains("unknown field `colour`"));
     assert!(fault("rate = \"1Gbps\"", "rate = \"fast\"").contains("conditions.rate"));
-    assert!(fault("rate = \"1Gbps\"", "fabric = \"tree:pods=2\"").contains("conditions.fabric: tree"));
+    assert!(
+        fault("rate = \"1Gbps\"", "fabric = \"tree:pods=2\"").contains("conditions.fabric: 'tree:pods=2'")
+    );
     assert!(fault("values = [1, 2]", "bins = true, values = [1]").contains("expected one of values"));
 }
 
