@@ -8,7 +8,7 @@
 //! The rule goes by *crowding*: the most flows of tasks that arrive at one instant, over the number of ports. What arrives
 //! together shares links for a while; what comes one by one seldom does. It is known before the run, costs one pass over the
 //! coflows, and is the same on every machine. Flows each second of processor time, generation included, under `fair` and
-//! `fifo`, one run each on a machine shared by twenty others, where figures differ by half from run to run
+//! `fifo`, one run each on a busy machine, where figures differ by half from run to run
 //! (`cavalcade bench fluid` measures them):
 //!
 //! | workload (ports, flows) | crowding | `fair`: pairs | paths | `fifo`: pairs | paths |
