@@ -8,8 +8,8 @@ mod instances;
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Fabric, Flow, FlowId, Instant, Nanos, PolicyFactory, PortId, Scope, Work, Workload,
-    WorkloadBuilder,
+    BitsPerSec, Bytes, Fabric, Flow, FlowId, Instant, Nanos, PolicyFactory, PortId, Scope, TaskId, Work,
+    Workload, WorkloadBuilder,
 };
 use cavalcade_policy::{Configured, parse, registry};
 use cavalcade_sim_fluid::{Observer, Options, simulate};
@@ -147,12 +147,14 @@ fn names_decide_nothing() {
         60,
         || instance(ALL),
         |policy, instance| {
-            let mut builder = WorkloadBuilder::new(instance.workload.ports());
-            let tasks = instance.workload.tasks().len();
-            for (index, task) in instance.workload.tasks().iter().enumerate() {
+            let workload = &instance.workload;
+            let mut builder = WorkloadBuilder::new(workload.ports());
+            builder.hosts(workload.hosts().to_vec());
+            for (index, task) in workload.tasks().iter().enumerate() {
                 let mut task = task.clone();
-                task.name = format!("{:03} renamed", tasks - index);
-                builder.push(task.clone(), coflows_of(&instance.workload, &task.stages));
+                task.name = format!("{:03} renamed", workload.tasks().len() - index);
+                builder.push(task.clone(), coflows_of(workload, &task.stages));
+                builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
             }
             let renamed = Instance { workload: builder.build().unwrap(), fabric: instance.fabric.clone() };
             let before = run(&instance, policy, &Options::default());
@@ -173,13 +175,26 @@ fn coflows_of(workload: &Workload, stages: &[cavalcade_model::Stage]) -> Vec<cav
 /// The same with port p called `names[p]`.
 fn with_ports_renamed(instance: &Instance, names: &[u32]) -> Instance {
     let rename = |port: PortId| PortId(names[port.index()]);
-    let mut builder = WorkloadBuilder::new(instance.workload.ports());
-    for task in instance.workload.tasks() {
-        let mut coflows = coflows_of(&instance.workload, &task.stages);
+    let workload = &instance.workload;
+    let mut builder = WorkloadBuilder::new(workload.ports());
+    let mut hosts = workload.hosts().to_vec();
+    for (port, host) in workload.hosts().iter().enumerate() {
+        hosts[names[port] as usize] = *host;
+    }
+    builder.hosts(hosts);
+    for (index, task) in workload.tasks().iter().enumerate() {
+        let mut coflows = coflows_of(workload, &task.stages);
         for flow in coflows.iter_mut().flat_map(|coflow| &mut coflow.flows) {
             (flow.src, flow.dst) = (rename(flow.src), rename(flow.dst));
         }
-        builder.push(task.clone(), coflows);
+        let mut task = task.clone();
+        for stage in &mut task.stages {
+            if let Work::Compute(compute) = &mut stage.work {
+                compute.host = compute.host.map(rename);
+            }
+        }
+        builder.push(task, coflows);
+        builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
     }
     let fabric = &instance.fabric;
     let mut rates = [vec![BitsPerSec::ZERO; names.len()], vec![BitsPerSec::ZERO; names.len()]];
