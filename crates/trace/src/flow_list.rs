@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
             .filter(|&start| start <= LATEST.0)
             .map(Nanos)
             .ok_or_else(|| word.unexpected(&START))?;
-        let coflow = if tokens.at_line_end() { None } else { Some(tokens.name(&COFLOW)?) };
+        let coflow = tokens.word().map(|word| word.as_name(&COFLOW)).transpose()?;
         tokens.end_line(&END)?;
         self.ids.push(id);
         let flow = Flow { src, dst, size, wave: start };

@@ -32,6 +32,11 @@ impl Word<'_> {
         self.offset..self.offset + self.text.len()
     }
 
+    /// The word as a name: of characters that a screen can show, so that no text passes for compressed bytes.
+    pub(crate) fn as_name(self, expected: &'static Expectation) -> Result<Self, Fault> {
+        if self.text.chars().any(char::is_control) { Err(self.unexpected(expected)) } else { Ok(self) }
+    }
+
     /// The fault of being something else than expected.
     #[cold]
     pub(crate) fn unexpected(&self, expected: &'static Expectation) -> Fault {
@@ -100,19 +105,9 @@ impl<'a> Tokens<'a> {
         self.word().ok_or_else(|| self.cut_off(expected))
     }
 
-    /// A name: any word of characters that a screen can show, so that no text passes for compressed bytes.
+    /// The next word on this line, which has to be there and be a name.
     pub(crate) fn name(&mut self, expected: &'static Expectation) -> Result<Word<'a>, Fault> {
-        let word = self.expect(expected)?;
-        if word.text.chars().any(char::is_control) {
-            return Err(word.unexpected(expected));
-        }
-        Ok(word)
-    }
-
-    /// Whether the line has no further word.
-    pub(crate) fn at_line_end(&mut self) -> bool {
-        self.skip_blanks();
-        matches!(self.text.as_bytes().get(self.at), None | Some(b'\n'))
+        self.expect(expected)?.as_name(expected)
     }
 
     /// A whole number.
