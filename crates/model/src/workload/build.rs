@@ -1,0 +1,282 @@
+//! Building a workload: everything that a reader cannot know to be true is checked here, once.
+//!
+//! Tasks are appended one by one in order of arrival, and each is checked when it is; what concerns all of them (names,
+//! hosts, the sum of bytes) is checked before and after.
+
+use core::ops::Range;
+
+use super::{Coflow, Compute, Flow, Host, Place, Stage, Task, TaskClass, Work, Workload, WorkloadError};
+use crate::{Bytes, CoflowId, Instant, StageIndex, TaskId};
+
+/// A task on its way into a workload.
+#[derive(Clone, Debug, PartialEq)]
+struct Pushed {
+    task: Task,
+    /// The flows of each of its coflows, as ranges of all flows.
+    ranges: Vec<Range<usize>>,
+    in_turn: bool,
+}
+
+/// Collects tasks in any order; [`WorkloadBuilder::build`] checks and sorts them.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct WorkloadBuilder {
+    ports: u32,
+    hosts: Vec<Host>,
+    tasks: Vec<Pushed>,
+    /// The flows of all coflows, in the order in which they were given. Where tasks are given in order of arrival, as
+    /// traces do, this becomes the array of the workload: flows are many, and moving them costs more than reading them.
+    flows: Vec<Flow>,
+}
+
+impl WorkloadBuilder {
+    /// An empty workload on `ports` ports.
+    pub fn new(ports: u32) -> Self {
+        Self { ports, hosts: Vec::new(), tasks: Vec::new(), flows: Vec::new() }
+    }
+
+    /// Adds a task of one coflow: the common case.
+    pub fn coflow(&mut self, name: impl Into<String>, arrival: Instant, flows: Vec<Flow>) -> &mut Self {
+        let stage = Stage {
+            starts_after: Vec::new(),
+            finishes_after: Vec::new(),
+            work: Work::Transfer(CoflowId::default()),
+        };
+        let task = Task {
+            name: name.into(),
+            arrival,
+            deadline: None,
+            class: TaskClass::Online,
+            weight: 1,
+            stages: vec![stage],
+        };
+        self.push(task, vec![Coflow { flows }])
+    }
+
+    /// Adds a task. `transfers` holds one coflow for each of its stages whose work is a transfer, in the order of the
+    /// stages; the ids inside [`Work::Transfer`] are given anew by [`WorkloadBuilder::build`].
+    pub fn push(&mut self, task: Task, transfers: Vec<Coflow>) -> &mut Self {
+        let ranges = transfers.into_iter().map(|coflow| {
+            let start = self.flows.len();
+            self.flows.extend(coflow.flows);
+            start..self.flows.len()
+        });
+        let ranges = ranges.collect();
+        self.tasks.push(Pushed { task, ranges, in_turn: false });
+        self
+    }
+
+    /// Says whether the waves of the task that was added last come in turn ([`Workload::waves_in_turn`]).
+    pub fn waves_in_turn(&mut self, in_turn: bool) -> &mut Self {
+        if let Some(last) = self.tasks.last_mut() {
+            last.in_turn = in_turn;
+        }
+        self
+    }
+
+    /// Says what computes behind each port, one host for each. Without it, computation waits for nobody.
+    pub fn hosts(&mut self, hosts: Vec<Host>) -> &mut Self {
+        self.hosts = hosts;
+        self
+    }
+
+    /// How many tasks there are so far.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Checks everything and gives out ids.
+    ///
+    /// # Errors
+    /// The first thing found wrong, with the task's name.
+    pub fn build(mut self) -> Result<Workload, WorkloadError> {
+        if self.ports == 0 {
+            return Err(WorkloadError::NoPorts);
+        }
+        self.check_hosts()?;
+        self.sort();
+        self.check_names()?;
+        let mut out = Workload {
+            ports: self.ports,
+            hosts: self.hosts,
+            numbers: (0..self.tasks.len() as u32).collect(),
+            in_turn: Vec::new(),
+            tasks: Vec::with_capacity(self.tasks.len()),
+            coflows: Vec::new(),
+            ranges: Vec::new(),
+            flow_coflow: Vec::with_capacity(self.flows.len()),
+            flows: self.flows,
+        };
+        let mut computed = 0;
+        for Pushed { task, ranges, in_turn } in self.tasks {
+            computed += out.computed_ns(&task);
+            if computed > u128::from(LATEST.0) {
+                return Err(WorkloadError::TooLate { task: task.name });
+            }
+            if in_turn {
+                out.in_turn.push(TaskId::from_index(out.tasks.len()));
+            }
+            out.append(task, ranges)?;
+        }
+        let total = out.flows.iter().map(|flow| u128::from(flow.size.0)).sum::<u128>();
+        if total > 1 << 63 { Err(WorkloadError::TooLarge) } else { Ok(out) }
+    }
+
+    /// Puts tasks in order of arrival, and their flows with them.
+    fn sort(&mut self) {
+        if self.tasks.is_sorted_by_key(|pushed| pushed.task.arrival) {
+            return;
+        }
+        self.tasks.sort_by_key(|pushed| pushed.task.arrival);
+        let mut sorted = Vec::with_capacity(self.flows.len());
+        for range in self.tasks.iter_mut().flat_map(|pushed| &mut pushed.ranges) {
+            let start = sorted.len();
+            sorted.extend_from_slice(&self.flows[range.clone()]);
+            *range = start..sorted.len();
+        }
+        self.flows = sorted;
+    }
+
+    fn check_hosts(&self) -> Result<(), WorkloadError> {
+        if !self.hosts.is_empty() && self.hosts.len() != self.ports as usize {
+            return Err(WorkloadError::HostCount { found: self.hosts.len(), ports: self.ports });
+        }
+        let bad = |host: &Host| host.slots == 0 || !(1..=100).contains(&host.speed_percent);
+        match self.hosts.iter().position(bad) {
+            Some(index) => {
+                let Host { slots, speed_percent } = self.hosts[index];
+                Err(WorkloadError::BadHost { host: index as u32, slots, speed_percent })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_names(&self) -> Result<(), WorkloadError> {
+        let mut names: Vec<&str> = self.tasks.iter().map(|pushed| pushed.task.name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(WorkloadError::DuplicateTask { task: pair[0].to_owned() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The latest that a task may be arriving or computing, were its transfers to take no time: 146 years. There is as much room
+/// again for these.
+pub const LATEST: Instant = Instant(1 << 62);
+
+/// Whether a task's arrival, and the waits of all its stages one after the other, stay within [`LATEST`].
+fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> bool {
+    let waves = transfers.filter_map(|flows| flows.iter().map(|flow| flow.wave.0).max());
+    let computed = task.stages.iter().map(|stage| match stage.work {
+        Work::Compute(compute) => compute.duration.0,
+        Work::Transfer(_) => 0,
+    });
+    waves.chain(computed).try_fold(task.arrival.0, u64::checked_add).is_some_and(|end| end <= LATEST.0)
+}
+
+impl Workload {
+    /// How long a task's computations take that need a slot, one after the other: others may have to wait as long.
+    fn computed_ns(&self, task: &Task) -> u128 {
+        let on_hosts = task.stages.iter().filter_map(|stage| match &stage.work {
+            Work::Compute(compute) => {
+                self.host_of(compute).map(|host| (compute.duration, host.speed_percent))
+            }
+            Work::Transfer(_) => None,
+        });
+        on_hosts.map(|(duration, speed)| (u128::from(duration.0) * 100).div_ceil(speed.into())).sum()
+    }
+
+    /// Appends a task that arrives no earlier than those before it, whose flows lie at `transfers`.
+    pub(super) fn append(
+        &mut self,
+        mut task: Task,
+        transfers: Vec<Range<usize>>,
+    ) -> Result<(), WorkloadError> {
+        if task.stages.is_empty() {
+            return Err(WorkloadError::NoStages { task: task.name });
+        }
+        if task.weight == 0 {
+            return Err(WorkloadError::ZeroWeight { task: task.name });
+        }
+        if !is_in_time(&task, transfers.iter().map(|range| &self.flows[range.clone()])) {
+            return Err(WorkloadError::TooLate { task: task.name });
+        }
+        let id = TaskId::from_index(self.tasks.len());
+        let mut transfers = transfers.into_iter();
+        // For each stage one more than the internal id of the last coflow on the way to it; 0 where there is none.
+        let mut depths: Vec<u32> = Vec::with_capacity(task.stages.len());
+        for index in 0..task.stages.len() {
+            let stage = &mut task.stages[index];
+            for dependencies in [&mut stage.starts_after, &mut stage.finishes_after] {
+                dependencies.sort_unstable();
+                dependencies.dedup();
+            }
+            let on = check_dependencies(&task, index)?;
+            let depth = on.map(|on| depths[on.index()]).max().unwrap_or(0);
+            depths.push(depth);
+            match task.stages[index].work {
+                Work::Transfer(_) => {
+                    let flows = transfers.next().expect("a coflow for every transfer stage");
+                    let place = Place { task: id, stage: StageIndex::from_index(index), internal: depth };
+                    task.stages[index].work = Work::Transfer(self.append_coflow(&task.name, place, flows)?);
+                    depths[index] += 1;
+                }
+                Work::Compute(Compute { host, .. }) => {
+                    if let Some(port) = host.filter(|host| host.0 >= self.ports) {
+                        let (port, last) = (port.0, self.ports - 1);
+                        return Err(WorkloadError::PortOutOfRange { task: task.name, port, last });
+                    }
+                }
+            }
+        }
+        assert!(transfers.next().is_none(), "task {}: more coflows than transfer stages", task.name);
+        self.tasks.push(task);
+        Ok(())
+    }
+
+    /// Appends the coflow that has the next flows.
+    fn append_coflow(
+        &mut self,
+        task: &str,
+        place: Place,
+        range: Range<usize>,
+    ) -> Result<CoflowId, WorkloadError> {
+        let task = || task.to_owned();
+        if range.is_empty() {
+            return Err(WorkloadError::NoFlows { task: task(), stage: place.stage.0 });
+        }
+        for flow in &self.flows[range.clone()] {
+            if let Some(port) = [flow.src, flow.dst].into_iter().find(|port| port.0 >= self.ports) {
+                let (port, last) = (port.0, self.ports - 1);
+                return Err(WorkloadError::PortOutOfRange { task: task(), port, last });
+            }
+            if flow.size == Bytes::ZERO {
+                return Err(WorkloadError::EmptyFlow { task: task(), src: flow.src.0, dst: flow.dst.0 });
+            }
+        }
+        let end = u32::try_from(range.end).map_err(|_| WorkloadError::TooLarge)?;
+        let id = CoflowId::from_index(self.coflows.len());
+        self.coflows.push(place);
+        self.flow_coflow.resize(self.flow_coflow.len().max(range.end), id);
+        self.flow_coflow[range.clone()].fill(id);
+        self.ranges.push(range.start as u32..end);
+        Ok(id)
+    }
+}
+
+/// The stages on which a stage depends, in any way; all are before it.
+fn check_dependencies(task: &Task, index: usize) -> Result<impl Iterator<Item = StageIndex>, WorkloadError> {
+    let stage = &task.stages[index];
+    let on = stage.starts_after.iter().chain(&stage.finishes_after).copied();
+    let Some(bad) = on.clone().find(|on| on.index() >= index) else { return Ok(on) };
+    let (name, stage, on, last) = (task.name.clone(), index as u32, bad.0, task.stages.len() as u32 - 1);
+    Err(match on > last {
+        true => WorkloadError::UnknownStage { task: name, stage, on, last },
+        false => WorkloadError::BadDependency { task: name, stage, on },
+    })
+}
