@@ -7,6 +7,7 @@
 //! - [`Accounts`] and [`Agenda`]: where a policy's instances stand, what a coflow is at each, and what they are to be told,
 //!   the same in every simulated driver.
 //! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small numbers.
+//! - [`MeasuredSizes`]: the flow sizes of web search and data mining.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
@@ -16,6 +17,7 @@ mod agenda;
 mod computing;
 pub mod contract;
 mod fabric;
+mod flow_sizes;
 mod ids;
 mod random;
 mod release;
@@ -33,6 +35,7 @@ pub use fabric::{
     Exception, Fabric, FabricError, FabricSpec, FabricSpecError, LinkException, Node, Oversubscription, Path,
     Shape,
 };
+pub use flow_sizes::MeasuredSizes;
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
 pub use random::{SplitMix64, mix};
 pub use release::{Release, Releases};

@@ -280,6 +280,10 @@ pub fn threshold_choices(history: &History, load: f64, levels: usize) -> Vec<Thr
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cavalcade_model::MeasuredSizes;
+
+    const WEB: MeasuredSizes = MeasuredSizes::WEB_SEARCH;
+    const MINING: MeasuredSizes = MeasuredSizes::DATA_MINING;
 
     #[test]
     fn the_best_choice_stands_first_and_is_the_best_of_all() {
@@ -292,52 +296,19 @@ mod tests {
     }
 
     /// Sizes at the middles of equal shares of a piecewise linear distribution, in units of a 1000th of a packet.
-    fn sizes(points: &[(f64, f64)]) -> Vec<Bytes> {
+    fn sizes(law: MeasuredSizes) -> Vec<Bytes> {
         let shares = 400_000;
-        let quantile = |share: f64| {
-            let at = points.partition_point(|point| point.1 < share);
-            let ((x0, y0), (x1, y1)) =
-                if at == 0 { (points[0], points[0]) } else { (points[at - 1], points[at]) };
-            if y1 > y0 { x0 + (x1 - x0) * (share - y0) / (y1 - y0) } else { x1 }
-        };
-        (0..shares)
-            .map(|index| Bytes((quantile((f64::from(index) + 0.5) / f64::from(shares)) * 1000.0) as u64))
-            .collect()
+        let share = |index: i32| (f64::from(index) + 0.5) / f64::from(shares);
+        (0..shares).map(|index| Bytes((law.packets_at(share(index)) * 1000.0) as u64)).collect()
     }
 
-    const WEB: &[(f64, f64)] = &[
-        (6.0, 0.0),
-        (6.0, 0.15),
-        (13.0, 0.2),
-        (19.0, 0.3),
-        (33.0, 0.4),
-        (53.0, 0.53),
-        (133.0, 0.6),
-        (667.0, 0.7),
-        (1333.0, 0.8),
-        (3333.0, 0.9),
-        (6667.0, 0.97),
-        (20000.0, 1.0),
-    ];
-    const MINING: &[(f64, f64)] = &[
-        (1.0, 0.0),
-        (1.0, 0.5),
-        (2.0, 0.6),
-        (3.0, 0.7),
-        (7.0, 0.8),
-        (267.0, 0.9),
-        (2107.0, 0.95),
-        (66667.0, 0.99),
-        (666667.0, 1.0),
-    ];
-
-    fn history(points: &[(f64, f64)]) -> History {
-        History::default().with_flow_sizes(sizes(points))
+    fn history(law: MeasuredSizes) -> History {
+        History::default().with_flow_sizes(sizes(law))
     }
 
     /// The mean time in packets for FIFO, the published table and the optimum.
-    fn means(points: &[(f64, f64)], load: f64, table: &[u32; 7]) -> [f64; 3] {
-        let history = history(points);
+    fn means(law: MeasuredSizes, load: f64, table: &[u32; 7]) -> [f64; 3] {
+        let history = history(law);
         let bins = history.flow_sizes();
         let link = Link::new(bins, load, Sorting::BySent);
         let last = bins.len();
@@ -359,8 +330,8 @@ mod tests {
             (MINING, 0.9, &DATA_MINING[4], [1505286.0, 71970.0, 31862.0]),
             (MINING, 0.5, &DATA_MINING[0], [171802.0, 12685.0, 8467.0]),
         ];
-        for (points, load, table, [fifo, published, optimum]) in cases {
-            let got = means(points, load, table);
+        for (law, load, table, [fifo, published, optimum]) in cases {
+            let got = means(law, load, table);
             assert_near(got[0], fifo, 1.0);
             assert_near(got[1], published, 1.0);
             assert_near(got[2], optimum, 1.0);

@@ -12,8 +12,8 @@
 //! would draw, from the same distributions.
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Fabric, Flow, Instant, Nanos, Oversubscription, PortId, Shape, SplitMix64, Workload,
-    WorkloadBuilder,
+    BitsPerSec, Bytes, Fabric, Flow, Instant, MeasuredSizes, Nanos, Oversubscription, PortId, Shape,
+    SplitMix64, Workload, WorkloadBuilder,
 };
 
 use crate::network::{Link, Network};
@@ -32,23 +32,6 @@ pub struct Scenario {
 const GBPS: u64 = 1_000_000_000;
 const HOST: Link = Link { rate: BitsPerSec(10 * GBPS), delay: Nanos(1_000) };
 const PAYLOAD: u64 = 1_460;
-
-/// Full packets and the share of flows that have at most so many, linear in between: the web search workload (DCTCP, SIGCOMM
-/// 2010, as pFabric's authors use it; protocols.md §2.2).
-const WEB_SEARCH: &[(f64, f64)] = &[
-    (6.0, 0.0),
-    (6.0, 0.15),
-    (13.0, 0.2),
-    (19.0, 0.3),
-    (33.0, 0.4),
-    (53.0, 0.53),
-    (133.0, 0.6),
-    (667.0, 0.7),
-    (1_333.0, 0.8),
-    (3_333.0, 0.9),
-    (6_667.0, 0.97),
-    (20_000.0, 1.0),
-];
 
 /// All three, smaller by `divisor` where that is above 1: fewer bytes in `perm32` and `incast32`, fewer flows in `ls144`.
 pub fn all(divisor: u64) -> Vec<Scenario> {
@@ -81,8 +64,8 @@ fn leaf_spine(flows: u32, load: f64) -> Scenario {
     fabric.set_delays(HOST.delay);
     let network = Network::new(&fabric).expect("its links have rates");
     let hosts = network.hosts();
-    let mean: f64 = WEB_SEARCH.windows(2).map(|w| (w[0].0 + w[1].0) / 2.0 * (w[1].1 - w[0].1)).sum();
-    let per_second = load * f64::from(hosts) * HOST.rate.as_f64() / (8.0 * 1_500.0 * mean);
+    let sizes = MeasuredSizes::WEB_SEARCH;
+    let per_second = load * f64::from(hosts) * HOST.rate.as_f64() / (8.0 * 1_500.0 * sizes.mean_packets());
     let mut random = SplitMix64::new(7);
     let mut time = 0.0;
     let mut list = Vec::new();
@@ -91,7 +74,8 @@ fn leaf_spine(flows: u32, load: f64) -> Scenario {
         let src = (random.fraction() * f64::from(hosts)) as u32;
         let other = (random.fraction() * f64::from(hosts - 1)) as u32;
         let dst = other + u32::from(other >= src);
-        list.push(((time * 1e9) as u64, src, dst, web_search_packets(random.fraction())));
+        let packets = (sizes.packets_at(random.fraction()) + 0.5).max(1.0);
+        list.push(((time * 1e9) as u64, src, dst, packets as u64));
     }
     scenario("ls144", network, list.into_iter())
 }
@@ -99,14 +83,6 @@ fn leaf_spine(flows: u32, load: f64) -> Scenario {
 /// A draw of mean 1.
 fn exponential(random: &mut SplitMix64) -> f64 {
     -libm::log(1.0 - random.fraction())
-}
-
-fn web_search_packets(quantile: f64) -> u64 {
-    let at = WEB_SEARCH.windows(2).find(|w| quantile <= w[1].1);
-    at.map_or(20_000, |w| {
-        let (low, high) = (w[0], w[1]);
-        (low.0 + (high.0 - low.0) * (quantile - low.1) / (high.1 - low.1) + 0.5).max(1.0) as u64
-    })
 }
 
 fn star(hosts: u32) -> Network {

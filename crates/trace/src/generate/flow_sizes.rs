@@ -1,11 +1,8 @@
 //! The laws of flow sizes that papers on flows use: two measured distributions, and the bounded Pareto law.
-//!
-//! Measured ones are given by points between which the share grows in a straight line. Numbers are packets of 1,460 bytes, as
-//! the scripts of pFabric's and PIAS' authors have them (PIAS-NS2, `CDF_dctcp.tcl`, `CDF_vl2.tcl`; protocols.md §2.2). The
-//! papers themselves show curves without numbers; other tables of the same curves differ by up to a third in the mean
-//! (`../shared/data/cdf`).
 
 use core::fmt;
+
+use cavalcade_model::MeasuredSizes;
 
 use super::parameters::Value;
 
@@ -21,60 +18,23 @@ pub enum Sizes {
     DataMining,
 }
 
-/// Full packets, and the share of flows that have at most so many.
-type Points = &'static [(f64, f64)];
-
-const PACKET: f64 = 1_460.0;
-
-const WEB_SEARCH: Points = &[
-    (6.0, 0.0),
-    (6.0, 0.15),
-    (13.0, 0.2),
-    (19.0, 0.3),
-    (33.0, 0.4),
-    (53.0, 0.53),
-    (133.0, 0.6),
-    (667.0, 0.7),
-    (1_333.0, 0.8),
-    (3_333.0, 0.9),
-    (6_667.0, 0.97),
-    (20_000.0, 1.0),
-];
-
-const DATA_MINING: Points = &[
-    (1.0, 0.0),
-    (1.0, 0.5),
-    (2.0, 0.6),
-    (3.0, 0.7),
-    (7.0, 0.8),
-    (267.0, 0.9),
-    (2_107.0, 0.95),
-    (66_667.0, 0.99),
-    (666_667.0, 1.0),
-];
-
 impl Sizes {
-    fn points(self) -> Option<Points> {
+    fn measured(self) -> Option<MeasuredSizes> {
         match self {
             Sizes::Pareto => None,
-            Sizes::WebSearch => Some(WEB_SEARCH),
-            Sizes::DataMining => Some(DATA_MINING),
+            Sizes::WebSearch => Some(MeasuredSizes::WEB_SEARCH),
+            Sizes::DataMining => Some(MeasuredSizes::DATA_MINING),
         }
     }
 
     /// Of a measured law: the size, in bytes, below which a share of `at` lies.
     pub(super) fn at(self, at: f64) -> Option<f64> {
-        let points = self.points()?;
-        let upper = points.partition_point(|&(_, share)| share < at).clamp(1, points.len() - 1);
-        let ((low, below), (high, above)) = (points[upper - 1], points[upper]);
-        let part = if above > below { ((at - below) / (above - below)).clamp(0.0, 1.0) } else { 1.0 };
-        Some((low + (high - low) * part) * PACKET)
+        Some(self.measured()?.packets_at(at) * MeasuredSizes::PACKET)
     }
 
     /// Of a measured law: the mean in bytes.
     pub(super) fn mean(self) -> Option<f64> {
-        let parts = self.points()?.windows(2);
-        Some(parts.map(|pair| (pair[0].0 + pair[1].0) / 2.0 * (pair[1].1 - pair[0].1)).sum::<f64>() * PACKET)
+        Some(self.measured()?.mean_packets() * MeasuredSizes::PACKET)
     }
 }
 
@@ -99,6 +59,8 @@ impl Value for Sizes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PACKET: f64 = MeasuredSizes::PACKET;
 
     #[test]
     fn the_means_are_those_of_the_scripts_and_of_draws() {
