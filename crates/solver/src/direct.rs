@@ -27,7 +27,7 @@ mod rules;
 
 use crate::fill::{Due, Fill, Key, Shares};
 use crate::maxmin::NEGLIGIBLE;
-use crate::service::Service;
+use crate::service::{Service, leave_to_service};
 
 /// How equals share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,6 +114,8 @@ impl DirectFill {
 }
 
 impl Fill for DirectFill {
+    leave_to_service!();
+
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
         self.service.reserve_accounts(count);
@@ -155,18 +157,6 @@ impl Fill for DirectFill {
         self.service.flows[flow as usize].cap = cap.unwrap_or(f64::INFINITY);
     }
 
-    fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
-        self.service.watch_flow(flow, remaining);
-    }
-
-    fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        self.service.watch_account(account, bytes, now);
-    }
-
-    fn unwatch_account(&mut self, account: u32) {
-        self.service.unwatch_account(account);
-    }
-
     fn next(&self) -> f64 {
         self.service.next().min(self.overtaking)
     }
@@ -196,22 +186,6 @@ impl Fill for DirectFill {
             }
         }
         self.service.finish_refill(now);
-    }
-
-    fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.service.remaining(flow, now)
-    }
-
-    fn attained(&self, account: u32, now: f64) -> f64 {
-        self.service.attained(account, now)
-    }
-
-    fn rate(&self, flow: u32) -> f64 {
-        self.service.flows[flow as usize].rate
-    }
-
-    fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
-        self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
     }
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {

@@ -78,7 +78,7 @@ impl MaddFill {
 }
 
 impl Fill for MaddFill {
-    leave_to_service!();
+    leave_to_service!(on two links);
 
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());

@@ -11,7 +11,8 @@ use crate::min_tree::MinTree;
 use crate::tolerance::tolerance;
 
 /// The part of [`Fill`](crate::Fill) that is the same for every solver with a `service` and `accounts` that have lists of
-/// `flows`: what it is asked about flows and accounts, and what it is to watch.
+/// `flows`: what it is asked about flows and accounts, and what it is to watch. With `on two links`, also what links
+/// carry and have to carry.
 macro_rules! leave_to_service {
     () => {
         fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
@@ -38,12 +39,15 @@ macro_rules! leave_to_service {
             self.service.flows[flow as usize].rate
         }
 
-        fn add_use(&self, use_of_link: &mut [f64]) {
-            self.service.add_use(use_of_link);
-        }
-
         fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
             self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
+        }
+    };
+    (on two links) => {
+        leave_to_service!();
+
+        fn add_use(&self, use_of_link: &mut [f64]) {
+            self.service.add_use(use_of_link);
         }
 
         fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {

@@ -424,7 +424,7 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
 }
 
 impl Fill for ShortestFill {
-    leave_to_service!();
+    leave_to_service!(on two links);
 
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());

@@ -297,7 +297,7 @@ fn level(wants: impl Iterator<Item = f64> + Clone, capacity: f64) -> f64 {
 }
 
 impl Fill for StableFill {
-    leave_to_service!();
+    leave_to_service!(on two links);
 
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
