@@ -242,27 +242,11 @@ impl Definition for D3 {
         "D3: switches reserve the rates that deadlines need, first come, first served";
     const SOURCE: &'static str = "Wilson et al., SIGCOMM 2011";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter {
-            name: "spare_gain",
-            meaning: "of what a link had to spare, given away more each round trip, in percent",
-            field: |p| &mut p.spare_gain,
-        },
-        Parameter {
-            name: "queue_gain",
-            meaning: "of the queue as a rate, given away less each round trip, in percent",
-            field: |p| &mut p.queue_gain,
-        },
-        Parameter {
-            name: "window",
-            meaning: "segments that the receiver has room for",
-            field: |p| &mut p.window,
-        },
-        Parameter {
-            name: "minimum_rto",
-            meaning: "the least retransmission timeout",
-            field: |p| &mut p.minimum_rto,
-        },
-        Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
+        Parameter::spare_gain(|p| &mut p.spare_gain),
+        Parameter::queue_gain(|p| &mut p.queue_gain),
+        Parameter::receive_window(|p| &mut p.window),
+        Parameter::minimum_rto(|p| &mut p.minimum_rto),
+        Parameter::buffer(|p| &mut p.buffer),
     ];
 
     fn check(&self) -> Result<(), (&'static str, String)> {

@@ -167,36 +167,20 @@ impl WindowLaw for Law {
 macro_rules! dctcp_parameters {
     ($($field:ident)? $(; $($own:expr),+ $(,)?)?) => {
         &[
-            Parameter {
-                name: "initial_window",
-                meaning: "segments that a flow starts with",
-                field: |p| &mut p.$($field.)?initial_window,
-            },
+            Parameter::initial_window(|p| &mut p.$($field.)?initial_window),
             Parameter {
                 name: "gain_divisor",
                 meaning: "1/g: over how many windows the marked share is averaged",
                 field: |p| &mut p.$($field.)?gain_divisor,
             },
-            Parameter {
-                name: "minimum_rto",
-                meaning: "the least retransmission timeout",
-                field: |p| &mut p.$($field.)?minimum_rto,
-            },
-            Parameter {
-                name: "ack_every",
-                meaning: "one acknowledgement for so many segments",
-                field: |p| &mut p.$($field.)?ack_every,
-            },
+            Parameter::minimum_rto(|p| &mut p.$($field.)?minimum_rto),
+            Parameter::ack_every(|p| &mut p.$($field.)?ack_every),
             Parameter {
                 name: "marking",
                 meaning: "K: switches mark what joins a queue of so much or more",
                 field: |p| &mut p.$($field.)?marking,
             },
-            Parameter {
-                name: "buffer",
-                meaning: "what a switch port holds",
-                field: |p| &mut p.$($field.)?buffer,
-            },
+            Parameter::buffer(|p| &mut p.$($field.)?buffer),
             $($($own),+)?
         ]
     };

@@ -354,17 +354,9 @@ impl Definition for Pdq {
             field: |p| &mut p.early_start,
         },
         Parameter { name: "list", meaning: "flows that a port keeps", field: |p| &mut p.list },
-        Parameter {
-            name: "window",
-            meaning: "segments that the receiver has room for",
-            field: |p| &mut p.window,
-        },
-        Parameter {
-            name: "minimum_rto",
-            meaning: "the least retransmission timeout",
-            field: |p| &mut p.minimum_rto,
-        },
-        Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
+        Parameter::receive_window(|p| &mut p.window),
+        Parameter::minimum_rto(|p| &mut p.minimum_rto),
+        Parameter::buffer(|p| &mut p.buffer),
     ];
 
     fn check(&self) -> Result<(), (&'static str, String)> {

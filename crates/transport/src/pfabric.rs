@@ -112,7 +112,7 @@ impl Definition for Pfabric {
             meaning: "timeouts in a row after which only probes are sent; 0 for never",
             field: |p| &mut p.probe_after,
         },
-        Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
+        Parameter::buffer(|p| &mut p.buffer),
     ];
 
     fn check(&self) -> Result<(), (&'static str, String)> {

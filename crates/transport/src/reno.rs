@@ -90,22 +90,10 @@ impl Definition for Reno {
     const TITLE: &'static str = "TCP Reno with selective acknowledgements over drop-tail queues";
     const SOURCE: &'static str = "RFC 5681, RFC 6675, RFC 6298";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter {
-            name: "initial_window",
-            meaning: "segments that a flow starts with",
-            field: |p| &mut p.initial_window,
-        },
-        Parameter {
-            name: "minimum_rto",
-            meaning: "the least retransmission timeout",
-            field: |p| &mut p.minimum_rto,
-        },
-        Parameter {
-            name: "ack_every",
-            meaning: "one acknowledgement for so many segments",
-            field: |p| &mut p.ack_every,
-        },
-        Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
+        Parameter::initial_window(|p| &mut p.initial_window),
+        Parameter::minimum_rto(|p| &mut p.minimum_rto),
+        Parameter::ack_every(|p| &mut p.ack_every),
+        Parameter::buffer(|p| &mut p.buffer),
     ];
 
     fn check(&self) -> Result<(), (&'static str, String)> {

@@ -282,27 +282,11 @@ impl Definition for Spc {
             meaning: "full packets' times between two questions of a flow entitled to nothing, at least",
             field: |p| &mut p.pause,
         },
-        Parameter {
-            name: "spare_gain",
-            meaning: "of what a link had to spare, given away more each round trip, in percent",
-            field: |p| &mut p.spare_gain,
-        },
-        Parameter {
-            name: "queue_gain",
-            meaning: "of the queue as a rate, given away less each round trip, in percent",
-            field: |p| &mut p.queue_gain,
-        },
-        Parameter {
-            name: "window",
-            meaning: "segments that the receiver has room for",
-            field: |p| &mut p.window,
-        },
-        Parameter {
-            name: "minimum_rto",
-            meaning: "the least retransmission timeout",
-            field: |p| &mut p.minimum_rto,
-        },
-        Parameter { name: "buffer", meaning: "what a switch port holds", field: |p| &mut p.buffer },
+        Parameter::spare_gain(|p| &mut p.spare_gain),
+        Parameter::queue_gain(|p| &mut p.queue_gain),
+        Parameter::receive_window(|p| &mut p.window),
+        Parameter::minimum_rto(|p| &mut p.minimum_rto),
+        Parameter::buffer(|p| &mut p.buffer),
     ];
 
     fn check(&self) -> Result<(), (&'static str, String)> {
