@@ -19,7 +19,8 @@ import java.util.Map;
 public final class Driver {
     private final Session session;
     private final Map<String, CoflowOutputStream> streams = new HashMap<>();
-    private final Map<String, List<Thread>> writing = new HashMap<>();
+    /** The last write of each stream; it waits for the one before. */
+    private final Map<String, Thread> writing = new HashMap<>();
 
     private Driver(Session session) {
         this.session = session;
@@ -58,8 +59,8 @@ public final class Driver {
                 return "gate " + directive.gate().name().toLowerCase() + rate;
             }
             case "finish":
-                for (Thread thread : writing.getOrDefault(words[1], List.of())) {
-                    thread.join();
+                if (writing.containsKey(words[1])) {
+                    writing.remove(words[1]).join();
                 }
                 streams.remove(words[1]).close();
                 return "finished";
@@ -101,14 +102,20 @@ public final class Driver {
 
     private void write(String name, byte[] bytes) {
         CoflowOutputStream out = streams.get(name);
+        Thread before = writing.get(name);
         Thread thread = new Thread(() -> {
             try {
+                if (before != null) {
+                    before.join();
+                }
                 out.write(bytes);
             } catch (IOException error) {
                 throw new UncheckedIOException(error);
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
             }
         });
         thread.start();
-        writing.computeIfAbsent(name, absent -> new ArrayList<>()).add(thread);
+        writing.put(name, thread);
     }
 }

@@ -24,9 +24,15 @@ class Blocking:
         self._streams[name] = self._session.stream(sock, key, size)
 
     def write(self, name, data) -> None:
-        thread = threading.Thread(target=self._streams[name].sendall, args=(data,))
-        thread.start()
-        self._writing[name] = thread
+        stream, before = self._streams[name], self._writing.get(name)
+
+        def in_turn() -> None:
+            if before:
+                before.join()
+            stream.sendall(data)
+
+        self._writing[name] = threading.Thread(target=in_turn)
+        self._writing[name].start()
 
     def directive(self, name):
         return self._streams[name].directive
@@ -56,7 +62,14 @@ class Asyncio:
         self._streams[name] = self._run(connect()).result()
 
     def write(self, name, data) -> None:
-        self._writing[name] = self._run(self._streams[name].write(data))
+        stream, before = self._streams[name], self._writing.get(name)
+
+        async def in_turn() -> None:
+            if before:
+                await asyncio.wrap_future(before)
+            await stream.write(data)
+
+        self._writing[name] = self._run(in_turn())
 
     def directive(self, name):
         return self._streams[name].directive

@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Context;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use cavalcade_client::{
@@ -26,14 +27,12 @@ enum Stream {
     Tokio(Arc<Mutex<AsyncCoflowStream>>),
 }
 
-/// Waits until what was begun is done.
-type Wait = Box<dyn FnOnce()>;
-
 struct Driver {
     session: Session,
     /// There where the face is tokio's.
     runtime: Option<Runtime>,
-    streams: BTreeMap<String, (Stream, Vec<Wait>)>,
+    /// Each with the last of its writes, which waits for the one before.
+    streams: BTreeMap<String, (Stream, Option<JoinHandle<()>>)>,
 }
 
 impl Driver {
@@ -46,29 +45,18 @@ impl Driver {
         Stream::Tokio(Arc::new(Mutex::new(self.session.async_stream(socket, key, size).unwrap())))
     }
 
-    /// Begins to write `bytes`.
-    fn write(&self, stream: &Stream, bytes: Vec<u8>) -> Wait {
-        match (stream.clone(), &self.runtime) {
-            (Stream::Tokio(stream), Some(runtime)) => {
-                let handle = runtime.handle().clone();
-                let writing = runtime.spawn(async move {
-                    let mut rest = &bytes[..];
-                    while !rest.is_empty() {
-                        let write = |context: &mut Context<'_>| {
-                            Pin::new(&mut *stream.lock().unwrap()).poll_write(context, rest)
-                        };
-                        let written = poll_fn(write).await.unwrap();
-                        rest = &rest[written..];
-                    }
-                });
-                Box::new(move || handle.block_on(writing).unwrap())
+    /// Begins to write `bytes`, after what is being written.
+    fn write(&self, stream: &Stream, bytes: Vec<u8>, before: Option<JoinHandle<()>>) -> JoinHandle<()> {
+        let (stream, runtime) =
+            (stream.clone(), self.runtime.as_ref().map(|runtime| runtime.handle().clone()));
+        std::thread::spawn(move || {
+            before.into_iter().for_each(|before| before.join().unwrap());
+            match (stream, runtime) {
+                (Stream::Tokio(stream), Some(runtime)) => runtime.block_on(write_all(&stream, &bytes)),
+                (Stream::Blocking(stream), _) => (&*stream).write_all(&bytes).unwrap(),
+                (Stream::Tokio(_), None) => unreachable!("streams of tokio need its runtime"),
             }
-            (Stream::Blocking(stream), _) => {
-                let writing = std::thread::spawn(move || (&*stream).write_all(&bytes).unwrap());
-                Box::new(move || writing.join().unwrap())
-            }
-            (Stream::Tokio(_), None) => unreachable!("streams of tokio need its runtime"),
-        }
+        })
     }
 
     fn answer(&mut self, words: &[&str]) -> String {
@@ -80,13 +68,14 @@ impl Driver {
                 let at = SocketAddr::new(host.parse().unwrap(), port.parse().unwrap());
                 let size = size.first().map(|size| Bytes(size.parse().unwrap()));
                 let stream = self.open(at, key.parse().unwrap(), size);
-                self.streams.insert((*name).to_owned(), (stream, Vec::new()));
+                self.streams.insert((*name).to_owned(), (stream, None));
                 "opened".to_owned()
             }
             ["write", name, length, first] => {
                 let bytes = contents(length.parse().unwrap(), first.parse().unwrap());
-                let wait = self.write(&self.streams[*name].0, bytes);
-                self.streams.get_mut(*name).unwrap().1.push(wait);
+                let (stream, before) = self.streams.remove(*name).unwrap();
+                let writing = self.write(&stream, bytes, before);
+                self.streams.insert((*name).to_owned(), (stream, Some(writing)));
                 "writing".to_owned()
             }
             ["gate", name] => gate(match &self.streams[*name].0 {
@@ -95,7 +84,7 @@ impl Driver {
             }),
             ["finish", name] => {
                 let (stream, writing) = self.streams.remove(*name).unwrap();
-                writing.into_iter().for_each(|wait| wait());
+                writing.into_iter().for_each(|writing| writing.join().unwrap());
                 drop(stream);
                 "finished".to_owned()
             }
@@ -105,6 +94,17 @@ impl Driver {
             }
             _ => panic!("no command {words:?}"),
         }
+    }
+}
+
+async fn write_all(stream: &Mutex<AsyncCoflowStream>, bytes: &[u8]) {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        // Not held between two polls: the driver asks for the gate meanwhile.
+        let write =
+            |context: &mut Context<'_>| Pin::new(&mut *stream.lock().unwrap()).poll_write(context, rest);
+        let written = poll_fn(write).await.unwrap();
+        rest = &rest[written..];
     }
 }
 
