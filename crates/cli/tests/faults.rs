@@ -48,7 +48,7 @@ fn up(place: &Place, messages: Stdio) -> (Running, PathBuf, SocketAddr) {
 fn wait_for(socket: &Path) {
     let started = Instant::now();
     while UnixStream::connect(socket).is_err() {
-        assert!(started.elapsed() < Duration::from_secs(20), "{} never came", socket.display());
+        assert!(started.elapsed() < Duration::from_secs(60), "{} never came", socket.display());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -5,7 +5,8 @@ mod support;
 use std::io::Write;
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cavalcade_client::{Registration, Session};
@@ -48,7 +49,7 @@ impl Drop for Serving {
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{what}: never");
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}: never");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -145,23 +146,27 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     let path = socket.to_str().expect("it is UTF-8");
     let up = Serving::start(&place, &["up", "--hosts", hosts, "--policy", "fifo", "--socket", path]);
     let session = Session::open(&socket);
-    assert!(session.wait_ready(Duration::from_secs(30)));
+    assert!(session.wait_ready(Duration::from_secs(60)));
     let (first, second) =
         (session.register(Registration::default()), session.register(Registration::default()));
     let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("some port is free");
     let connect = || TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
-    let mut early = session.stream(connect(), first, None).expect("it is connected");
-    let late = session.stream(connect(), second, None).expect("it is connected");
+    let open = |coflow| Arc::new(session.stream(connect(), coflow, None).expect("it is connected"));
+    let (early, late) = (open(first), open(second));
     let at = place.path("agent.coordinator.sock");
     let at = ["--at", at.to_str().expect("it is UTF-8")];
     let (first, second) = (first.to_string(), second.to_string());
     let ask = |command: &[&str]| json(&place, &[command, &at, &["--json"]].concat());
-    // What makes no progress gives up its place: the first one goes on, a little at a time.
-    let (enough, is_enough) = std::sync::mpsc::channel::<()>();
-    let going_on = std::thread::spawn(move || {
-        while is_enough.recv_timeout(Duration::from_millis(10)) == Err(RecvTimeoutError::Timeout) {
-            early.write_all(b"more").expect("nobody has to read it yet");
-        }
+    // What makes no progress has no place to give up or to wait for: both go on, a little at a time.
+    let enough = Arc::new(AtomicBool::new(false));
+    let going_on = [&early, &late].map(|stream| {
+        let (stream, enough) = (stream.clone(), enough.clone());
+        std::thread::spawn(move || {
+            while !enough.load(Ordering::Relaxed) {
+                (&*stream).write_all(b"more").expect("nobody has to read it yet");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        })
     });
     eventually("the later one waits", || {
         let view = ask(&["ps"]).expect("it answers");
@@ -178,16 +183,19 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
         (&described["flows"][0]["from"], &described["flows"][0]["to"]),
         (&Value::from(0), &Value::from(1))
     );
-    let ran = place.run(&[&["why", second.as_str()][..], &at].concat());
-    assert!(ran.out.starts_with(&format!("{second} waits behind 1 on port")), "{}", ran.out);
+    // Where the machine keeps the first from going on for a while, the second has its place meanwhile.
+    eventually("it waits behind the other", || {
+        let ran = place.run(&[&["why", second.as_str()][..], &at].concat());
+        ran.out.starts_with(&format!("{second} waits behind 1 on port"))
+    });
     assert_eq!(place.run(&[&["why", "1.0.1"][..], &at].concat()).code, 2);
     assert_eq!(place.run(&[&["describe", "one"][..], &at].concat()).code, 2);
     assert_eq!(place.run(&[&["drain"][..], &at].concat()).code, 0);
     eventually("it goes as plain TCP", || late.directive().gate == cavalcade_client::Gate::Open {});
     assert_eq!(ask(&["ps"]).expect("it answers")["drained"], true);
     assert_eq!(ask(&["drain", "--undo"]).expect("it answers")["was_drained"], true);
-    drop(enough);
-    going_on.join().expect("it ends well");
+    enough.store(true, Ordering::Relaxed);
+    going_on.into_iter().for_each(|thread| thread.join().expect("it ends well"));
     assert_eq!(up.interrupt(), Some(0));
     let left = place.names();
     assert!(left.is_empty(), "{left:?}");

@@ -61,7 +61,7 @@ impl Driver {
 
     fn answer(&mut self, words: &[&str]) -> String {
         match words {
-            ["wait"] if self.session.wait_ready(Duration::from_secs(20)) => "ready".to_owned(),
+            ["wait"] if self.session.wait_ready(Duration::from_secs(60)) => "ready".to_owned(),
             ["wait"] => "no agent".to_owned(),
             ["register", facts @ ..] => format!("key {}", self.session.register(registration(facts))),
             ["open", name, host, port, key, size @ ..] => {

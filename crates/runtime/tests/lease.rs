@@ -155,7 +155,7 @@ fn a_standby_that_takes_over_knows_after_its_first_round_what_the_former_coordin
         .map(|port| agent(port, &of(&format!("agent{port}.sock")), vec![at_lead, at_standby]))
         .collect();
     let sessions = [0, 1].map(|port| Session::open(of(&format!("agent{port}.sock"))));
-    assert!(sessions.iter().all(|session| session.wait_ready(Duration::from_secs(20))));
+    assert!(sessions.iter().all(|session| session.wait_ready(Duration::from_secs(60))));
     let receiver = TcpListener::bind(SocketAddr::new(address(2), 0)).unwrap();
     let connect = || TcpStream::connect(receiver.local_addr().unwrap()).unwrap();
     let streams: Vec<_> = sessions
