@@ -22,6 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["model", "metrics"]),
     ("wire", &["model"]),
     ("control", &["model", "solver", "wire"]),
+    ("sim-control", &["model", "wire", "control"]),
     ("sim-fault", &["model", "solver", "policy", "wire", "control"]),
     (
         "experiment",

@@ -184,9 +184,20 @@ impl From<CpuOrderName> for CpuOrder {
 /// What carries the bytes.
 #[derive(Debug, Args)]
 pub(crate) struct Carriage {
-    /// What is simulated: rates that flow, or every packet
-    #[arg(long, value_name = "ENGINE", default_value = "fluid", help_heading = "Engine")]
-    pub(crate) engine: Engine,
+    /// What is simulated: rates that flow, the same under the live system's control plane, or every packet; each policy is
+    /// run on each
+    #[arg(
+        long,
+        value_name = "ENGINES",
+        value_delimiter = ',',
+        default_value = "fluid",
+        help_heading = "Engine"
+    )]
+    pub(crate) engine: Vec<Engine>,
+    /// With control, how long agents wait between reports and the coordinator between rounds; messages take
+    /// --control-delay, and those between agents are lost as --control-loss says
+    #[arg(long, value_name = "TIME", default_value = "10ms", help_heading = "Engine")]
+    pub(crate) period: Nanos,
     /// With packets, how hosts send them, as dctcp,pfabric; with parameters as dctcp:marking=30KB,initial_window=16
     ///
     /// Each policy is run over each transport. Without it, dctcp.
@@ -217,7 +228,8 @@ impl Default for Carriage {
     /// That of a command line that says nothing of it.
     fn default() -> Self {
         Self {
-            engine: Engine::Fluid,
+            engine: vec![Engine::Fluid],
+            period: Nanos::from_millis(10),
             transport: None,
             link_delay: Nanos(1_000),
             mtu: 1_500,
@@ -233,6 +245,8 @@ pub(crate) enum Engine {
     /// Bytes flow at rates: exact and fast
     #[default]
     Fluid,
+    /// As fluid, with the live system's coordinator, agents and clients between a decision and its effect
+    Control,
     /// Every packet is sent, waits, is marked or lost, and answered
     Packet,
 }

@@ -1,8 +1,8 @@
-//! What carries bytes in a run: the fluid engine, or packets under a transport.
+//! What carries bytes in a run: the fluid engine, the same under the live control plane, or packets under a transport.
 
 use std::io::{self, Write};
 
-use cavalcade_metrics::{Outcome, TransportFacts};
+use cavalcade_metrics::{ControlFacts, Outcome, TransportFacts};
 use cavalcade_model::{Bytes, Nanos, PolicyFactory, Scope};
 use cavalcade_policy::Configured as Policy;
 use cavalcade_sim_packet::capture::{self, Seen, least_overhead};
@@ -17,12 +17,19 @@ use crate::scene::{Meter, Scene};
 
 /// The transport where none is named.
 const DEFAULT: &str = "dctcp";
+/// What agents keep to, whatever they are told.
+const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 
 /// What carries the bytes of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Carrier {
     /// Bytes flow at rates.
     Fluid,
+    /// The same, through gates that the live system's agents open and shut.
+    Controlled {
+        /// How long agents wait between reports, and the coordinator between rounds.
+        period: Nanos,
+    },
     /// Hosts send packets.
     Packets {
         /// How they send them.
@@ -59,32 +66,43 @@ impl Carrier {
     /// # Errors
     /// Where a transport is unknown, or one is named for the fluid engine.
     pub(crate) fn selected(carriage: &Carriage) -> Result<Vec<Self>, Failure> {
-        let packets = carriage.engine == Engine::Packet;
-        match &carriage.transport {
-            None if !packets => Ok(vec![Self::Fluid]),
-            Some(transports) if !packets => Err(Failure::usage(format!(
-                "--transport {transports}: the fluid engine has no packets to send"
-            ))
-            .help("add --engine packet")),
-            named => {
-                let Carriage { link_delay, mtu, headers, message, .. } = *carriage;
-                if headers == 0 || headers >= mtu {
-                    return Err(Failure::usage(format!(
-                        "--mtu {mtu}B --headers {headers}B: headers need at least a byte, and packets one beside them"
-                    )));
+        if let (Some(transports), false) = (&carriage.transport, carriage.engine.contains(&Engine::Packet)) {
+            let problem = format!("--transport {transports}: the fluid engine has no packets to send");
+            return Err(Failure::usage(problem).help("add --engine packet"));
+        }
+        let mut carriers = Vec::new();
+        for engine in &carriage.engine {
+            let of_engine = match engine {
+                Engine::Fluid => vec![Self::Fluid],
+                Engine::Control => vec![Self::controlled(carriage.period)?],
+                Engine::Packet => Self::packets(carriage)?,
+            };
+            for carrier in of_engine {
+                if !carriers.contains(&carrier) {
+                    carriers.push(carrier);
                 }
-                let wire = Wire { link_delay, mtu, headers, message };
-                let named = specs(named.as_deref().unwrap_or(DEFAULT));
-                let mut carriers = Vec::new();
-                for spec in named {
-                    let carrier = Self::Packets { transport: transport(&spec)?, wire };
-                    if !carriers.contains(&carrier) {
-                        carriers.push(carrier);
-                    }
-                }
-                Ok(carriers)
             }
         }
+        Ok(carriers)
+    }
+
+    fn controlled(period: Nanos) -> Result<Self, Failure> {
+        if period < SHORTEST_PERIOD {
+            return Err(Failure::usage(format!("--period {period}: agents rest for 1ms at least")));
+        }
+        Ok(Self::Controlled { period })
+    }
+
+    fn packets(carriage: &Carriage) -> Result<Vec<Self>, Failure> {
+        let Carriage { link_delay, mtu, headers, message, .. } = *carriage;
+        if headers == 0 || headers >= mtu {
+            return Err(Failure::usage(format!(
+                "--mtu {mtu}B --headers {headers}B: headers need at least a byte, and packets one beside them"
+            )));
+        }
+        let wire = Wire { link_delay, mtu, headers, message };
+        let named = specs(carriage.transport.as_deref().unwrap_or(DEFAULT));
+        named.iter().map(|spec| Ok(Self::Packets { transport: transport(spec)?, wire })).collect()
     }
 
     /// That `policy` can be run by it.
@@ -92,16 +110,33 @@ impl Carrier {
     /// # Errors
     /// Where its priorities differ from link to link, which packets cannot carry.
     pub(crate) fn check(&self, policy: &Policy) -> Result<(), Failure> {
-        if *self != Self::Fluid && policy.terms().scope == Scope::Link {
+        if matches!(self, Self::Packets { .. }) && policy.terms().scope == Scope::Link {
             return Err(failure(&policy.label(), &SimulationError::LinkScope));
         }
         Ok(())
     }
 
-    /// What a run over it is called besides its policy.
-    pub(crate) fn facts(&self) -> Option<TransportFacts> {
+    /// What a run over it is called besides its policy, beside runs over others.
+    pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Fluid => None,
+            Self::Controlled { .. } => Some("control"),
+            Self::Packets { transport, .. } => Some(transport.name()),
+        }
+    }
+
+    /// How the control plane went about it, where there is one.
+    pub(crate) fn control(&self) -> Option<ControlFacts> {
+        match *self {
+            Self::Controlled { period } => Some(ControlFacts { period }),
+            Self::Fluid | Self::Packets { .. } => None,
+        }
+    }
+
+    /// How packets are carried, where there are any.
+    pub(crate) fn facts(&self) -> Option<TransportFacts> {
+        match self {
+            Self::Fluid | Self::Controlled { .. } => None,
             Self::Packets { transport, .. } => {
                 let params = transport.params().into_iter().map(|(name, value)| (name.to_owned(), value));
                 Some(TransportFacts { name: transport.name().to_owned(), params: params.collect() })
@@ -123,6 +158,7 @@ impl Carrier {
     ) -> Result<Outcome, Failure> {
         match self {
             Self::Fluid => Ok(scene.run(policy, link_use, progress)),
+            Self::Controlled { period } => scene.run_controlled(policy, *period, link_use, progress),
             Self::Packets { transport, wire } => {
                 let network = network(scene, wire.link_delay)?;
                 let (links, out) = match capture {
@@ -318,8 +354,12 @@ mod tests {
         let transport = Some("dctcp".to_owned());
         let carriage = Carriage { transport, ..Carriage::default() };
         assert!(Carrier::selected(&carriage).is_err());
-        let carriage = Carriage { engine: Engine::Packet, ..carriage };
+        let carriage = Carriage { engine: vec![Engine::Packet, Engine::Packet], ..carriage };
         assert_eq!(Carrier::selected(&carriage).unwrap().len(), 1);
         assert_eq!(Carrier::selected(&Carriage::default()).unwrap(), [Carrier::Fluid]);
+        let carriage = Carriage { engine: vec![Engine::Fluid, Engine::Control], ..Carriage::default() };
+        let names: Vec<_> =
+            Carrier::selected(&carriage).unwrap().iter().map(|one| one.name().map(str::to_owned)).collect();
+        assert_eq!(names, [None, Some("control".to_owned())]);
     }
 }

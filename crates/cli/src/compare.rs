@@ -97,7 +97,7 @@ fn runnable(
 pub(crate) struct Contender<'a> {
     policy: &'a Configured,
     carrier: &'a Carrier,
-    /// Whether others differ from it in their transport alone.
+    /// Whether others differ from it in what carries them alone.
     has_rivals: bool,
 }
 
@@ -105,8 +105,8 @@ impl Contender<'_> {
     /// What tables call it.
     fn label(&self) -> String {
         let policy = self.policy.label();
-        match self.carrier.facts() {
-            Some(transport) if self.has_rivals => format!("{policy}/{}", transport.name),
+        match self.carrier.name() {
+            Some(carrier) if self.has_rivals => format!("{policy}/{carrier}"),
             _ => policy,
         }
     }
@@ -197,6 +197,7 @@ pub(crate) fn result(contender: &Contender<'_>, outcome: Outcome, wall_s: f64) -
         policy: policy.name().to_owned(),
         params: policy.params().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         transport: contender.carrier.facts(),
+        control: contender.carrier.control(),
         outcome,
         wall_s,
     }

@@ -36,6 +36,9 @@ pub(crate) struct Manifest {
     pub(crate) trace: TraceRecord,
     pub(crate) conditions: ConditionsRecord,
     pub(crate) policy: PolicyRecord,
+    /// The live control plane; absent where decisions held at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    control: Option<ControlRecord>,
     /// How packets were carried; absent where bytes flowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) packets: Option<PacketsRecord>,
@@ -134,6 +137,13 @@ pub(crate) struct PolicyRecord {
     pub(crate) params: serde_json::Value,
 }
 
+/// The control plane between decisions and their effect.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ControlRecord {
+    period_ns: u64,
+}
+
 /// How packets were carried.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -177,8 +187,9 @@ impl Manifest {
         let cavalcade = env!("CARGO_PKG_VERSION").to_owned();
         let results = BTreeMap::new();
         let conditions = conditions.into();
+        let control = carrier.control().map(|control| ControlRecord { period_ns: control.period.get() });
         let packets = match carrier {
-            Carrier::Fluid => None,
+            Carrier::Fluid | Carrier::Controlled { .. } => None,
             Carrier::Packets { transport, wire: Wire { link_delay, mtu, headers, message } } => {
                 Some(PacketsRecord {
                     transport: transport.spec(),
@@ -189,7 +200,16 @@ impl Manifest {
                 })
             }
         };
-        Self { schema_version: SCHEMA_VERSION, cavalcade, trace, conditions, policy, packets, results }
+        Self {
+            schema_version: SCHEMA_VERSION,
+            cavalcade,
+            trace,
+            conditions,
+            policy,
+            control,
+            packets,
+            results,
+        }
     }
 
     /// Reads the manifest of a run's folder.
@@ -229,6 +249,9 @@ impl Manifest {
     /// # Errors
     /// Where it names a transport that there is not.
     pub(crate) fn carrier(&self) -> Result<Carrier, TransportError> {
+        if let Some(ControlRecord { period_ns }) = self.control {
+            return Ok(Carrier::Controlled { period: Nanos(period_ns) });
+        }
         let Some(PacketsRecord { transport, link_delay_ns, mtu, headers, message_bytes }) = &self.packets
         else {
             return Ok(Carrier::Fluid);

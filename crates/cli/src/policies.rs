@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cavalcade_model::Scope;
+use cavalcade_model::{PolicyFactory, Scope};
 use cavalcade_policy::{Configured, PolicyInfo, parse, registry};
 use serde_json::{Value, json};
 
@@ -22,6 +22,17 @@ pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
     parse(spec).map_err(|error| {
         Failure::usage(error.to_string()).help("'cavalcade policies' lists policies and their parameters")
     })
+}
+
+/// `policy` as a live coordinator runs it. Staleness is the system's own there: a policy that would wait for multiples of a
+/// `sync` of its own does not do so besides, unless that was asked for.
+pub(crate) fn live(policy: &Configured) -> Configured {
+    let label = policy.label();
+    if policy.terms().scope != Scope::Fabric || label.contains("sync=") {
+        return policy.clone();
+    }
+    let separator = if label.contains(':') { ',' } else { ':' };
+    parse(&format!("{label}{separator}sync=0ms")).unwrap_or_else(|_| policy.clone())
 }
 
 /// The policies that are asked for, each once, and the place of the baseline among them.

@@ -1,13 +1,15 @@
 //! A workload on a fabric under conditions: everything of a run but the policy.
 
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{Fabric, PolicyFactory, Workload};
+use cavalcade_model::{Fabric, Nanos, PolicyFactory, Workload};
 use cavalcade_policy::Configured;
+use cavalcade_sim_control::ControlPlane;
 use cavalcade_sim_fluid::{Observer, Options, refuses, simulate};
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
 use crate::parallel::Progress;
+use crate::policies::live;
 
 /// What policies are run on.
 pub(crate) struct Scene {
@@ -56,6 +58,34 @@ impl Scene {
     /// Runs `policy`; `link_use` records how busy links were.
     pub(crate) fn run(&self, policy: &Configured, link_use: bool, progress: &Progress) -> Outcome {
         self.observe(policy, link_use, &mut Bystander { meter: Meter::new(progress) })
+    }
+
+    /// Runs `policy` under the live control plane; `link_use` records how busy links were.
+    ///
+    /// # Errors
+    /// Where the fabric is more than hosts on a switch, which is all that a coordinator knows.
+    pub(crate) fn run_controlled(
+        &self,
+        policy: &Configured,
+        period: Nanos,
+        link_use: bool,
+        progress: &Progress,
+    ) -> Result<Outcome, Failure> {
+        if self.conditions.fabric.is_some() {
+            return Err(Failure::usage("--engine control: a coordinator knows of hosts on one switch only")
+                .help("leave out --fabric"));
+        }
+        let Conditions { control_delay: delay, control_loss: loss, seed, cpu_order, .. } = self.conditions;
+        let policy = live(policy);
+        let plane = ControlPlane::new(
+            move || Box::new(policy.clone()),
+            cavalcade_sim_control::Conditions { period, delay, loss, seed },
+        );
+        let options = Options { link_use, cpu_order: cpu_order.into(), ..Options::default() };
+        let observer: &mut dyn Observer = &mut Bystander { meter: Meter::new(progress) };
+        let mut outcome = simulate(&self.workload, &self.fabric, &plane, &options, Some(observer));
+        outcome.counts.messages = plane.traffic().messages();
+        Ok(outcome)
     }
 
     /// Runs `policy` under the eyes of `observer`.

@@ -28,13 +28,13 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let policies = [configured(&options.policy)?];
     let carriers = Carrier::selected(&options.carriage)?;
     let [carrier] = carriers.as_slice() else {
-        return Err(Failure::usage("--transport: one run has one transport".to_owned())
+        return Err(Failure::usage("--engine, --transport: one run has one of each".to_owned())
             .help("'cavalcade compare' runs several"));
     };
     let contenders = contenders(&policies, &carriers)?;
     if options.dump_schedule && *carrier != Carrier::Fluid {
-        return Err(Failure::usage("--dump-schedule: packets have no rates to write down".to_owned())
-            .help("leave it out, or leave out --engine packet"));
+        return Err(Failure::usage("--dump-schedule: only the fluid engine writes rates down".to_owned())
+            .help("leave it out, or leave out --engine"));
     }
     if options.pcap.is_some() {
         carrier.check_capture()?;

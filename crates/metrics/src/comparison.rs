@@ -27,10 +27,19 @@ pub struct RunResult {
     pub params: Vec<(String, String)>,
     /// The transport and its parameters, where packets were simulated; `None` where bytes flowed.
     pub transport: Option<TransportFacts>,
+    /// How decisions were carried out, where the live control plane did that; `None` where they held at once.
+    pub control: Option<ControlFacts>,
     /// What came out.
     pub outcome: Outcome,
     /// How long the run took on this machine, in seconds. The only figure that differs between machines.
     pub wall_s: f64,
+}
+
+/// How the live control plane carried decisions out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlFacts {
+    /// How long agents waited between reports, and the coordinator between rounds (Δ).
+    pub period: Nanos,
 }
 
 /// How packets were carried.
@@ -117,6 +126,8 @@ pub struct RunFigures {
     pub params: Vec<(String, String)>,
     /// See [`RunResult::transport`].
     pub transport: Option<TransportFacts>,
+    /// See [`RunResult::control`].
+    pub control: Option<ControlFacts>,
     /// Flow completion times by size ([`flow_completion_times`]), where packets were simulated.
     pub fct: Option<[Option<Summary>; 3]>,
     /// What waited in switches, where the driver recorded it.
@@ -353,6 +364,7 @@ impl RunSetting<'_> {
             policy: run.policy.clone(),
             params: run.params.clone(),
             transport: run.transport.clone(),
+            control: run.control,
             queue_use: run.outcome.queue_use.clone(),
             fct: run.transport.is_some().then(|| flow_completion_times(self.workload, &run.outcome)),
             wall_s: run.wall_s,
@@ -434,7 +446,7 @@ pub(crate) mod tests {
             queue_use: None,
         };
         let (label, policy) = (label.into(), label.into());
-        RunResult { label, policy, params: vec![], transport: None, outcome, wall_s: 0.5 }
+        RunResult { label, policy, params: vec![], transport: None, control: None, outcome, wall_s: 0.5 }
     }
 
     pub(crate) fn comparison() -> Comparison {

@@ -27,7 +27,7 @@ pub use assertion::{
 pub use bins::{Bin, BinThresholds};
 pub use bootstrap::{Interval, ratio_interval};
 pub use comparison::{
-    Analysis, BinFacts, BinFigures, Comparison, FabricFacts, RunFigures, RunResult, TraceFacts,
+    Analysis, BinFacts, BinFigures, Comparison, ControlFacts, FabricFacts, RunFigures, RunResult, TraceFacts,
     TransportFacts, Utilisation, analyse, deadline_misses, task_completion_times,
 };
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};

@@ -44,7 +44,17 @@ struct Run<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     gap: Option<f64>,
     #[serde(flatten)]
+    control: Option<Control>,
+    #[serde(flatten)]
     packets: Option<Packets<'a>>,
+}
+
+/// What only runs under the live control plane have.
+#[derive(serde::Serialize)]
+struct Control {
+    engine: &'static str,
+    period_s: f64,
+    messages: u64,
 }
 
 /// What only runs over packets have.
@@ -239,6 +249,11 @@ fn run(comparison: &Comparison, index: usize) -> Run<'_> {
         makespan_s: run.makespan.as_secs_f64(),
         wall_s: run.wall_s,
         gap: comparison.gap(run),
+        control: run.control.map(|control| Control {
+            engine: "control",
+            period_s: control.period.as_secs_f64(),
+            messages: run.counts.messages,
+        }),
         packets: run
             .transport
             .as_ref()

@@ -40,6 +40,7 @@ pub(crate) fn comparison(runs: usize, coflows: usize) -> Comparison {
                 ("first_threshold".to_owned(), "10MB".to_owned()),
             ],
             transport: None,
+            control: None,
             outcome: outcome(&workload, &fabric, &alone, rank as u64),
             wall_s: 0.08 + 0.11 * rank as f64,
         })
@@ -66,7 +67,8 @@ pub(crate) fn empty() -> Comparison {
     let fabric = Fabric::big_switch(2, BitsPerSec(8)).expect("ports and a rate");
     let outcome = outcome(&workload, &fabric, &[], 0);
     let (label, policy) = ("fair".into(), "fair".into());
-    let run = RunResult { label, policy, params: vec![], transport: None, outcome, wall_s: 0.0 };
+    let run =
+        RunResult { label, policy, params: vec![], transport: None, control: None, outcome, wall_s: 0.0 };
     analyse(&workload, &fabric, &[run], 0)
 }
 

@@ -20,9 +20,6 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// The true time.
-    pub(crate) const EXACT: Self = Self { offset_ns: 1_000_000 * MILLI, parts_per_million: 0 };
-
     /// Up to two seconds ahead, and up to 300 millionths fast. (Only differences between clocks matter.)
     pub(crate) fn new(dice: &mut Dice) -> Self {
         Self { offset_ns: 1_000_000 * MILLI + dice.below(2_000 * MILLI), parts_per_million: dice.below(300) }

@@ -107,16 +107,3 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Result<Account, Box<(Violation, Accou
         Err(violation) => Err(Box::new((violation, world.account()))),
     }
 }
-
-/// Carries `workload` over hosts at 1 Gbps under a coordinator that runs `policy`, through real agents and clients, without
-/// faults and with clocks that agree (`fifo` goes by the clocks of hosts). Returns when the last byte of each coflow was sent, in milliseconds from the start; an arrival counts
-/// from the end of its millisecond. For comparison with what the fluid simulator predicts.
-///
-/// # Panics
-/// Where the policy is none, or not one of scope fabric.
-pub fn carry(workload: &cavalcade_model::Workload, policy: &str) -> Vec<u64> {
-    let scope =
-        cavalcade_policy::parse(policy).map(|policy| cavalcade_model::PolicyFactory::terms(&policy).scope);
-    assert_eq!(scope, Ok(cavalcade_model::Scope::Fabric), "a coordinator's policy is one of scope fabric");
-    world::World::fair(workload, policy).carry()
-}

@@ -1,7 +1,7 @@
 //! What applications transfer, and how bytes move: TCP as max-min sharing of what is open, with rates as caps.
 
 use cavalcade_control::Registration;
-use cavalcade_model::{Bytes, Workload};
+use cavalcade_model::Bytes;
 use cavalcade_solver::{Fill, Key, MaxMinFill, Shares};
 use cavalcade_wire::{CoflowKey, Endpoints, Gate};
 
@@ -20,14 +20,12 @@ pub(crate) struct Coflow {
     /// Bytes that were really sent.
     pub(crate) sent: u64,
     pub(crate) is_over: bool,
-    /// When its last byte was sent, in milliseconds.
-    pub(crate) ended_at: u64,
 }
 
 impl Coflow {
     fn new(arrives_at: u64, host: usize, process: usize) -> Self {
         let (request, key, sent, is_over) = (None, None, 0, false);
-        Self { arrives_at, host, process, request, key, sent, is_over, ended_at: 0 }
+        Self { arrives_at, host, process, request, key, sent, is_over }
     }
 }
 
@@ -94,35 +92,6 @@ impl Traffic {
         }
         let (gates, rates) = (Vec::new(), Vec::new());
         Self { coflows, flows, hosts, gates, rates }
-    }
-
-    /// A workload as it is, with one process at each host. Whole milliseconds: what arrives within one waits for its end.
-    pub(crate) fn of(workload: &Workload) -> Self {
-        let mut traffic = Self {
-            coflows: Vec::new(),
-            flows: Vec::new(),
-            hosts: workload.ports(),
-            gates: Vec::new(),
-            rates: Vec::new(),
-        };
-        for (index, coflow) in workload.coflows().enumerate() {
-            let arrives_at = coflow.task.arrival.0.div_ceil(1_000_000);
-            traffic.coflows.push(Coflow::new(arrives_at, coflow.flows[0].src.index(), 0));
-            traffic.flows.extend(coflow.flows.iter().map(|flow| Flow {
-                coflow: index,
-                arrives_at: arrives_at + flow.wave.0.div_ceil(1_000_000),
-                host: flow.src.index(),
-                process: 0,
-                to: flow.dst.0,
-                size: flow.size.0,
-                sent: 0,
-                rests: (0, 0),
-                number: None,
-                waits_ms: 0,
-                part_of_byte: 0.0,
-            }));
-        }
-        traffic
     }
 
     /// One more coflow, of one small flow.
@@ -215,7 +184,6 @@ impl Traffic {
             busy[(self.hosts + flow.to) as usize] = true;
             flow.sent += more;
             self.coflows[flow.coflow].sent += more;
-            self.coflows[flow.coflow].ended_at = now;
             let Some(client) = &mut hosts[flow.host].processes[flow.process].client else { continue };
             client.sent(number, more);
             if flow.sent == flow.size {

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use cavalcade_control::{ClientEvent, Coordinator, CoordinatorConfig, Factory};
-use cavalcade_model::{BitsPerSec, Instant, Workload};
+use cavalcade_model::{BitsPerSec, Instant};
 use cavalcade_policy::parse;
 use cavalcade_wire::{Datagram, Keyed, Message, Orders, Report};
 
@@ -137,31 +137,6 @@ impl World {
             dice,
             choice,
         }
-    }
-
-    /// A world without faults, in which all clocks agree, that carries `workload` under a coordinator's policy.
-    pub(crate) fn fair(workload: &Workload, policy: &str) -> Self {
-        let mut world = Self::new(0, None);
-        let hosts = workload.ports();
-        world.choice =
-            Choice { policy: policy.to_owned(), is_decentralised: false, hosts, rate: RATE, trouble: 0 };
-        world.traffic = Traffic::of(workload);
-        world.hosts = (0..hosts).map(|port| Host::new(port, Clock::EXACT, 1)).collect();
-        let machine = Machine { clock: Clock::EXACT, coordinator: None, leads_until: None, starts_at: 0 };
-        world.machines = vec![machine];
-        world.last_orders = vec![None; hosts as usize];
-        world.network.heal();
-        world
-    }
-
-    /// Carries all traffic. Returns when the last byte of each coflow was sent, in milliseconds.
-    pub(crate) fn carry(&mut self) -> Vec<u64> {
-        while !self.traffic.is_done() {
-            self.now += 1;
-            self.step();
-            self.traffic.flow(self.now, &mut self.hosts);
-        }
-        self.traffic.coflows.iter().map(|coflow| coflow.ended_at).collect()
     }
 
     pub(crate) fn account(&self) -> Account {

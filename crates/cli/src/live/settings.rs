@@ -11,7 +11,7 @@ use cavalcade_runtime::{About, Clock, Identity, Role};
 use super::config::File;
 use crate::arguments::{Access, Deciding, SiteOptions};
 use crate::failure::{Failure, Kind};
-use crate::policies::configured;
+use crate::policies::{configured, live};
 
 const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 const DEFAULT_POLICY: &str = "dclas";
@@ -102,14 +102,9 @@ impl Site {
     }
 }
 
-/// The policy of a coordinator. Staleness is the system's own here: `dclas` is not to wait for multiples of its `sync`
-/// besides.
+/// The policy of a coordinator.
 fn fabric_policy(spec: &str) -> Result<Configured, Failure> {
-    let mut policy = configured(spec)?;
-    if policy.name() == "dclas" && !spec.contains("sync=") {
-        let separator = if spec.contains(':') { ',' } else { ':' };
-        policy = configured(&format!("{spec}{separator}sync=0ms"))?;
-    }
+    let policy = live(&configured(spec)?);
     match scope(&policy) {
         Scope::Fabric => Ok(policy),
         _ => Err(Failure::usage(format!("{} decides at hosts, not at a coordinator", policy.name()))
