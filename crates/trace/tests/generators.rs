@@ -33,6 +33,7 @@ fn what_a_seed_makes_never_changes() {
         golden("aggregate:tasks=2,racks=2,workers=2,compute_ms=1,background=1", Format::Native, 120),
         golden("retrieval:tasks=3", Format::FlowList, 60),
         golden("batch:jobs=2,ports=6,mappers=2,reducers=2,compute_ms=1,slots=1", Format::Native, 120),
+        golden("mixed:flows=3,ports=2", Format::Native, 150),
     ];
     let expected = [
         (
@@ -71,6 +72,10 @@ fn what_a_seed_makes_never_changes() {
         (
             "{\"cavalcade_trace\":1,\"ports\":6,\"hosts\":[[1,100],[1,100],[1,100],[1,100],[1,100],[1,100]],\"tasks\":2}\n{\"name\":\"1\",\"arrival",
             11_773_699_284_764_348_051,
+        ),
+        (
+            "{\"cavalcade_trace\":1,\"ports\":2,\"tasks\":8}\n{\"name\":\"d1\",\"arrival_ns\":4720630,\"deadline_ns\":2118618,\"stages\":[{\"flows\":[[1,0,69822]]}]}\n{\"name\":\"d2\",\"ar",
+            2_931_637_786_872_984_602,
         ),
     ];
     assert_eq!(found.each_ref().map(|(text, sum)| (text.as_str(), *sum)), expected);
@@ -213,6 +218,44 @@ fn poisson_meets_its_load() {
 }
 
 #[test]
+fn mixed_flows_meet_both_loads_and_deadlines_that_can_be_met() {
+    let workload = made("mixed:flows=20000,urgent_load=0.1", 1);
+    let span = workload.tasks().last().unwrap().arrival.as_secs_f64();
+    let urgent = |flow: &CoflowRef<'_>| flow.task.deadline.is_some();
+    let load = |wanted: bool| {
+        let flows = workload.coflows().filter(|flow| urgent(flow) == wanted);
+        flows.map(|flow| flow.flows[0].size.as_f64()).sum::<f64>() / (16.0 * 125e6) / span
+    };
+    assert!((0.76..0.84).contains(&load(false)), "{}", load(false));
+    assert!((0.095..0.105).contains(&load(true)), "{}", load(true));
+    let deadlines: Vec<f64> = workload
+        .coflows()
+        .filter(urgent)
+        .map(|flow| {
+            let (size, deadline) = (flow.flows[0].size.as_f64(), flow.task.deadline.unwrap().as_f64());
+            assert!((2_000.0..=200_000.0).contains(&size) && flow.task.name.starts_with('d'));
+            assert!(deadline + 1.0 >= 1.25 * size * 8.0, "{size} bytes by {deadline} ns at 1 Gbps");
+            deadline
+        })
+        .collect();
+    // Exponential of mean 10 ms, but for those that are lifted to what can be met: 1 ms at most.
+    let mean = deadlines.iter().sum::<f64>() / deadlines.len() as f64;
+    assert!((10.0e6..10.2e6).contains(&mean), "{mean}");
+}
+
+#[test]
+fn more_deadline_traffic_leaves_the_other_flows_where_they_are() {
+    let others = |text: &str| -> Vec<(Instant, Vec<_>)> {
+        let workload = made(text, 3);
+        let free = workload.coflows().filter(|flow| flow.task.deadline.is_none());
+        free.map(|flow| (flow.task.arrival, flow.flows.to_vec())).collect()
+    };
+    let none = others("mixed:flows=500,urgent_load=0");
+    assert_eq!(none.len(), 500);
+    assert_eq!(none, others("mixed:flows=500,urgent_load=0.2,deadlines=fixed,deadline=1s,smallest=1B"));
+}
+
+#[test]
 fn a_generator_prints_as_the_text_that_makes_it() {
     for info in Generator::catalogue() {
         let generator: Generator = info.name.parse().unwrap();
@@ -235,7 +278,7 @@ fn what_is_not_understood_is_answered_with_the_nearest_name() {
     let cases = [
         (
             "facebok",
-            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, aggregate, retrieval, batch, tailed, dag, poisson",
+            "unknown generator \"facebok\": did you mean facebook? Known are facebook, classes, uniform, fixed, tasks, aggregate, retrieval, batch, tailed, dag, poisson, mixed",
         ),
         (
             "facebook:coflow=3",
@@ -294,6 +337,10 @@ fn parameters_out_of_range_are_refused() {
             "tasks:tasks=4000000000,flows=4000000000",
             "the workload would have more than 134217728 flows: ask for fewer coflows or ports",
         ),
+        ("mixed:sizes=pareto", "sizes=pareto is out of range: expected websearch or datamining"),
+        ("mixed:smallest=9KB,largest=8KB", "largest=8KB is out of range: expected 9KB to 1024TiB"),
+        ("mixed:deadline=0s", "deadline=0ns is out of range: expected 1ns to a year"),
+        ("mixed:urgent_load=-1", "urgent_load=-1 is out of range: expected 0 to 100"),
         ("poisson:shape=1", "shape=1 is out of range: expected 0.01 to 100, and not exactly 1"),
         (
             "poisson:load=1e-300",
@@ -316,6 +363,7 @@ fn the_smallest_workloads_can_be_made() {
         "fixed:coflows=1,ports=1,size=1B",
         "tasks:tasks=1,flows=1,ports=2",
         "poisson:flows=1,ports=2",
+        "mixed:flows=1,ports=2,urgent_load=0",
     ] {
         for seed in 0..20 {
             assert_eq!(made(text, seed).tasks().len(), 1, "{text}");

@@ -17,6 +17,7 @@ mod dag;
 mod facebook;
 mod failures;
 mod flow_sizes;
+mod mixed;
 mod parameters;
 mod permute;
 mod poisson;
@@ -40,6 +41,7 @@ pub use dag::Dag;
 pub use facebook::Facebook;
 pub use failures::{Failures, with_failures};
 pub use flow_sizes::Sizes;
+pub use mixed::{Deadlines, Mixed};
 pub use parameters::{Mix, ParameterInfo};
 pub use permute::permute_arrivals;
 pub use poisson::Poisson;
@@ -238,6 +240,8 @@ generators! {
     Dag,
     /// Single flows, Poisson, heavy-tailed.
     Poisson,
+    /// Flows with deadlines beside others.
+    Mixed,
 }
 
 impl fmt::Display for Generator {

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use cavalcade_model::{BitsPerSec, Bytes};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 
 /// A parameter for people to read about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,12 @@ impl Value for Bytes {
 impl Value for BitsPerSec {
     fn read(text: &str) -> Result<Self, String> {
         text.parse().map_err(|error| format!("a rate such as 1Gbps ({error})"))
+    }
+}
+
+impl Value for Nanos {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|error| format!("a time such as 10ms ({error})"))
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) enum Purpose {
     Background = 6,
     /// What fails.
     Failures = 7,
+    /// Flows with a deadline, beside others.
+    Urgent = 8,
 }
 
 /// A stream of random numbers.

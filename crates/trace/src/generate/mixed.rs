@@ -1,0 +1,181 @@
+//! Flows with deadlines beside flows that only want to be done soon: the mix that Karuna is about (SIGCOMM 2016, §2).
+//!
+//! Two Poisson processes between random pairs of ports, each with a load of its own. Flows without deadline have measured
+//! sizes (`flow_sizes`); flows with one have sizes spread evenly over a range, which may be a single size, and deadlines
+//! that are all the same or exponential. A deadline is never shorter than a flow can meet on an empty network, with some
+//! room (`slack`; pFabric's evaluation takes 1.25).
+//!
+//! The two kinds draw from streams of their own: more deadline traffic leaves the other flows where they are, so a sweep of
+//! `urgent_load` compares equal with equal. Every flow is a task of its own; those with a deadline are called `d1`, `d2`, …
+//!
+//! What Karuna leaves open (rates, pairs, how many flows) is a parameter. Rejected: the rule of a follow-up's scripts, by
+//! which a deadline is what is left of a share of the link (protocols.md §1.5). It ties deadlines to sizes, so that a sweep of
+//! one moves the other.
+
+use core::fmt;
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Nanos, PortId, Stage, Task, TaskClass, Work, Workload,
+    WorkloadBuilder,
+};
+
+use super::flow_sizes::Sizes;
+use super::parameters::{Value, parameters};
+use super::random::{Purpose, Random};
+use super::shape::{FlowBudget, instant, require_counts, require_load};
+use super::{GenerateError, Recipe, require};
+
+parameters! {
+    /// Parameters of `mixed`.
+    Mixed {
+        /// how many flows without deadline
+        flows: u32 = 2_000,
+        /// how many ports
+        ports: u32 = 16,
+        /// bytes that flows without deadline offer, over what all ports together can carry
+        load: f64 = 0.8,
+        /// law of their sizes: websearch or datamining
+        sizes: Sizes = Sizes::WebSearch,
+        /// the same of flows with a deadline, which come until the last of the others has; 0 for none
+        urgent_load: f64 = 0.05,
+        /// the smallest flow with a deadline
+        smallest: Bytes = Bytes(2_000),
+        /// the largest; sizes between them are equally likely
+        largest: Bytes = Bytes(200_000),
+        /// the mean of deadlines, after the arrival
+        deadline: Nanos = Nanos::from_millis(10),
+        /// law of deadlines: exponential or fixed
+        deadlines: Deadlines = Deadlines::Exponential,
+        /// a deadline is at least so many times what the flow takes alone at rate
+        slack: f64 = 1.25,
+        /// the rate of a port, to which loads refer
+        rate: BitsPerSec = BitsPerSec(1_000_000_000),
+    }
+}
+
+/// A law of deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadlines {
+    /// Exponential.
+    Exponential,
+    /// All the same.
+    Fixed,
+}
+
+impl fmt::Display for Deadlines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Deadlines::Exponential => "exponential",
+            Deadlines::Fixed => "fixed",
+        })
+    }
+}
+
+impl Value for Deadlines {
+    fn read(text: &str) -> Result<Self, String> {
+        let found =
+            [Deadlines::Exponential, Deadlines::Fixed].into_iter().find(|law| law.to_string() == text);
+        found.ok_or_else(|| "exponential or fixed".to_owned())
+    }
+}
+
+impl Recipe for Mixed {
+    const NAME: &'static str = "mixed";
+    const MEANING: &'static str = "flows with deadlines beside flows without, sizes measured";
+    const SOURCE: &'static str = "Karuna §2.2; deadlines as pFabric §5 and D2TCP §4 draw them";
+
+    fn generate(&self, seed: u64) -> Result<Workload, GenerateError> {
+        let mean = self.check()?;
+        let mut budget = FlowBudget::new();
+        budget.spend(self.flows.into())?;
+        let mut builder = WorkloadBuilder::new(self.ports);
+        let mut random = Random::new(seed, Purpose::Arrivals);
+        let mut places = Random::new(seed, Purpose::Places);
+        let mut sizes = Random::new(seed, Purpose::Sizes);
+        let gap = self.gap(mean, self.load);
+        let mut now = 0.0;
+        for index in 1..=self.flows {
+            now += random.exponential() * gap;
+            let [src, dst] = self.pair(&mut places);
+            let measured = self.sizes.at(sizes.unit()).expect("the law was checked to be a measured one");
+            let flow = Flow { src, dst, size: Bytes(measured as u64), wave: Nanos::ZERO };
+            builder.coflow(index.to_string(), instant(now)?, vec![flow]);
+        }
+        if self.urgent_load > 0.0 {
+            self.add_urgent(&mut builder, &mut budget, now, seed)?;
+        }
+        Ok(builder.build()?)
+    }
+}
+
+impl Mixed {
+    /// Checks everything; the mean size of flows without deadline.
+    fn check(&self) -> Result<f64, GenerateError> {
+        require_counts(self.ports, 2, 1)?;
+        require_load(self.load, self.rate)?;
+        require(self.flows > 0, "flows", self.flows, "at least 1")?;
+        require((0.0..=100.0).contains(&self.urgent_load), "urgent_load", self.urgent_load, "0 to 100")?;
+        require(self.smallest > Bytes::ZERO, "smallest", self.smallest, "at least 1B")?;
+        let range = format_args!("{} to {}", self.smallest, Bytes(1 << 50)).to_string();
+        require((self.smallest..=Bytes(1 << 50)).contains(&self.largest), "largest", self.largest, range)?;
+        let most = Nanos::from_secs(365 * 24 * 3_600);
+        require((Nanos(1)..=most).contains(&self.deadline), "deadline", self.deadline, "1ns to a year")?;
+        require((0.0..=1e6).contains(&self.slack), "slack", self.slack, "0 to 1000000")?;
+        let measured = self.sizes.mean();
+        require(measured.is_some(), "sizes", self.sizes, "websearch or datamining")?;
+        Ok(measured.unwrap_or_default())
+    }
+
+    /// The mean time between flows of `mean` bytes, in nanoseconds, that offer `load`.
+    fn gap(&self, mean: f64, load: f64) -> f64 {
+        mean / (load * f64::from(self.ports) * self.rate.bytes_per_nano())
+    }
+
+    /// Two different ports.
+    fn pair(&self, random: &mut Random) -> [PortId; 2] {
+        let src = random.below(self.ports.into()) as u32;
+        let other = random.below(u64::from(self.ports) - 1) as u32;
+        [PortId(src), PortId(other + u32::from(other >= src))]
+    }
+
+    fn add_urgent(
+        &self,
+        builder: &mut WorkloadBuilder,
+        budget: &mut FlowBudget,
+        until: f64,
+        seed: u64,
+    ) -> Result<(), GenerateError> {
+        let mut random = Random::new(seed, Purpose::Urgent);
+        let gap = self.gap((self.smallest.as_f64() + self.largest.as_f64()) / 2.0, self.urgent_load);
+        let mut now = 0.0;
+        for number in 1.. {
+            now += random.exponential() * gap;
+            if now > until {
+                break;
+            }
+            budget.spend(1)?;
+            let [src, dst] = self.pair(&mut random);
+            let size = Bytes(random.between(self.smallest.get(), self.largest.get()));
+            // Drawn under either law, so that the two differ in nothing else.
+            let drawn = random.exponential();
+            let mean = self.deadline.as_f64();
+            let wanted = if self.deadlines == Deadlines::Fixed { mean } else { mean * drawn };
+            let least = self.slack * size.as_f64() / self.rate.bytes_per_nano();
+            let task = Task {
+                name: format!("d{number}"),
+                arrival: instant(now)?,
+                deadline: Some(Nanos(instant(wanted.max(least).max(1.0))?.get())),
+                class: TaskClass::Online,
+                weight: 1,
+                stages: vec![Stage {
+                    starts_after: Vec::new(),
+                    finishes_after: Vec::new(),
+                    work: Work::Transfer(CoflowId::default()),
+                }],
+            };
+            let flow = Flow { src, dst, size, wave: Nanos::ZERO };
+            builder.push(task, vec![Coflow { flows: vec![flow] }]);
+        }
+        Ok(())
+    }
+}
