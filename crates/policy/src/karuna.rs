@@ -17,6 +17,10 @@
 //! given up: the cap is lifted and it goes to the last level. Capped flows leave links idle on purpose; this policy does
 //! not conserve work.
 //!
+//! Just enough is just late where bytes take time to arrive: what is sent up to the deadline arrives behind it. `guard` is
+//! that much earlier to aim for. Bytes that flow need none; packets need some round trips, and time for what is lost.
+//! Whether a flow gives up is still judged by the deadline itself, as `mcp` does.
+//!
 //! # Left out
 //! The packet level of MCP (ECN, price of the link: protocols.md §1.2) belongs to a transport; aging by timeouts needs
 //! packets. Of the eight queues one is type 1's, so seven levels and six thresholds are left, and the last of a
@@ -44,6 +48,7 @@ pub(crate) struct Karuna {
     thresholds: Thresholds,
     load: Option<u32>,
     update: Nanos,
+    guard: Nanos,
 }
 
 impl Default for Karuna {
@@ -53,6 +58,7 @@ impl Default for Karuna {
             thresholds: Thresholds::WebSearch,
             load: Some(DEFAULT_LOAD),
             update: Nanos::from_millis(10),
+            guard: Nanos::ZERO,
         }
     }
 }
@@ -87,6 +93,11 @@ impl Definition for Karuna {
             meaning: "how often the needed rates of deadline flows are computed anew",
             field: |p| &mut p.update,
         },
+        Parameter {
+            name: "guard",
+            meaning: "how long before its deadline a flow aims to be done; over packets, what they take to arrive",
+            field: |p| &mut p.guard,
+        },
     ];
 
     fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
@@ -111,6 +122,7 @@ impl Definition for Karuna {
             sorting,
             thresholds: self.thresholds.resolve(self.load, LEVELS, sorting, setting.history),
             update: self.update,
+            guard: self.guard,
             line_rate: setting.line_rate,
             urgent: BTreeMap::new(),
             awake_at: None,
@@ -123,6 +135,7 @@ struct Instance {
     sorting: Sorting,
     thresholds: Vec<Bytes>,
     update: Nanos,
+    guard: Nanos,
     line_rate: BitsPerSec,
     /// Flows of type 1 that have not given up: deadline and cap.
     urgent: BTreeMap<FlowId, (Instant, BitsPerSec)>,
@@ -139,6 +152,14 @@ fn needed_rate(remaining: Bytes, now: Instant, deadline: Instant) -> Option<Bits
 }
 
 impl Instance {
+    /// The cap of a flow of type 1; `None` where not even the line rate meets its deadline.
+    fn cap(&self, remaining: Bytes, now: Instant, deadline: Instant) -> Option<BitsPerSec> {
+        needed_rate(remaining, now, deadline).filter(|&rate| rate <= self.line_rate)?;
+        let aim = Instant(deadline.0.saturating_sub(self.guard.0));
+        let rate = needed_rate(remaining, now, aim).unwrap_or(self.line_rate);
+        Some(rate.min(self.line_rate))
+    }
+
     /// The level of a flow without deadline, after `bytes`: how much it is to send or, for type 3, has sent.
     fn level(&self, bytes: Bytes) -> usize {
         self.thresholds.partition_point(|&threshold| match self.sorting {
@@ -175,7 +196,7 @@ impl Instance {
         view: &dyn Foresee,
         decision: &mut Decision,
     ) {
-        match needed_rate(view.flow_remaining(flow), now, deadline).filter(|&rate| rate <= self.line_rate) {
+        match self.cap(view.flow_remaining(flow), now, deadline) {
             None => self.give_up(flow, decision),
             Some(rate) => {
                 decision.set_flow(flow, Priority::new(0, 0));
@@ -197,23 +218,20 @@ impl Instance {
 
     /// Computes all needed rates anew.
     fn refresh(&mut self, now: Instant, view: &dyn Foresee, decision: &mut Decision) {
-        let mut given_up = Vec::new();
-        for (&flow, (deadline, cap)) in &mut self.urgent {
-            match needed_rate(view.flow_remaining(flow), now, *deadline)
-                .filter(|&rate| rate <= self.line_rate)
-            {
-                None => given_up.push(flow),
+        let mut urgent = core::mem::take(&mut self.urgent);
+        urgent.retain(|&flow, (deadline, cap)| {
+            let rate = self.cap(view.flow_remaining(flow), now, *deadline);
+            match rate {
+                None => self.give_up(flow, decision),
                 Some(rate) if rate > *cap || rate.0 < cap.0 - cap.0 / 64 => {
                     *cap = rate;
                     decision.cap(flow, Some(rate));
                 }
                 Some(_) => {}
             }
-        }
-        for flow in given_up {
-            self.urgent.remove(&flow);
-            self.give_up(flow, decision);
-        }
+            rate.is_some()
+        });
+        self.urgent = urgent;
         self.awake_at = None;
         if !self.urgent.is_empty() {
             self.wake_after(now, decision);
@@ -265,6 +283,26 @@ mod tests {
         assert_eq!(hopeless.caps, [(flow, None)]);
         assert_eq!(hopeless.priorities, [(Target::Flow(flow), Priority::new(7, 0))]);
         assert_eq!(hopeless.wake_at, None);
+    }
+
+    #[test]
+    fn with_a_guard_it_aims_earlier_and_gives_up_no_sooner() {
+        let mut script = Script::new();
+        let coflow = script.add_coflow(0, 0);
+        script.facts_mut(coflow).deadline = Some(Instant(100 * MS));
+        let flow = script.add_flow(coflow, 0, 1, 10_000_000);
+        let mut karuna = drive("karuna:guard=20ms");
+        let start = karuna.at(0, Event::FlowArrived(flow), &script);
+        assert_eq!(start.caps, [(flow, Some(BitsPerSec(1_000_000_000)))], "80 ms are left to aim at");
+        script.send(0, 9_000_000);
+        let late = karuna.at(90 * MS, Event::Wake, &script);
+        assert_eq!(
+            late.caps,
+            [(flow, Some(BitsPerSec(8_000_000_000)))],
+            "past its aim it takes all there is"
+        );
+        let hopeless = karuna.at(100 * MS, Event::Wake, &script);
+        assert_eq!(hopeless.caps, [(flow, None)]);
     }
 
     #[test]
