@@ -218,10 +218,10 @@ pub(crate) struct Carriage {
     /// With packets, how large the headers of each are; an acknowledgement has nothing else
     #[arg(long, value_name = "SIZE", default_value = "40B", value_parser = packet_size, help_heading = "Engine")]
     pub(crate) headers: u16,
-    /// With packets, let messages between a policy's instances at hosts cross the network themselves, this large, ahead of
-    /// all data and sent again until they arrive; in place of --control-delay and --control-loss
-    #[arg(long, value_name = "SIZE", help_heading = "Engine")]
-    pub(crate) message: Option<Bytes>,
+    /// With packets, let what a policy's instances at hosts say to each other cross the network itself, in the datagrams of
+    /// the live system; in place of --control-delay and --control-loss
+    #[arg(long, help_heading = "Engine")]
+    pub(crate) in_band: bool,
 }
 
 impl Default for Carriage {
@@ -234,7 +234,7 @@ impl Default for Carriage {
             link_delay: Nanos(1_000),
             mtu: 1_500,
             headers: 40,
-            message: None,
+            in_band: false,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use cavalcade_metrics::{ControlFacts, Outcome, TransportFacts};
-use cavalcade_model::{Bytes, Nanos, PolicyFactory, Scope};
+use cavalcade_model::{Nanos, PolicyFactory, Scope};
 use cavalcade_policy::Configured as Policy;
 use cavalcade_sim_packet::capture::{self, Seen, least_overhead};
 use cavalcade_sim_packet::{Network, Observer, Options, Run, SimulationError, simulate};
@@ -19,6 +19,9 @@ use crate::scene::{Meter, Scene};
 const DEFAULT: &str = "dctcp";
 /// What agents keep to, whatever they are told.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
+
+/// The age at which hosts leave a datagram out: what D-CAS's own statements have, and the live system takes.
+const DATAGRAM_EXPIRY: Nanos = Nanos::from_secs(2);
 
 /// What carries the bytes of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,8 +51,8 @@ pub(crate) struct Wire {
     pub(crate) mtu: u16,
     /// Bytes of all headers of a packet.
     pub(crate) headers: u16,
-    /// Bytes of a message between a policy's instances, where messages cross the network themselves.
-    pub(crate) message: Option<Bytes>,
+    /// Whether what a policy's instances say to each other crosses the network itself.
+    pub(crate) in_band: bool,
 }
 
 /// What is to be written of the packets of a run.
@@ -94,13 +97,13 @@ impl Carrier {
     }
 
     fn packets(carriage: &Carriage) -> Result<Vec<Self>, Failure> {
-        let Carriage { link_delay, mtu, headers, message, .. } = *carriage;
+        let Carriage { link_delay, mtu, headers, in_band, .. } = *carriage;
         if headers == 0 || headers >= mtu {
             return Err(Failure::usage(format!(
                 "--mtu {mtu}B --headers {headers}B: headers need at least a byte, and packets one beside them"
             )));
         }
-        let wire = Wire { link_delay, mtu, headers, message };
+        let wire = Wire { link_delay, mtu, headers, in_band };
         let named = specs(carriage.transport.as_deref().unwrap_or(DEFAULT));
         named.iter().map(|spec| Ok(Self::Packets { transport: transport(spec)?, wire })).collect()
     }
@@ -169,7 +172,7 @@ impl Carrier {
                 let options = Options {
                     packet: wire.mtu,
                     overhead: wire.headers,
-                    message: wire.message,
+                    negotiation: wire.in_band.then_some(DATAGRAM_EXPIRY),
                     control_delay,
                     control_loss,
                     seed,

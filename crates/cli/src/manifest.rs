@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use cavalcade_model::{BitsPerSec, Bytes, FabricSpec, Nanos, Workload};
+use cavalcade_model::{BitsPerSec, FabricSpec, Nanos, Workload};
 use cavalcade_trace::{Format, UnknownFormat};
 use cavalcade_transport::TransportError;
 use serde::{Deserialize, Serialize};
@@ -155,8 +155,8 @@ pub(crate) struct PacketsRecord {
     mtu: u16,
     #[serde(default = "tcp_ip", skip_serializing_if = "is_tcp_ip")]
     headers: u16,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    message_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_out_of_band")]
+    in_band: bool,
 }
 
 /// The packets of the first manifests that knew packets.
@@ -166,6 +166,10 @@ const fn ethernet() -> u16 {
 
 fn is_ethernet(mtu: &u16) -> bool {
     *mtu == ethernet()
+}
+
+fn is_out_of_band(in_band: &bool) -> bool {
+    !in_band
 }
 
 const fn tcp_ip() -> u16 {
@@ -190,13 +194,13 @@ impl Manifest {
         let control = carrier.control().map(|control| ControlRecord { period_ns: control.period.get() });
         let packets = match carrier {
             Carrier::Fluid | Carrier::Controlled { .. } => None,
-            Carrier::Packets { transport, wire: Wire { link_delay, mtu, headers, message } } => {
+            Carrier::Packets { transport, wire: Wire { link_delay, mtu, headers, in_band } } => {
                 Some(PacketsRecord {
                     transport: transport.spec(),
                     link_delay_ns: link_delay.get(),
                     mtu: *mtu,
                     headers: *headers,
-                    message_bytes: message.map(Bytes::get),
+                    in_band: *in_band,
                 })
             }
         };
@@ -252,17 +256,12 @@ impl Manifest {
         if let Some(ControlRecord { period_ns }) = self.control {
             return Ok(Carrier::Controlled { period: Nanos(period_ns) });
         }
-        let Some(PacketsRecord { transport, link_delay_ns, mtu, headers, message_bytes }) = &self.packets
-        else {
+        let Some(PacketsRecord { transport, link_delay_ns, mtu, headers, in_band }) = &self.packets else {
             return Ok(Carrier::Fluid);
         };
         let transport = cavalcade_transport::parse(transport)?;
-        let wire = Wire {
-            link_delay: Nanos(*link_delay_ns),
-            mtu: *mtu,
-            headers: *headers,
-            message: message_bytes.map(Bytes),
-        };
+        let wire =
+            Wire { link_delay: Nanos(*link_delay_ns), mtu: *mtu, headers: *headers, in_band: *in_band };
         Ok(Carrier::Packets { transport, wire })
     }
 

@@ -236,6 +236,7 @@ impl Recorded {
             counts,
             link_use: None,
             queue_use: None,
+            messages: None,
         })
     }
 

@@ -77,8 +77,17 @@ fn packets_cross_the_fabric_that_is_named_and_share_what_it_oversubscribes() {
 #[test]
 fn a_run_over_packets_replays_bit_for_bit() {
     let place = Place::with_trace();
-    let arguments =
-        ["simulate", "trace.txt", "--policy", "dcas", "--out", "run", "--transport", "pfabric:window=10"];
+    let arguments = [
+        "simulate",
+        "trace.txt",
+        "--policy",
+        "dcas",
+        "--in-band",
+        "--out",
+        "run",
+        "--transport",
+        "pfabric:window=10",
+    ];
     let ran = place.run(&[&arguments[..], PACKETS].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
     let ran = place.run(&["replay", "run"]);
@@ -103,6 +112,7 @@ fn what_packets_cannot_do_is_said_before_anything_is_run() {
     let packets = |arguments: &[&str]| refusal(&[&["--engine", "packet"], arguments].concat());
     assert!(packets(&["--transport", "dctcp:buffer=1KB,marking=0B"]).contains("at least 1500B"));
     assert!(packets(&["--transport", "reno:buffer=0B"]).contains("holds no packet of 1500 bytes"));
+    assert!(packets(&["--policy", "dcas", "--in-band", "--mtu", "1KB"]).contains("make packets larger"));
     assert!(packets(&["--mtu", "40B"]).contains("headers need at least a byte"));
     assert!(packets(&["--headers", "0B"]).contains("headers need at least a byte"));
     assert!(packets(&["--mtu", "70KB"]).contains("at most 65535B"));
@@ -156,6 +166,92 @@ fn what_crosses_a_link_can_be_captured_and_read_by_others() {
     }
     // Of coflow 1 it is sent 30 MB, of coflow 2 another 8, and nothing is lost or sent twice.
     assert_eq!(payload, 38 * 1_048_576);
+}
+
+/// What tshark makes of the fields of a capture that match `filter`: a line for each packet. `None`, and a word of it, where
+/// tshark is not installed.
+fn tshark(place: &Place, file: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
+    let script =
+        concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../docs/wireshark/cavalcade_spc.lua");
+    let mut command = std::process::Command::new("tshark");
+    command.args(["-X", script, "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE", "-r"]);
+    command.arg(place.path(file)).args(["-Y", filter, "-T", "fields"]);
+    command.args(fields.iter().flat_map(|field| ["-e", field]));
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("skipped: tshark is not installed, so nobody but this test reads the capture");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && !said.contains("Lua: ") && !said.contains("rror"), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+}
+
+/// The dissector in `docs/wireshark` against the bytes of every packet.
+#[test]
+fn the_dissector_reads_baraats_header_as_it_is_written() {
+    let place = Place::with_trace();
+    let simulate = ["simulate", "trace.txt", "--policy", "fair", "--pcap", "packets.pcap"];
+    let spc = ["--transport", "spc", "--headers", "68B", "--pcap-link", "egress of port 2"];
+    let ran = place.run(&[&simulate[..], PACKETS, &spc].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let packets = read_capture(&place.read("packets.pcap"));
+    let fields =
+        ["spc.task", "spc.scale", "spc.asks", "spc.hops", "spc.nominal", "spc.demand", "_ws.col.Protocol"];
+    let Some(read) = tshark(&place, "packets.pcap", "spc", &fields) else { return };
+    assert_eq!(read.len(), packets.len(), "every packet has the header");
+    for (packet, line) in packets.iter().zip(&read) {
+        let own = &packet.bytes[22..48];
+        let unit = 1u64 << (own[4] & 15);
+        let task = u32::from_be_bytes([own[0], own[1], own[2], own[3]]);
+        let hops = usize::from(own[23] & 7);
+        let nominal: Vec<_> =
+            (0..hops).map(|port| (u64::from(own[5 + 2 * port]) * unit).to_string()).collect();
+        let expected = [
+            task.to_string(),
+            (own[4] & 15).to_string(),
+            (own[4] >> 6 & 1).to_string(),
+            hops.to_string(),
+            nominal.join(","),
+            (u64::from(own[24]) * unit).to_string(),
+            "SPC".to_owned(),
+        ];
+        assert_eq!(*line, expected);
+    }
+    assert!(read.iter().any(|line| line[3] == "2"), "hops are counted");
+    let wrong = "_ws.malformed || ip.checksum.status == \"Bad\"";
+    assert_eq!(tshark(&place, "packets.pcap", wrong, &["frame.number"]), Some(Vec::new()));
+}
+
+/// Hosts negotiate in datagrams: counted in every output, and to be seen in a capture.
+#[test]
+fn hosts_negotiate_over_the_network_and_the_output_says_what_that_costs() {
+    let place = Place::with_trace();
+    let in_band = runs_of(&place, "dcas,fair", &[PACKETS, &["--in-band"]].concat());
+    let of = |policy: &str| in_band.iter().find(|run| run["policy"] == policy).unwrap();
+    let said = &of("dcas")["negotiation"];
+    let number = |key: &str| said[key].as_f64().unwrap();
+    assert!(number("datagrams") > 0.0 && number("statements") >= number("datagrams"), "{said}");
+    assert_eq!(number("arrived"), number("datagrams"));
+    // At 10 Gbps over two links of 1 µs, behind one packet of data on each at most.
+    assert!((2e-6..5e-6).contains(&number("mean_delay_s")) && number("max_delay_s") < 1e-3, "{said}");
+    assert!(number("link_share") > 0.0 && number("link_share") < 0.01, "{said}");
+    assert_eq!(of("fair")["negotiation"]["datagrams"], 0, "its instance stands alone");
+    let out_of_band = runs_of(&place, "dcas,fair", PACKETS);
+    assert!(out_of_band.iter().all(|run| run["negotiation"].is_null()));
+    let simulate = ["simulate", "trace.txt", "--policy", "dcas", "--in-band", "--pcap", "packets.pcap"];
+    let ran = place.run(&[&simulate[..], PACKETS, &["--pcap-link", "egress of port 2"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(ran.out.contains("negotiation") && ran.out.contains("mean delay"), "{}", ran.out);
+    let udp = read_capture(&place.read("packets.pcap")).iter().filter(|packet| packet.bytes[9] == 17).count();
+    assert!(udp > 0, "datagrams are in the capture");
+    if let Some(read) = tshark(&place, "packets.pcap", "udp.checksum.status == \"Good\"", &["udp.dstport"]) {
+        assert_eq!((read.len(), read[0][0].as_str()), (udp, "5000"));
+    }
 }
 
 #[test]

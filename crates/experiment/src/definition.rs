@@ -94,6 +94,20 @@ pub enum Form {
     Gap,
     /// The figure itself.
     Seconds,
+    /// The figure itself, a share, in per cent.
+    Share,
+}
+
+impl Form {
+    /// Whether it shows a figure as it is, compared with nothing.
+    pub(crate) const fn is_plain(self) -> bool {
+        matches!(self, Self::Seconds | Self::Share)
+    }
+
+    /// Whether its values are per cent, so that differences are points.
+    pub(crate) const fn is_percent(self) -> bool {
+        matches!(self, Self::Reduction | Self::Gap | Self::Share)
+    }
 }
 
 /// What is compared: a policy, and the workload and fabric that it meets at each value of the axis.
@@ -145,6 +159,15 @@ pub enum Expected {
         paper: f64,
         /// How far off still counts as the same: a share for factors and seconds, percentage points for the rest.
         band: f64,
+    },
+    /// That it is no more, or no less, than so much.
+    Limit {
+        /// Where.
+        at: usize,
+        /// How much, in the expectation's form.
+        limit: f64,
+        /// Whether it is the most that there may be; else the least.
+        most: bool,
     },
     /// That it rises, falls or stays from one place to another.
     Trend {
@@ -220,6 +243,7 @@ impl Experiment {
             },
             fabric: fabric("conditions", conditions.fabric.as_deref())?,
             link_delay: quantity("conditions.link_delay", conditions.link_delay, LINK_DELAY)?,
+            in_band: conditions.in_band,
         };
         if file.panel.is_empty() {
             return Err(part("panel", "there is none: give at least one [[panel]]".to_owned()));
@@ -272,7 +296,11 @@ impl Experiment {
             rows.get(&key).map(|row| row.get(figure))
         };
         let seeds = panel.seeds_of(&panel.series[series].cells[cell]);
-        let Some(against) = view.against.filter(|_| view.form != Form::Seconds) else {
+        if view.form == Form::Share {
+            let values: Option<Vec<f64>> = seeds.map(|seed| Some(100.0 * of(series, seed)?)).collect();
+            return Estimate::of_values(&values?);
+        }
+        let Some(against) = view.against.filter(|_| !view.form.is_plain()) else {
             let values: Option<Vec<f64>> = seeds.map(|seed| of(series, seed)).collect();
             return Estimate::of_ratios(&values?);
         };
@@ -280,7 +308,7 @@ impl Experiment {
             seeds.map(|seed| Some(of(against, seed)? / of(series, seed)?)).collect();
         let factor = Estimate::of_ratios(&factors?)?;
         Some(match view.form {
-            Form::Factor | Form::Seconds => factor,
+            Form::Factor | Form::Seconds | Form::Share => factor,
             Form::Reduction => factor.map(|factor| 100.0 * (1.0 - 1.0 / factor)),
             Form::Gap => factor.map(|factor| 100.0 * (1.0 / factor - 1.0)),
         })

@@ -19,8 +19,8 @@ pub fn figure(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> String {
 }
 
 fn drawn(experiment: &Experiment, rows: &BTreeMap<Key, Row>, panel: &Panel) -> ChartPanel {
-    let shown = (0..panel.series.len())
-        .filter(|&series| panel.form == Form::Seconds || panel.against != Some(series));
+    let shown =
+        (0..panel.series.len()).filter(|&series| panel.form.is_plain() || panel.against != Some(series));
     let series = shown.map(|series| {
         let points = (0..panel.places()).filter_map(|place| {
             let estimate = experiment.estimate(rows, panel, series, place, panel.view())?;
@@ -66,6 +66,7 @@ fn vertical(panel: &Panel) -> Vertical {
         Form::Reduction => Vertical::Percent(format!("{measure}reduction against {against}")),
         Form::Gap => Vertical::Percent(format!("{measure}above {against}")),
         Form::Seconds => Vertical::Seconds(panel.measure.to_string()),
+        Form::Share => Vertical::Percent(panel.measure.to_string()),
     }
 }
 

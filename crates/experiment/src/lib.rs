@@ -39,7 +39,7 @@ pub use definition::{Axis, DefinitionError, Expectation, Expected, Experiment, F
 pub use estimate::Estimate;
 pub use figure::figure;
 pub use page::page;
-pub use row::{Figure, Measure, Row, Statistic, Subject};
+pub use row::{ALWAYS, Figure, Measure, Row, Statistic, Subject};
 pub use run::{Conditions, Key, Run, RunError};
 pub use summary::summary;
 pub use verdict::{Finding, Verdict, findings};

@@ -66,6 +66,7 @@ fn table(out: &mut String, experiment: &Experiment, rows: &BTreeMap<Key, Row>, p
         Form::Reduction => format!("reduction against {against}"),
         Form::Gap => format!("above {against}"),
         Form::Seconds => "time".to_owned(),
+        Form::Share => "share".to_owned(),
     };
     let measure = match panel.axis {
         Axis::Measures(_) => String::new(),
@@ -77,7 +78,7 @@ fn table(out: &mut String, experiment: &Experiment, rows: &BTreeMap<Key, Row>, p
     let _ = writeln!(out, "|---{}|", "|---".repeat(places.len()));
     for (index, series) in panel.series.iter().enumerate() {
         // The baseline against itself is no figure.
-        if panel.against == Some(index) && panel.form != Form::Seconds {
+        if panel.against == Some(index) && !panel.form.is_plain() {
             continue;
         }
         let cells = (0..panel.places()).map(|place| {

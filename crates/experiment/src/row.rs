@@ -1,16 +1,17 @@
 //! What is kept of one run: a row of figures in seconds, each with a name.
 //!
 //! A row is wide rather than long: every run yields every figure, so a new question about old runs needs no new runs.
-//! Figures that a run cannot have, such as the mean of an empty bin, are not numbers (NaN).
+//! Figures that a run cannot have, such as the mean of an empty bin, are not numbers (NaN). Those from [`ALWAYS`] on belong to
+//! some workloads only: a file of rows has a column for them where one of its rows has the figure.
 
 use core::fmt;
 use core::str::FromStr;
 
 use cavalcade_metrics::{
-    Bin, BinThresholds, LowerBound, Outcome, Summary, isolation_times, mean, percentile,
+    Bin, BinThresholds, LowerBound, Outcome, Summary, deadline_misses, isolation_times, mean, percentile,
     task_completion_times,
 };
-use cavalcade_model::{Fabric, Nanos, Workload};
+use cavalcade_model::{CoflowRef, Fabric, Nanos, TaskId, Workload};
 
 use crate::run::Key;
 
@@ -36,9 +37,19 @@ pub enum Subject {
     Coflows,
     /// Tasks.
     Tasks,
+    /// Coflows of tasks without deadline, where others have one.
+    Free,
+    /// Those of them that are short.
+    FreeShort,
+    /// Tasks with a deadline: one where it was missed, else zero. Their mean is the share that was missed.
+    Missed,
+    /// What instances of a policy said to each other over the network. The mean is its share of all bytes on links.
+    Negotiation,
+    /// How long datagrams of theirs took.
+    Delay,
 }
 
-/// A figure over all coflows or tasks: `mean(cct)`, `p95(tct)`.
+/// A figure over all coflows or tasks, or some: `mean(cct)`, `p95(tct)`, `p99(free-short)`, `mean(missed)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
     /// What of them.
@@ -54,7 +65,15 @@ const STATISTICS: [(&str, Statistic); 5] = [
     ("p99", Statistic::P99),
     ("max", Statistic::Max),
 ];
-const SUBJECTS: [(&str, Subject); 2] = [("cct", Subject::Coflows), ("tct", Subject::Tasks)];
+const SUBJECTS: [(&str, Subject); 7] = [
+    ("cct", Subject::Coflows),
+    ("tct", Subject::Tasks),
+    ("free", Subject::Free),
+    ("free-short", Subject::FreeShort),
+    ("missed", Subject::Missed),
+    ("negotiation", Subject::Negotiation),
+    ("delay", Subject::Delay),
+];
 
 impl FromStr for Measure {
     type Err = String;
@@ -64,10 +83,19 @@ impl FromStr for Measure {
             let (statistic, subject) = text.strip_suffix(')')?.split_once('(')?;
             let statistic = STATISTICS.iter().find(|(name, _)| *name == statistic)?.1;
             let subject = SUBJECTS.iter().find(|(name, _)| *name == subject)?.1;
-            Some(Measure { statistic, subject })
+            let is_kept = match subject {
+                Subject::Missed | Subject::Negotiation => statistic == Statistic::Mean,
+                Subject::Delay => matches!(statistic, Statistic::Mean | Statistic::Max),
+                Subject::Coflows | Subject::Tasks | Subject::Free | Subject::FreeShort => true,
+            };
+            is_kept.then_some(Measure { statistic, subject })
         };
         find().ok_or_else(|| {
-            format!("'{text}' is no figure: write mean, p50, p95, p99 or max of (cct) or (tct), as p95(tct)")
+            let subjects: Vec<String> = SUBJECTS.iter().map(|(name, _)| format!("({name})")).collect();
+            format!(
+                "'{text}' is no figure: write mean, p50, p95, p99 or max of {}, as p95(tct)",
+                subjects.join(", ")
+            )
         })
     }
 }
@@ -90,7 +118,10 @@ pub struct Figure {
 }
 
 /// How many figures a row has.
-pub(crate) const FIGURES: usize = 18;
+pub(crate) const FIGURES: usize = 32;
+
+/// How many of them every workload has; the columns of the others may be missing in a file of rows.
+pub const ALWAYS: usize = 18;
 
 /// The names of the figures, in the order of [`Row::figures`]: columns of a table of rows.
 pub(crate) const NAMES: [&str; FIGURES] = [
@@ -112,6 +143,20 @@ pub(crate) const NAMES: [&str; FIGURES] = [
     "cct_p95_ln_s",
     "cct_p95_sw_s",
     "cct_p95_lw_s",
+    "missed_share",
+    "free_mean_s",
+    "free_p50_s",
+    "free_p95_s",
+    "free_p99_s",
+    "free_max_s",
+    "free_short_mean_s",
+    "free_short_p50_s",
+    "free_short_p95_s",
+    "free_short_p99_s",
+    "free_short_max_s",
+    "negotiation_share",
+    "delay_mean_s",
+    "delay_max_s",
 ];
 
 /// The figures of one run.
@@ -121,7 +166,7 @@ pub struct Row {
     pub key: Key,
     /// How many coflows there were.
     pub coflows: u64,
-    /// In seconds, in the order of [`Row::columns`].
+    /// In seconds (shares from 0 to 1), in the order of [`Row::columns`].
     pub figures: [f64; FIGURES],
 }
 
@@ -137,6 +182,12 @@ impl Row {
         let index = match (figure.bin, subject, statistic) {
             (None, Subject::Coflows, _) => statistic as usize,
             (None, Subject::Tasks, _) => 5 + statistic as usize,
+            (None, Subject::Missed, _) => ALWAYS,
+            (None, Subject::Free, _) => ALWAYS + 1 + statistic as usize,
+            (None, Subject::FreeShort, _) => ALWAYS + 6 + statistic as usize,
+            (None, Subject::Negotiation, _) => ALWAYS + 11,
+            (None, Subject::Delay, Statistic::Mean) => ALWAYS + 12,
+            (None, Subject::Delay, Statistic::Max) => ALWAYS + 13,
             (Some(bin), Subject::Coflows, Statistic::Mean) => 10 + bin.index(),
             (Some(bin), Subject::Coflows, Statistic::P95) => 14 + bin.index(),
             _ => return f64::NAN,
@@ -159,8 +210,7 @@ impl Row {
         }
         let mut figures = [f64::NAN; FIGURES];
         for (start, times) in [(0, &ccts), (5, &tcts)] {
-            let Summary { mean_s, p50_s, p95_s, p99_s, max_s } = Summary::of(times);
-            figures[start..start + 5].copy_from_slice(&[mean_s, p50_s, p95_s, p99_s, max_s]);
+            figures[start..start + 5].copy_from_slice(&statistics(times));
         }
         for (index, times) in bins.iter_mut().enumerate().filter(|(_, times)| !times.is_empty()) {
             times.sort_unstable();
@@ -168,7 +218,40 @@ impl Row {
             let p95 = percentile(times, cavalcade_metrics::Percent::P95);
             figures[14 + index] = p95.expect("the bin is not empty").as_secs_f64();
         }
+        if let Some(said) = &outcome.messages {
+            let delays = [said.mean_delay(), said.longest].map(Nanos::as_secs_f64);
+            figures[ALWAYS + 11..].copy_from_slice(&[said.share(), delays[0], delays[1]]);
+        }
         Self { key, coflows: workload.coflow_count() as u64, figures }
+            .with_deadlines(workload, thresholds, &ccts, &tcts)
+    }
+
+    /// The figures that speak of deadlines, where some tasks have one.
+    fn with_deadlines(
+        mut self,
+        workload: &Workload,
+        thresholds: BinThresholds,
+        ccts: &[Nanos],
+        tcts: &[Nanos],
+    ) -> Self {
+        let deadlines = workload.tasks().iter().filter(|task| task.deadline.is_some()).count();
+        if deadlines == 0 {
+            return self;
+        }
+        self.figures[ALWAYS] = deadline_misses(workload, tcts) as f64 / deadlines as f64;
+        let has_none = |task: TaskId| workload.task(task).deadline.is_none();
+        let free =
+            || workload.coflows().zip(ccts).filter(|(coflow, _)| has_none(workload.place(coflow.id).task));
+        let all: Vec<Nanos> = free().map(|(_, &cct)| cct).collect();
+        let is_short =
+            |coflow: &CoflowRef<'_>| matches!(thresholds.bin_of(coflow), Bin::ShortNarrow | Bin::ShortWide);
+        let short: Vec<Nanos> = free().filter(|(coflow, _)| is_short(coflow)).map(|(_, &cct)| cct).collect();
+        for (start, times) in [(ALWAYS + 1, all), (ALWAYS + 6, short)] {
+            if !times.is_empty() {
+                self.figures[start..start + 5].copy_from_slice(&statistics(&times));
+            }
+        }
+        self
     }
 
     /// The figures of a bound: the mean CCT that no schedule is below, and what each coflow takes alone.
@@ -186,16 +269,24 @@ impl Row {
     }
 }
 
+/// In the order of [`Statistic`].
+fn statistics(times: &[Nanos]) -> [f64; 5] {
+    let Summary { mean_s, p50_s, p95_s, p99_s, max_s } = Summary::of(times);
+    [mean_s, p50_s, p95_s, p99_s, max_s]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_measure_prints_what_it_reads() {
-        for text in ["mean(cct)", "p50(tct)", "p95(cct)", "p99(tct)", "max(cct)"] {
+        for text in
+            ["mean(cct)", "p50(tct)", "p95(cct)", "p99(tct)", "max(delay)", "p99(free-short)", "mean(missed)"]
+        {
             assert_eq!(text.parse::<Measure>().unwrap().to_string(), text);
         }
-        for text in ["", "mean", "mean(fct)", "p42(cct)", "mean(cct"] {
+        for text in ["", "mean", "mean(fct)", "p42(cct)", "mean(cct", "p95(missed)", "p50(delay)"] {
             assert!(text.parse::<Measure>().is_err(), "{text}");
         }
     }
@@ -211,5 +302,10 @@ mod tests {
         assert_eq!(NAMES[at("mean(cct)", Some(Bin::LongWide)) as usize], "cct_mean_lw_s");
         assert_eq!(NAMES[at("p95(cct)", Some(Bin::ShortNarrow)) as usize], "cct_p95_sn_s");
         assert!(at("p99(cct)", Some(Bin::ShortNarrow)).is_nan());
+        assert_eq!(NAMES[at("mean(missed)", None) as usize], "missed_share");
+        assert_eq!(NAMES[at("max(free)", None) as usize], "free_max_s");
+        assert_eq!(NAMES[at("mean(negotiation)", None) as usize], "negotiation_share");
+        assert_eq!(NAMES[at("max(delay)", None) as usize], "delay_max_s");
+        assert_eq!(NAMES[at("p99(free-short)", None) as usize], "free_short_p99_s");
     }
 }

@@ -45,7 +45,12 @@ pub struct Conditions {
     pub fabric: Option<FabricSpec>,
     /// How long a bit travels along a link, where packets are sent and the fabric says nothing of it.
     pub link_delay: Nanos,
+    /// Whether, where packets are sent, instances of a policy at hosts talk to each other over the same network.
+    pub in_band: bool,
 }
+
+/// The age at which hosts leave a datagram out (D-CAS has 2 s).
+const DATAGRAM_EXPIRY: Nanos = Nanos::from_secs(2);
 
 /// The delay of links where nothing is said: a few hundred metres of cable.
 pub(crate) const LINK_DELAY: Nanos = Nanos(1_000);
@@ -61,8 +66,9 @@ impl Conditions {
             LINK_DELAY => String::new(),
             delay => format!(", links take {delay}"),
         };
+        let in_band = if self.in_band { ", messages cross it" } else { "" };
         format!(
-            "{}{offline}, messages take {}, short below {short_below}, narrow up to {narrow_up_to}{fabric}{delay}",
+            "{}{offline}, messages take {}, short below {short_below}, narrow up to {narrow_up_to}{fabric}{delay}{in_band}",
             self.rate, self.control_delay
         )
     }
@@ -171,7 +177,8 @@ impl Run {
     /// # Errors
     /// Where its workload cannot be made.
     pub fn row(&self, files: &dyn Files) -> Result<Row, RunError> {
-        let Conditions { rate, offline, control_delay, bins, ref fabric, link_delay } = self.conditions;
+        let Conditions { rate, offline, control_delay, bins, ref fabric, link_delay, in_band } =
+            self.conditions;
         let built = self.workload.build(self.key.seed, rate, files);
         let workload = built.map_err(|cause| RunError::Workload {
             workload: self.key.workload.clone(),
@@ -199,8 +206,12 @@ impl Run {
                     fabric.set_delays(link_delay);
                 }
                 let network = Network::new(&fabric)?;
-                let options =
-                    PacketOptions { control_delay, seed: self.key.seed, ..PacketOptions::default() };
+                let options = PacketOptions {
+                    control_delay,
+                    negotiation: in_band.then_some(DATAGRAM_EXPIRY),
+                    seed: self.key.seed,
+                    ..PacketOptions::default()
+                };
                 let policy = policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
                 let run = transport.visit(Sending { workload: &workload, network, policy, options })?;
                 Row::of_outcome(self.key.clone(), &workload, bins, &run.outcome)

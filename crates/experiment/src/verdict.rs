@@ -78,6 +78,7 @@ impl Judge<'_> {
     fn judge(&self) -> (String, String, String, Verdict) {
         match &self.expectation.expected {
             Expected::Value { at, paper, band } => self.value(*at, *paper, *band),
+            Expected::Limit { at, limit, most } => self.limit(*at, *limit, *most),
             Expected::Trend { direction, from, to, band } => self.trend(*direction, *from, *to, *band),
             Expected::Order { series, at, band } => self.order(series, *at, *band),
             Expected::Best { among } => self.best(among),
@@ -95,7 +96,7 @@ impl Judge<'_> {
 
     fn value(&self, at: usize, paper: f64, band: f64) -> (String, String, String, Verdict) {
         let form = self.expectation.form;
-        let points = matches!(form, Form::Reduction | Form::Gap);
+        let points = form.is_percent();
         let shown_band =
             if points { format!("±{band} points") } else { format!("±{} %", number(band * 100.0)) };
         let said = shown(paper, form);
@@ -108,6 +109,16 @@ impl Judge<'_> {
             libm::fabs(libm::log(ours.value / paper)) <= libm::log1p(band)
         };
         (said, with_interval(&ours, form), shown_band, rule(form, paper, &ours, near))
+    }
+
+    fn limit(&self, at: usize, limit: f64, most: bool) -> (String, String, String, Verdict) {
+        let form = self.expectation.form;
+        let said = format!("{} {}", if most { "at most" } else { "at least" }, shown(limit, form));
+        let Some(ours) = self.at(self.expectation.series, at) else {
+            return (said, "–".to_owned(), String::new(), Verdict::NotRun);
+        };
+        let holds = if most { ours.value <= limit } else { ours.value >= limit };
+        (said, with_interval(&ours, form), String::new(), if_holds(holds))
     }
 
     fn trend(
@@ -130,7 +141,7 @@ impl Judge<'_> {
         let form = self.expectation.form;
         let change = match form {
             Form::Factor | Form::Seconds => last.value / first.value - 1.0,
-            Form::Reduction | Form::Gap => (last.value - first.value) / 100.0,
+            Form::Reduction | Form::Gap | Form::Share => (last.value - first.value) / 100.0,
         };
         let holds = match direction {
             Direction::Rises => change > band,
@@ -200,8 +211,8 @@ fn rule(form: Form, paper: f64, ours: &Estimate, near: bool) -> Verdict {
     let neutral = match form {
         Form::Factor => 1.0,
         Form::Reduction | Form::Gap => 0.0,
-        // A time has no side.
-        Form::Seconds => return if_holds(near),
+        // A time has no side, nor has a share.
+        Form::Seconds | Form::Share => return if_holds(near),
     };
     if paper == neutral {
         return if_holds(near);
@@ -228,7 +239,9 @@ pub(crate) fn number(value: f64) -> String {
 pub(crate) fn shown(value: f64, form: Form) -> String {
     match form {
         Form::Factor => format!("{}×", number(value)),
-        Form::Reduction | Form::Gap => format!("{} %", number(libm::round(value * 10.0) / 10.0)),
+        Form::Reduction | Form::Gap | Form::Share => {
+            format!("{} %", number(libm::round(value * 10.0) / 10.0))
+        }
         Form::Seconds if value < 0.1 => format!("{} ms", number(value * 1e3)),
         Form::Seconds => format!("{} s", number(value)),
     }
@@ -241,7 +254,7 @@ pub(crate) fn with_interval(estimate: &Estimate, form: Form) -> String {
         return value;
     }
     let plain = |value: f64| match form {
-        Form::Reduction | Form::Gap => number(libm::round(value * 10.0) / 10.0),
+        Form::Reduction | Form::Gap | Form::Share => number(libm::round(value * 10.0) / 10.0),
         Form::Factor | Form::Seconds => number(value),
     };
     format!("{value} ({} to {})", plain(estimate.low), plain(estimate.high))

@@ -128,5 +128,6 @@ fn outcome(workload: &Workload, finished: &[Instant]) -> Outcome {
         counts: EngineCounts::default(),
         link_use: None,
         queue_use: None,
+        messages: None,
     }
 }

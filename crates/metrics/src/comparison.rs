@@ -12,7 +12,7 @@ use crate::flow_classes::flow_completion_times;
 use crate::improvement::Improvement;
 use crate::isolation::isolation_times;
 use crate::lower_bound::LowerBound;
-use crate::outcome::{EngineCounts, LinkUse, Outcome};
+use crate::outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 use crate::queue_use::QueueUse;
 use crate::summary::{SlowdownSummary, Summary, weighted_mean};
 
@@ -132,6 +132,8 @@ pub struct RunFigures {
     pub fct: Option<[Option<Summary>; 3]>,
     /// What waited in switches, where the driver recorded it.
     pub queue_use: Option<QueueUse>,
+    /// What instances of the policy said to each other over the network itself, where they did.
+    pub messages: Option<MessageUse>,
     /// See [`RunResult::wall_s`].
     pub wall_s: f64,
     /// What the run cost its driver.
@@ -366,6 +368,7 @@ impl RunSetting<'_> {
             transport: run.transport.clone(),
             control: run.control,
             queue_use: run.outcome.queue_use.clone(),
+            messages: run.outcome.messages,
             fct: run.transport.is_some().then(|| flow_completion_times(self.workload, &run.outcome)),
             wall_s: run.wall_s,
             counts: run.outcome.counts,
@@ -444,6 +447,7 @@ pub(crate) mod tests {
                 bytes: [3.0, 0.0, 0.0, 3.0, 1.5, 0.0, 0.0, 1.5].to_vec(),
             }),
             queue_use: None,
+            messages: None,
         };
         let (label, policy) = (label.into(), label.into());
         RunResult { label, policy, params: vec![], transport: None, control: None, outcome, wall_s: 0.5 }
@@ -496,6 +500,7 @@ pub(crate) mod tests {
             counts: EngineCounts::default(),
             link_use: None,
             queue_use: None,
+            messages: None,
         };
         let run = RunResult { outcome: nothing, ..run("fair", &[]) };
         let comparison = analyse(&WorkloadBuilder::new(1).build().unwrap(), &fabric, &[run], 0);

@@ -47,6 +47,7 @@ mod tests {
             counts: EngineCounts::default(),
             link_use: None,
             queue_use: None,
+            messages: None,
         };
         let [short, middle, long] = flow_completion_times(&workload, &outcome);
         assert_eq!(short.map(|short| (short.mean_s, short.max_s)), Some((1.5e-6, 2e-6)));

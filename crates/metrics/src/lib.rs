@@ -34,7 +34,7 @@ pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
 pub use isolation::{isolation_time, isolation_times};
 pub use lower_bound::LowerBound;
-pub use outcome::{EngineCounts, LinkUse, Outcome};
+pub use outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 pub use percentile::{NotAPercent, Percent, percentile};
 pub use queue_use::{Occupancy, PortUse, QueueTotals, QueueUse};
 pub use summary::{SlowdownSummary, Summary, mean, weighted_mean};

@@ -1,6 +1,6 @@
 //! The raw result of one run, as every driver writes it.
 
-use cavalcade_model::{CoflowId, Instant, LinkId, Nanos};
+use cavalcade_model::{Bytes, CoflowId, Instant, LinkId, Nanos};
 
 use crate::queue_use::QueueUse;
 
@@ -21,6 +21,45 @@ pub struct Outcome {
     pub link_use: Option<LinkUse>,
     /// What waited in switches, where packets were simulated and it was asked for.
     pub queue_use: Option<QueueUse>,
+    /// What instances of the policy said to each other over the network itself, where that was asked for.
+    pub messages: Option<MessageUse>,
+}
+
+/// What instances of a policy said to each other in datagrams over the network that they decide about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MessageUse {
+    /// Datagrams that were sent.
+    pub sent: u64,
+    /// Statements in them.
+    pub statements: u64,
+    /// Their bytes, without the headers of packets.
+    pub payload: Bytes,
+    /// Datagrams that arrived.
+    pub arrived: u64,
+    /// Those of them that were left out, because something newer had come.
+    pub left_out: u64,
+    /// Datagrams that were lost, or dropped where a queue was full.
+    pub lost: u64,
+    /// Bytes that they were on links, with headers, once for each link.
+    pub carried: Bytes,
+    /// The same of everything that links carried.
+    pub all_carried: Bytes,
+    /// How long those that arrived took together, from the decision to send to the last bit.
+    pub total: Nanos,
+    /// How long the slowest took.
+    pub longest: Nanos,
+}
+
+impl MessageUse {
+    /// How long a datagram took in the mean; nothing where none arrived.
+    pub fn mean_delay(&self) -> Nanos {
+        Nanos(self.total.get().checked_div(self.arrived).unwrap_or(0))
+    }
+
+    /// Their share of all that links carried, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.all_carried == Bytes::ZERO { 0.0 } else { self.carried.as_f64() / self.all_carried.as_f64() }
+    }
 }
 
 /// What a run cost its driver: the same on every machine.

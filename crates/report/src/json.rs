@@ -12,7 +12,8 @@
 //! only where it was asked for by name, so that a program that knows nothing of bounds reads what it always has.
 
 use cavalcade_metrics::{
-    Comparison, LowerBound, Occupancy, PortUse, QueueTotals, QueueUse, RunFigures, Summary, TransportFacts,
+    Comparison, LowerBound, MessageUse, Occupancy, PortUse, QueueTotals, QueueUse, RunFigures, Summary,
+    TransportFacts,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -67,6 +68,23 @@ struct Packets<'a> {
     deadlines: Deadlines,
     #[serde(skip_serializing_if = "Option::is_none")]
     queues: Option<Queues<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    negotiation: Option<Negotiation>,
+}
+
+/// What instances of a policy said to each other over the network.
+#[derive(serde::Serialize)]
+struct Negotiation {
+    datagrams: u64,
+    statements: u64,
+    payload_bytes: u64,
+    arrived: u64,
+    left_out: u64,
+    lost: u64,
+    link_bytes: u64,
+    link_share: f64,
+    mean_delay_s: f64,
+    max_delay_s: f64,
 }
 
 /// Tasks with a deadline, and how many of them were late.
@@ -227,6 +245,24 @@ impl<'a> Packets<'a> {
             fct,
             deadlines: Deadlines { tasks, missed: run.misses },
             queues: run.queue_use.as_ref().map(Queues::from),
+            negotiation: run.messages.as_ref().map(Negotiation::from),
+        }
+    }
+}
+
+impl From<&MessageUse> for Negotiation {
+    fn from(used: &MessageUse) -> Self {
+        Self {
+            datagrams: used.sent,
+            statements: used.statements,
+            payload_bytes: used.payload.get(),
+            arrived: used.arrived,
+            left_out: used.left_out,
+            lost: used.lost,
+            link_bytes: used.carried.get(),
+            link_share: used.share(),
+            mean_delay_s: used.mean_delay().as_secs_f64(),
+            max_delay_s: used.longest.as_secs_f64(),
         }
     }
 }

@@ -1,6 +1,7 @@
-//! The columns that only runs over packets have: flow completion times by size, and what waited in switches.
+//! The columns that only runs over packets have: flow completion times by size, what waited in switches, and what hosts said to
+//! each other over the network.
 
-use cavalcade_metrics::{Occupancy, QueueTotals, QueueUse, RunFigures, Summary};
+use cavalcade_metrics::{MessageUse, Occupancy, QueueTotals, QueueUse, RunFigures, Summary};
 
 use crate::figures;
 
@@ -68,6 +69,37 @@ pub(crate) fn queues(runs: &[&RunFigures]) -> Option<Columns> {
         ("lost", counts(|t| t.lost)),
         ("mean use", shares(|t| t.mean_utilisation)),
         ("most use", shares(|t| t.most_utilisation)),
+    ];
+    let (header, columns) = columns.into_iter().map(|(name, cells)| (name.to_owned(), cells)).unzip();
+    Some(Columns { header, columns })
+}
+
+/// What is said below.
+pub(crate) const NEGOTIATION_NOTE: &str = "Negotiation: datagrams between hosts, in which a policy's instances agree. Share is that of all bytes on links, headers \
+     included; delay is from the decision to send to the last bit.";
+
+/// What hosts said to each other over the network; `None` where in no run they did.
+pub(crate) fn negotiation(runs: &[&RunFigures]) -> Option<Columns> {
+    let runs: Vec<_> = runs.iter().filter_map(|run| run.messages.as_ref().map(|used| (run, used))).collect();
+    if runs.is_empty() {
+        return None;
+    }
+    let counts = |count: fn(&MessageUse) -> u64| -> Vec<String> {
+        runs.iter().map(|(_, used)| figures::count(count(used) as usize)).collect()
+    };
+    let times = |time: fn(&MessageUse) -> f64| -> Vec<String> {
+        figures::times(&runs.iter().map(|(_, used)| time(used)).collect::<Vec<_>>())
+    };
+    let columns = [
+        ("negotiation", runs.iter().map(|(run, _)| run.label.clone()).collect()),
+        ("datagrams", counts(|used| used.sent)),
+        ("statements", counts(|used| used.statements)),
+        ("bytes", runs.iter().map(|(_, used)| figures::bytes(used.payload)).collect()),
+        ("share", runs.iter().map(|(_, used)| format!("{:.4} %", 100.0 * used.share())).collect()),
+        ("lost", counts(|used| used.lost)),
+        ("too late", counts(|used| used.left_out)),
+        ("mean delay", times(|used| used.mean_delay().as_secs_f64())),
+        ("most", times(|used| used.longest.as_secs_f64())),
     ];
     let (header, columns) = columns.into_iter().map(|(name, cells)| (name.to_owned(), cells)).unzip();
     Some(Columns { header, columns })

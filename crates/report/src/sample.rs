@@ -130,6 +130,7 @@ fn outcome(workload: &Workload, fabric: &Fabric, alone: &[Nanos], rank: u64) -> 
         counts: EngineCounts { events: 1_000 + rank, refills: 900, policy_calls: 2_000, messages: 0 },
         link_use: Some(link_use),
         queue_use: None,
+        messages: None,
         coflow_arrival: arrival,
         coflow_finish: finish,
     }

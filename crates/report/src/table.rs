@@ -37,7 +37,10 @@ pub fn table(comparison: &Comparison, options: TableOptions) -> String {
         out.push('\n');
         lines_of(&mut out, &bin_table(comparison, &runs, options.width), options.color);
     }
-    for more in [packets::flow_times(&runs), packets::queues(&runs)].into_iter().flatten() {
+    for more in [packets::flow_times(&runs), packets::queues(&runs), packets::negotiation(&runs)]
+        .into_iter()
+        .flatten()
+    {
         out.push('\n');
         lines_of(&mut out, &layout(more.header, more.columns, options.width), options.color);
     }
@@ -187,6 +190,9 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
     }
     if comparison.runs.iter().any(|run| run.queue_use.is_some()) {
         notes.push(packets::NOTE.to_owned());
+    }
+    if comparison.runs.iter().any(|run| run.messages.is_some()) {
+        notes.push(packets::NEGOTIATION_NOTE.to_owned());
     }
     if trace.deadlines > 0 {
         let least = match &comparison.bound {

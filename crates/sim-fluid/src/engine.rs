@@ -506,6 +506,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             counts,
             link_use: self.recorder.map(Recorder::finish),
             queue_use: None,
+            messages: None,
         }
     }
 }

@@ -13,6 +13,7 @@
 //! | segment n | sequence number 1 + its first byte; acknowledgements likewise, modulo 2³² |
 //! | last segment | FIN |
 //! | hops so far | 64 − TTL |
+//! | what a policy's instances say to each other | UDP from and to port 5000, with the bytes of the live system's datagram; what headers take beyond 28 bytes follows as zeros |
 //! | a header of the transport's own (SPC) | an IP option, number 30, for experiments (RFC 4727); `docs/wireshark` has its dissector |
 //!
 //! There are no SYNs, since no transport here has any. Selective acknowledgements would not fit the 40 bytes that all headers
@@ -43,7 +44,7 @@ pub struct Seen<'a> {
     pub hops: u8,
     /// What it carries.
     pub header: &'a Header,
-    /// The transport's own header as it goes over the wire; may be empty.
+    /// The transport's own header as it goes over the wire; of a datagram, what it says. May be empty.
     pub own: &'a [u8],
     /// Bytes of payload in a full packet.
     pub full: u16,
@@ -67,6 +68,9 @@ fn option_length(own: usize) -> usize {
 const NANOSECOND_MAGIC: u32 = 0xa1b2_3c4d;
 const RAW_IP: u32 = 101;
 const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Where hosts listen to each other.
+const NEGOTIATION: u16 = 5_000;
 /// To be copied into fragments; class 0, number 30.
 const EXPERIMENT: u8 = 0x80 | 30;
 const MOST_OPTIONS: usize = 40;
@@ -90,8 +94,13 @@ pub fn record(seen: &Seen<'_>, out: &mut Vec<u8>) {
     let lengths = out.len();
     out.extend([0; 8]);
     let start = out.len();
-    ip(seen, out);
-    tcp(seen, out);
+    if seen.header.kind == Kind::Datagram {
+        ip(seen, UDP, &[], out);
+        udp(seen, out);
+    } else {
+        ip(seen, TCP, seen.own, out);
+        tcp(seen, out);
+    }
     // A packet has no more bytes than it has on the wire, and no payload that the simulation knew.
     out.truncate(start + usize::from(seen.header.size));
     let captured = (out.len() - start) as u32;
@@ -99,7 +108,7 @@ pub fn record(seen: &Seen<'_>, out: &mut Vec<u8>) {
     out[lengths + 4..lengths + 8].copy_from_slice(&u32::from(seen.header.size).to_le_bytes());
 }
 
-fn ip(seen: &Seen<'_>, out: &mut Vec<u8>) {
+fn ip(seen: &Seen<'_>, protocol: u8, own: &[u8], out: &mut Vec<u8>) {
     let Header { flags, class, size, segment, kind, .. } = *seen.header;
     let ecn = match () {
         () if flags.contains(Flags::CONGESTED) => 0b11,
@@ -107,19 +116,19 @@ fn ip(seen: &Seen<'_>, out: &mut Vec<u8>) {
         () => 0,
     };
     let start = out.len();
-    let words = 5 + option_length(seen.own.len()) / 4;
+    let words = 5 + option_length(own.len()) / 4;
     assert!(words < 16, "an IP header has room for 38 bytes of a transport's own");
     out.extend([0x40 | words as u8, (7 - class.min(7)) << 5 | ecn]);
     out.extend(size.to_be_bytes());
     out.extend((segment as u16).to_be_bytes());
     out.extend([0x40, 0]);
-    out.extend([64 - seen.hops.min(63), TCP, 0, 0]);
+    out.extend([64 - seen.hops.min(63), protocol, 0, 0]);
     let (src, dst) = if kind == Kind::Ack { (seen.dst, seen.src) } else { (seen.src, seen.dst) };
     out.extend(address(src));
     out.extend(address(dst));
-    if !seen.own.is_empty() {
-        out.extend([EXPERIMENT, seen.own.len() as u8 + 2]);
-        out.extend(seen.own);
+    if !own.is_empty() {
+        out.extend([EXPERIMENT, own.len() as u8 + 2]);
+        out.extend(own);
         // Zero ends the list of options.
         out.resize(start + 4 * words, 0);
     }
@@ -142,7 +151,7 @@ fn tcp(seen: &Seen<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     let (ports, sequence, acknowledged) = match kind {
         Kind::Ack => ([ends[1], ends[0]], 1, place.wrapping_add(1)),
-        Kind::Data | Kind::Probe => (ends, place.wrapping_add(1), 1),
+        Kind::Data | Kind::Probe | Kind::Datagram => (ends, place.wrapping_add(1), 1),
     };
     out.extend(ports.iter().flat_map(|port| port.to_be_bytes()));
     out.extend(sequence.to_be_bytes());
@@ -160,6 +169,18 @@ fn tcp(seen: &Seen<'_>, out: &mut Vec<u8>) {
     let pseudo = [&address(src)[..], &address(dst), &[0, TCP], &(length as u16).to_be_bytes()].concat();
     let sum = checksum(&[&pseudo, &out[start..]]);
     out[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn udp(seen: &Seen<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    let length = seen.header.size.saturating_sub(20);
+    out.extend([NEGOTIATION, NEGOTIATION, length, 0].iter().flat_map(|field| field.to_be_bytes()));
+    out.extend(seen.own);
+    out.resize(start + usize::from(length), 0);
+    let pseudo = [&address(seen.src)[..], &address(seen.dst), &[0, UDP], &length.to_be_bytes()].concat();
+    let sum = checksum(&[&pseudo, &out[start..]]);
+    // Nothing stands for no checksum, so a checksum of nothing is written as its other form (RFC 768).
+    out[start + 6..start + 8].copy_from_slice(&if sum == 0 { u16::MAX } else { sum }.to_be_bytes());
 }
 
 /// The Internet checksum (RFC 1071) of parts of even length.
@@ -195,6 +216,18 @@ mod tests {
         let mut out = Vec::new();
         record(seen, &mut out);
         out
+    }
+
+    #[test]
+    fn a_datagram_is_udp_with_what_it_says() {
+        let header = Header { kind: Kind::Datagram, size: 43, ..Header::default() };
+        let bytes = one(&seen(&header, b"abc", 40));
+        let (ip, udp) = bytes[16..].split_at(20);
+        assert_eq!((ip[0], ip[9], udp.len()), (0x45, UDP, 23));
+        assert_eq!(udp[..6], [0x13, 0x88, 0x13, 0x88, 0, 23]);
+        assert_eq!((&udp[8..11], &udp[11..]), (&b"abc"[..], &[0; 12][..]));
+        let pseudo = [&ip[12..20], &[0, UDP, 0, 23]].concat();
+        assert_eq!((checksum(&[ip]), checksum(&[&pseudo, udp])), (0, 0));
     }
 
     #[test]

@@ -9,18 +9,19 @@
 //!
 //! # What differs from the fluid driver
 //! - A cap holds a sender's packets back (`pace`); one that is above what its transport does changes nothing.
-//! - Messages between hosts can cross the network themselves ([`Options::message`]): the engine sends what it finds in
+//! - Messages between hosts can cross the network themselves ([`Options::negotiation`]): the engine sends what it finds in
 //!   `outbox`, and says what has arrived. Else they take the control delay.
 
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
     Account, Accounts, Agenda, BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts,
-    FlowId, Foresee, History, Instant, LinkId, Message, Nanos, Observe, Policy, PolicyFactory, PortId,
-    Priority, Release, Scope, Target, Workload,
+    FlowId, Foresee, History, Instant, LinkId, Nanos, Observe, Policy, PolicyFactory, PortId, Priority,
+    Release, Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;
+use crate::negotiation::Outgoing;
 use crate::network::Network;
 use crate::options::Options;
 
@@ -46,14 +47,6 @@ struct Books<'a> {
     accounts: Accounts,
     /// By account.
     tallies: Vec<Tally>,
-}
-
-/// A message on its way from one host to another.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) message: Message,
 }
 
 /// A policy's instances and what they have asked for.
@@ -121,7 +114,7 @@ impl<'a> Coupling<'a> {
             capped: BTreeMap::new(),
             flow_watches: BTreeMap::new(),
             outbox: Vec::new(),
-            over_network: options.message.is_some() && terms.scope == Scope::Host,
+            over_network: options.negotiation.is_some() && terms.scope == Scope::Host,
             posted: 0,
             control_delay: options.control_delay,
             clock: Instant::ZERO,
@@ -142,6 +135,12 @@ impl<'a> Coupling<'a> {
     /// Calls of the policy, and messages between its instances.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.calls, self.agenda.messages() + self.posted)
+    }
+
+    /// What the policy was last told as the time.
+    #[cfg(test)]
+    pub(crate) fn now(&self) -> Instant {
+        self.clock
     }
 
     /// When [`Coupling::settle`] has something to do.
@@ -292,7 +291,7 @@ impl<'a> Coupling<'a> {
         }
         if self.over_network {
             self.posted += decision.messages.len() as u64;
-            let outgoing = |(to, message): (PortId, Message)| Outgoing { from: place, to: to.0, message };
+            let outgoing = |(to, message): (PortId, _)| Outgoing { from: place, to: to.0, message };
             self.outbox.extend(decision.messages.drain(..).map(outgoing));
         }
         self.agenda.note(place, self.clock, self.clock + self.control_delay, &decision);

@@ -18,15 +18,16 @@ mod hosts;
 mod life;
 mod packets;
 
-use cavalcade_metrics::{EngineCounts, Outcome, PortUse, QueueUse};
-use cavalcade_model::{Instant, Nanos, PolicyFactory, Releases, SplitMix64, Workload};
+use cavalcade_metrics::{EngineCounts, MessageUse, Outcome, PortUse, QueueUse};
+use cavalcade_model::{Bytes, Instant, PolicyFactory, Releases, SplitMix64, Workload};
 use cavalcade_transport::{PortLogic, PortSetup, Transport};
 
 use crate::capture::Seen;
-use crate::coupling::{Coupling, Outgoing};
+use crate::coupling::Coupling;
 use crate::error::SimulationError;
 use crate::flows::{Flows, clock};
 use crate::link_use::LinkUseRecorder;
+use crate::negotiation::Negotiations;
 use crate::network::Network;
 use crate::nic::Nic;
 use crate::occupancy::OccupancyRecorder;
@@ -59,25 +60,12 @@ pub struct Run {
     pub ports: Vec<PortCounts>,
     /// Bytes that waited for or were on each watched link's sender at each sample, as [`Options::watch`] asks for them.
     pub samples: Vec<Vec<u64>>,
-    /// What crossed the network between instances of the policy, where [`Options::message`] is set.
-    pub messages: MessageUse,
     /// When the last event was.
     pub end: Instant,
     /// Packets that there were at once, at most.
     pub most_packets: usize,
     /// Flows that were under way at once, at most.
     pub most_flows: usize,
-}
-
-/// Messages between instances of a policy that crossed the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct MessageUse {
-    /// How many arrived.
-    pub arrived: u64,
-    /// How long all of them took together, from the decision to send to the last byte.
-    pub total: Nanos,
-    /// How long the slowest took.
-    pub longest: Nanos,
 }
 
 impl Run {
@@ -153,9 +141,9 @@ struct Engine<'a, T: Transport> {
     coupling: Option<Coupling<'a>>,
     /// For each flow of the workload, its place while it is under way; where a policy decides.
     places: Vec<u32>,
-    /// Messages on their way, and since when; flows beyond those of the workload carry them.
-    messages: Vec<Option<(Outgoing, Instant)>>,
-    message_use: MessageUse,
+    /// What instances of the policy say to each other over the network; places of flows beyond those of the workload carry
+    /// it.
+    negotiations: Option<Negotiations>,
     recorder: Option<LinkUseRecorder>,
     samples: Vec<Vec<u64>>,
     occupancy: Option<OccupancyRecorder>,
@@ -250,8 +238,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             places: if coupling.is_some() { vec![NOWHERE; flows] } else { Vec::new() },
             coupling,
-            messages: Vec::new(),
-            message_use: MessageUse::default(),
+            negotiations: options.negotiation.map(|expiry| Negotiations::new(network.hosts(), expiry)),
             recorder: options.link_use.then(|| LinkUseRecorder::new(network)),
             samples: vec![Vec::new(); options.watch.len()],
             occupancy: options.queue_use.then(|| OccupancyRecorder::new(network)),
@@ -353,6 +340,7 @@ impl<'a, T: Transport> Engine<'a, T> {
         let end = self.releases.task_finish.iter().copied().max().unwrap_or_default();
         let queue_use = self.queue_use(end);
         let (policy_calls, messages) = self.coupling.as_ref().map_or((0, 0), Coupling::counts);
+        let all_carried = Bytes(self.ports.iter().map(|port| port.counts.bytes).sum());
         let counts = EngineCounts { events: self.events, refills: 0, policy_calls, messages };
         Run {
             outcome: Outcome {
@@ -363,10 +351,10 @@ impl<'a, T: Transport> Engine<'a, T> {
                 counts,
                 link_use: self.recorder.map(LinkUseRecorder::finish),
                 queue_use,
+                messages: self.negotiations.map(|all| MessageUse { all_carried, ..all.counts() }),
             },
             ports: self.ports.iter().map(|port| port.counts).collect(),
             samples: self.samples,
-            messages: self.message_use,
             end: clock(self.now),
             most_packets: self.pool.most(),
             most_flows: self.flows.len(),

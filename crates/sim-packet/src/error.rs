@@ -70,9 +70,16 @@ pub enum SimulationError {
         /// How many there are.
         links: usize,
     },
-    /// Messages of no bytes.
-    #[error("messages of 0B cannot cross a network: give them at least 1B")]
-    EmptyMessages,
+    /// Packets that are too small for the live system's datagrams.
+    #[error(
+        "packets with {payload} bytes of payload cannot carry datagrams of up to {longest}: make packets larger"
+    )]
+    DatagramsDoNotFit {
+        /// What a packet carries.
+        payload: u16,
+        /// The longest datagram.
+        longest: usize,
+    },
     /// Looking without end at one time.
     #[error("queues cannot be sampled every 0ns: give a time above it")]
     Sampling,

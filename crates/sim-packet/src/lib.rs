@@ -11,7 +11,8 @@
 //! - [`capture`]: packets as files that Wireshark reads.
 //! - `nic`: which of a host's senders goes next. `flows`: both ends of each flow that is under way.
 //! - `occupancy`, `link_use`: how full queues and how busy links were.
-//! - `coupling`: a policy and what it sees; its decisions as priorities of packets.
+//! - `coupling`: a policy and what it sees; its decisions as priorities of packets. `negotiation`: what its instances say to
+//!   each other, in datagrams.
 //! - [`scenario`]: the workloads on which the engine's speed is measured.
 //!
 //! # What the speed is made of
@@ -44,6 +45,7 @@ mod engine;
 mod error;
 mod flows;
 mod link_use;
+mod negotiation;
 mod nic;
 mod occupancy;
 mod options;
@@ -53,7 +55,7 @@ mod port;
 mod setup;
 mod wheel;
 
-pub use engine::{MessageUse, Observer, Run, simulate};
+pub use engine::{Observer, Run, simulate};
 pub use error::SimulationError;
 pub use network::{Link, Network, NetworkError, Route};
 pub use options::{Options, Outage};

@@ -1,6 +1,7 @@
 //! What belongs to a run besides workload, network, transport and policy.
 
-use cavalcade_model::{Bytes, CpuOrder, Instant, Nanos, Workload};
+use cavalcade_model::{CpuOrder, Instant, Nanos, Workload};
+use cavalcade_wire::MAX_DATAGRAM;
 
 use crate::error::SimulationError;
 use crate::network::Network;
@@ -19,10 +20,10 @@ pub struct Options {
     pub loss: f64,
     /// Links that go away for a time.
     pub outages: Vec<Outage>,
-    /// Bytes of a message between a policy's instances at hosts, where messages cross the network: each is a flow of its own
-    /// under the run's transport, of the highest class, and so is sent again until it arrives. `None` where they take
-    /// `control_delay` and get lost with `control_loss`.
-    pub message: Option<Bytes>,
+    /// Where messages between a policy's instances at hosts cross the network themselves, as the datagrams of the live system:
+    /// the age at which hosts leave one out (D-CAS has 2 s). `None` where messages take `control_delay` and get lost with
+    /// `control_loss`.
+    pub negotiation: Option<Nanos>,
     /// How long a message between instances of a policy takes.
     pub control_delay: Nanos,
     /// The share of those messages that gets lost.
@@ -63,7 +64,7 @@ impl Default for Options {
             queues: None,
             loss: 0.0,
             outages: Vec::new(),
-            message: None,
+            negotiation: None,
             control_delay: Nanos::ZERO,
             control_loss: 0.0,
             seed: 1,
@@ -93,10 +94,10 @@ impl Options {
             return Err(SimulationError::NoPayload { packet, overhead });
         }
         network.check(workload)?;
-        if self.message == Some(Bytes::ZERO) {
-            return Err(SimulationError::EmptyMessages);
-        }
         let payload = self.payload();
+        if self.negotiation.is_some() && usize::from(payload) < MAX_DATAGRAM {
+            return Err(SimulationError::DatagramsDoNotFit { payload, longest: MAX_DATAGRAM });
+        }
         let most = u64::from(payload) * (u64::from(u32::MAX) - 1);
         if let Some(flow) = workload.flows().iter().find(|flow| flow.size.get() > most) {
             return Err(SimulationError::FlowTooLarge { size: flow.size, payload });

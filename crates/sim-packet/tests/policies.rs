@@ -82,31 +82,46 @@ fn priorities_hold_at_the_sending_host() {
     assert!(fair.iter().all(|cct| (cct - 8.22).abs() < 0.1), "{fair:?}");
 }
 
-/// D-CAS's senders and receivers negotiate over the network that they share with the data.
+/// D-CAS's senders and receivers negotiate over the network that they share with the data, in the live system's datagrams.
 #[test]
-fn messages_cross_the_network_and_arrive_whatever_is_lost() {
+fn datagrams_cross_the_network_and_what_is_lost_stops_nobody() {
     let flows: Vec<_> = (0..3).map(|host| (host, 3, 2_000_000)).collect();
     let list: &[Coflow<'_>] = &[(0, &flows), (1_000, &[(0, 3, 100_000), (1, 3, 100_000)])];
     let workload = workload(list);
     let policy = cavalcade_policy::parse("dcas").unwrap();
     let network = Network::star(4, LINK).unwrap();
-    let with = |loss: f64, message: Option<Bytes>| {
-        let options = Options { loss, message, ..Options::default() };
+    let with = |loss: f64, in_band: bool| {
+        let negotiation = in_band.then_some(Nanos::from_secs(2));
+        let options = Options { loss, negotiation, ..Options::default() };
         simulate(&workload, &network, &Dctcp::default(), Some(&policy), &options, None).unwrap()
     };
-    let (told, sent) = (with(0.0, None), with(0.0, Some(Bytes(64))));
-    assert_eq!(told.messages.arrived, 0);
-    let count = sent.messages.arrived;
-    assert!(count > 0 && count <= sent.outcome.counts.messages, "{:?}", sent.messages);
-    // 104 bytes are 83 ns on each of two links of 1 µs.
-    let mean = sent.messages.total.get() / count;
-    assert!((2_167..20_000).contains(&mean), "{mean} ns");
+    let (told, sent) = (with(0.0, false), with(0.0, true));
+    assert_eq!(told.outcome.messages, None);
+    let said = sent.outcome.messages.unwrap();
+    assert!(said.sent > 0 && said.statements >= said.sent, "{said:?}");
+    assert_eq!((said.arrived, said.lost, said.left_out), (said.sent, 0, 0));
+    assert_eq!(said.statements, sent.outcome.counts.messages);
+    // A datagram with its headers is at most 100 bytes, 80 ns on each of two links of 1 µs; it waits for one packet at most.
+    let mean = said.mean_delay().get();
+    assert!((2_050..2_160 + 2 * 1_200).contains(&mean), "{mean} ns");
+    // Two links each, with 40 bytes of headers.
+    assert_eq!(said.carried.get(), 2 * (said.payload.get() + 40 * said.sent));
+    assert!(said.share() > 0.0 && said.share() < 0.001, "{}", said.share());
     assert!(ccts(&sent)[1] < 1.2 * ccts(&told)[1] + 0.1, "{:?}, {:?}", ccts(&sent), ccts(&told));
-    let lossy = with(0.05, Some(Bytes(64)));
+    let lossy = with(0.3, true);
+    let said = lossy.outcome.messages.unwrap();
+    assert!(said.lost > 0 && said.arrived + said.lost == said.sent, "{said:?}");
     assert_eq!(lossy.outcome.coflow_finish.len(), 2);
-    let none = Options { message: Some(Bytes::ZERO), ..Options::default() };
-    let refused = simulate(&workload, &network, &Dctcp::default(), Some(&policy), &none, None);
-    assert_eq!(refused.unwrap_err(), SimulationError::EmptyMessages);
+}
+
+#[test]
+fn packets_that_cannot_hold_a_datagram_are_refused() {
+    let workload = workload(&[(0, &[(0, 1, 1_000)])]);
+    let policy = cavalcade_policy::parse("dcas").unwrap();
+    let network = Network::star(4, LINK).unwrap();
+    let options = Options { packet: 1_439, negotiation: Some(Nanos::from_secs(2)), ..Options::default() };
+    let refused = simulate(&workload, &network, &Dctcp::default(), Some(&policy), &options, None);
+    assert_eq!(refused.unwrap_err(), SimulationError::DatagramsDoNotFit { payload: 1_399, longest: 1_400 });
 }
 
 /// Two coflows into one host from two: switches tell classes apart, so what D-CLAS has demoted waits.

@@ -17,6 +17,16 @@ pub enum Kind {
     Ack,
     /// A header without payload from the sender: asks for an [`Kind::Ack`] (pFabric's probe mode, a paused PDQ sender).
     Probe,
+    /// Something that is of no flow and only shares links and queues with them: no end of a flow and no port's logic sees it.
+    Datagram,
+}
+
+impl Kind {
+    /// Whether a flow's sender sent it: what a port's logic is for.
+    #[inline]
+    pub const fn is_of_sender(self) -> bool {
+        matches!(self, Self::Data | Self::Probe)
+    }
 }
 
 /// One-bit marks of a packet.

@@ -79,6 +79,7 @@ fn right() -> (Vec<Segment>, Outcome) {
         counts: EngineCounts::default(),
         link_use: None,
         queue_use: None,
+        messages: None,
     };
     (schedule, outcome)
 }
@@ -276,6 +277,7 @@ fn one_by_one(sizes: &[(u32, u32, u64, u64)]) -> (Workload, Vec<Segment>, Outcom
         counts: EngineCounts::default(),
         link_use: None,
         queue_use: None,
+        messages: None,
     };
     (workload, schedule, outcome)
 }

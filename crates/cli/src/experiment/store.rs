@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cavalcade_experiment::{Key, Row};
+use cavalcade_experiment::{ALWAYS, Key, Row};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 
@@ -91,7 +91,9 @@ impl Store {
             Column::whole(KEY[3], rows.iter().map(|row| row.key.seed)),
             Column::whole(KEY[4], rows.iter().map(|row| row.coflows)),
         ];
-        let figures = Row::columns().iter().enumerate();
+        // What speaks of some workloads only has a column where a row has the figure, so that old files stay as they are.
+        let kept = |at: usize| at < ALWAYS || rows.iter().any(|row| !row.figures[at].is_nan());
+        let figures = Row::columns().iter().enumerate().filter(|&(at, _)| kept(at));
         columns.extend(
             figures.map(|(at, name)| Column::real(name, rows.iter().map(move |row| row.figures[at]))),
         );
@@ -110,32 +112,43 @@ pub(crate) fn read_rows(path: &Path) -> Result<BTreeMap<Key, Row>, Failure> {
     if !path.exists() {
         return Ok(BTreeMap::new());
     }
-    let read = || {
+    let read = || -> Result<BTreeMap<Key, Row>, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
         let fields = reader.metadata().file_metadata().schema().get_fields();
         let names: Vec<&str> = fields.iter().map(|field| field.name()).collect();
-        let expected: Vec<&str> = KEY.iter().chain(Row::columns()).copied().collect();
-        if names != expected {
-            return Err(format!("its columns are {}, expected {}", names.join(", "), expected.join(", ")));
-        }
+        let figures = figures(&names).ok_or_else(|| {
+            let expected: Vec<&str> = KEY.iter().chain(Row::columns()).copied().collect();
+            format!("its columns are {}, expected {}", names.join(", "), expected.join(", "))
+        })?;
         let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
-        let rows = rows.map(|row| row.and_then(|row| row_of(&row)).map_err(|error| error.to_string()));
+        let rows =
+            rows.map(|row| row.and_then(|row| row_of(&row, &figures)).map_err(|error| error.to_string()));
         rows.map(|row| row.map(|row| (row.key.clone(), row))).collect()
     };
-    read().map_err(|fault: String| {
+    read().map_err(|fault| {
         Failure::input(format!("{}: {fault}", path.display()))
             .help("remove the file, and 'cavalcade experiment run' makes it anew")
     })
 }
 
-fn row_of(row: &parquet::record::Row) -> Result<Row, parquet::errors::ParquetError> {
+/// Which figure each column behind the key holds; `None` where the columns are not those of a file of rows.
+fn figures(names: &[&str]) -> Option<Vec<usize>> {
+    let own = names.strip_prefix(KEY.as_slice())?;
+    let at = |name: &&str| Row::columns().iter().position(|column| column == name);
+    let figures: Vec<usize> = own.iter().map(at).collect::<Option<_>>()?;
+    let whole =
+        figures.is_sorted() && figures.len() >= ALWAYS && figures[..ALWAYS].iter().copied().eq(0..ALWAYS);
+    whole.then_some(figures)
+}
+
+fn row_of(row: &parquet::record::Row, columns: &[usize]) -> Result<Row, parquet::errors::ParquetError> {
     let text = |at| row.get_string(at).cloned();
     let whole = |at| row.get_long(at).map(i64::cast_unsigned);
     let key = Key { workload: text(0)?, policy: text(1)?, conditions: text(2)?, seed: whole(3)? };
     let mut figures = [f64::NAN; Row::columns().len()];
-    for (at, figure) in figures.iter_mut().enumerate() {
-        *figure = row.get_double(KEY.len() + at)?;
+    for (at, &figure) in columns.iter().enumerate() {
+        figures[figure] = row.get_double(KEY.len() + at)?;
     }
     Ok(Row { key, coflows: whole(4)?, figures })
 }
@@ -172,6 +185,26 @@ mod tests {
         // Read and written again, in whatever order, it is the same file.
         Store::new(path.clone(), vec![a.key, b.key], back).write().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+
+    #[test]
+    fn a_figure_of_some_workloads_only_has_a_column_where_a_row_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.parquet");
+        let (plain, mut urgent) = (row(1, 0.5), row(2, 0.5));
+        let order = vec![plain.key.clone(), urgent.key.clone()];
+        let kept = |rows: [&Row; 2]| {
+            let rows = rows.map(|row| (row.key.clone(), row.clone())).into();
+            Store::new(path.clone(), order.clone(), rows).write().unwrap();
+            (std::fs::metadata(&path).unwrap().len(), read_rows(&path).unwrap())
+        };
+        let (short, back) = kept([&plain, &urgent]);
+        assert!(back[&urgent.key].figures[ALWAYS].is_nan());
+        urgent.figures[ALWAYS + 2] = 0.25;
+        let (long, back) = kept([&plain, &urgent]);
+        assert!(long > short, "a column more");
+        assert_eq!(back[&urgent.key].figures[ALWAYS + 2], 0.25);
+        assert!(back[&plain.key].figures[ALWAYS + 2].is_nan() && back[&urgent.key].figures[ALWAYS].is_nan());
     }
 
     #[test]

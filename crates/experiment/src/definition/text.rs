@@ -42,6 +42,8 @@ pub(super) struct ConditionsText {
     pub(super) short_below: Option<String>,
     pub(super) fabric: Option<String>,
     pub(super) link_delay: Option<String>,
+    #[serde(default)]
+    pub(super) in_band: bool,
 }
 
 /// `[[panel]]`
@@ -113,6 +115,7 @@ enum FormText {
     Reduction,
     Gap,
     Seconds,
+    Share,
 }
 
 impl From<FormText> for Form {
@@ -122,11 +125,12 @@ impl From<FormText> for Form {
             FormText::Reduction => Form::Reduction,
             FormText::Gap => Form::Gap,
             FormText::Seconds => Form::Seconds,
+            FormText::Share => Form::Share,
         }
     }
 }
 
-/// `{ name = …, policy = … }`, where wanted with a workload or fabric of its own.
+/// `{ name = …, policy = … }`, where wanted with a workload, fabric or way of messages of its own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SeriesText {
@@ -134,6 +138,7 @@ struct SeriesText {
     policy: String,
     workload: Option<String>,
     fabric: Option<String>,
+    in_band: Option<bool>,
 }
 
 /// `[[panel.expect]]`
@@ -148,6 +153,8 @@ struct ExpectText {
     form: Option<FormText>,
     at: Option<Scalar>,
     paper: Option<f64>,
+    at_most: Option<f64>,
+    at_least: Option<f64>,
     band: Option<f64>,
     trend: Option<TrendText>,
     from: Option<Scalar>,
@@ -188,8 +195,11 @@ impl PanelText {
             let place = format!("{place}, series '{}'", series.name);
             let workload = series.workload.as_ref().unwrap_or(&self.workload);
             let own = fabric(&place, series.fabric.as_deref())?;
-            let conditions =
-                Conditions { fabric: own.or_else(|| conditions.fabric.clone()), ..conditions.clone() };
+            let conditions = Conditions {
+                fabric: own.or_else(|| conditions.fabric.clone()),
+                in_band: series.in_band.unwrap_or(conditions.in_band),
+                ..conditions.clone()
+            };
             let cells = values.iter().map(|value| {
                 let (workload, policy) =
                     (workload.replace("{x}", value), series.policy.replace("{x}", value));
@@ -212,7 +222,7 @@ impl PanelText {
             return Err(part(format!("seeds = {} is out of range: expected 1 to 1000", panel.seeds)));
         }
         panel.against = self.against.map(|name| panel.named(&name)).transpose().map_err(part)?;
-        if panel.against.is_none() && panel.form != Form::Seconds {
+        if panel.against.is_none() && !panel.form.is_plain() {
             return Err(part(
                 "'against' is missing: name the series that others are compared with".to_owned(),
             ));
@@ -284,18 +294,25 @@ impl ExpectText {
     fn checked(self, panel: &Panel) -> Result<Expectation, String> {
         let form = self.form.map_or(panel.form, Form::from);
         let at = self.at.as_ref().map(|at| panel.placed(at)).transpose()?;
-        let points = matches!(form, Form::Reduction | Form::Gap);
         let kinds = usize::from(self.paper.is_some())
+            + usize::from(self.at_most.is_some())
+            + usize::from(self.at_least.is_some())
             + usize::from(self.trend.is_some())
             + usize::from(!self.order.is_empty())
             + usize::from(!self.best.is_empty());
         if kinds != 1 {
-            return Err("expected one of paper = N, trend = …, order = […] or best = […]".to_owned());
+            let expected =
+                "expected one of paper = N, at_most = N, at_least = N, trend = …, order = […] or best = […]";
+            return Err(expected.to_owned());
         }
+        let only = |at: Option<usize>| {
+            at.or((panel.places() == 1).then_some(0)).ok_or("'at' is missing: the axis has several places")
+        };
         let expected = if let Some(paper) = self.paper {
-            let at = at.or((panel.places() == 1).then_some(0));
-            let at = at.ok_or("'at' is missing: the axis has several places")?;
-            Expected::Value { at, paper, band: self.band.unwrap_or(if points { BAND_POINTS } else { BAND }) }
+            let band = self.band.unwrap_or(if form.is_percent() { BAND_POINTS } else { BAND });
+            Expected::Value { at: only(at)?, paper, band }
+        } else if let Some(limit) = self.at_most.or(self.at_least) {
+            Expected::Limit { at: only(at)?, limit, most: self.at_most.is_some() }
         } else if let Some(trend) = self.trend {
             let end = |end: &Option<Scalar>, usual| end.as_ref().map_or(Ok(usual), |end| panel.placed(end));
             Expected::Trend {

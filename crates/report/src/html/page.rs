@@ -337,6 +337,7 @@ fn over_packets(comparison: &Comparison, looks: &[String]) -> String {
             packets::flow_times(&runs),
         ),
         ("Queues in figures", packets::NOTE, packets::queues(&runs)),
+        ("Negotiation", packets::NEGOTIATION_NOTE, packets::negotiation(&runs)),
     ];
     for (title, caption, columns) in tables {
         if let Some(columns) = columns {

@@ -511,6 +511,7 @@ impl<'a> Engine<'a> {
             counts: self.counts,
             link_use: None,
             queue_use: None,
+            messages: None,
         };
         (outcome, self.schedule)
     }

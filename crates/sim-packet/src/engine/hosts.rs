@@ -28,6 +28,8 @@ impl<T: Transport> Engine<'_, T> {
             } else {
                 self.offer(place);
             }
+        } else if header.kind == PacketKind::Datagram {
+            self.hear(place, header.size);
         } else {
             flow.receiver.handle_packet(now, &header, &extra);
             self.answer(place);
@@ -91,7 +93,7 @@ impl<T: Transport> Engine<'_, T> {
                     None => return,
                 },
             };
-            if T::PortLogic::PRESENT && self.pool[id].header.kind != PacketKind::Ack {
+            if T::PortLogic::PRESENT && self.pool[id].header.kind.is_of_sender() {
                 let (packet, extra) = self.pool.both(id);
                 let (now, none) = (clock(self.now), Bytes::ZERO);
                 self.logic[link as usize].arrive(now, none, &mut packet.header, extra);
@@ -140,7 +142,6 @@ impl<T: Transport> Engine<'_, T> {
                     let packet = self.pool.add(header, extra);
                     self.arm(place);
                     if let Some(coupling) = &mut self.coupling
-                        && (id as usize) < self.flow_finish.len()
                         && coupling.sent(id, sent)
                     {
                         // The policy is told behind this event: it may take this very sender's turn away.

@@ -1,10 +1,11 @@
 //! The life of a flow, from its release to the last of its packets, and what a policy decides about it in between.
 
 use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Priority, Release, TaskId};
-use cavalcade_transport::{FlowSetup, Sender, Transport};
+use cavalcade_transport::{FlowSetup, Header, Kind as PacketKind, Sender, Transport};
 
 use super::{Engine, NOWHERE, OTHERS, POLICY, RELEASE};
 use crate::flows::{Flow, NEVER, clock, finished, picos};
+use crate::negotiation::Parcel;
 use crate::pace::Pace;
 use crate::setup;
 
@@ -70,51 +71,72 @@ impl<T: Transport> Engine<'_, T> {
         self.begin(start, decided);
     }
 
-    /// Sends what the policy's instances have to say to each other, each message as a flow of the highest class.
+    /// Sends what the policy's instances have to say to each other: a packet for each datagram, ahead of all that waits at
+    /// its host.
     fn send_messages(&mut self) {
-        let Some(coupling) = &mut self.coupling else { return };
-        for outgoing in std::mem::take(&mut coupling.outbox) {
-            let sent = (outgoing, clock(self.now));
-            let slot = match self.messages.iter().position(Option::is_none) {
-                Some(slot) => slot,
-                None => {
-                    self.messages.push(None);
-                    self.messages.len() - 1
-                }
-            };
-            self.messages[slot] = Some(sent);
-            let size = self.options.message.expect("messages go out where they have a size");
+        let (Some(coupling), Some(negotiations)) = (&mut self.coupling, &mut self.negotiations) else {
+            return;
+        };
+        let said = std::mem::take(&mut coupling.outbox);
+        for Parcel { number, from, to, size } in negotiations.pack(clock(self.now), self.workload, said) {
             let start = Start {
-                id: (self.flow_finish.len() + slot) as u32,
-                src: outgoing.from,
-                dst: outgoing.to,
-                size,
+                id: self.flow_finish.len() as u32 + number,
+                src: from,
+                dst: to,
+                size: Bytes(size.into()),
                 deadline: None,
                 task: TaskId(0),
-                task_size: size,
+                task_size: Bytes(size.into()),
             };
-            self.begin(start, Some((Priority::default(), None)));
+            // Its ends are never asked: the place is there for the route, and for counting what is under way.
+            let flow = self.occupy(start, Some((Priority::default(), None)));
+            let size = size + self.options.overhead;
+            let header = Header { flow, kind: PacketKind::Datagram, size, ..Header::default() };
+            let id = self.pool.add(header, T::Extra::default());
+            self.flows[flow].in_network += 1;
+            self.nics[from as usize].answers.push(&mut self.pool, id);
+            self.serve(from);
         }
     }
 
-    /// The flow of this number carried a message, and has ended.
-    fn hear(&mut self, id: u32) {
+    /// The datagram at `place`, of `size` bytes on the wire, has arrived.
+    pub(super) fn hear(&mut self, place: u32, size: u16) {
         let now = finished(self.now);
-        let slot = id as usize - self.flow_finish.len();
-        let (outgoing, sent) = self.messages[slot].take().expect("a message arrives once");
-        let took = now.since(sent);
-        self.message_use.arrived += 1;
-        self.message_use.total += took;
-        self.message_use.longest = self.message_use.longest.max(took);
-        if self.done_coflows < self.coflow_left.len()
-            && let Some(coupling) = &mut self.coupling
-        {
-            coupling.received(outgoing, now, &self.coflow_arrival);
+        let carried = Bytes(u64::from(size) * u64::from(self.flows.route(place).hops()));
+        let (to, number) = (self.flows[place].dst, self.datagram(place));
+        let (Some(number), Some(negotiations)) = (number, &mut self.negotiations) else { return };
+        for said in negotiations.unpack(now, to, number, carried) {
+            // Once every coflow is done there is nothing left to decide.
+            if self.done_coflows < self.coflow_left.len()
+                && let Some(coupling) = &mut self.coupling
+            {
+                coupling.received(said, now, &self.coflow_arrival);
+            }
         }
+        self.forget_if_over(place);
         self.carry_out();
     }
 
+    /// The bytes of the datagram at `place`.
+    pub(super) fn said(&self, place: u32) -> &[u8] {
+        match (self.datagram(place), &self.negotiations) {
+            (Some(number), Some(negotiations)) => negotiations.bytes(number),
+            _ => &[],
+        }
+    }
+
+    /// The number of the datagram at `place`, where there is one and not a flow.
+    fn datagram(&self, place: u32) -> Option<u32> {
+        self.flows[place].id.checked_sub(self.flow_finish.len() as u32)
+    }
+
     fn begin(&mut self, start: Start, decided: Option<(Priority, Option<BitsPerSec>)>) {
+        let place = self.occupy(start, decided);
+        self.offer(place);
+    }
+
+    /// Gives a flow its place.
+    fn occupy(&mut self, start: Start, decided: Option<(Priority, Option<BitsPerSec>)>) -> u32 {
         let Start { id, src, dst, size, deadline, task, task_size } = start;
         let route = self.network.route(src, dst);
         let out = self.network.link_from(src);
@@ -156,16 +178,12 @@ impl<T: Transport> Engine<'_, T> {
         if let Some(at) = self.places.get_mut(id as usize) {
             *at = place;
         }
-        self.offer(place);
+        place
     }
 
     /// Everything of a flow has arrived.
     pub(super) fn finish(&mut self, place: u32) {
         let id = self.flows[place].id;
-        if id as usize >= self.flow_finish.len() {
-            self.hear(id);
-            return;
-        }
         let now = finished(self.now);
         self.flow_finish[id as usize] = now;
         let coflow = self.workload.coflow_of(FlowId(id));
@@ -187,10 +205,17 @@ impl<T: Transport> Engine<'_, T> {
     /// Frees the place of a flow of which nothing is left.
     #[inline]
     pub(super) fn forget_if_over(&mut self, place: u32) {
-        let flow = &mut self.flows[place];
-        if flow.in_network > 0 || !flow.sender.is_done() || !flow.used {
+        let flow = &self.flows[place];
+        if flow.in_network > 0 || !flow.used {
             return;
         }
+        if !flow.sender.is_done() {
+            match (self.datagram(place), &mut self.negotiations) {
+                (Some(number), Some(negotiations)) => negotiations.lose(number),
+                _ => return,
+            }
+        }
+        let flow = &mut self.flows[place];
         if flow.listed {
             flow.listed = false;
             let (host, priority) = (flow.src, flow.priority);

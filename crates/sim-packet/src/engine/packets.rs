@@ -55,9 +55,12 @@ impl<T: Transport> Engine<'_, T> {
     fn show(&self, link: u32, id: u32, observer: &mut Option<&mut dyn Observer>) {
         let Some(observer) = observer else { return };
         let Packet { header, hop, .. } = &self.pool[id];
-        let Flow { id: flow, src, dst, .. } = self.flows[header.flow];
+        let Flow { id: flow, src, dst, size, .. } = self.flows[header.flow];
         let mut own = Vec::new();
-        T::wire(self.pool.extra(id), &mut own);
+        match header.kind {
+            PacketKind::Datagram => own.extend(self.said(header.flow)),
+            _ => T::wire(self.pool.extra(id), &mut own),
+        }
         observer.packet(&Seen {
             at: clock(self.now),
             link,
@@ -66,7 +69,7 @@ impl<T: Transport> Engine<'_, T> {
             dst: PortId(dst),
             size: match self.workload.flows().get(flow as usize) {
                 Some(flow) => flow.size,
-                None => self.options.message.unwrap_or_default(),
+                None => size,
             },
             hops: *hop,
             header,
@@ -115,7 +118,7 @@ impl<T: Transport> Engine<'_, T> {
         if T::PortLogic::PRESENT {
             let backlog = Bytes(waiting.bytes() + port.unsent(now));
             let (packet, extra) = self.pool.both(id);
-            if packet.header.kind != PacketKind::Ack {
+            if packet.header.kind.is_of_sender() {
                 self.logic[link as usize].arrive(clock(now), backlog, &mut packet.header, extra);
             }
         }
@@ -170,7 +173,7 @@ impl<T: Transport> Engine<'_, T> {
             let Kind::Queued(queue) = port.kind else { unreachable!("only queues have departures") };
             let backlog = Bytes(self.queues[queue as usize].bytes());
             let (packet, extra) = self.pool.both(id);
-            if packet.header.kind != PacketKind::Ack {
+            if packet.header.kind.is_of_sender() {
                 self.logic[link as usize].depart(clock(self.now), backlog, &mut packet.header, extra);
             }
         }
