@@ -3,7 +3,7 @@
 -- 26 bytes in an IP option (number 30, for experiments, RFC 4727); what each bit means stands in
 -- crates/transport/src/spc/header.rs. Run as: wireshark -X lua_script:cavalcade_spc.lua FILE
 
-local spc = Proto("cavalcade_spc", "Smart Priority Class (Baraat)")
+local spc = Proto("spc", "Smart Priority Class (Baraat)")
 
 local PORTS = 6
 local LENGTH = 26

@@ -194,8 +194,10 @@ fn tshark(place: &Place, file: &str, filter: &str, fields: &[&str]) -> Option<Ve
 /// The dissector in `docs/wireshark` against the bytes of every packet.
 #[test]
 fn the_dissector_reads_baraats_header_as_it_is_written() {
-    let place = Place::with_trace();
-    let simulate = ["simulate", "trace.txt", "--policy", "fair", "--pcap", "packets.pcap"];
+    let place = Place::new();
+    // Some hundreds of packets of two tasks: tshark takes its time.
+    place.write("small.txt", "3 2\n1 0 2 0 1 1 2:0.5\n2 0 1 1 1 2:0.25\n");
+    let simulate = ["simulate", "small.txt", "--policy", "fair", "--pcap", "packets.pcap"];
     let spc = ["--transport", "spc", "--headers", "68B", "--pcap-link", "egress of port 2"];
     let ran = place.run(&[&simulate[..], PACKETS, &spc].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);

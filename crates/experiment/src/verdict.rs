@@ -239,9 +239,8 @@ pub(crate) fn number(value: f64) -> String {
 pub(crate) fn shown(value: f64, form: Form) -> String {
     match form {
         Form::Factor => format!("{}×", number(value)),
-        Form::Reduction | Form::Gap | Form::Share => {
-            format!("{} %", number(libm::round(value * 10.0) / 10.0))
-        }
+        Form::Reduction | Form::Gap => format!("{} %", number(libm::round(value * 10.0) / 10.0)),
+        Form::Share => format!("{} %", number(value)),
         Form::Seconds if value < 0.1 => format!("{} ms", number(value * 1e3)),
         Form::Seconds => format!("{} s", number(value)),
     }
@@ -254,8 +253,10 @@ pub(crate) fn with_interval(estimate: &Estimate, form: Form) -> String {
         return value;
     }
     let plain = |value: f64| match form {
-        Form::Reduction | Form::Gap | Form::Share => number(libm::round(value * 10.0) / 10.0),
-        Form::Factor | Form::Seconds => number(value),
+        Form::Reduction | Form::Gap => number(libm::round(value * 10.0) / 10.0),
+        // In the unit of the value.
+        Form::Seconds if estimate.value < 0.1 => number(value * 1e3),
+        Form::Factor | Form::Seconds | Form::Share => number(value),
     };
     format!("{value} ({} to {})", plain(estimate.low), plain(estimate.high))
 }
@@ -293,5 +294,7 @@ mod tests {
         );
         assert_eq!(with_interval(&estimate(2.0, 0.5), Form::Factor), "2× (1.5 to 2.5)");
         assert_eq!(shown(-12.345, Form::Reduction), "-12.3 %");
+        assert_eq!(with_interval(&estimate(0.02, 0.005), Form::Seconds), "20 ms (15 to 25)");
+        assert_eq!(with_interval(&estimate(0.012, 0.002), Form::Share), "0.012 % (0.01 to 0.014)");
     }
 }
