@@ -51,8 +51,8 @@ use crate::fill::{Due, Fill, Key};
 
 use crate::min_tree::MinTree;
 use crate::tolerance::tolerance;
-use book::Account;
-use cell::{Cells, Flow, MOST_CELLS, NOWHERE, Route};
+use book::{Account, Booked};
+use cell::{Cells, Flow, MOST_CELLS, MOST_LINKS, NOWHERE, Route, Seat};
 
 /// Max-min inside a class along paths of several links, classes strict.
 #[derive(Debug)]
@@ -60,7 +60,11 @@ pub struct PathFill {
     cells: Cells,
     routes: Vec<Route>,
     flows: Vec<Flow>,
+    /// The accounts of each flow behind its first link, where every link has classes of its own.
+    further_seats: Vec<[Seat; MOST_LINKS - 1]>,
     accounts: Vec<Account>,
+    /// What is kept of each account that is booked.
+    rates: Vec<Booked>,
     /// Accounts that are booked now.
     booked: usize,
     /// Whether every link has classes of its own.
@@ -88,7 +92,9 @@ impl PathFill {
             cells: Cells::new(capacity),
             routes: Vec::new(),
             flows: Vec::new(),
+            further_seats: Vec::new(),
             accounts: Vec::new(),
+            rates: Vec::new(),
             booked: 0,
             per_link,
             ends: MinTree::new(0),
@@ -108,7 +114,7 @@ impl PathFill {
 
     /// The account of a flow at its `hop`-th link.
     fn account_at(&self, flow: u32, hop: usize) -> u32 {
-        self.flows[flow as usize].accounts[if self.per_link { hop } else { 0 }]
+        self.seat(flow, if self.per_link { hop } else { 0 }).account
     }
 
     fn bytes_left(&self, flow: u32, now: f64) -> f64 {
@@ -172,8 +178,8 @@ impl PathFill {
     fn enter_cell(&mut self, flow: u32, hop: usize, link: u32, key: Key, now: f64) {
         let cell = self.cells.find_or_open(link, key, now);
         self.routes[flow as usize].cells[hop] = cell;
-        self.flows[flow as usize].place[hop] = self.cells.members[cell as usize].len() as u32;
-        self.cells.members[cell as usize].push(flow);
+        self.flows[flow as usize].place[hop] = self.cells.contents[cell as usize].members.len() as u32;
+        self.cells.contents[cell as usize].members.push(flow);
         self.crowd(link);
     }
 
@@ -183,7 +189,7 @@ impl PathFill {
         let link = self.cells.hot[cell as usize].link;
         self.routes[flow as usize].cells[hop] = NOWHERE;
         let place = self.flows[flow as usize].place[hop] as usize;
-        let members = &mut self.cells.members[cell as usize];
+        let members = &mut self.cells.contents[cell as usize].members;
         members.swap_remove(place);
         if let Some(&moved) = members.get(place) {
             let route = &self.routes[moved as usize];
@@ -192,7 +198,7 @@ impl PathFill {
         }
         if members.is_empty() {
             if let Some(next) = self.cells.close(cell) {
-                self.outdate(next);
+                self.offer(next);
             }
             self.outdate_end(cell);
         } else {
@@ -214,8 +220,9 @@ impl PathFill {
     /// Gives a flow the key of its account at `hop`, or at every one.
     fn change_key(&mut self, flow: u32, only: Option<usize>, key: Key, now: f64) {
         let hops = usize::from(self.flows[flow as usize].hops);
-        let is_there =
-            |fill: &Self, hop: usize| fill.cells.key[fill.routes[flow as usize].cells[hop] as usize] == key;
+        let is_there = |fill: &Self, hop: usize| {
+            fill.cells.contents[fill.routes[flow as usize].cells[hop] as usize].key == key
+        };
         let range = only.map_or(0..hops, |hop| hop..hop + 1);
         if range.clone().all(|hop| is_there(self, hop)) {
             return;
@@ -262,6 +269,7 @@ impl Fill for PathFill {
     fn reserve_accounts(&mut self, count: usize) {
         if count > self.accounts.len() {
             self.accounts.resize_with(count, Account::default);
+            self.rates.resize(count, Booked::default());
             self.watches.reserve(count);
         }
     }
@@ -272,7 +280,7 @@ impl Fill for PathFill {
             self.accounts[account as usize].flows.is_empty(),
             "an account that is forgotten has no flows"
         );
-        self.accounts[account as usize] = Account::default();
+        self.accounts[account as usize].renew();
     }
 
     fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
@@ -284,6 +292,9 @@ impl Fill for PathFill {
             let count = (flow as usize + 1).max(2 * self.flows.len());
             self.flows.resize(count, Flow::absent());
             self.routes.resize(count, Route::absent());
+            if self.per_link {
+                self.further_seats.resize(count, [Seat::NONE; MOST_LINKS - 1]);
+            }
         }
         self.flows[flow as usize] = Flow { hops: links.len() as u8, end: bytes, ..Flow::absent() };
         self.routes[flow as usize] = Route::absent();
@@ -304,7 +315,7 @@ impl Fill for PathFill {
                     self.end_agreement(flow, now);
                     continue;
                 }
-                let hop = self.per_link.then(|| self.flows[flow as usize].hop_of_account(account));
+                let hop = self.per_link.then(|| self.hop_of_account(flow, account));
                 self.change_key(flow, hop, key, now);
             }
         }
@@ -429,7 +440,7 @@ impl Fill for PathFill {
     fn add_use(&self, use_of_link: &mut [f64]) {
         for (link, use_of_link) in use_of_link.iter_mut().enumerate() {
             for &(_, cell) in &self.cells.on_link[link] {
-                let rates = self.cells.members[cell as usize].iter().map(|&flow| self.rate_of(flow));
+                let rates = self.cells.contents[cell as usize].members.iter().map(|&flow| self.rate_of(flow));
                 *use_of_link += rates.sum::<f64>();
             }
         }

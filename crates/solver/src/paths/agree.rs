@@ -21,12 +21,12 @@ use super::cell::NOWHERE;
 impl PathFill {
     /// Gives each flow of a cell one key at all of its links. Returns whether any flow had different ones.
     pub(super) fn agree(&mut self, cell: u32, now: f64) -> bool {
-        let members = self.cells.members[cell as usize].clone();
+        let members = self.cells.contents[cell as usize].members.clone();
         let mut any = false;
         for flow in members {
             let cells = self.routes[flow as usize].cells;
             let keys = cells.into_iter().filter(|&cell| cell != NOWHERE && !self.cells.is_cap(cell));
-            let mut keys = keys.map(|cell| self.cells.key[cell as usize]);
+            let mut keys = keys.map(|cell| self.cells.contents[cell as usize].key);
             let first = keys.next().expect("a flow crosses a link");
             let (least, agree) =
                 keys.fold((first, true), |(least, agree), key| (least.min(key), agree && key == first));
@@ -36,7 +36,7 @@ impl PathFill {
                 any = true;
             }
         }
-        if any && !self.cells.is_cap(cell) && !self.cells.members[cell as usize].is_empty() {
+        if any && !self.cells.is_cap(cell) && !self.cells.contents[cell as usize].members.is_empty() {
             self.outdate(cell);
         }
         any

@@ -74,7 +74,7 @@ impl PathFill {
         record.allowance = capacity / (2.0 * flows);
         let allowance = record.allowance;
         for &(_, cell) in &self.cells.on_link[link as usize] {
-            for &flow in &self.cells.members[cell as usize] {
+            for &flow in &self.cells.contents[cell as usize].members {
                 let holder = &mut self.cells.hot[self.routes[flow as usize].held_by as usize];
                 holder.safe = holder.safe.min(allowance);
                 if holder.level > allowance && holder.level < f64::INFINITY {
@@ -104,7 +104,7 @@ impl PathFill {
             / f64::from(2 * self.ample.links[link as usize].flows).max(1.0);
         let on_link = &self.cells.on_link[link as usize];
         let is_slow = |cell: &u32| {
-            let mut flows = self.cells.members[*cell as usize].iter();
+            let mut flows = self.cells.contents[*cell as usize].members.iter();
             flows.all(|&flow| self.rate_of(flow) <= 0.5 * allowance)
         };
         // A cell that is to be looked at may have to hold somebody.
@@ -142,11 +142,11 @@ impl PathFill {
         for rank in 0..self.cells.on_link[link as usize].len() {
             let (_, cell) = self.cells.on_link[link as usize][rank];
             let mut used = 0.0;
-            for &flow in &self.cells.members[cell as usize] {
+            for &flow in &self.cells.contents[cell as usize].members {
                 used += self.rate_of(flow);
                 self.cells.hot[self.routes[flow as usize].held_by as usize].safe = -1.0;
             }
-            let given = self.cells.left_before(link, rank);
+            let given = self.cells.offered(cell);
             let record = &mut self.cells.hot[cell as usize];
             (record.used, record.given) = (used, given);
             if used > given * (1.0 + super::FULL) {
@@ -170,12 +170,12 @@ impl PathFill {
     /// Finds how far the level of a cell may rise without a look at its flows.
     pub(super) fn find_safe(&mut self, cell: u32) {
         let mut safe = f64::INFINITY;
-        let members = self.cells.members[cell as usize].len();
+        let members = self.cells.contents[cell as usize].members.len();
         if self.cells.hot[cell as usize].held as usize != members {
             return;
         }
         for nth in 0..members {
-            let flow = self.cells.members[cell as usize][nth];
+            let flow = self.cells.contents[cell as usize].members[nth];
             for other in self.routes[flow as usize].cells {
                 if other == NOWHERE {
                     break;
@@ -195,7 +195,7 @@ impl PathFill {
 
     /// Gives a cell that holds all of its flows a new level, if that takes no look at them. Returns whether it did.
     pub(super) fn move_together(&mut self, cell: u32, offered: f64, now: f64) -> bool {
-        let flows = self.cells.members[cell as usize].len();
+        let flows = self.cells.contents[cell as usize].members.len();
         let record = &self.cells.hot[cell as usize];
         let (before, level) = (record.level, offered / flows as f64);
         if record.held as usize != flows || before == f64::INFINITY || level > record.safe {

@@ -6,12 +6,14 @@
 //! kept up to date while it is watched.
 
 use super::PathFill;
-use super::cell::MOST_CELLS;
+use super::cell::Seat;
 use crate::fill::{Due, Key};
 use crate::maxmin::NONE;
 use crate::tolerance::reaches_at;
 
+/// What is touched whenever a flow of the account comes or goes: a cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Account {
     pub(super) key: Key,
     pub(super) flows: Vec<u32>,
@@ -21,12 +23,19 @@ pub(super) struct Account {
     watch: f64,
     /// The flow that has the watched amount as a milestone.
     solo: u32,
-    /// Whether rates are summed up: then the sum, and what was sent by `since`.
+    /// Whether rates are summed up.
     booked: bool,
+    outdated: bool,
+    /// Whether it is known when it reaches its amount.
+    timed: bool,
+}
+
+/// Of a booked account: the sum of its flows' rates, and what was sent by `since`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Booked {
     rate: f64,
     sent: f64,
     since: f64,
-    outdated: bool,
 }
 
 impl Default for Account {
@@ -38,23 +47,56 @@ impl Default for Account {
             watch: f64::INFINITY,
             solo: NONE,
             booked: false,
-            rate: 0.0,
-            sent: 0.0,
-            since: 0.0,
             outdated: false,
+            timed: false,
         }
     }
 }
 
+impl Account {
+    /// Forgets everything, but keeps the room of the list.
+    pub(super) fn renew(&mut self) {
+        *self = Self { flows: std::mem::take(&mut self.flows), ..Self::default() };
+    }
+}
+
 impl PathFill {
+    /// How many accounts a flow has.
+    fn seats(&self, flow: u32) -> usize {
+        if self.per_link { usize::from(self.flows[flow as usize].hops) } else { 1 }
+    }
+
+    /// The `nth` account of a flow.
+    pub(super) fn seat(&self, flow: u32, nth: usize) -> Seat {
+        match nth.checked_sub(1) {
+            None => self.flows[flow as usize].seat,
+            Some(further) => self.further_seats[flow as usize][further],
+        }
+    }
+
+    fn seat_mut(&mut self, flow: u32, nth: usize) -> &mut Seat {
+        match nth.checked_sub(1) {
+            None => &mut self.flows[flow as usize].seat,
+            Some(further) => &mut self.further_seats[flow as usize][further],
+        }
+    }
+
+    /// Which account of a flow this is: with one for each link, at which hop.
+    pub(super) fn hop_of_account(&self, flow: u32, account: u32) -> usize {
+        let nth = (0..self.seats(flow)).find(|&nth| self.seat(flow, nth).account == account);
+        nth.expect("a flow of an account has it")
+    }
+
     pub(super) fn join_accounts(&mut self, flow: u32, accounts: &[u32], bytes: f64, now: f64) {
-        for (nth, &account) in accounts.iter().enumerate() {
+        for nth in 0..self.seats(flow) {
+            let account = accounts[nth];
             let record = &mut self.accounts[account as usize];
-            self.flows[flow as usize].accounts[nth] = account;
-            self.flows[flow as usize].in_account[nth] = record.flows.len() as u32;
+            let place = record.flows.len() as u32;
             record.flows.push(flow);
             record.added += bytes;
-            if record.watch < f64::INFINITY {
+            let is_watched = record.watch < f64::INFINITY;
+            *self.seat_mut(flow, nth) = Seat { account, place };
+            if is_watched {
                 self.follow(account, now);
             }
         }
@@ -62,18 +104,14 @@ impl PathFill {
 
     /// Takes a flow that nobody holds out of its accounts.
     pub(super) fn leave_accounts(&mut self, flow: u32, now: f64) {
-        for nth in 0..MOST_CELLS {
-            let account = self.flows[flow as usize].accounts[nth];
-            if account == NONE {
-                break;
-            }
+        for nth in 0..self.seats(flow) {
+            let Seat { account, place } = self.seat(flow, nth);
             // Its solo milestone goes with it.
-            let place = self.flows[flow as usize].in_account[nth] as usize;
             let record = &mut self.accounts[account as usize];
-            record.flows.swap_remove(place);
-            if let Some(&moved) = record.flows.get(place) {
-                let nth = self.flows[moved as usize].hop_of_account(account);
-                self.flows[moved as usize].in_account[nth] = place as u32;
+            record.flows.swap_remove(place as usize);
+            if let Some(&moved) = record.flows.get(place as usize) {
+                let nth = self.hop_of_account(moved, account);
+                self.seat_mut(moved, nth).place = place;
             }
             let record = &self.accounts[account as usize];
             if record.watch < f64::INFINITY && (!record.booked || record.flows.len() < 2) {
@@ -90,7 +128,16 @@ impl PathFill {
     pub(super) fn unwatch(&mut self, account: u32) {
         self.forget_way(account);
         self.accounts[account as usize].watch = f64::INFINITY;
-        self.watches.set(account as usize, f64::INFINITY);
+        self.set_time(account, f64::INFINITY);
+    }
+
+    /// Notes when an account reaches its amount; infinity where that is not known.
+    fn set_time(&mut self, account: u32, at: f64) {
+        let record = &mut self.accounts[account as usize];
+        // Mostly it was not known and is not: the tree need not hear of it.
+        if std::mem::replace(&mut record.timed, at < f64::INFINITY) || record.timed {
+            self.watches.set(account as usize, at);
+        }
     }
 
     fn forget_way(&mut self, account: u32) {
@@ -109,7 +156,7 @@ impl PathFill {
     /// Chooses how a watched account is followed from now on.
     fn follow(&mut self, account: u32, now: f64) {
         self.forget_way(account);
-        self.watches.set(account as usize, f64::INFINITY);
+        self.set_time(account, f64::INFINITY);
         if self.accounts[account as usize].added < self.accounts[account as usize].watch {
             // Only what is still to come can make up the amount; then it is chosen anew.
             return;
@@ -121,7 +168,7 @@ impl PathFill {
         let sent = record.added - left;
         let missing = record.watch - sent;
         if reaches_at(missing, rate, now) <= now {
-            self.watches.set(account as usize, now);
+            self.set_time(account, now);
         } else if let [flow] = *flows
             && self.flows[flow as usize].solo_of == NONE
         {
@@ -131,7 +178,8 @@ impl PathFill {
             self.remark(flow);
         } else if !flows.is_empty() {
             self.booked += 1;
-            (record.booked, record.rate, record.sent, record.since) = (true, rate, sent, now);
+            record.booked = true;
+            self.rates[account as usize] = Booked { rate, sent, since: now };
             for &flow in &flows {
                 self.flows[flow as usize].booked = true;
                 // From now on it matters how the level that it is held at moves.
@@ -158,12 +206,10 @@ impl PathFill {
         if !self.is_booked(flow) {
             return;
         }
-        for account in self.flows[flow as usize].accounts {
-            if account == NONE {
-                break;
-            }
-            let record = &mut self.accounts[account as usize];
-            if record.booked {
+        for nth in 0..self.seats(flow) {
+            let account = self.seat(flow, nth).account;
+            if self.accounts[account as usize].booked {
+                let record = &mut self.rates[account as usize];
                 record.sent += record.rate * (now - record.since);
                 record.since = now;
                 record.rate += change;
@@ -180,9 +226,10 @@ impl PathFill {
             if !record.booked {
                 continue;
             }
-            let missing = record.watch - (record.sent + record.rate * (now - record.since));
-            let at = reaches_at(missing, record.rate, now);
-            self.watches.set(account as usize, at);
+            let Booked { rate, sent, since } = self.rates[account as usize];
+            let missing = record.watch - (sent + rate * (now - since));
+            let at = reaches_at(missing, rate, now);
+            self.set_time(account, at);
         }
     }
 

@@ -9,8 +9,11 @@ use super::mark::Mark;
 use crate::fill::Key;
 use crate::maxmin::{NEGLIGIBLE, NONE};
 
+/// Links of the longest path.
+pub(super) const MOST_LINKS: usize = 6;
+
 /// A cell for each link of the longest path, and one for the flow's own cap.
-pub(super) const MOST_CELLS: usize = 7;
+pub(super) const MOST_CELLS: usize = MOST_LINKS + 1;
 
 /// The cell that is none: its level is infinite, so that looking at it changes nothing.
 pub(super) const NOWHERE: u32 = 0;
@@ -35,16 +38,21 @@ impl Route {
     }
 }
 
-/// The rest of what is known of a flow.
+/// An account of a flow, and where the flow stands in the list of that.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    pub(super) account: u32,
+    pub(super) place: u32,
+}
+
+impl Seat {
+    pub(super) const NONE: Self = Self { account: NONE, place: 0 };
+}
+
+/// The rest of what is known of a flow: a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Flow {
-    /// Links on its path; 0 when it is not in the solver.
-    pub(super) hops: u8,
-    /// Where it stands among the members of each of its cells.
-    pub(super) place: [u32; MOST_CELLS],
-    /// Its accounts: one, or one for each link; and where it stands in the lists of those.
-    pub(super) accounts: [u32; MOST_CELLS],
-    pub(super) in_account: [u32; MOST_CELLS],
     /// What its cell will have served when it has sent everything; while nobody holds it, the bytes left.
     pub(super) end: f64,
     /// Bytes left at which it is next reported.
@@ -52,6 +60,12 @@ pub(super) struct Flow {
     /// Bytes left at which the one account that has no other flow reaches its watched amount, and that account.
     pub(super) solo: f64,
     pub(super) solo_of: u32,
+    /// Its account, or that at its first link.
+    pub(super) seat: Seat,
+    /// Where it stands among the members of each of its cells.
+    pub(super) place: [u32; MOST_LINKS],
+    /// Links on its path; 0 when it is not in the solver.
+    pub(super) hops: u8,
     /// Whether any account that is watched by its rate counts this flow.
     pub(super) booked: bool,
     /// Whether its links have agreed on a key for it that need not be what its accounts say.
@@ -61,14 +75,13 @@ pub(super) struct Flow {
 impl Flow {
     pub(super) fn absent() -> Self {
         Self {
-            hops: 0,
-            place: [0; MOST_CELLS],
-            accounts: [NONE; MOST_CELLS],
-            in_account: [0; MOST_CELLS],
             end: 0.0,
             milestone: 0.0,
             solo: 0.0,
             solo_of: NONE,
+            seat: Seat::NONE,
+            place: [0; MOST_LINKS],
+            hops: 0,
             booked: false,
             agreed: false,
         }
@@ -78,14 +91,11 @@ impl Flow {
     pub(super) fn due(&self) -> f64 {
         self.end - self.milestone.max(self.solo)
     }
-
-    pub(super) fn hop_of_account(&self, account: u32) -> usize {
-        self.accounts.iter().position(|&other| other == account).expect("a flow of an account has it")
-    }
 }
 
-/// The part of a cell that other cells' flows touch: within a cache line.
+/// The part of a cell that other cells' flows touch: a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Hot {
     /// Bytes per nanosecond of each flow held; infinite where all flows have less.
     pub(super) level: f64,
@@ -95,13 +105,27 @@ pub(super) struct Hot {
     pub(super) given: f64,
     /// Its link; [`NONE`] where it is a flow's cap, or out of use.
     pub(super) link: u32,
-    /// The cell of the next class at the link, or [`NOWHERE`].
+    /// The cells of the classes before and after at the link, or [`NOWHERE`].
+    before: u32,
     next: u32,
     /// The level up to which the flows need not be looked at when it rises: none of their other links can hold them back.
     /// Below zero where one might at any level.
     pub(super) safe: f64,
     /// How many flows it holds.
     pub(super) held: u32,
+    /// What a flow held here has been served by `since`.
+    served: f64,
+    since: f64,
+}
+
+/// What is in a cell: another cache line.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Contents {
+    pub(super) key: Key,
+    pub(super) members: Vec<u32>,
+    /// Where those that it holds come due.
+    marks: BinaryHeap<Mark>,
 }
 
 /// All cells; a number that is out of use is used again.
@@ -112,18 +136,23 @@ pub(super) struct Cells {
     pub(super) on_link: Vec<Vec<(Key, u32)>>,
     /// What is read and written for every flow of a cell whose level changes.
     pub(super) hot: Vec<Hot>,
-    pub(super) members: Vec<Vec<u32>>,
-    pub(super) key: Vec<Key>,
-    /// What a flow held here has been served by `since`.
-    served: Vec<f64>,
-    since: Vec<f64>,
-    marks: Vec<BinaryHeap<Mark>>,
+    pub(super) contents: Vec<Contents>,
     pub(super) end_outdated: Vec<bool>,
     free: Vec<u32>,
 }
 
-const UNUSED: Hot =
-    Hot { level: f64::INFINITY, used: 0.0, given: 0.0, link: NONE, next: NOWHERE, safe: -1.0, held: 0 };
+const UNUSED: Hot = Hot {
+    level: f64::INFINITY,
+    used: 0.0,
+    given: 0.0,
+    link: NONE,
+    before: NOWHERE,
+    next: NOWHERE,
+    safe: -1.0,
+    held: 0,
+    served: 0.0,
+    since: 0.0,
+};
 
 impl Cells {
     pub(super) fn new(capacity: Vec<f64>) -> Self {
@@ -131,11 +160,7 @@ impl Cells {
             on_link: vec![Vec::new(); capacity.len()],
             capacity,
             hot: Vec::new(),
-            members: Vec::new(),
-            key: Vec::new(),
-            served: Vec::new(),
-            since: Vec::new(),
-            marks: Vec::new(),
+            contents: Vec::new(),
             end_outdated: Vec::new(),
             free: Vec::new(),
         };
@@ -154,19 +179,14 @@ impl Cells {
             Some(cell) => cell,
             None => {
                 self.hot.push(UNUSED);
-                self.served.push(0.0);
-                self.since.push(0.0);
-                self.members.push(Vec::new());
-                self.key.push(Key::default());
-                self.marks.push(BinaryHeap::new());
+                self.contents.push(Contents::default());
                 self.end_outdated.push(false);
                 self.hot.len() as u32 - 1
             }
         };
         let index = cell as usize;
-        self.key[index] = key;
-        self.hot[index] = Hot { link, ..UNUSED };
-        (self.served[index], self.since[index]) = (0.0, now);
+        self.contents[index].key = key;
+        self.hot[index] = Hot { link, since: now, ..UNUSED };
         cell
     }
 
@@ -179,11 +199,11 @@ impl Cells {
                 let cell = self.open(link, key, now);
                 let on_link = &mut self.on_link[link as usize];
                 on_link.insert(rank, (key, cell));
-                self.hot[cell as usize].next = on_link.get(rank + 1).map_or(NOWHERE, |&(_, next)| next);
-                if let Some(before) = rank.checked_sub(1) {
-                    self.hot[on_link[before].1 as usize].next = cell;
-                }
-                self.hot[cell as usize].given = self.left_before(link, rank);
+                let before = rank.checked_sub(1).map_or(NOWHERE, |before| on_link[before].1);
+                let next = on_link.get(rank + 1).map_or(NOWHERE, |&(_, next)| next);
+                self.connect(before, cell);
+                self.connect(cell, next);
+                self.hot[cell as usize].given = self.offered(cell);
                 cell
             }
         }
@@ -195,15 +215,23 @@ impl Cells {
         let rank = self.rank(cell);
         self.on_link[link].remove(rank);
         let next = self.after(cell);
-        if let Some(before) = rank.checked_sub(1) {
-            self.hot[self.on_link[link][before].1 as usize].next = next.unwrap_or(NOWHERE);
-        }
+        self.connect(self.hot[cell as usize].before, next.unwrap_or(NOWHERE));
         self.retire(cell);
         next
     }
 
+    /// Notes that of two cells of a link one comes right after the other; either may be [`NOWHERE`].
+    fn connect(&mut self, cell: u32, next: u32) {
+        if cell != NOWHERE {
+            self.hot[cell as usize].next = next;
+        }
+        if next != NOWHERE {
+            self.hot[next as usize].before = cell;
+        }
+    }
+
     fn retire(&mut self, cell: u32) {
-        self.marks[cell as usize].clear();
+        self.contents[cell as usize].marks.clear();
         self.hot[cell as usize].level = f64::INFINITY;
         self.hot[cell as usize].link = NONE;
         self.free.push(cell);
@@ -226,7 +254,7 @@ impl Cells {
     }
 
     fn rank(&self, cell: u32) -> usize {
-        let (link, key) = (self.hot[cell as usize].link, self.key[cell as usize]);
+        let (link, key) = (self.hot[cell as usize].link, self.contents[cell as usize].key);
         let found = self.on_link[link as usize].binary_search_by_key(&key, |&(other, _)| other);
         found.expect("a cell in use is on its link")
     }
@@ -237,52 +265,45 @@ impl Cells {
         (next != NOWHERE).then_some(next)
     }
 
-    /// What the classes before a rank leave of a link; what is only rounding counts as nothing.
-    pub(super) fn left_before(&self, link: u32, rank: usize) -> f64 {
-        let full = self.capacity[link as usize];
-        let Some(before) = rank.checked_sub(1) else { return full };
-        let (_, before) = self.on_link[link as usize][before];
-        if self.hot[before as usize].level < f64::INFINITY {
+    /// What a cell leaves to the next class; what is only rounding counts as nothing.
+    pub(super) fn left_by(&self, cell: u32) -> f64 {
+        let Hot { level, used, given, link, .. } = self.hot[cell as usize];
+        if level < f64::INFINITY {
             return 0.0;
         }
-        let left = self.hot[before as usize].given - self.hot[before as usize].used;
-        if left > NEGLIGIBLE * full { left } else { 0.0 }
+        let left = given - used;
+        if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
     }
 
     /// What earlier classes leave to a cell now.
     pub(super) fn offered(&self, cell: u32) -> f64 {
-        let link = self.hot[cell as usize].link;
-        let on_link = &self.on_link[link as usize];
-        if on_link.len() == 1 {
-            self.capacity[link as usize]
-        } else {
-            self.left_before(link, self.rank(cell))
-        }
+        let Hot { link, before, .. } = self.hot[cell as usize];
+        if before == NOWHERE { self.capacity[link as usize] } else { self.left_by(before) }
     }
 
     /// An even share of what the cell was last given, which its level is never below.
     pub(super) fn share(&self, cell: u32) -> f64 {
-        self.hot[cell as usize].given / self.members[cell as usize].len() as f64
+        self.hot[cell as usize].given / self.contents[cell as usize].members.len() as f64
     }
 
     /// What a flow held by a cell has been served.
     pub(super) fn served_at(&self, cell: u32, now: f64) -> f64 {
-        let level = self.hot[cell as usize].level;
+        let Hot { level, served, since, .. } = self.hot[cell as usize];
         let level = if level < f64::INFINITY { level } else { 0.0 };
-        self.served[cell as usize] + level * (now - self.since[cell as usize])
+        served + level * (now - since)
     }
 
     /// Gives a cell a new level from now on.
     pub(super) fn set_level(&mut self, cell: u32, level: f64, now: f64) {
-        self.served[cell as usize] = self.served_at(cell, now);
-        self.since[cell as usize] = now;
-        self.hot[cell as usize].level = level;
+        let served = self.served_at(cell, now);
+        let record = &mut self.hot[cell as usize];
+        (record.served, record.since, record.level) = (served, now, level);
     }
 
     /// Notes where on the scale of its cell a flow comes due.
     pub(super) fn push_mark(&mut self, cell: u32, at: f64, flow: u32, routes: &[Route], flows: &[Flow]) {
-        let marks = &mut self.marks[cell as usize];
-        if marks.len() > 2 * self.members[cell as usize].len() + 32 {
+        let Contents { members, marks, .. } = &mut self.contents[cell as usize];
+        if marks.len() > 2 * members.len() + 32 {
             marks.retain(|mark| is_valid(mark, cell, routes, flows));
         }
         marks.push(Mark { at, what: flow });
@@ -296,7 +317,7 @@ impl Cells {
         routes: &[Route],
         flows: &[Flow],
     ) -> Option<u32> {
-        let marks = &mut self.marks[cell as usize];
+        let marks = &mut self.contents[cell as usize].marks;
         while let Some(mark) = marks.peek().filter(|mark| mark.at <= served) {
             let mark = *mark;
             marks.pop();
@@ -309,12 +330,12 @@ impl Cells {
 
     /// When the next flow held by a cell comes due.
     pub(super) fn next_end(&mut self, cell: u32, now: f64, routes: &[Route], flows: &[Flow]) -> f64 {
-        let (level, served) = (self.hot[cell as usize].level, self.served[cell as usize]);
-        let marks = &mut self.marks[cell as usize];
+        let Hot { level, served, since, .. } = self.hot[cell as usize];
+        let marks = &mut self.contents[cell as usize].marks;
         while let Some(mark) = marks.peek() {
             if is_valid(mark, cell, routes, flows) {
                 let wait = (mark.at - served) / level;
-                return if level > 0.0 { (self.since[cell as usize] + wait).max(now) } else { f64::INFINITY };
+                return if level > 0.0 { (since + wait).max(now) } else { f64::INFINITY };
             }
             marks.pop();
         }

@@ -36,7 +36,7 @@ impl PathFill {
         if !std::mem::replace(&mut list.is_queued[cell as usize], true) {
             let level = self.cells.hot[cell as usize].level;
             let about = if level < f64::INFINITY { level } else { self.cells.share(cell) };
-            list.queue.push(Reverse((self.cells.key[cell as usize], about.to_bits(), cell)));
+            list.queue.push(Reverse((self.cells.contents[cell as usize].key, about.to_bits(), cell)));
         }
     }
 
@@ -65,7 +65,32 @@ impl PathFill {
             self.outdate(cell);
         }
         if let Some(next) = self.cells.after(cell) {
-            self.outdate(next);
+            self.offer(next);
+        }
+    }
+
+    /// What is left to a cell has changed. One that holds nobody back takes note, if it still has enough, and so do those
+    /// after it; else it is to be looked at, and then those after it hear of it if that matters to them.
+    pub(super) fn offer(&mut self, mut cell: u32) {
+        if self.is_ample(cell) {
+            return;
+        }
+        let mut offered = self.cells.offered(cell);
+        while !self.is_outdated(cell) {
+            let record = &mut self.cells.hot[cell as usize];
+            if record.level < f64::INFINITY || record.used > offered * (1.0 + FULL) {
+                self.outdate(cell);
+                return;
+            }
+            if record.given == offered {
+                return;
+            }
+            record.given = offered;
+            offered = self.cells.left_by(cell);
+            match self.cells.after(cell) {
+                Some(next) => cell = next,
+                None => return,
+            }
         }
     }
 
@@ -86,10 +111,10 @@ impl PathFill {
             let Some(Reverse((key, _, cell))) = self.refill.queue.pop() else { break };
             self.refill.is_queued[cell as usize] = false;
             // A cell may have been closed, and its number used again for another, since it was queued.
-            let is_there = !self.cells.is_cap(cell) && self.cells.key[cell as usize] == key;
-            if is_there && !self.cells.members[cell as usize].is_empty() {
+            let is_there = !self.cells.is_cap(cell) && self.cells.contents[cell as usize].key == key;
+            if is_there && !self.cells.contents[cell as usize].members.is_empty() {
                 self.look(cell, now);
-            } else if !self.cells.is_cap(cell) && !self.cells.members[cell as usize].is_empty() {
+            } else if !self.cells.is_cap(cell) && !self.cells.contents[cell as usize].members.is_empty() {
                 self.outdate(cell);
             }
         }
@@ -135,7 +160,7 @@ impl PathFill {
         if self.left_behind(cell) != had_left
             && let Some(next) = self.cells.after(cell)
         {
-            self.outdate(next);
+            self.offer(next);
         }
     }
 
@@ -153,7 +178,7 @@ impl PathFill {
     fn find_limits(&mut self, cell: u32) {
         let (cells, routes) = (&self.cells.hot, &self.routes);
         self.refill.limits.clear();
-        self.refill.limits.extend(self.cells.members[cell as usize].iter().map(|&flow| {
+        self.refill.limits.extend(self.cells.contents[cell as usize].members.iter().map(|&flow| {
             let mut least = f64::INFINITY;
             for other in routes[flow as usize].cells {
                 if other == NOWHERE {
@@ -202,7 +227,7 @@ impl PathFill {
             self.outdate_end(cell);
         }
         for index in 0..self.refill.limits.len() {
-            let flow = self.cells.members[cell as usize][index];
+            let flow = self.cells.contents[cell as usize].members[index];
             let limit = self.refill.limits[index];
             let held_by = self.routes[flow as usize].held_by;
             let is_held = level * (1.0 + TIE) < limit;
