@@ -21,8 +21,6 @@
 //!
 //! Without history and threshold nothing is heavy, and this is FIFO by task at each link.
 
-use std::collections::BTreeMap;
-
 use cavalcade_model::{
     Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy,
     Priority, Scope, Setting, Target, Terms,
@@ -101,7 +99,7 @@ impl Definition for FifoLm {
         let by_percentile = self.heavy_percentile.and_then(|percent| setting.history.percentile(percent));
         Policy::NonClairvoyant(Box::new(Instance {
             threshold: self.heavy_threshold.or(by_percentile),
-            tasks: BTreeMap::new(),
+            tasks: Vec::new(),
         }))
     }
 }
@@ -110,8 +108,8 @@ impl Definition for FifoLm {
 struct Instance {
     /// From how many bytes a task is heavy.
     threshold: Option<Bytes>,
-    /// Tasks with something to send here, by range of task-ids and task-id.
-    tasks: BTreeMap<(u16, u32), AtLink>,
+    /// Tasks with something to send here, by range of task-ids and task-id: a short list, and mostly added to at its end.
+    tasks: Vec<((u16, u32), AtLink)>,
 }
 
 /// A task at this link.
@@ -126,11 +124,8 @@ struct AtLink {
 impl AtLink {
     /// Becomes heavy where it is, else watches for it.
     fn weigh(&mut self, threshold: Option<Bytes>, view: &dyn Observe, decision: &mut Decision) {
-        let Some(threshold) = threshold.filter(|_| !self.heavy) else { return };
-        if self.meter.sent(view) >= threshold {
-            self.heavy = true;
-        } else {
-            self.meter.watch(threshold, view, decision);
+        if let Some(threshold) = threshold.filter(|_| !self.heavy) {
+            self.heavy = self.meter.watch(threshold, view, decision);
         }
     }
 }
@@ -141,10 +136,15 @@ impl Instance {
         (range(&facts), facts.number)
     }
 
+    /// Where a task stands in the list, or would.
+    fn find(&self, key: (u16, u32)) -> Result<usize, usize> {
+        self.tasks.binary_search_by_key(&key, |&(key, _)| key)
+    }
+
     /// Gives each class its order and tells those that changed.
     fn classify(&mut self, decision: &mut Decision) {
         let mut open = None;
-        for (&(range, id), task) in &mut self.tasks {
+        for &mut ((range, id), ref mut task) in &mut self.tasks {
             let order = match open {
                 Some((of, order)) if of == range => order,
                 _ => u64::from(id),
@@ -164,23 +164,29 @@ impl NonClairvoyant for Instance {
     fn handle(&mut self, _: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
         match event {
             Event::CoflowArrived(coflow) => {
-                let task = self.tasks.entry(Self::key(coflow, view)).or_default();
+                let key = Self::key(coflow, view);
+                let at = self.find(key).unwrap_or_else(|at| {
+                    self.tasks.insert(at, (key, AtLink::default()));
+                    at
+                });
+                let (_, task) = &mut self.tasks[at];
                 task.meter.join(coflow);
                 task.order = None;
                 task.weigh(self.threshold, view, decision);
             }
             Event::CoflowFinished(coflow) => {
-                let key = Self::key(coflow, view);
-                let Some(task) = self.tasks.get_mut(&key) else { return };
+                let Ok(at) = self.find(Self::key(coflow, view)) else { return };
+                let (_, task) = &mut self.tasks[at];
                 task.meter.leave(coflow, view);
                 if task.meter.coflows().is_empty() {
-                    self.tasks.remove(&key);
+                    self.tasks.remove(at);
                 } else {
                     task.weigh(self.threshold, view, decision);
                 }
             }
             Event::Reached(Target::Coflow(coflow)) => {
-                let Some(task) = self.tasks.get_mut(&Self::key(coflow, view)) else { return };
+                let Ok(at) = self.find(Self::key(coflow, view)) else { return };
+                let (_, task) = &mut self.tasks[at];
                 task.weigh(self.threshold, view, decision);
                 if !task.heavy {
                     return;
