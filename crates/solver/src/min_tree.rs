@@ -34,6 +34,10 @@ impl MinTree {
     pub(crate) fn set(&mut self, mut place: usize, mut value: f64) {
         for level in &mut self.levels {
             let node = &mut level[place / WIDTH];
+            if node[place % WIDTH] == value {
+                // Mostly what changes is not the least of its node, and those above need not hear of it.
+                return;
+            }
             // Reading the whole node right after writing a part of it would wait for the write.
             let least = least_with(node, place % WIDTH, value);
             node[place % WIDTH] = value;
