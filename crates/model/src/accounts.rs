@@ -7,8 +7,9 @@
 //! An account is open from when its coflow arrives until all of its flows at that place have finished. A driver that lets
 //! go of a task in the middle of a run may have its numbers used again.
 //!
-//! Cost: a coflow has few places, in ascending order, found by halving: O(log places). Rejected: a hash map keyed by
-//! (coflow, place), whose order differs from run to run, and an ordered one over all coflows, which is slower to ask.
+//! Cost: a coflow has few places, in ascending order, found by halving: O(log places), and less where they are neighbours.
+//! Rejected: a hash map keyed by (coflow, place), whose order differs from run to run, and an ordered one over all coflows,
+//! which is slower to ask.
 
 use std::ops::{Deref, Index, IndexMut};
 
@@ -37,16 +38,40 @@ pub struct Account {
 pub struct Accounts {
     scope: Scope,
     list: Vec<Account>,
-    /// For each coflow: (place, account), ascending, of the places where it has arrived and not finished.
-    of_coflow: Vec<Vec<(u32, u32)>>,
+    of_coflow: Vec<Places>,
     /// Numbers that may be used again.
     free: Vec<u32>,
+}
+
+/// The places of a coflow that has arrived.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    /// (place, account), ascending; [`CLOSED`] where it has finished.
+    accounts: Vec<(u32, u32)>,
+    /// At how many of them it has not finished; once it has at all, there are none.
+    open: usize,
+}
+
+/// In place of an account that is over: taking it out would move all those behind it.
+const CLOSED: u32 = u32::MAX;
+
+impl Places {
+    /// Where a place stands in the list. Places ascend and differ, so no more of them lie before it than it is away from
+    /// the first, and no more behind it than it is away from the last: among neighbours little is left to search.
+    fn at(&self, place: u32) -> Option<usize> {
+        let (&(first, _), &(last, _)) = (self.accounts.first()?, self.accounts.last()?);
+        let (before, behind) = (place.checked_sub(first)? as usize, last.checked_sub(place)? as usize);
+        let count = self.accounts.len();
+        let (from, to) = (count.saturating_sub(behind + 1), count.min(before + 1));
+        let found = self.accounts[from..to].binary_search_by_key(&place, |(place, _)| *place);
+        found.ok().map(|at| from + at)
+    }
 }
 
 impl Accounts {
     /// No account yet, for a policy of this `scope`.
     pub fn new(scope: Scope, workload: &Workload) -> Self {
-        let of_coflow = vec![Vec::new(); workload.coflow_count()];
+        let of_coflow = vec![Places::default(); workload.coflow_count()];
         Self { scope, list: Vec::new(), of_coflow, free: Vec::new() }
     }
 
@@ -62,14 +87,14 @@ impl Accounts {
 
     /// Makes room for coflows that have come into the workload.
     pub fn grow(&mut self, workload: &Workload) {
-        self.of_coflow.resize_with(workload.coflow_count(), Vec::new);
+        self.of_coflow.resize_with(workload.coflow_count(), Places::default);
     }
 
     /// Lets go of what is kept for the coflows of a task that is done.
     pub fn retire(&mut self, workload: &Workload, task: TaskId) {
         for stage in &workload.task(task).stages {
             if let Work::Transfer(coflow) = stage.work {
-                self.of_coflow[coflow.index()] = Vec::new();
+                self.of_coflow[coflow.index()] = Places::default();
             }
         }
     }
@@ -96,8 +121,9 @@ impl Accounts {
                 Some(free) => *free = fresh,
                 None => self.list.push(fresh),
             }
-            self.of_coflow[coflow.index()].push((run[0], account));
+            self.of_coflow[coflow.index()].accounts.push((run[0], account));
         }
+        self.of_coflow[coflow.index()].open = self.of_coflow[coflow.index()].accounts.len();
     }
 
     /// Forgets the account of what has finished at `place`, and returns it.
@@ -106,8 +132,14 @@ impl Accounts {
     /// Where `coflow` has none there.
     pub fn close(&mut self, coflow: CoflowId, place: u32) -> u32 {
         let places = &mut self.of_coflow[coflow.index()];
-        let at = places.binary_search_by_key(&place, |(place, _)| *place);
-        places.remove(at.expect("what finishes has an account until then")).1
+        let at = places.at(place).expect("what finishes has an account until then");
+        let account = std::mem::replace(&mut places.accounts[at].1, CLOSED);
+        assert!(account != CLOSED, "what finishes has an account until then");
+        places.open -= 1;
+        if places.open == 0 {
+            *places = Places::default();
+        }
+        account
     }
 
     /// The number of a closed account may be given to another.
@@ -119,13 +151,13 @@ impl Accounts {
     #[inline]
     pub fn find(&self, coflow: CoflowId, place: u32) -> Option<u32> {
         let places = &self.of_coflow[coflow.index()];
-        places.binary_search_by_key(&place, |(place, _)| *place).ok().map(|at| places[at].1)
+        places.at(place).map(|at| places.accounts[at].1).filter(|&account| account != CLOSED)
     }
 
     /// Whether `coflow` has arrived and not finished at every place.
     #[inline]
     pub fn is_open(&self, coflow: CoflowId) -> bool {
-        !self.of_coflow[coflow.index()].is_empty()
+        self.of_coflow[coflow.index()].open > 0
     }
 
     /// The accounts that a flow under way belongs to: one, except with one at each of its links.
@@ -136,7 +168,7 @@ impl Accounts {
     pub fn of_flow(&self, workload: &Workload, fabric: &Fabric, flow: FlowId) -> Few {
         let coflow = workload.coflow_of(flow);
         let ends = || (workload.flow(flow).src, workload.flow(flow).dst);
-        let at = |place| match self.of_coflow[coflow.index()].as_slice() {
+        let at = |place| match self.of_coflow[coflow.index()].accounts.as_slice() {
             [(_, account)] => *account,
             _ => self.find(coflow, place).expect("an arrived flow has an account"),
         };

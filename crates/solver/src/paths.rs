@@ -46,6 +46,8 @@ mod book;
 mod cell;
 mod mark;
 mod refill;
+#[cfg(test)]
+mod tests;
 
 use crate::fill::{Due, Fill, Key};
 
