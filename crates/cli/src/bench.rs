@@ -28,13 +28,14 @@ const ON_A_SWITCH: [(&str, Arrivals, u32, u32); 5] = [
     ("coflow-1000-long", Arrivals::Shuffles, 1000, 120_000),
 ];
 
-/// Workloads on a tree: name, pods, tasks, aggregators. Tasks go with pods, so that every server has the same load.
-const ON_A_TREE: [(&str, u32, u32, Aggregators); 5] = [
-    ("tree-1200", 1, 333, Aggregators::Fixed),
-    ("tree-9600", 8, 2_667, Aggregators::Fixed),
-    ("tree-36000", 30, 10_000, Aggregators::Fixed),
-    ("tree-1200-drawn", 1, 333, Aggregators::Drawn),
-    ("tree-36000-drawn", 30, 10_000, Aggregators::Drawn),
+/// Workloads on a tree: name, pods × racks × hosts, tasks, aggregators. Tasks go with pods, so that every server has the
+/// same load for as long: what a flow costs on 900 and on 9,000 servers differs only by how many there are.
+const ON_A_TREE: [(&str, [u32; 3], u32, Aggregators); 5] = [
+    ("tree-900", [1, 30, 30], 333, Aggregators::Fixed),
+    ("tree-9000", [10, 30, 30], 3_330, Aggregators::Fixed),
+    ("tree-36000", [30, 30, 40], 10_000, Aggregators::Fixed),
+    ("tree-900-drawn", [1, 30, 30], 333, Aggregators::Drawn),
+    ("tree-36000-drawn", [30, 30, 40], 10_000, Aggregators::Drawn),
 ];
 
 /// Runs the command.
@@ -73,23 +74,30 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         let mean = times.sum::<u64>() as f64 / workload.tasks().len() as f64;
         print(&row(name, workload.flows().len(), begin, mean))?;
     }
-    for (name, pods, tasks, aggregators) in ON_A_TREE.into_iter().filter(|entry| is_asked(entry.0)) {
+    for (name, shape, tasks, aggregators) in ON_A_TREE.into_iter().filter(|entry| is_asked(entry.0)) {
         if let Some(why) = refuses_stream(&policy.terms()) {
             return Err(Failure::usage(format!("{} cannot be run on a tree: {why}", policy.label())));
         }
         let begin = Instant::now();
-        let spec: FabricSpec =
-            format!("tree:pods={pods},racks=30,hosts=40,oversubscription=2").parse().expect("this is a tree");
+        let [pods, racks, hosts] = shape;
+        let spec: FabricSpec = format!("tree:pods={pods},racks={racks},hosts={hosts},oversubscription=2")
+            .parse()
+            .expect("this is a tree");
         let fabric = spec.build(RATE).expect("this is a tree");
-        let mut stream = PartitionAggregate::new([pods, 30, 40], aggregators, 0.8, tasks, 1);
-        let past = PartitionAggregate::new([pods, 30, 40], aggregators, 0.8, 200, 2);
+        let mut stream = PartitionAggregate::new(shape, aggregators, 0.8, tasks, 1);
+        let past = PartitionAggregate::new(shape, aggregators, 0.8, 200, 2);
         let history = History::new(
             past.flat_map(|(_, coflows)| coflows)
                 .map(|coflow| coflow.flows.iter().map(|flow| flow.size).sum()),
         );
         let mut sum = Sum::default();
         simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum));
-        print(&row(name, tasks as usize * 1230, begin, sum.nanos as f64 / f64::from(tasks)))?;
+        print(&row(
+            name,
+            (tasks * racks * (hosts + 1)) as usize,
+            begin,
+            sum.nanos as f64 / f64::from(tasks),
+        ))?;
     }
     Ok(())
 }
