@@ -1,4 +1,9 @@
 //! `cavalcade bench`: what the engines cost, on workloads that are always the same. The fluid one is measured here.
+//!
+//! What a flow costs must not grow with the number of servers where each has the same load:
+//! `cavalcade bench fluid --workloads tree-900,tree-9000,tree-36000 --policy fifo_lm` has it in the column `µs/flow`.
+//! What is left of growth is memory: events come from all over the fabric, and what is active at 36,000 servers does not
+//! fit into a cache. Large pages help (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`: 12 to 20 % with 9,600 servers).
 
 mod agents;
 mod coordinator;

@@ -28,8 +28,9 @@
 //! look at its other cells.
 //!
 //! # Cost
-//! A look at a cell: O(flows × hops); an event: one look for each cell whose level changes or may. Nothing depends on the
-//! size of the fabric.
+//! A look at a cell: O(flows × hops); an event: one look for each cell whose level changes or may, and one step for each
+//! class behind it that still has enough. Nothing depends on the size of the fabric but how far flows lie apart in memory:
+//! what an event touches of a cell, a flow or an account is therefore one cache line, or two.
 //!
 //! # Classes of each link's own
 //! Levels for which everything holds exist whatever links think of flows, but where two links rank two flows differently
