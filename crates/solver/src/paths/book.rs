@@ -88,8 +88,7 @@ impl PathFill {
     }
 
     pub(super) fn join_accounts(&mut self, flow: u32, accounts: &[u32], bytes: f64, now: f64) {
-        for nth in 0..self.seats(flow) {
-            let account = accounts[nth];
+        for (nth, &account) in accounts.iter().enumerate().take(self.seats(flow)) {
             let record = &mut self.accounts[account as usize];
             let place = record.flows.len() as u32;
             record.flows.push(flow);
