@@ -10,14 +10,18 @@
 //!   matters, and orders with it.
 //!
 //! # Cost
-//! One filling from nothing, O(flows · links on the way to the bottleneck). Rates are a function of what is active and not of
-//! how it came about, so a coordinator that has started again decides as one that has not. Keeping a solver up to date
-//! from round to round would cost less and lose that; rounds are far apart.
+//! One filling from nothing: rates are a function of what is active and not of how it came about, so a coordinator that has
+//! started again decides as one that has not. Keeping a solver up to date from round to round would cost less and lose
+//! that; rounds are far apart. Strict classes with max-min sharing, which is what most coordinators run, have a solver
+//! made for this ([`StrictFill`]), with O(flows · log links) whatever the number of ports. The one for classes
+//! that share by weight has a table of pairs of links, which is quadratic in the ports that are in use.
 
 use std::collections::BTreeMap;
 
 use cavalcade_model::{BitsPerSec, ClassShares, Discipline, Excess, Priority, Scope, Terms};
-use cavalcade_solver::{Fill, GreedyFill, Key, MaddFill, MaxMinFill, Shares, ShortestFill};
+use cavalcade_solver::{
+    Fill, GreedyFill, Key, MaddFill, MaxMinFill, Setup, Shares, ShortestFill, StrictFill,
+};
 use cavalcade_wire::Gate;
 
 /// A flow that has something to send.
@@ -38,15 +42,15 @@ pub(crate) fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Con
     let flows = contenders.len();
     let rates = match terms.discipline {
         // Where priorities hold at one link, that is the host's own: they are filled as a host's are.
-        Discipline::MaxMin => {
-            let shares = if terms.scope == Scope::Link { Shares::Strict } else { shares(&terms.shares) };
-            fill(MaxMinFill::new(speeds.clone(), shares, flows), contenders)
+        Discipline::MaxMin if terms.scope == Scope::Link || terms.shares == ClassShares::Strict => {
+            strict(&speeds, contenders)
         }
+        Discipline::MaxMin => fill(MaxMinFill::new(speeds.clone(), shares(&terms.shares), flows), contenders),
         Discipline::Greedy => fill(GreedyFill::new(speeds.clone(), flows), contenders),
         Discipline::Madd => fill(MaddFill::new(speeds.clone(), flows), contenders),
         Discipline::ShortestFlow => fill(ShortestFill::new(speeds.clone(), flows), contenders),
     };
-    let is_paced = paced(terms, contenders, &rates);
+    let is_paced = paced(terms, capacity.len(), contenders, &rates);
     let each = contenders.iter().zip(rates).zip(is_paced);
     each.map(|((contender, rate), is_paced)| {
         let line = contender.links.iter().map(|&link| speeds[link as usize]).fold(f64::INFINITY, f64::min);
@@ -71,8 +75,22 @@ fn shares(shares: &ClassShares) -> Shares {
     }
 }
 
+fn key(priority: Priority) -> Key {
+    Key { class: priority.class, order: priority.order }
+}
+
+fn strict(speeds: &[f64], contenders: &[Contender]) -> Vec<f64> {
+    let keys = contenders.iter().map(|one| key(one.priority));
+    let mut order: Vec<(Key, u32)> = keys.zip(0..).collect();
+    let (mut left, mut rates) = (speeds.to_vec(), vec![0.0; contenders.len()]);
+    let path = |flow: u32| &contenders[flow as usize].links[..];
+    let cap = |flow: u32| contenders[flow as usize].cap.map_or(f64::INFINITY, BitsPerSec::bytes_per_nano);
+    let mut setup = Setup { path, cap, capacity: speeds, left: &mut left, rates: &mut rates };
+    StrictFill::default().fill(&mut order, &mut setup);
+    rates
+}
+
 fn fill(mut solver: impl Fill, contenders: &[Contender]) -> Vec<f64> {
-    let key = |priority: Priority| Key { class: priority.class, order: priority.order };
     let accounts: BTreeMap<u32, Key> =
         contenders.iter().map(|one| (one.account, key(one.coflow_priority))).collect();
     solver.reserve_accounts(accounts.keys().next_back().map_or(0, |last| *last as usize + 1));
@@ -95,20 +113,20 @@ fn fill(mut solver: impl Fill, contenders: &[Contender]) -> Vec<f64> {
 }
 
 /// Which flows would take from others if they were not held to their rates.
-fn paced(terms: &Terms, contenders: &[Contender], rates: &[f64]) -> Vec<bool> {
+fn paced(terms: &Terms, links: usize, contenders: &[Contender], rates: &[f64]) -> Vec<bool> {
     let is_weighted = matches!(terms.shares, ClassShares::Weighted { .. });
     let alike = |priority: Priority| if is_weighted { Priority::new(priority.class, 0) } else { priority };
-    let mut first: BTreeMap<u32, (Priority, Priority)> = BTreeMap::new();
+    let mut first: Vec<Option<(Priority, Priority)>> = vec![None; links];
     let serving = |(one, rate): &(&Contender, &f64)| **rate > 0.0 && !one.links.is_empty();
     for (one, _) in contenders.iter().zip(rates).filter(serving) {
         for link in one.links {
-            let (best, worst) = first.entry(link).or_insert((one.priority, one.priority));
+            let (best, worst) = first[link as usize].get_or_insert((one.priority, one.priority));
             (*best, *worst) = ((*best).min(one.priority), (*worst).max(one.priority));
         }
     }
     let holds_back = |one: &Contender| {
-        one.links.iter().any(|link| {
-            let Some(&(best, worst)) = first.get(link) else { return false };
+        one.links.iter().any(|&link| {
+            let Some((best, worst)) = first[link as usize] else { return false };
             // By weights also the first take no more than their share, where there are others.
             best < one.priority || is_weighted && alike(best) != alike(worst)
         })

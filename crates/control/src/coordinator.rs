@@ -14,20 +14,27 @@
 //!
 //! # Cost
 //! A report costs its length times O(log n). A round costs one filling over active flows where anything has changed that
-//! gates depend on, and a comparison with what each agent was told.
+//! gates depend on, and a comparison with what each agent was told. Between rounds only agents with news are looked at; all of
+//! them four times in a lease.
+
+//!
+//! # Files
+//! `peers`: what is known of agents. `reports`: what they say. `status`: what people are told.
+
+mod peers;
+mod reports;
+mod status;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Nanos, PortId, Priority};
-use cavalcade_wire::{
-    CoflowEntry, CoflowKey, Facts, FlowEntry, FlowOrder, Gate, Keyed, Orders, PROTOCOL, Report,
-};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
+use cavalcade_wire::{CoflowKey, Gate, Keyed, Orders, PROTOCOL, Report};
 
 use crate::agent::CLASSES;
-use crate::counter::TaskCounter;
-use crate::explanation::Explanation;
-use crate::hosted::{Factory, Hosted, NewFlow};
-use crate::table::{Coflow, FlowName};
+use crate::hosted::{Factory, Hosted};
+use crate::table::UNTOLD;
+use peers::{Peer, Peers};
+pub use status::{CoflowFlow, CoflowStatus};
 
 /// What a coordinator is started with.
 #[derive(Clone, Copy, Debug)]
@@ -87,106 +94,20 @@ pub struct CoordinatorCounters {
     pub sent_by_class: [u64; CLASSES],
 }
 
-/// What is known of an agent, and what it has been told.
-#[derive(Debug)]
-struct Peer {
-    session: u64,
-    /// The number of its last report.
-    heard: u64,
-    heard_at: Instant,
-    /// Whether a snapshot from it is needed.
-    is_unknown: bool,
-    /// Whether it needs a snapshot from here.
-    owes_snapshot: bool,
-    /// The number of the last orders.
-    sent: u64,
-    sent_at: Option<Instant>,
-    parts: BTreeMap<u32, Part>,
-    /// Open flows, each with its coflow's number there.
-    flows: BTreeMap<u32, u32>,
-    /// What it was told of flows, where that is not the default.
-    told: BTreeMap<u32, FlowOrder>,
-    /// What it is to be told at the next occasion.
-    news: Keyed<FlowOrder>,
-    new_priorities: BTreeMap<u32, Priority>,
-}
-
-/// An agent's part of a coflow.
-#[derive(Clone, Copy, Debug)]
-struct Part {
-    key: CoflowKey,
-    /// Bytes of its flows that are over.
-    sent: u64,
-}
-
-impl Peer {
-    fn new(session: u64, now: Instant, sent: u64) -> Self {
-        Self {
-            session,
-            heard: 0,
-            heard_at: now,
-            is_unknown: true,
-            owes_snapshot: true,
-            sent,
-            sent_at: None,
-            parts: BTreeMap::new(),
-            flows: BTreeMap::new(),
-            told: BTreeMap::new(),
-            news: Keyed::default(),
-            new_priorities: BTreeMap::new(),
-        }
-    }
-
-    /// Whether there is something to say other than that the coordinator is there.
-    fn has_news(&self) -> bool {
-        self.owes_snapshot || self.is_unknown || !self.news.is_empty() || !self.new_priorities.is_empty()
-    }
-}
-
-/// What is known of a coflow, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoflowStatus {
-    /// Its key.
-    pub key: CoflowKey,
-    /// What is known of it.
-    pub facts: Option<Facts>,
-    /// Whose it is: a user, by the number that hosts have for it.
-    pub owner: Option<u32>,
-    /// What it has sent, as far as reported.
-    pub sent: Bytes,
-    /// The priority that the policy gave it.
-    pub priority: Priority,
-    /// Its open flows.
-    pub flows: Vec<CoflowFlow>,
-}
-
-/// What is known of a flow of a coflow, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CoflowFlow {
-    /// Who sends it.
-    pub from: PortId,
-    /// Its number there.
-    pub number: u32,
-    /// Who receives it.
-    pub to: PortId,
-    /// Its bytes, if they are known.
-    pub size: Option<Bytes>,
-    /// Bytes sent, as far as reported.
-    pub sent: Bytes,
-    /// Whether it has nothing to send or makes no progress.
-    pub rests: bool,
-    /// What was decided about it.
-    pub gate: Gate,
-    /// The priority that holds for it.
-    pub priority: Priority,
-}
-
 /// The coordinator.
 #[derive(Debug)]
 pub struct Coordinator {
     config: CoordinatorConfig,
     hosted: Hosted,
-    peers: BTreeMap<PortId, Peer>,
+    peers: Peers,
+    /// All peers with news, each once, and maybe some that have none any more or are gone.
+    with_news: Vec<PortId>,
+    /// When to look over those: not after the first of them is due.
+    news_at: Option<Instant>,
+    /// When to look over all peers, for those that are silent or are owed a word: not after the first of them is due.
+    look_at: Option<Instant>,
+    /// How long the last round took, as far as was said.
+    round_took: Nanos,
     /// Which agents have a part of each coflow, under which number.
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
     /// Whose each coflow is, and whether the agent says so that gave out its number.
@@ -198,6 +119,8 @@ pub struct Coordinator {
     last_round: Option<Instant>,
     is_drained: bool,
     outbox: VecDeque<(PortId, Orders)>,
+    /// Peers that a round has something new for, once for each thing.
+    touched: Vec<PortId>,
     counters: CoordinatorCounters,
 }
 
@@ -206,7 +129,11 @@ impl Coordinator {
     pub fn new(config: CoordinatorConfig, factory: Factory) -> Self {
         Self {
             hosted: Hosted::new(factory, config.ports, config.line_rate),
-            peers: BTreeMap::new(),
+            peers: Peers::new(config.ports),
+            with_news: Vec::new(),
+            news_at: None,
+            look_at: None,
+            round_took: Nanos::ZERO,
             holders: BTreeMap::new(),
             owners: BTreeMap::new(),
             term: config.term,
@@ -214,6 +141,7 @@ impl Coordinator {
             last_round: None,
             is_drained: false,
             outbox: VecDeque::new(),
+            touched: Vec::new(),
             counters: CoordinatorCounters::default(),
             config,
         }
@@ -238,7 +166,11 @@ impl Coordinator {
     /// starts again does not remember it.
     pub fn drain(&mut self, is_drained: bool) {
         if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
-            self.peers.values_mut().for_each(|peer| peer.owes_snapshot = true);
+            let ports: Vec<PortId> = self.peers.iter().map(|(port, _)| port).collect();
+            for port in ports {
+                self.peers.get_mut(port).expect("a port from the same list").owes_snapshot = true;
+                self.list(port);
+            }
         }
     }
 
@@ -259,43 +191,12 @@ impl Coordinator {
 
     /// The agents that are heard of, with when each was heard last.
     pub fn heard(&self) -> impl Iterator<Item = (PortId, Instant)> + '_ {
-        self.peers.iter().map(|(&port, peer)| (port, peer.heard_at))
-    }
-
-    /// Why a coflow's flows go as they do; `None` where it is not known.
-    pub fn why(&self, key: CoflowKey) -> Option<Explanation> {
-        self.hosted.explain(key)
+        self.peers.iter().map(|(port, peer)| (port, peer.heard_at))
     }
 
     /// How many agents are heard of.
     pub fn agents(&self) -> usize {
         self.peers.len()
-    }
-
-    /// All coflows that are known, in the order of keys.
-    pub fn status(&self) -> impl Iterator<Item = CoflowStatus> + '_ {
-        self.hosted.coflows().map(|coflow| CoflowStatus {
-            key: coflow.key,
-            sent: Bytes(coflow.attained),
-            priority: coflow.priority,
-            facts: coflow.facts,
-            owner: self.owners.get(&coflow.key).map(|(owner, _)| *owner),
-            flows: coflow.flows.iter().map(|(&name, &id)| self.flow_status(coflow, name, id)).collect(),
-        })
-    }
-
-    fn flow_status(&self, coflow: &Coflow, (from, number): FlowName, id: FlowId) -> CoflowFlow {
-        let flow = self.hosted.flow(id);
-        CoflowFlow {
-            from,
-            number,
-            to: flow.facts.dst,
-            size: flow.size.map(Bytes),
-            sent: Bytes(flow.sent),
-            rests: flow.idle,
-            gate: flow.gate,
-            priority: flow.priority.unwrap_or(coflow.priority),
-        }
     }
 
     /// Takes in a report.
@@ -306,13 +207,11 @@ impl Coordinator {
             return;
         }
         let port = report.port;
-        match self.peers.get(&port) {
-            None => {
-                self.peers.insert(port, Peer::new(report.session, now, self.highest_sent));
-            }
+        match self.peers.get(port) {
+            None => self.meet(now, port, report.session),
             Some(peer) if report.session > peer.session => {
                 self.forget(now, port);
-                self.peers.insert(port, Peer::new(report.session, now, self.highest_sent));
+                self.meet(now, port, report.session);
             }
             // The past; or an agent whose clock was set back, which is heard once the former session is forgotten.
             Some(peer) if report.session < peer.session => {
@@ -321,7 +220,7 @@ impl Coordinator {
             }
             Some(_) => {}
         }
-        let peer = self.peers.get_mut(&port).expect("it has just been looked up or inserted");
+        let peer = self.peers.get_mut(port).expect("it has just been looked up or inserted");
         if report.sequence <= peer.heard {
             self.counters.reports_left_out += 1;
             return;
@@ -337,13 +236,47 @@ impl Coordinator {
         } else if !peer.is_unknown {
             self.take_changes(now, &report);
         }
+        self.list(port);
+    }
+
+    fn meet(&mut self, now: Instant, port: PortId, session: u64) {
+        self.peers.insert(port, Peer::new(session, now, self.highest_sent));
+        self.look_after(now);
+    }
+
+    /// Notes that a peer has news, if it has.
+    fn list(&mut self, port: PortId) {
+        let Some(peer) = self.peers.get_mut(port).filter(|peer| peer.has_news()) else { return };
+        if !std::mem::replace(&mut peer.is_listed, true) {
+            let due = not_before(peer.sent_at, self.config.period);
+            self.news_at = Some(self.news_at.map_or(due, |when| when.min(due)));
+            self.with_news.push(port);
+        }
+    }
+
+    /// Has all peers looked over as soon as one that was heard or told something just now can be due.
+    fn look_after(&mut self, now: Instant) {
+        let due = now.checked_add(Nanos(self.config.lease.0 / 4));
+        self.look_at = self.look_at.into_iter().chain(due).min();
+    }
+
+    /// How far rounds are apart at least.
+    pub fn pause(&self) -> Nanos {
+        Nanos(self.round_took.0.saturating_mul(2)).max(self.config.period)
+    }
+
+    /// A round took so long. Where that is longer than the period, rounds are further apart: half of the time is for hearing
+    /// reports, or those of many agents would be answered one handful a round.
+    pub fn round_took(&mut self, span: Nanos) {
+        self.round_took = span;
     }
 
     /// An agent's connection is gone. It may come back with the same session; until its lease is over it obeys.
     pub fn handle_disconnected(&mut self, port: PortId) {
-        if let Some(peer) = self.peers.get_mut(&port) {
+        if let Some(peer) = self.peers.get_mut(port) {
             peer.is_unknown = true;
             peer.owes_snapshot = true;
+            self.list(port);
         }
     }
 
@@ -352,20 +285,44 @@ impl Coordinator {
         if self.is_deposed() {
             return;
         }
-        let silent = |peer: &Peer| now.since(peer.heard_at) > self.config.lease;
-        let gone: Vec<PortId> =
-            self.peers.iter().filter(|(_, peer)| silent(peer)).map(|(&port, _)| port).collect();
-        self.counters.agents_lost += gone.len() as u64;
-        gone.into_iter().for_each(|port| self.forget(now, port));
+        let looks = self.look_at.is_some_and(|when| when <= now);
+        if looks {
+            let silent = |peer: &Peer| now.since(peer.heard_at) > self.config.lease;
+            let gone: Vec<PortId> =
+                self.peers.iter().filter(|(_, peer)| silent(peer)).map(|(port, _)| port).collect();
+            self.counters.agents_lost += gone.len() as u64;
+            gone.into_iter().for_each(|port| self.forget(now, port));
+        }
         self.hosted.wake(now);
         if self.round_at().is_some_and(|when| when <= now) {
             self.round(now);
         }
-        let ports: Vec<PortId> = self.peers.keys().copied().collect();
-        for port in ports {
-            if self.orders_at(&self.peers[&port]).is_some_and(|when| when <= now) {
+        if self.news_at.is_some_and(|when| when <= now) {
+            self.tell_news(now);
+        }
+        if looks {
+            let is_due = |(_, peer): &(PortId, &Peer)| self.orders_at(peer).is_some_and(|when| when <= now);
+            let due: Vec<PortId> = self.peers.iter().filter(is_due).map(|(port, _)| port).collect();
+            due.into_iter().for_each(|port| self.write_orders(now, port));
+            let silent = |peer: &Peer| peer.heard_at.checked_add(Nanos(self.config.lease.0 + 1));
+            let due = |(_, peer): (PortId, &Peer)| silent(peer).into_iter().chain(self.orders_at(peer)).min();
+            self.look_at = self.peers.iter().filter_map(due).min();
+        }
+    }
+
+    /// Writes orders for those who have news and were told something long enough ago.
+    fn tell_news(&mut self, now: Instant) {
+        let mut listed = std::mem::take(&mut self.with_news);
+        listed.sort_unstable();
+        self.news_at = None;
+        for port in listed {
+            let Some(peer) = self.peers.get_mut(port) else { continue };
+            peer.is_listed = false;
+            if peer.has_news() && not_before(peer.sent_at, self.config.period) <= now {
                 self.write_orders(now, port);
             }
+            // Who is not due yet, or still has to send a snapshot.
+            self.list(port);
         }
     }
 
@@ -374,11 +331,8 @@ impl Coordinator {
         if self.is_deposed() {
             return None;
         }
-        let after = |when: Instant, span: Nanos| when.checked_add(span);
-        let peers = self.peers.values();
-        let gone = peers.clone().filter_map(|peer| after(peer.heard_at, Nanos(self.config.lease.0 + 1)));
-        let orders = peers.filter_map(|peer| self.orders_at(peer));
-        gone.chain(orders).chain(self.hosted.wake_at()).chain(self.round_at()).min()
+        let due = [self.news_at, self.look_at, self.hosted.wake_at(), self.round_at()];
+        due.into_iter().flatten().min()
     }
 
     /// Orders that are to be sent.
@@ -392,191 +346,15 @@ impl Coordinator {
     /// When the next round is due: none while nothing has changed.
     fn round_at(&self) -> Option<Instant> {
         let needed = self.hosted.is_dirty() || self.hosted.has_changed();
-        needed.then(|| self.not_before(self.last_round))
+        needed.then(|| not_before(self.last_round, self.pause()))
     }
 
     /// When orders for a peer are due: news a period after the last, and else a quarter of the lease.
     fn orders_at(&self, peer: &Peer) -> Option<Instant> {
         if peer.has_news() {
-            return Some(self.not_before(peer.sent_at));
+            return Some(not_before(peer.sent_at, self.config.period));
         }
         peer.sent_at?.checked_add(Nanos(self.config.lease.0 / 4))
-    }
-
-    fn not_before(&self, last: Option<Instant>) -> Instant {
-        last.and_then(|last| last.checked_add(self.config.period)).unwrap_or(Instant::ZERO)
-    }
-
-    /// Forgets an agent with all that it said: if it comes back, it says it again.
-    fn forget(&mut self, now: Instant, port: PortId) {
-        let Some(peer) = self.peers.remove(&port) else { return };
-        for (&flow, part) in &peer.flows {
-            let (key, name) = (peer.parts[part].key, (port, flow));
-            let sent = self.hosted.sent(key, name);
-            self.hosted.close_flow(now, key, name);
-            self.hosted.adjust(now, key, -i128::from(sent));
-        }
-        for (&number, part) in &peer.parts {
-            self.hosted.adjust(now, part.key, -i128::from(part.sent));
-            self.leave(now, port, number, part.key);
-        }
-    }
-
-    /// An agent has no part of a coflow any more. The last one takes the coflow with it.
-    fn leave(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
-        let Some(holders) = self.holders.get_mut(&key) else { return };
-        // The agent may have a new part of it by now.
-        if holders.get(&port) == Some(&number) {
-            holders.remove(&port);
-        }
-        if holders.is_empty() {
-            self.holders.remove(&key);
-            self.owners.remove(&key);
-            self.hosted.close_coflow(now, key);
-        }
-    }
-
-    /// A snapshot stands for all before it: what it does not name is over, what it names is so.
-    fn take_snapshot(&mut self, now: Instant, report: &Report) {
-        let port = report.port;
-        let peer = self.peers.get_mut(&port).expect("a report is taken in from a known peer");
-        peer.is_unknown = false;
-        let over: Vec<(u32, u32)> = peer.flows.iter().map(|(&flow, &part)| (flow, part)).collect();
-        let known = peer.parts.clone();
-        for (flow, part) in over.into_iter().filter(|(flow, _)| report.flows.get(*flow).is_none()) {
-            self.close_flow(now, port, flow, part, 0);
-        }
-        self.take_changes(now, report);
-        for (number, part) in known {
-            if report.coflows.get(number).is_none() {
-                self.leave_part(now, port, number, part.key);
-            }
-        }
-    }
-
-    fn take_changes(&mut self, now: Instant, report: &Report) {
-        let port = report.port;
-        for (number, entry) in report.coflows.iter() {
-            if !self.admits(now, port, entry) {
-                self.counters.foreign_parts += 1;
-                continue;
-            }
-            self.hosted.open_coflow(now, entry.key, entry.facts);
-            self.holders.entry(entry.key).or_default().insert(port, number);
-            let priority = self.hosted.priority(entry.key);
-            let peer = self.peers.get_mut(&port).expect("a report is taken in from a known peer");
-            if peer.parts.get(&number).is_none_or(|part| part.key != entry.key) {
-                peer.parts.insert(number, Part { key: entry.key, sent: 0 });
-                peer.new_priorities.insert(number, priority);
-            }
-        }
-        for (flow, entry) in report.flows.iter() {
-            self.open_flow(now, port, flow, entry);
-        }
-        for (flow, progress) in report.progress.iter() {
-            let Some((key, _)) = self.find(port, flow) else { continue };
-            self.count_bytes(key, progress.sent);
-            let sent = self.hosted.sent(key, (port, flow)).saturating_add(progress.sent.0);
-            self.hosted.progress(now, key, (port, flow), sent, progress.idle);
-        }
-        for (flow, more) in report.closed.iter() {
-            let Some((key, part)) = self.find(port, flow) else { continue };
-            self.count_bytes(key, *more);
-            self.close_flow(now, port, flow, part, more.0);
-        }
-        for (number, entry) in report.coflows.iter() {
-            let peer = self.peers.get_mut(&port).expect("a report is taken in from a known peer");
-            let Some(part) = peer.parts.get_mut(&number) else { continue };
-            let before = std::mem::replace(&mut part.sent, entry.sent.0);
-            self.hosted.adjust(now, entry.key, i128::from(entry.sent.0) - i128::from(before));
-        }
-        for (number, ()) in report.left.iter() {
-            let part = self.peers[&port].parts.get(&number).copied();
-            if let Some(part) = part {
-                self.leave_part(now, port, number, part.key);
-            }
-        }
-    }
-
-    /// Whether a part belongs to whom its coflow belongs to. That is the user of whom the agent speaks that gave out
-    /// the coflow's number; until it does, the user of the first part that was heard of.
-    fn admits(&mut self, now: Instant, port: PortId, entry: &CoflowEntry) -> bool {
-        let is_home = TaskCounter::agent_of(entry.key.serial, self.config.ports) == Some(port);
-        match self.owners.get(&entry.key).copied() {
-            Some((owner, by_home)) if owner != entry.owner => {
-                if by_home || !is_home {
-                    return false;
-                }
-                self.expel(now, entry.key);
-            }
-            Some((_, true)) => return true,
-            _ => {}
-        }
-        self.owners.insert(entry.key, (entry.owner, is_home));
-        true
-    }
-
-    /// Takes a coflow from all who have a part of it: it is another user's. Their flows go as plain TCP.
-    fn expel(&mut self, now: Instant, key: CoflowKey) {
-        for (port, number) in self.holders.get(&key).cloned().unwrap_or_default() {
-            self.counters.foreign_parts += 1;
-            self.leave_part(now, port, number, key);
-            if let Some(peer) = self.peers.get_mut(&port) {
-                peer.owes_snapshot = true;
-            }
-        }
-    }
-
-    fn count_bytes(&mut self, key: CoflowKey, more: Bytes) {
-        let class = usize::from(self.hosted.priority(key).class).min(CLASSES - 1);
-        let count = &mut self.counters.sent_by_class[class];
-        *count = count.saturating_add(more.0);
-    }
-
-    /// The coflow of an agent's flow, and its number there.
-    fn find(&self, port: PortId, flow: u32) -> Option<(CoflowKey, u32)> {
-        let peer = self.peers.get(&port)?;
-        let part = *peer.flows.get(&flow)?;
-        Some((peer.parts.get(&part)?.key, part))
-    }
-
-    fn open_flow(&mut self, now: Instant, port: PortId, flow: u32, entry: &FlowEntry) {
-        let peer = self.peers.get_mut(&port).expect("a report is taken in from a known peer");
-        let Some(key) = peer.parts.get(&entry.coflow).map(|part| part.key) else { return };
-        if entry.to.0 >= self.config.ports {
-            return;
-        }
-        if peer.flows.insert(flow, entry.coflow).is_some() {
-            self.hosted.progress(now, key, (port, flow), entry.sent.0, entry.idle);
-            return;
-        }
-        let FlowEntry { to, size, sent, idle, .. } = *entry;
-        let new = NewFlow { to, size: size.map(|size| size.0), sent: sent.0, idle };
-        self.hosted.open_flow(now, key, (port, flow), new);
-    }
-
-    /// A flow is over after `more` bytes; from now on they belong to its part.
-    fn close_flow(&mut self, now: Instant, port: PortId, flow: u32, part: u32, more: u64) {
-        let peer = self.peers.get_mut(&port).expect("flows belong to known peers");
-        peer.flows.remove(&flow);
-        peer.told.remove(&flow);
-        let Some(part) = peer.parts.get_mut(&part) else { return };
-        let sent = self.hosted.sent(part.key, (port, flow));
-        part.sent = part.sent.saturating_add(sent).saturating_add(more);
-        let key = part.key;
-        self.hosted.adjust(now, key, i128::from(more));
-        self.hosted.close_flow(now, key, (port, flow));
-    }
-
-    fn leave_part(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
-        let peer = self.peers.get_mut(&port).expect("parts belong to known peers");
-        let flows: Vec<u32> =
-            peer.flows.iter().filter(|(_, part)| **part == number).map(|(&flow, _)| flow).collect();
-        flows.into_iter().for_each(|flow| self.close_flow(now, port, flow, number, 0));
-        let peer = self.peers.get_mut(&port).expect("parts belong to known peers");
-        peer.parts.remove(&number);
-        peer.new_priorities.remove(&number);
-        self.leave(now, port, number, key);
     }
 
     /// Computes gates and finds what each agent has to be told.
@@ -585,55 +363,49 @@ impl Coordinator {
         self.counters.rounds += 1;
         self.hosted.announce_fresh(now);
         for key in self.hosted.take_changed() {
-            let priority = self.hosted.priority(key);
-            for (port, &number) in self.holders.get(&key).into_iter().flatten() {
+            for (&port, &number) in self.holders.get(&key).into_iter().flatten() {
                 if let Some(peer) = self.peers.get_mut(port) {
-                    peer.new_priorities.insert(number, priority);
+                    peer.new_priorities.push(number);
+                    self.touched.push(port);
                 }
             }
         }
-        if !self.hosted.is_dirty() {
-            return;
-        }
-        let mut news: BTreeMap<PortId, BTreeMap<u32, FlowOrder>> = BTreeMap::new();
-        for ((port, flow), gate, priority) in self.hosted.gates() {
-            let order = FlowOrder { gate, priority };
-            let Some(peer) = self.peers.get_mut(&port) else { continue };
-            let told = peer.told.get(&flow).copied().unwrap_or(UNTOLD);
-            if told != order {
-                let kind = match gate {
+        if self.hosted.is_dirty() {
+            self.hosted.decide(|(port, flow), before, order| {
+                let Some(peer) = self.peers.get_mut(port).filter(|_| before != order) else { return };
+                let kind = match order.gate {
                     Gate::Off {} => 0,
                     Gate::Open {} => 1,
                     Gate::Paced { .. } => 2,
                 };
                 self.counters.decisions[kind] += 1;
-                peer.told.insert(flow, order);
-                news.entry(port).or_default().insert(flow, order);
-            }
+                peer.new_orders.push(flow);
+                self.touched.push(port);
+            });
         }
-        for (port, news) in news {
-            if let Some(peer) = self.peers.get_mut(&port) {
-                let unsaid = std::mem::take(&mut peer.news);
-                peer.news = unsaid.into_iter().chain(news).collect();
-            }
+        for port in std::mem::take(&mut self.touched) {
+            self.list(port);
         }
     }
 
     fn write_orders(&mut self, now: Instant, port: PortId) {
         let config = self.config;
-        let Some(peer) = self.peers.get_mut(&port) else { return };
+        let Some(peer) = self.peers.get_mut(port) else { return };
+        let hosted = &self.hosted;
         let snapshot = std::mem::take(&mut peer.owes_snapshot);
-        let (mut priorities, mut flows) =
-            (std::mem::take(&mut peer.new_priorities), std::mem::take(&mut peer.news));
+        let (mut parts, mut flows) =
+            (std::mem::take(&mut peer.new_priorities), std::mem::take(&mut peer.new_orders));
         if snapshot {
-            let hosted = &self.hosted;
-            priorities =
-                peer.parts.iter().map(|(&number, part)| (number, hosted.priority(part.key))).collect();
-            flows = peer.told.iter().map(|(&flow, &order)| (flow, order)).collect();
-        } else {
-            let open = &peer.flows;
-            flows = flows.into_iter().filter(|(flow, _)| open.contains_key(flow)).collect();
+            parts = peer.parts.keys().copied().collect();
+            flows = peer.flows.keys().copied().collect();
         }
+        let priority = |number: u32| Some((number, hosted.priority(peer.parts.get(&number)?.key)));
+        let order = |number: u32| {
+            let told = hosted.find(peer.flows.get(&number)?.id, (port, number))?.told;
+            // A snapshot is quiet about what is as it would be without it.
+            Some((number, told)).filter(|_| !snapshot || told != UNTOLD)
+        };
+        let (priorities, flows) = (in_order(&mut parts, priority), in_order(&mut flows, order));
         peer.sent += 1;
         self.counters.orders += 1;
         self.highest_sent = self.highest_sent.max(peer.sent);
@@ -649,17 +421,24 @@ impl Coordinator {
             lease: config.lease,
             period: config.period,
             quiet: config.quiet,
-            priorities: priorities.into_iter().collect(),
+            priorities,
             flows,
         };
         self.outbox.push_back((port, orders));
-    }
-
-    /// What a coflow has sent, as far as reported.
-    pub fn attained(&self, key: CoflowKey) -> Option<Bytes> {
-        self.hosted.attained(key)
+        self.look_after(now);
     }
 }
 
-/// What an agent does with a flow that it was told nothing of.
-const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, priority: None };
+/// A pause after `last`, or at once where there was none.
+fn not_before(last: Option<Instant>, pause: Nanos) -> Instant {
+    last.and_then(|last| last.checked_add(pause)).unwrap_or(Instant::ZERO)
+}
+
+/// What `of` knows of each number, ascending, each once.
+fn in_order<T>(numbers: &mut Vec<u32>, of: impl Fn(u32) -> Option<(u32, T)>) -> Keyed<T> {
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut items = Keyed::default();
+    numbers.iter().filter_map(|&number| of(number)).for_each(|(number, item)| items.push(number, item));
+    items
+}

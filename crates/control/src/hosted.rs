@@ -20,12 +20,12 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Decision, Event, FlowFacts, FlowId, History, Instant, Message, Nanos,
     Observe, Policy, PolicyFactory, PortId, Priority, Setting, Target, TaskId, Terms,
 };
-use cavalcade_wire::{CoflowKey, Facts, Gate, Statement};
+use cavalcade_wire::{CoflowKey, Facts, FlowOrder, Gate, Statement};
 
 use crate::allocation::{Contender, allocate};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
-use crate::table::{Coflow, Flow, FlowName, Table};
+use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
 
 /// How long a coflow is remembered that only other hosts have spoken of.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
@@ -127,8 +127,8 @@ impl Hosted {
     /// A coflow is over.
     pub(crate) fn close_coflow(&mut self, now: Instant, key: CoflowKey) {
         let Some(id) = self.active(key) else { return };
-        let names: Vec<FlowName> = self.table.coflows[&id].flows.keys().copied().collect();
-        names.into_iter().for_each(|name| self.close_flow(now, key, name));
+        let flows: Vec<FlowId> = self.table.coflows[&id].flows.values().copied().collect();
+        flows.into_iter().for_each(|flow| self.close_flow(now, flow));
         if self.table.coflows[&id].is_announced {
             self.tell(now, Event::CoflowFinished(id));
         }
@@ -144,21 +144,30 @@ impl Hosted {
     }
 
     /// A flow of an active coflow appears; what it has sent already counts as sent by the coflow now.
-    pub(crate) fn open_flow(&mut self, now: Instant, key: CoflowKey, name: FlowName, flow: NewFlow) {
-        let Some(id) = self.active(key) else { return };
+    /// `None` where there is no such coflow or port.
+    pub(crate) fn open_flow(
+        &mut self,
+        now: Instant,
+        key: CoflowKey,
+        name: FlowName,
+        flow: NewFlow,
+    ) -> Option<FlowId> {
+        let id = self.active(key)?;
         if flow.to.0 >= self.ports() || name.0.0 >= self.ports() {
-            return;
+            return None;
         }
         let facts = FlowFacts { coflow: id, src: name.0, dst: flow.to };
         let NewFlow { size, sent, idle, .. } = flow;
         let flow = self.table.insert(Flow {
             facts,
+            number: name.1,
             size,
             sent,
             idle,
             priority: None,
             cap: None,
             gate: Gate::Open {},
+            told: UNTOLD,
         });
         let coflow = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
         coflow.flows.insert(name, flow);
@@ -171,12 +180,13 @@ impl Hosted {
         }
         self.check(Target::Coflow(id));
         self.settle(now);
+        Some(flow)
     }
 
     /// A flow has sent so many bytes in all, and may have run dry or have come to again.
-    pub(crate) fn progress(&mut self, now: Instant, key: CoflowKey, name: FlowName, sent: u64, idle: bool) {
-        let Some((id, flow)) = self.flow_id(key, name) else { return };
-        let record = self.table.find_mut(flow).expect("a named flow has a record");
+    pub(crate) fn progress(&mut self, now: Instant, flow: FlowId, sent: u64, idle: bool) {
+        let Some(record) = self.table.find_mut(flow) else { return };
+        let id = record.facts.coflow;
         let before = std::mem::replace(&mut record.sent, sent);
         self.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
         self.add_attained(now, id, sent as i128 - before as i128);
@@ -185,8 +195,9 @@ impl Hosted {
     }
 
     /// A flow is over; what it has sent goes on counting for its coflow.
-    pub(crate) fn close_flow(&mut self, now: Instant, key: CoflowKey, name: FlowName) {
-        let Some((id, flow)) = self.flow_id(key, name) else { return };
+    pub(crate) fn close_flow(&mut self, now: Instant, flow: FlowId) {
+        let Some(record) = self.table.find(flow) else { return };
+        let (id, name) = (record.facts.coflow, record.name());
         self.is_dirty = true;
         if self.terms.flow_events && self.table.coflows[&id].is_announced {
             self.tell(now, Event::FlowFinished(flow));
@@ -290,25 +301,36 @@ impl Hosted {
         !self.changed.is_empty()
     }
 
-    /// What an open flow has sent, as far as it was told.
-    pub(crate) fn sent(&self, key: CoflowKey, name: FlowName) -> u64 {
-        self.flow_id(key, name).and_then(|(_, flow)| self.table.find(flow)).map_or(0, |flow| flow.sent)
+    /// The flow `id`, if it is still the one that is called `name`: numbers are used again.
+    pub(crate) fn find(&self, id: FlowId, name: FlowName) -> Option<&Flow> {
+        self.table.find(id).filter(|flow| flow.name() == name)
     }
 
-    /// Whether gates may differ from those that [`Hosted::gates`] gave last.
+    /// The priority of the coflow of a flow that was found.
+    pub(crate) fn priority_of(&self, flow: &Flow) -> Priority {
+        self.table.coflows.get(&flow.facts.coflow).map(|coflow| coflow.priority).unwrap_or_default()
+    }
+
+    /// The flow of a coflow that is called `name`.
+    pub(crate) fn named(&self, key: CoflowKey, name: FlowName) -> Option<FlowId> {
+        let id = self.active(key)?;
+        self.table.coflows[&id].flows.get(&name).copied()
+    }
+
+    /// Whether gates may differ from those that [`Hosted::decide`] gave last.
     pub(crate) fn is_dirty(&self) -> bool {
         self.is_dirty
     }
 
-    /// The gate and the own priority of every flow, in the order of coflows and names.
-    pub(crate) fn gates(&mut self) -> Vec<(FlowName, Gate, Option<Priority>)> {
+    /// Computes the gate of every flow; hands over each, in the order of coflows and names, with the gate and the own
+    /// priority that it had before and those that it has now.
+    pub(crate) fn decide(&mut self, mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder)) {
         self.is_dirty = false;
-        let mut named = Vec::new();
-        let mut contenders = Vec::new();
+        let (mut ids, mut contenders) = (Vec::new(), Vec::new());
         for (account, coflow) in self.table.coflows.values().enumerate() {
-            for (&name, &id) in &coflow.flows {
+            for &id in coflow.flows.values() {
                 let flow = self.table.find(id).expect("a named flow has a record");
-                named.push((name, id, flow.idle, flow.priority));
+                ids.push(id);
                 if !flow.idle {
                     contenders.push(Contender {
                         links: self.table.links(flow),
@@ -322,16 +344,13 @@ impl Hosted {
             }
         }
         let mut gates = allocate(&self.terms, &self.table.capacity, &contenders).into_iter();
-        let mut gate = |idle: bool| if idle { None } else { gates.next() };
-        let table = &mut self.table;
-        let with_gate = |(name, id, idle, priority)| {
-            let gate = gate(idle).unwrap_or_default();
-            if let Some(flow) = table.find_mut(id) {
-                flow.gate = gate;
-            }
-            (name, gate, priority)
-        };
-        named.into_iter().map(with_gate).collect()
+        for id in ids {
+            let flow = self.table.find_mut(id).expect("a named flow has a record");
+            flow.gate = if flow.idle { Gate::default() } else { gates.next().unwrap_or_default() };
+            let order = FlowOrder { gate: flow.gate, priority: flow.priority };
+            let before = std::mem::replace(&mut flow.told, order);
+            tell(flow.name(), before, order);
+        }
     }
 
     /// Why a coflow's flows go as they do.
@@ -346,11 +365,6 @@ impl Hosted {
 
     fn active(&self, key: CoflowKey) -> Option<CoflowId> {
         self.coflow_ids.get(key).map(CoflowId).filter(|id| self.table.coflows.contains_key(id))
-    }
-
-    fn flow_id(&self, key: CoflowKey, name: FlowName) -> Option<(CoflowId, FlowId)> {
-        let id = self.active(key)?;
-        self.table.coflows[&id].flows.get(&name).map(|&flow| (id, flow))
     }
 
     /// Hands one event to the policy and notes what it decides.

@@ -10,7 +10,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
     Priority, TaskClass, TaskId,
 };
-use cavalcade_wire::{CoflowKey, Facts, Gate};
+use cavalcade_wire::{CoflowKey, Facts, FlowOrder, Gate};
 
 /// What is taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;
@@ -38,6 +38,8 @@ pub(crate) struct Coflow {
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) facts: FlowFacts,
+    /// Its number at the port that sends it.
+    pub(crate) number: u32,
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
     /// Whether it has nothing to send at present.
@@ -47,9 +49,18 @@ pub(crate) struct Flow {
     pub(crate) cap: Option<BitsPerSec>,
     /// The gate that was computed last.
     pub(crate) gate: Gate,
+    /// What a coordinator has told the flow's agent, or is about to.
+    pub(crate) told: FlowOrder,
 }
 
+/// What an agent does with a flow that it was told nothing of.
+pub(crate) const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, priority: None };
+
 impl Flow {
+    pub(crate) fn name(&self) -> FlowName {
+        (self.facts.src, self.number)
+    }
+
     pub(crate) fn remaining(&self) -> u64 {
         match self.size {
             Some(size) => size.saturating_sub(self.sent),

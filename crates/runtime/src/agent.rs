@@ -199,8 +199,7 @@ impl Shell {
         while let Some(output) = agent.poll_output() {
             match output {
                 AgentOutput::Client(id, message) => {
-                    let sent = self.clients.get(&id).map(|outlet| outlet.try_send(message));
-                    if matches!(sent, Some(Err(_))) {
+                    if self.clients.get(&id).is_some_and(|outlet| !outlet.send(&message)) {
                         self.counters.dropped += 1;
                         self.clients.remove(&id);
                         agent.handle_gone(clock.now(), id);
@@ -211,7 +210,7 @@ impl Shell {
                     agent.handle_gone(clock.now(), id);
                 }
                 AgentOutput::Coordinator(report) => {
-                    if self.coordinator.as_ref().is_some_and(|outlet| outlet.try_send(report).is_err()) {
+                    if self.coordinator.as_ref().is_some_and(|outlet| !outlet.send(&report)) {
                         self.coordinator = None;
                     }
                 }

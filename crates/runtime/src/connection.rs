@@ -1,18 +1,59 @@
 //! Messages over anything that reads and writes bytes.
+//!
+//! What is sent is put into bytes at once and waits in one buffer for each connection: a round of a hundred thousand orders
+//! is then a thousand writes, without a message in a queue for each.
 
+use std::cell::RefCell;
 use std::io;
+use std::marker::PhantomData;
+use std::rc::{Rc, Weak};
 
 use cavalcade_wire::{Frames, Message, frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 
-/// Messages that wait for a slow peer before its connection is given up.
-const QUEUE: usize = 256;
-/// Bytes read at once.
-const CHUNK: usize = 64 << 10;
+/// Bytes that wait for a slow peer before its connection is given up, beside one message: what comes so late is worthless.
+const BACKLOG: usize = 4 << 20;
+/// Bytes read at once: the reports of many agents on one connection, and not too much where each has its own.
+const CHUNK: usize = 16 << 10;
+
+/// What waits to be written.
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: RefCell<Vec<u8>>,
+    /// That there is something, or that nothing will come any more.
+    news: Notify,
+}
 
 /// Where messages to a peer go. Dropping it closes the connection once they are written.
-pub(crate) type Outlet<M> = mpsc::Sender<M>;
+#[derive(Debug)]
+pub(crate) struct Outlet<M> {
+    waiting: Rc<Waiting>,
+    /// Gone with the connection.
+    connection: Weak<()>,
+    messages: PhantomData<fn(M)>,
+}
+
+impl<M: Message> Outlet<M> {
+    /// Sends a message; `false` where the connection is gone, or does not keep up.
+    pub(crate) fn send(&self, message: &M) -> bool {
+        let mut bytes = self.waiting.bytes.borrow_mut();
+        if self.connection.strong_count() == 0 || bytes.len() > BACKLOG {
+            return false;
+        }
+        if bytes.is_empty() {
+            self.waiting.news.notify_one();
+        }
+        frame(message, &mut bytes);
+        true
+    }
+}
+
+impl<M> Drop for Outlet<M> {
+    fn drop(&mut self) {
+        self.waiting.news.notify_one();
+    }
+}
 
 /// Runs a connection: hands every message that arrives to `hear`, writes what the outlet gets. Returns the outlet; `gone` is
 /// called once, when the connection is over for whatever reason.
@@ -27,13 +68,19 @@ where
     In: Message + 'static,
     Out: Message + 'static,
 {
-    let (outlet, queue) = mpsc::channel(QUEUE);
+    let (waiting, connection) = (Rc::new(Waiting::default()), Rc::new(()));
+    let outlet = Outlet {
+        waiting: Rc::clone(&waiting),
+        connection: Rc::downgrade(&connection),
+        messages: PhantomData,
+    };
     tokio::task::spawn_local(async move {
         let (reader, writer) = tokio::io::split(stream);
         tokio::select! {
             _ = read(reader, limit, &mut hear) => {}
-            _ = write(writer, queue) => {}
+            _ = write(writer, waiting) => {}
         }
+        drop(connection);
         gone();
     });
     outlet
@@ -59,18 +106,18 @@ async fn read<In: Message>(
 }
 
 /// Writes all that waits at once: one system call for a whole round.
-async fn write<Out: Message>(
-    mut writer: impl AsyncWrite + Unpin,
-    mut queue: mpsc::Receiver<Out>,
-) -> io::Result<()> {
+async fn write(mut writer: impl AsyncWrite + Unpin, waiting: Rc<Waiting>) -> io::Result<()> {
     let mut bytes = Vec::new();
-    while let Some(message) = queue.recv().await {
+    loop {
         bytes.clear();
-        frame(&message, &mut bytes);
-        while let Ok(message) = queue.try_recv() {
-            frame(&message, &mut bytes);
+        std::mem::swap(&mut bytes, &mut waiting.bytes.borrow_mut());
+        if !bytes.is_empty() {
+            writer.write_all(&bytes).await?;
+        } else if Rc::strong_count(&waiting) == 1 {
+            // The outlet is gone.
+            return writer.shutdown().await;
+        } else {
+            waiting.news.notified().await;
         }
-        writer.write_all(&bytes).await?;
     }
-    writer.shutdown().await
 }

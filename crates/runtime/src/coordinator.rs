@@ -50,9 +50,6 @@ enum Incoming {
     Gone(u64),
 }
 
-/// Reports taken in before orders are looked at: a burst of a thousand agents is one round.
-const BURST: usize = 4096;
-
 /// A connection.
 struct Route {
     outlet: Outlet<Orders>,
@@ -62,10 +59,10 @@ struct Route {
 
 /// Connections by number, and which of them leads to which agent. Many agents may share one where there are no
 /// certificates.
-#[derive(Default)]
 struct Routes {
     routes: BTreeMap<u64, Route>,
-    to: BTreeMap<PortId, u64>,
+    /// The connection of the agent at each port.
+    to: Vec<Option<u64>>,
     counters: ShellCounters,
 }
 
@@ -89,7 +86,8 @@ pub async fn serve_coordinator(
         metrics::serve(metrics, identity, asker);
     }
     let doorkeeper = Doorkeeper { identity, lines, sender };
-    let mut routes = Routes::default();
+    let to = vec![None; coordinator.ports() as usize];
+    let mut routes = Routes { to, routes: BTreeMap::new(), counters: ShellCounters::default() };
     let distributions = Distributions::default();
     let mut next_connection = 0;
     loop {
@@ -105,10 +103,7 @@ pub async fn serve_coordinator(
             }
             Some(first) = inbox.recv() => {
                 take_in(&mut coordinator, &mut routes, clock, first);
-                for _ in 0..BURST {
-                    let Ok(next) = inbox.try_recv() else { break };
-                    take_in(&mut coordinator, &mut routes, clock, next);
-                }
+                hear_out(&mut coordinator, &mut routes, clock, &mut inbox).await;
             }
             Some(query) = queries.recv() => {
                 let now = clock.now();
@@ -140,9 +135,10 @@ fn do_due(coordinator: &mut Coordinator, clock: Clock, distributions: &Distribut
     let began = clock.now();
     coordinator.handle_timeout(began);
     if coordinator.rounds() > rounds {
-        let took = std::time::Duration::from_nanos(clock.now().since(began).0);
+        let took = clock.now().since(began);
+        coordinator.round_took(took);
         let oldest = coordinator.heard().map(|(_, at)| began.since(at).0).max().unwrap_or(0);
-        distributions.round(took, oldest);
+        distributions.round(std::time::Duration::from_nanos(took.0), oldest);
     }
     let lost = coordinator.counters().agents_lost - lost;
     if lost > 0 {
@@ -200,6 +196,29 @@ impl Doorkeeper {
     }
 }
 
+/// Takes in what has come, and what comes while that is done, so that a burst of many agents is one round; for at most as
+/// long as rounds are apart.
+async fn hear_out(
+    coordinator: &mut Coordinator,
+    routes: &mut Routes,
+    clock: Clock,
+    inbox: &mut mpsc::UnboundedReceiver<Incoming>,
+) {
+    let until = clock.now() + coordinator.pause();
+    loop {
+        let mut is_quiet = true;
+        while let Ok(next) = inbox.try_recv() {
+            take_in(coordinator, routes, clock, next);
+            is_quiet = false;
+        }
+        if is_quiet || clock.now() >= until {
+            return;
+        }
+        // Connections are read meanwhile.
+        tokio::task::yield_now().await;
+    }
+}
+
 fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, incoming: Incoming) {
     match incoming {
         Incoming::Arrived(number, outlet, role) => {
@@ -218,7 +237,9 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
                 tracing::warn!(role, port = report.port.0, "a report for a port of another agent");
                 return routes.close(coordinator, number);
             }
-            if routes.to.insert(report.port, number).is_none() {
+            if let Some(to) = routes.to.get_mut(report.port.index())
+                && to.replace(number).is_none()
+            {
                 tracing::info!(port = report.port.0, "an agent has come");
             }
             coordinator.handle_report(clock.now(), report);
@@ -232,21 +253,19 @@ impl Routes {
     fn close(&mut self, coordinator: &mut Coordinator, number: u64) {
         // Without its outlet the connection ends.
         self.routes.remove(&number);
-        let lost: Vec<PortId> =
-            self.to.iter().filter(|(_, route)| **route == number).map(|(&port, _)| port).collect();
-        for port in lost {
-            tracing::info!(port = port.0, "an agent's connection is gone");
-            self.to.remove(&port);
-            coordinator.handle_disconnected(port);
+        let lost = self.to.iter_mut().enumerate().filter(|(_, to)| **to == Some(number));
+        for (port, to) in lost {
+            tracing::info!(port, "an agent's connection is gone");
+            *to = None;
+            coordinator.handle_disconnected(PortId::from_index(port));
         }
     }
 }
 
 fn send_orders(coordinator: &mut Coordinator, routes: &mut Routes) {
     while let Some((port, orders)) = coordinator.poll_orders() {
-        let Some(&number) = routes.to.get(&port) else { continue };
-        let sent = routes.routes.get(&number).map(|route| route.outlet.try_send(orders));
-        if !matches!(sent, Some(Ok(()))) {
+        let Some(&Some(number)) = routes.to.get(port.index()) else { continue };
+        if !routes.routes.get(&number).is_some_and(|route| route.outlet.send(&orders)) {
             // It does not keep up, or is gone.
             routes.counters.dropped += 1;
             routes.close(coordinator, number);

@@ -28,6 +28,7 @@ mod rules;
 use crate::fill::{Due, Fill, Key, Shares};
 use crate::maxmin::NEGLIGIBLE;
 use crate::service::{Service, leave_to_service};
+use crate::strict::StrictFill;
 
 /// How equals share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +71,7 @@ pub struct DirectFill {
     rates: Vec<f64>,
     /// When the order changes by itself.
     overtaking: f64,
+    strict: StrictFill,
 }
 
 impl DirectFill {
@@ -83,6 +85,7 @@ impl DirectFill {
             active: Vec::new(),
             rates: vec![0.0; flows],
             overtaking: f64::INFINITY,
+            strict: StrictFill::default(),
             capacity,
         }
     }

@@ -13,6 +13,7 @@
 //! | [`StableFill`] | each link has priorities of its own | `fifo_lm`, `las` |
 //! | [`PathFill`] | max-min along paths of any number of links; classes strict, or each link's own | trees, fat-trees, streams, sparse switches |
 //! | [`DirectFill`] | any of these along paths, computed anew at each event | what `PathFill` does not know, on trees and fat-trees |
+//! | [`StrictFill`] | max-min along paths, classes strict, computed once and not kept: no [`Fill`] | the live coordinator |
 //!
 //! Sums are made in a fixed order and no transcendental function is used, so rates are the same on every machine.
 
@@ -33,6 +34,7 @@ mod running;
 mod service;
 mod shortest;
 mod stable;
+mod strict;
 mod tolerance;
 
 pub use direct::{DirectFill, Sharing};
@@ -43,3 +45,4 @@ pub use paths::PathFill;
 pub use priority::MaxMinFill;
 pub use shortest::ShortestFill;
 pub use stable::StableFill;
+pub use strict::{Setup, StrictFill};

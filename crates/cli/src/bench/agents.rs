@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::Notify;
 
-use super::coordinator::Measured;
+use super::coordinator::{Measured, busy};
 use crate::arguments::AgentsBench;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
@@ -73,17 +73,18 @@ async fn play(options: &AgentsBench) -> io::Result<Measured> {
         writers.push(writer);
     }
     let mut agents: Vec<Agent> = (0..options.agents).map(Agent::new).collect();
-    let mut measured = Measured { rounds_ns: Vec::new(), bytes_up: 0, bytes_down: 0 };
+    let mut measured = Measured { rounds_ns: Vec::new(), bytes_up: 0, bytes_down: 0, busy_ns: 0 };
     // The first round introduces everybody and is not counted.
     for round in 0..=options.rounds {
         let batches = batches(&mut agents, options, round == 0);
         let bytes: usize = batches.iter().map(Vec::len).sum();
         *heard.borrow_mut() = Heard::default();
-        let began = Instant::now();
+        let (began, busy_before) = (Instant::now(), busy());
         writers = write_all(writers, batches).await?;
         let ended = all_heard(&heard, &news, options.agents).await?;
         if round > 0 {
             measured.rounds_ns.push(ended.duration_since(began).as_nanos() as u64);
+            measured.busy_ns += (busy() - busy_before).as_nanos() as u64;
             measured.bytes_up += bytes as u64;
             measured.bytes_down += heard.borrow().bytes;
         }

@@ -35,6 +35,8 @@ pub(crate) struct Measured {
     pub(crate) bytes_up: u64,
     /// Bytes of all orders.
     pub(crate) bytes_down: u64,
+    /// Processor time of playing agents in these rounds, in nanoseconds.
+    pub(crate) busy_ns: u64,
 }
 
 /// Runs the benchmark.
@@ -60,7 +62,8 @@ pub(crate) fn run(options: &CoordinatorBench) -> Result<(), Failure> {
         block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let coordinator = Coordinator::new(config, Box::new(policy));
-            Ok(serve_coordinator(coordinator, listener, stopped).await?.rounds())
+            let rounds = serve_coordinator(coordinator, listener, stopped).await?.rounds();
+            Ok((rounds, busy()))
         })
     });
     let connections = options.connections.unwrap_or(agents.div_ceil(100)).clamp(1, agents);
@@ -83,20 +86,22 @@ pub(crate) fn run(options: &CoordinatorBench) -> Result<(), Failure> {
     let measured: Measured = serde_json::from_slice(&output.stdout)
         .map_err(|_| Failure::new(Kind::Runtime, "the process that plays agents did not finish"))?;
     let _ = stop.send(true);
-    let rounds = serving
+    let (rounds, busy) = serving
         .join()
         .map_err(|_| Failure::new(Kind::Runtime, "the coordinator panicked"))?
         .map_err(failed)?;
-    print(&text(options, connections, &measured, rounds, after.saturating_sub(before)))
+    let used = Used { rounds, busy, memory: after.saturating_sub(before) };
+    print(&text(options, connections, &measured, &used))
 }
 
-fn text(
-    options: &CoordinatorBench,
-    connections: u32,
-    measured: &Measured,
+/// What the coordinator has used, introductions included.
+struct Used {
     rounds: u64,
+    busy: Duration,
     memory: u64,
-) -> String {
+}
+
+fn text(options: &CoordinatorBench, connections: u32, measured: &Measured, used: &Used) -> String {
     let mut times = measured.rounds_ns.clone();
     times.sort_unstable();
     let count = times.len().max(1);
@@ -114,7 +119,8 @@ fn text(
          report         {:>9.1} bytes per agent and round\n\
          orders         {:>9.1} bytes per agent and round\n\
          memory         {:>9.1} KB per agent\n\
-         fillings       {:>9.1} per round\n",
+         fillings       {:>9.1} per round\n\
+         processor      {:>9.3} ms per round for the coordinator, {:.3} ms for playing agents\n",
         options.agents,
         options.coflows,
         options.flows,
@@ -126,8 +132,10 @@ fn text(
         rank(1.0),
         per(measured.bytes_up),
         per(measured.bytes_down),
-        memory as f64 / 1e3 / f64::from(options.agents),
-        rounds as f64 / (count + 1) as f64,
+        used.memory as f64 / 1e3 / f64::from(options.agents),
+        used.rounds as f64 / (count + 1) as f64,
+        used.busy.as_secs_f64() * 1e3 / (count + 1) as f64,
+        ms(measured.busy_ns) / count as f64,
     )
 }
 
@@ -137,4 +145,10 @@ fn resident() -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
+}
+
+/// Processor time of this thread; zero where the system does not say.
+pub(crate) fn busy() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0))
 }

@@ -333,7 +333,9 @@ impl Agent {
         let Some(flow) = self.flows.get(&number) else { return };
         let (key, sent, rests) = (self.parts[&flow.part].key, flow.sent, flow.rests());
         if let Mode::Decentralised(own) = &mut self.mode {
-            own.hosted.progress(now, key, (self.config.port, number), sent, rests);
+            if let Some(flow) = own.hosted.named(key, (self.config.port, number)) {
+                own.hosted.progress(now, flow, sent, rests);
+            }
         } else if rests && flow.reported.is_some_and(|(_, known)| !known) {
             self.promote(now, number);
         }
@@ -358,7 +360,9 @@ impl Agent {
         }
         let key = part.key;
         if let Mode::Decentralised(own) = &mut self.mode {
-            own.hosted.close_flow(now, key, (self.config.port, number));
+            if let Some(flow) = own.hosted.named(key, (self.config.port, number)) {
+                own.hosted.close_flow(now, flow);
+            }
         }
         self.link.has_news = true;
     }

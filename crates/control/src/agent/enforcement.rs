@@ -21,11 +21,11 @@ impl Agent {
             }
         }
         if own.hosted.is_dirty() {
-            for ((_, number), gate, priority) in own.hosted.gates() {
+            own.hosted.decide(|(_, number), _, order| {
                 if let Some(flow) = self.flows.get_mut(&number) {
-                    flow.ordered = Some(FlowOrder { gate, priority });
+                    flow.ordered = Some(order);
                 }
-            }
+            });
         }
         self.speak(now);
         self.direct_all();

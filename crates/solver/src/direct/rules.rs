@@ -6,6 +6,7 @@ use super::{DirectFill, Sharing};
 use crate::fill::{Key, Shares};
 use crate::maxmin::NEGLIGIBLE;
 use crate::shortest::{Rank, STEP};
+use crate::strict::Setup;
 
 /// How often free capacity is offered again to classes by weight, the first offer included.
 const ROUNDS: usize = 2;
@@ -117,51 +118,12 @@ impl DirectFill {
 
     /// Key after key, max-min inside, on what is left. Sets the rates of these flows, whatever they were.
     fn strict(&mut self, flows: &[u32], left: &mut [f64]) {
-        let mut groups: BTreeMap<Key, Vec<u32>> = BTreeMap::new();
-        for &flow in flows {
-            groups.entry(self.key(flow)).or_default().push(flow);
-        }
-        for group in groups.into_values() {
-            let touched = self.fill_group(group, left);
-            for link in touched {
-                if left[link as usize] <= NEGLIGIBLE * self.capacity[link as usize] {
-                    left[link as usize] = 0.0;
-                }
-            }
-        }
-    }
-
-    /// Raises all flows of a group together; stops those that meet a full link or their cap; goes on with the rest.
-    /// Returns the links that they cross.
-    fn fill_group(&mut self, mut rising: Vec<u32>, left: &mut [f64]) -> Vec<u32> {
-        let mut on: BTreeMap<u32, u32> = BTreeMap::new();
-        for &flow in &rising {
-            self.path(flow).iter().for_each(|&link| *on.entry(link).or_default() += 1);
-        }
-        let touched = on.keys().copied().collect();
-        while !rising.is_empty() {
-            let levels = on.iter().filter(|(_, count)| **count > 0);
-            let levels = levels.map(|(&link, &count)| (left[link as usize] / f64::from(count), link));
-            let full = levels.min_by(|a, b| a.0.total_cmp(&b.0));
-            let (level, full) = full.expect("a rising flow crosses a link");
-            let cap = |flow: u32| self.service.flows[flow as usize].cap;
-            let least_cap = rising.iter().map(|&flow| cap(flow)).fold(f64::INFINITY, f64::min);
-            let stops = |flow: u32| match least_cap <= level {
-                true => cap(flow) == least_cap,
-                false => self.path(flow).contains(&full),
-            };
-            let (stopped, others): (Vec<u32>, Vec<u32>) = rising.iter().partition(|&&flow| stops(flow));
-            let rate = least_cap.min(level);
-            for flow in stopped {
-                self.rates[flow as usize] = rate;
-                for link in &self.extra[flow as usize].path {
-                    left[*link as usize] = (left[*link as usize] - rate).max(0.0);
-                    *on.get_mut(link).expect("a rising flow is counted on its links") -= 1;
-                }
-            }
-            rising = others;
-        }
-        touched
+        let mut order: Vec<(Key, u32)> = flows.iter().map(|&flow| (self.key(flow), flow)).collect();
+        let (extra, service) = (&self.extra, &self.service);
+        let path = |flow: u32| &*extra[flow as usize].path;
+        let cap = |flow: u32| service.flows[flow as usize].cap;
+        let mut setup = Setup { path, cap, capacity: &self.capacity, left, rates: &mut self.rates };
+        self.strict.fill(&mut order, &mut setup);
     }
 
     /// Aalo Pseudocode 1 and what it leaves free.

@@ -1,0 +1,121 @@
+//! What is known of each agent, and what it is to be told.
+//!
+//! Ports are dense numbers, so agents stand in an array: with a hundred thousand of them a look-up is a step where a
+//! map's is seventeen, and a report takes several.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{FlowId, Instant, PortId};
+use cavalcade_wire::CoflowKey;
+
+/// What is known of an agent, and what it has been told.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) session: u64,
+    /// The number of its last report.
+    pub(super) heard: u64,
+    pub(super) heard_at: Instant,
+    /// Whether a snapshot from it is needed.
+    pub(super) is_unknown: bool,
+    /// Whether it needs a snapshot from here.
+    pub(super) owes_snapshot: bool,
+    /// Whether it stands on the list of those with news.
+    pub(super) is_listed: bool,
+    /// The number of the last orders.
+    pub(super) sent: u64,
+    pub(super) sent_at: Option<Instant>,
+    pub(super) parts: BTreeMap<u32, Part>,
+    /// Open flows.
+    pub(super) flows: BTreeMap<u32, OpenFlow>,
+    /// Flows and coflows of which it is to be told at the next occasion, in any order.
+    pub(super) new_orders: Vec<u32>,
+    pub(super) new_priorities: Vec<u32>,
+}
+
+/// An agent's part of a coflow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub(super) key: CoflowKey,
+    /// Bytes of its flows that are over.
+    pub(super) sent: u64,
+}
+
+/// A flow that is not over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenFlow {
+    /// The agent's number of its coflow.
+    pub(super) part: u32,
+    /// Where its record is, unless that is of another flow by now.
+    pub(super) id: FlowId,
+}
+
+impl Peer {
+    pub(super) fn new(session: u64, now: Instant, sent: u64) -> Self {
+        Self {
+            session,
+            heard: 0,
+            heard_at: now,
+            is_unknown: true,
+            owes_snapshot: true,
+            is_listed: false,
+            sent,
+            sent_at: None,
+            parts: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            new_orders: Vec::new(),
+            new_priorities: Vec::new(),
+        }
+    }
+
+    /// Whether there is something to say other than that the coordinator is there.
+    pub(super) fn has_news(&self) -> bool {
+        let has_changes = !self.new_orders.is_empty() || !self.new_priorities.is_empty();
+        self.owes_snapshot || self.is_unknown || has_changes
+    }
+}
+
+/// Agents by port.
+#[derive(Debug)]
+pub(super) struct Peers {
+    places: Vec<Option<Box<Peer>>>,
+    count: usize,
+}
+
+impl Peers {
+    /// For agents at so many ports, and none yet.
+    pub(super) fn new(ports: u32) -> Self {
+        Self { places: (0..ports).map(|_| None).collect(), count: 0 }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn get(&self, port: PortId) -> Option<&Peer> {
+        self.places.get(port.index())?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, port: PortId) -> Option<&mut Peer> {
+        self.places.get_mut(port.index())?.as_deref_mut()
+    }
+
+    /// Puts an agent at a port of the fabric where none was.
+    pub(super) fn insert(&mut self, port: PortId, peer: Peer) {
+        let former = self.places[port.index()].replace(Box::new(peer));
+        assert!(former.is_none(), "the former agent at port {port:?} has been forgotten");
+        self.count += 1;
+    }
+
+    pub(super) fn remove(&mut self, port: PortId) -> Option<Peer> {
+        let peer = self.places.get_mut(port.index())?.take()?;
+        self.count -= 1;
+        Some(*peer)
+    }
+
+    /// All of them, in the order of ports.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (PortId, &Peer)> {
+        let named = self.places.iter().enumerate();
+        named.filter_map(|(port, peer)| Some((PortId(port as u32), peer.as_deref()?)))
+    }
+}

@@ -1,0 +1,84 @@
+//! What a coordinator knows, for people.
+
+use cavalcade_model::{Bytes, FlowId, PortId, Priority};
+use cavalcade_wire::{CoflowKey, Facts, Gate};
+
+use super::Coordinator;
+use crate::explanation::Explanation;
+use crate::table::{Coflow, FlowName};
+
+/// What is known of a coflow, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoflowStatus {
+    /// Its key.
+    pub key: CoflowKey,
+    /// What is known of it.
+    pub facts: Option<Facts>,
+    /// Whose it is: a user, by the number that hosts have for it.
+    pub owner: Option<u32>,
+    /// What it has sent, as far as reported.
+    pub sent: Bytes,
+    /// The priority that the policy gave it.
+    pub priority: Priority,
+    /// Its open flows.
+    pub flows: Vec<CoflowFlow>,
+}
+
+/// What is known of a flow of a coflow, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoflowFlow {
+    /// Who sends it.
+    pub from: PortId,
+    /// Its number there.
+    pub number: u32,
+    /// Who receives it.
+    pub to: PortId,
+    /// Its bytes, if they are known.
+    pub size: Option<Bytes>,
+    /// Bytes sent, as far as reported.
+    pub sent: Bytes,
+    /// Whether it has nothing to send or makes no progress.
+    pub rests: bool,
+    /// What was decided about it.
+    pub gate: Gate,
+    /// The priority that holds for it.
+    pub priority: Priority,
+}
+
+impl Coordinator {
+    /// Why a coflow's flows go as they do; `None` where it is not known.
+    pub fn why(&self, key: CoflowKey) -> Option<Explanation> {
+        self.hosted.explain(key)
+    }
+
+    /// All coflows that are known, in the order of keys.
+    pub fn status(&self) -> impl Iterator<Item = CoflowStatus> + '_ {
+        self.hosted.coflows().map(|coflow| CoflowStatus {
+            key: coflow.key,
+            sent: Bytes(coflow.attained),
+            priority: coflow.priority,
+            facts: coflow.facts,
+            owner: self.owners.get(&coflow.key).map(|(owner, _)| *owner),
+            flows: coflow.flows.iter().map(|(&name, &id)| self.flow_status(coflow, name, id)).collect(),
+        })
+    }
+
+    fn flow_status(&self, coflow: &Coflow, (from, number): FlowName, id: FlowId) -> CoflowFlow {
+        let flow = self.hosted.flow(id);
+        CoflowFlow {
+            from,
+            number,
+            to: flow.facts.dst,
+            size: flow.size.map(Bytes),
+            sent: Bytes(flow.sent),
+            rests: flow.idle,
+            gate: flow.gate,
+            priority: flow.priority.unwrap_or(coflow.priority),
+        }
+    }
+
+    /// What a coflow has sent, as far as reported.
+    pub fn attained(&self, key: CoflowKey) -> Option<Bytes> {
+        self.hosted.attained(key)
+    }
+}
