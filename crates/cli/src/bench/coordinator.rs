@@ -7,6 +7,9 @@
 //!
 //! Aalo measured 8 ms on average and 19 ms at the 99th percentile with 100 machines, and 992 ms with 100,000 emulated
 //! daemons on 100 machines (§7.6, Figure 12).
+//!
+//! The machine may be shared: processor time stands beside what a clock says. A policy that decides for longer than the
+//! bench waits for further changes has fewer fillings than rounds; its times are then those of answers, not of rounds.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
