@@ -359,10 +359,10 @@ impl Agent {
             None => part.is_changed = true,
         }
         let key = part.key;
-        if let Mode::Decentralised(own) = &mut self.mode {
-            if let Some(flow) = own.hosted.named(key, (self.config.port, number)) {
-                own.hosted.close_flow(now, flow);
-            }
+        if let Mode::Decentralised(own) = &mut self.mode
+            && let Some(flow) = own.hosted.named(key, (self.config.port, number))
+        {
+            own.hosted.close_flow(now, flow);
         }
         self.link.has_news = true;
     }
