@@ -19,8 +19,11 @@ use crate::trace::generated;
 /// Like an hour of the Facebook cluster that most papers use, at a size that takes seconds.
 const WORKLOAD: &str = "facebook:coflows=200,ports=50,load=0.8";
 
-/// What is replayed over sockets: half a second of transfers.
-const LIVE_WORKLOAD: &str = "uniform:coflows=10,ports=4,largest=8MB,load=0.9,rate=200Mbps";
+/// What is replayed over sockets: narrow coflows among a few wide ones, so that there is something to win for who goes first. All
+/// is made a fifth as large, which leaves flows of up to 2 MB: 80 ms, long beside a round of the coordinator.
+const LIVE_WORKLOAD: &str =
+    "classes:coflows=20,ports=4,load=1.2,longest=10MiB,narrow=3,mix=60/30/5/5,rate=200Mbps";
+const LIVE_SCALE: f64 = 0.2;
 const LIVE_RATE: BitsPerSec = BitsPerSec(200_000_000);
 /// Under what.
 const LIVE_POLICIES: [&str; 3] = ["tcp", "dclas:first_threshold=1MB,weighted=false", "sebf"];
@@ -54,11 +57,11 @@ pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     live(options.seed)
 }
 
-/// The same over real sockets, on a workload of a second. A machine without sockets has seen enough by then.
+/// The same over real sockets, on a workload of a few seconds. A machine without sockets has seen enough by then.
 fn live(seed: u64) -> Result<(), Failure> {
     let workload = generated(LIVE_WORKLOAD, None, seed)?;
     tell("\nLive: four hosts on loopback, a coordinator, an agent for each, and real TCP transfers");
-    match lab::demonstrate(workload, &LIVE_POLICIES, LIVE_RATE) {
+    match lab::demonstrate(workload, LIVE_SCALE, &LIVE_POLICIES, LIVE_RATE) {
         Ok(table) => print(&format!(
             "\n{table}\nMeasured beside predicted; 'cavalcade lab' does this to a trace of yours.\n"
         )),

@@ -42,6 +42,8 @@ pub(crate) struct Row {
     label: String,
     measured: Measured,
     predicted: Outcome,
+    /// The same with the control plane in the way; none for plain TCP, which has none.
+    controlled: Option<Outcome>,
 }
 
 /// `cavalcade lab`.
@@ -102,9 +104,13 @@ pub(crate) fn measure(
 ) -> Result<Vec<Row>, Failure> {
     let scene = Scene::new(workload, conditions)?;
     let mut rows = Vec::new();
-    for Contender { label, scheduler, predicted } in contenders {
-        let predicted = scene.run(predicted, false, &Progress::default());
+    for Contender { label, scheduler, predicted: policy } in contenders {
+        let predicted = scene.run(policy, false, &Progress::default());
         let setup = setup(&predicted);
+        let controlled = match scheduler {
+            Scheduler::Tcp => None,
+            _ => Some(scene.run_controlled(policy, setup.period, false, &Progress::default())?),
+        };
         tell(&format!(
             "{label}: {} coflows, predicted to take {}",
             scene.workload.coflow_count(),
@@ -112,22 +118,23 @@ pub(crate) fn measure(
         ));
         let measured =
             cavalcade_lab::run(&setup, &scene.workload, scheduler, faults, &STOPPED).map_err(failure)?;
-        rows.push(Row { label: label.clone(), measured, predicted });
+        rows.push(Row { label: label.clone(), measured, predicted, controlled });
     }
     Ok(rows)
 }
 
-/// Replays `workload` on loopback under each of `policies`, and returns the table.
+/// Replays `workload`, `scale` times as large, on loopback under each of `policies`, and returns the table.
 ///
 /// # Errors
 /// As [`run`].
 pub(crate) fn demonstrate(
     workload: Workload,
+    scale: f64,
     policies: &[&str],
     rate: BitsPerSec,
 ) -> Result<String, Failure> {
     let contenders = policies.iter().map(|spec| contender(spec)).collect::<Result<Vec<_>, _>>()?;
-    let workload = cavalcade_lab::prepare(&workload, 1.0).map_err(failure)?.workload;
+    let workload = cavalcade_lab::prepare(&workload, scale).map_err(failure)?.workload;
     let conditions = Conditions { rate, ..Conditions::default() };
     let rows = measure(&contenders, workload, conditions, &[], |_| Setup {
         program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
@@ -205,26 +212,41 @@ fn mean(outcome: &Outcome) -> f64 {
 pub(crate) fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.label.len()).max().unwrap_or(0).max(6);
     let mut text = format!(
-        "{:width$}  {:>9}  {:>9}  {:>9}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
-        "policy", "mean CCT", "predicted", "off by", "p95", "vs tcp", "predicted", "makespan", "cpu/Gbps"
+        "{:width$}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
+        "policy",
+        "mean CCT",
+        "predicted",
+        "off by",
+        "with Δ",
+        "off by",
+        "p95",
+        "vs tcp",
+        "predicted",
+        "makespan",
+        "cpu/Gbps"
     );
     let plain = rows.iter().find(|row| row.label == PLAIN);
+    let nothing = || "–".to_owned();
     for row in rows {
         let (measured, predicted) = (mean(&row.measured.outcome), mean(&row.predicted));
+        let controlled = row.controlled.as_ref().map(mean);
+        let off = |predicted: f64| format!("{:+.1} %", 100.0 * (measured / predicted - 1.0));
         let factor = |of: &dyn Fn(&Row) -> f64| {
-            plain.map_or("–".to_owned(), |plain| format!("{:.2}x", of(plain) / of(row)))
+            plain.map_or(nothing(), |plain| format!("{:.2}x", of(plain) / of(row)))
         };
         let cpu = match row.measured.cost {
-            Cost { agents: Nanos(0), clients: Nanos(0), .. } => "–".to_owned(),
+            Cost { agents: Nanos(0), clients: Nanos(0), .. } => nothing(),
             cost => format!("{:.1} %", 100.0 * cost.core_share_at_gigabit()),
         };
         let _ = writeln!(
             text,
-            "{:width$}  {:>7.3} s  {:>7.3} s  {:>8.1}%  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
+            "{:width$}  {:>7.3} s  {:>7.3} s  {:>8}  {:>9}  {:>8}  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
             row.label,
             measured,
             predicted,
-            100.0 * (measured / predicted - 1.0),
+            off(predicted),
+            controlled.map_or(nothing(), |mean| format!("{mean:.3} s")),
+            controlled.map_or(nothing(), off),
             Summary::of(&ccts(&row.measured.outcome)).p95_s,
             factor(&|row| mean(&row.measured.outcome)),
             factor(&|row| mean(&row.predicted)),
@@ -249,7 +271,7 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
             LabTransport::Loopback => "loopback",
         }
     );
-    text += "predicted: by the fluid engine, without delays; plain TCP as fair sharing. cpu/Gbps: agent and client library, share of a core.\n";
+    text += "predicted: by the fluid engine, without delays; plain TCP as fair sharing. with Δ: by the control plane itself, over links that share at once. cpu/Gbps: agent and client library, share of a core.\n";
     if prepared.local_flows > 0 {
         let (flows, bytes) = (prepared.local_flows, prepared.local_bytes);
         let _ = writeln!(text, "{flows} flows of {} stay on their host and were left out.", amount(bytes));
@@ -308,6 +330,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
         });
         json!({
             "policy": row.label, "measured": of(&row.measured.outcome), "predicted": of(&row.predicted),
+            "predicted_with_control": row.controlled.as_ref().map(of),
             "cost": {
                 "agents_cpu_ns": agents.0, "clients_cpu_ns": clients.0, "coordinator_cpu_ns": coordinator.0,
                 "wall_ns": wall.0,

@@ -23,8 +23,8 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use crate::arguments::{AgentOptions, CoordinatorOptions, Up};
 use crate::failure::{Failure, Kind};
-pub(crate) use settings::identity;
 use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, allow, own_policy};
+pub(crate) use settings::{identity, quiet};
 
 /// What peers said is forgotten after this time (D-CAS §V-A).
 const EXPIRY: Nanos = Nanos::from_secs(2);

@@ -8,6 +8,7 @@ use cavalcade_sim_fluid::{Observer, Options, refuses, simulate};
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
+use crate::live::quiet;
 use crate::parallel::Progress;
 use crate::policies::live;
 
@@ -77,10 +78,9 @@ impl Scene {
         }
         let Conditions { control_delay: delay, control_loss: loss, seed, cpu_order, .. } = self.conditions;
         let policy = live(policy);
-        let plane = ControlPlane::new(
-            move || Box::new(policy.clone()),
-            cavalcade_sim_control::Conditions { period, delay, loss, seed },
-        );
+        let quiet = quiet(&policy, self.workload.ports());
+        let conditions = cavalcade_sim_control::Conditions { period, quiet, delay, loss, seed };
+        let plane = ControlPlane::new(move || Box::new(policy.clone()), conditions);
         let options = Options { link_use, cpu_order: cpu_order.into(), ..Options::default() };
         let observer: &mut dyn Observer = &mut Bystander { meter: Meter::new(progress) };
         let mut outcome = simulate(&self.workload, &self.fabric, &plane, &options, Some(observer));

@@ -27,13 +27,17 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use cavalcade_control::Factory;
-use cavalcade_model::{ClassShares, Discipline, Nanos, Policy, PolicyFactory, Scope, Setting, Terms};
+use cavalcade_model::{Bytes, ClassShares, Discipline, Nanos, Policy, PolicyFactory, Scope, Setting, Terms};
 
 /// What machines and the network between them are like.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Δ: how long agents wait between reports, and the coordinator between rounds.
     pub period: Nanos,
+    /// Bytes below which an agent need not report a coflow (see [`CoordinatorConfig::quiet`]).
+    ///
+    /// [`CoordinatorConfig::quiet`]: cavalcade_control::CoordinatorConfig::quiet
+    pub quiet: Bytes,
     /// How long a message travels between machines.
     pub delay: Nanos,
     /// The share of datagrams between agents that is lost, 0 to 1.
@@ -43,9 +47,9 @@ pub struct Conditions {
 }
 
 impl Default for Conditions {
-    /// Aalo's period (§7.1) on a network that takes no time.
+    /// Aalo's period (§7.1), all coflows reported, on a network that takes no time.
     fn default() -> Self {
-        Self { period: Nanos::from_millis(10), delay: Nanos::ZERO, loss: 0.0, seed: 1 }
+        Self { period: Nanos::from_millis(10), quiet: Bytes::ZERO, delay: Nanos::ZERO, loss: 0.0, seed: 1 }
     }
 }
 

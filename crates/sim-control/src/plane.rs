@@ -71,6 +71,7 @@ impl Plane {
         let coordinator = is_coordinated.then(|| {
             let config = CoordinatorConfig {
                 period: conditions.period,
+                quiet: conditions.quiet,
                 lease: Nanos(10 * conditions.period.0 + 4 * conditions.delay.0),
                 ..CoordinatorConfig::new(begin.0, setting.ports, setting.line_rate)
             };

@@ -136,7 +136,7 @@ pub(super) fn about(policy: &Configured, shadow: bool) -> About {
 
 /// What a coflow may send at an agent before anybody else need know: with `dclas`, less than its share of the first
 /// threshold at every host is less than the threshold in all.
-fn quiet(policy: &Configured, ports: u32) -> Bytes {
+pub(crate) fn quiet(policy: &Configured, ports: u32) -> Bytes {
     let threshold = policy.params().into_iter().find(|(name, _)| *name == "first_threshold");
     let threshold =
         threshold.filter(|_| policy.name() == "dclas").and_then(|(_, text)| text.parse::<Bytes>().ok());
