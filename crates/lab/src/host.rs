@@ -21,8 +21,9 @@ use crate::payload::{Digest, Payload};
 
 /// Bytes written or read at once where no bucket says less.
 const PIECE: usize = 256 << 10;
-/// Kernel buffers where buckets stand for ports: what is in them has left its sender and not arrived.
-const SHORT_BUFFER: usize = 64 << 10;
+/// The largest packet where buckets stand for ports, as on Ethernet: loopback's own of 64 KB are each as long as several Δ when
+/// a flow is paced at a few Mbps.
+const PACKET: u32 = 1448;
 /// How long an agent may take to answer at the start.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Threads here hold no data of their own.
@@ -42,6 +43,7 @@ pub struct HostSetup {
 struct Host<W> {
     address: IpAddr,
     session: Option<Session>,
+    rate: Option<BitsPerSec>,
     up: Option<Bucket>,
     down: Option<Bucket>,
     payload: Payload,
@@ -66,7 +68,8 @@ pub fn serve_host<W: Write + Send + 'static>(
     }
     let bucket = || setup.rate.map(|rate| Bucket::new(rate.0));
     let (up, down, payload) = (bucket(), bucket(), Payload::new());
-    let host = Arc::new(Host { address: setup.address, session, up, down, payload, out: Mutex::new(out) });
+    let (address, rate, out) = (setup.address, setup.rate, Mutex::new(out));
+    let host = Arc::new(Host { address, session, rate, up, down, payload, out });
     host.say(&Said::Ready(at));
     let receiving = host.clone();
     spawn(move || receiving.accept(&listener))?;
@@ -94,10 +97,18 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
     spawned.map(drop).map_err(LabError::system("start a thread"))
 }
 
+/// Kernel buffers where buckets stand for ports: a millisecond of the rate, and the kernel takes twice that at each end. What
+/// is in them has left its sender and not arrived, for every flow for itself, and is in the way of what a receiver
+/// gets by an order that was given later: a port's queue is one for all.
+fn short_buffer(rate: BitsPerSec) -> usize {
+    ((rate.0 / 8_000) as usize).clamp(8 << 10, 64 << 10)
+}
+
 fn listen(setup: &HostSetup) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(SocketAddr::new(setup.address, 0)), Type::STREAM, None)?;
-    if setup.rate.is_some() {
-        socket.set_recv_buffer_size(SHORT_BUFFER)?;
+    if let Some(rate) = setup.rate {
+        socket.set_recv_buffer_size(short_buffer(rate))?;
+        socket.set_tcp_mss(PACKET)?;
     }
     socket.bind(&SocketAddr::new(setup.address, 0).into())?;
     socket.listen(1024)?;
@@ -189,8 +200,9 @@ impl<W: Write + Send + 'static> Host<W> {
 
     fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
         let socket = Socket::new(Domain::for_address(to), Type::STREAM, None)?;
-        if self.up.is_some() {
-            socket.set_send_buffer_size(SHORT_BUFFER)?;
+        if let Some(rate) = self.rate {
+            socket.set_send_buffer_size(short_buffer(rate))?;
+            socket.set_tcp_mss(PACKET)?;
         }
         socket.bind(&SocketAddr::new(self.address, 0).into())?;
         socket.connect(&to.into())?;
