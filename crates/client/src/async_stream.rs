@@ -10,7 +10,10 @@ use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 
 use crate::session::Shared;
-use crate::stream::PIECE;
+
+/// Bytes taken at once. The kernel takes no more than may wait there unsent, so this is no measure of how soon a gate that closes
+/// is seen.
+const AT_ONCE: usize = 256 << 10;
 
 /// A TCP connection of tokio whose writes are a flow of a coflow: a write is pending while the flow may not send. Dropping
 /// it ends the flow and closes the connection.
@@ -56,7 +59,7 @@ impl AsyncWrite for AsyncCoflowStream {
     ) -> Poll<io::Result<usize>> {
         std::task::ready!(self.shared.poll_gate(self.flow, context));
         let written = std::task::ready!(
-            Pin::new(&mut self.socket).poll_write(context, &bytes[..bytes.len().min(PIECE)])
+            Pin::new(&mut self.socket).poll_write(context, &bytes[..bytes.len().min(AT_ONCE)])
         )?;
         self.shared.sent(self.flow, written as u64);
         Poll::Ready(Ok(written))

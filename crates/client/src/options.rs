@@ -4,6 +4,7 @@ use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
+use cavalcade_model::BitsPerSec;
 use cavalcade_wire::Gate;
 
 /// Which DSCP stands for each class, the highest class first. ECN bits are the kernel's.
@@ -17,9 +18,6 @@ impl Default for DscpMap {
     }
 }
 
-/// What may wait in the kernel unsent: what a flow goes on sending after it was told to stop.
-const UNSENT: u32 = 128 << 10;
-
 fn set<T>(socket: &TcpStream, level: i32, option: i32, value: T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     #[expect(unsafe_code, reason = "the standard library has no such options")]
@@ -29,16 +27,21 @@ fn set<T>(socket: &TcpStream, level: i32, option: i32, value: T) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Keeps what waits in the kernel short, so that a gate closes soon.
-pub(crate) fn limit_unsent(socket: &TcpStream) -> io::Result<()> {
-    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT)
+/// Keeps what waits in the kernel unsent to so many bytes, so that a gate closes soon: it goes on being sent after a flow was
+/// told to stop.
+pub(crate) fn limit_unsent(socket: &TcpStream, bytes: usize) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, u32::try_from(bytes).unwrap_or(u32::MAX))
 }
 
-/// Sets the rate at which TCP sends. What is closed is held back by its writer, not here: packets that the kernel has
-/// scheduled at a crawl would hold up those after the gate has opened.
+/// Below this rate TCP's own pacing is too coarse: it hands over two packets at a time, and what it has scheduled holds up
+/// what follows also after the gate has opened, at 10 kbps for two seconds.
+/// (Writers of tokio have no timer of ours: they go no slower than this.)
+pub(crate) const CRAWL: BitsPerSec = BitsPerSec(20_000_000);
+
+/// Sets the rate at which TCP sends, not below [`CRAWL`]: what is slower or closed is held back by its writer, who can be woken.
 pub(crate) fn pace(socket: &TcpStream, gate: Gate) -> io::Result<()> {
     let bytes_per_second = match gate {
-        Gate::Paced { rate } => (rate.0 / 8).max(1),
+        Gate::Paced { rate } => rate.max(CRAWL).0 / 8,
         Gate::Open {} | Gate::Off {} => u64::MAX,
     };
     set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
@@ -76,6 +79,6 @@ pub fn try_options() -> io::Result<TriedOptions> {
     Ok(TriedOptions {
         pacing: pace(&socket, Gate::Paced { rate }),
         marking: mark(&socket, 0, DscpMap::default()),
-        unsent: limit_unsent(&socket),
+        unsent: limit_unsent(&socket, crate::stream::PIECE),
     })
 }

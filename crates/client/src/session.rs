@@ -6,17 +6,24 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use cavalcade_control::{Client, ClientEvent, Registration};
 use cavalcade_model::{Bytes, Instant};
 use cavalcade_wire::{CoflowKey, Directive, Endpoints, Frames, Gate, frame};
 
 use crate::options::{self, DscpMap};
-use crate::stream::CoflowStream;
+use crate::stream::{CoflowStream, PIECE};
 
 /// How long an agent may take to answer or to read; then it is taken to hang.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// What may wait in the kernel unsent where nobody measures how long a write takes.
+#[cfg(feature = "tokio")]
+const UNSENT_ASYNC: usize = 64 << 10;
+/// A packet on Ethernet: no flow crawls by less.
+const PACKET: usize = 1448;
+/// How long a flow that crawls waits at most; at some bits per second it is as good as off.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// How often an agent that is not there is looked for.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -32,7 +39,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Something for the thread that writes to do.
     work: Condvar,
-    /// A gate may have opened, or a key has come.
+    /// A key has come, or the agent has answered.
     news: Condvar,
     started: std::time::Instant,
     offset: Duration,
@@ -44,6 +51,11 @@ struct State {
     client: Client,
     sockets: BTreeMap<u32, TcpStream>,
     keys: BTreeMap<u32, CoflowKey>,
+    /// Who waits for a gate, each flow for itself: an agent's word wakes those whom it concerns. Where all flows of a host
+    /// waited for any news, hundreds of threads woke for each word, and the lab's machine did little else.
+    gates: BTreeMap<u32, Arc<Condvar>>,
+    /// When a flow that crawls may send next: what it was told last counts from then on.
+    due: BTreeMap<u32, Clock>,
     /// Who waits for a gate without a thread.
     #[cfg(feature = "tokio")]
     wakers: BTreeMap<u32, std::task::Waker>,
@@ -68,6 +80,8 @@ impl Session {
             client: Client::new(name),
             sockets: BTreeMap::new(),
             keys: BTreeMap::new(),
+            gates: BTreeMap::new(),
+            due: BTreeMap::new(),
             #[cfg(feature = "tokio")]
             wakers: BTreeMap::new(),
             is_ready: false,
@@ -122,7 +136,7 @@ impl Session {
         coflow: CoflowKey,
         size: Option<Bytes>,
     ) -> io::Result<CoflowStream> {
-        let flow = self.open_flow(socket.try_clone()?, coflow, size)?;
+        let flow = self.open_flow(socket.try_clone()?, coflow, size, PIECE)?;
         Ok(CoflowStream::new(socket, self.shared.clone(), flow, coflow))
     }
 
@@ -139,14 +153,21 @@ impl Session {
     ) -> io::Result<crate::AsyncCoflowStream> {
         use std::os::fd::AsFd;
         let copy = TcpStream::from(socket.as_fd().try_clone_to_owned()?);
-        let flow = self.open_flow(copy, coflow, size)?;
+        let flow = self.open_flow(copy, coflow, size, UNSENT_ASYNC)?;
         Ok(crate::AsyncCoflowStream::new(socket, self.shared.clone(), flow, coflow))
     }
 
     /// A connection begins to carry a flow; `copy` is for its options.
-    fn open_flow(&self, copy: TcpStream, coflow: CoflowKey, size: Option<Bytes>) -> io::Result<u32> {
+    /// At first `unsent` bytes may wait in the kernel.
+    fn open_flow(
+        &self,
+        copy: TcpStream,
+        coflow: CoflowKey,
+        size: Option<Bytes>,
+        unsent: usize,
+    ) -> io::Result<u32> {
         let ends = Endpoints { local: copy.local_addr()?, remote: copy.peer_addr()? };
-        options::limit_unsent(&copy)?;
+        options::limit_unsent(&copy, unsent)?;
         let mut state = self.shared.lock();
         let flow = state.client.open(coflow, ends, size);
         state.sockets.insert(flow, copy);
@@ -181,12 +202,28 @@ impl Shared {
         self.lock().client.directive(flow)
     }
 
-    /// Waits while a flow may not send.
-    pub(crate) fn wait_for_gate(&self, flow: u32) {
+    /// Waits while a flow may not send. Returns how many bytes it may send then.
+    pub(crate) fn wait_for_gate(&self, flow: u32) -> usize {
         let mut state = self.lock();
         state.client.set_idle(flow, false);
-        while state.client.directive(flow).gate == (Gate::Off {}) {
-            state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let wait = match state.client.directive(flow).gate {
+                Gate::Paced { rate } if rate < options::CRAWL => {
+                    let due = state.due.get(&flow).copied();
+                    let left = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Clock::now()));
+                    if left.is_zero() {
+                        return (rate.0 / 8 / 500) as usize + PACKET;
+                    }
+                    Some(left)
+                }
+                Gate::Open {} | Gate::Paced { .. } => return usize::MAX,
+                Gate::Off {} => None,
+            };
+            let gate = Arc::clone(state.gates.entry(flow).or_default());
+            state = match wait {
+                Some(left) => gate.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => gate.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
@@ -203,7 +240,17 @@ impl Shared {
     }
 
     pub(crate) fn sent(&self, flow: u32, more: u64) {
-        self.lock().client.sent(flow, more);
+        let mut state = self.lock();
+        state.client.sent(flow, more);
+        if let Gate::Paced { rate } = state.client.directive(flow).gate
+            && rate < options::CRAWL
+        {
+            let takes = u128::from(more) * 8_000_000_000 / u128::from(rate.0.max(1));
+            let takes = Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX)).min(LONGEST_WAIT);
+            let now = Clock::now();
+            let due = state.due.entry(flow).or_insert(now);
+            *due = (*due).max(now) + takes;
+        }
     }
 
     pub(crate) fn rest(&self, flow: u32) {
@@ -214,6 +261,10 @@ impl Shared {
         let mut state = self.lock();
         state.client.close(flow);
         state.sockets.remove(&flow);
+        state.due.remove(&flow);
+        if let Some(gate) = state.gates.remove(&flow) {
+            gate.notify_all();
+        }
         #[cfg(feature = "tokio")]
         state.wakers.remove(&flow);
         self.work.notify_all();
@@ -225,24 +276,31 @@ impl Shared {
             match event {
                 ClientEvent::Registered { request, coflow } => {
                     state.keys.insert(request, coflow);
+                    self.news.notify_all();
                 }
                 ClientEvent::Directed(flow) => {
                     let directive = state.client.directive(flow);
+                    state.due.remove(&flow);
                     if let Some(socket) = state.sockets.get(&flow) {
                         // A connection that is gone needs no rate, and one without its class is still a connection.
                         let _ = options::pace(socket, directive.gate);
                         let _ = options::mark(socket, directive.class, self.map);
+                    }
+                    if let Some(gate) = state.gates.get(&flow) {
+                        gate.notify_all();
                     }
                     #[cfg(feature = "tokio")]
                     if let Some(waker) = state.wakers.remove(&flow) {
                         waker.wake();
                     }
                 }
-                ClientEvent::Ready(_) => state.is_ready = true,
+                ClientEvent::Ready(_) => {
+                    state.is_ready = true;
+                    self.news.notify_all();
+                }
                 ClientEvent::Refused(_) | ClientEvent::FellBack => {}
             }
         }
-        self.news.notify_all();
     }
 }
 

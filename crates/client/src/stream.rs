@@ -3,13 +3,21 @@
 use std::io::{self, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use cavalcade_wire::{CoflowKey, Directive};
 
 use crate::session::Shared;
 
-/// Bytes written at once, so that a gate that closes is seen soon.
-pub(crate) const PIECE: usize = 256 << 10;
+/// Bytes written at once, and as many may wait in the kernel: what a flow goes on sending after it was told to stop. At first,
+/// and at least; doubled and halved so that writing a piece takes between [`SHORT`] and [`LONG`].
+pub(crate) const PIECE: usize = 16 << 10;
+/// And at most: a fifth of a millisecond at 10 Gbps.
+const LARGEST: usize = 256 << 10;
+/// Shorter, and calls cost more than they are worth; longer, and a gate that closes is seen late beside Δ.
+const SHORT: Duration = Duration::from_micros(200);
+const LONG: Duration = Duration::from_millis(2);
 
 /// A TCP connection whose writes are a flow of a coflow. Dropping it ends the flow and closes the connection.
 #[derive(Debug)]
@@ -18,11 +26,27 @@ pub struct CoflowStream {
     shared: Arc<Shared>,
     flow: u32,
     coflow: CoflowKey,
+    /// Bytes to write at once.
+    piece: AtomicUsize,
 }
 
 impl CoflowStream {
     pub(crate) fn new(socket: TcpStream, shared: Arc<Shared>, flow: u32, coflow: CoflowKey) -> Self {
-        Self { socket, shared, flow, coflow }
+        Self { socket, shared, flow, coflow, piece: AtomicUsize::new(PIECE) }
+    }
+
+    /// Learns from a piece that took so long. Several threads may; it is no more than an estimate.
+    fn learn(&self, piece: usize, took: Duration) {
+        let better = match took {
+            took if took < SHORT => (2 * piece).min(LARGEST),
+            took if took > LONG => (piece / 2).max(PIECE),
+            _ => piece,
+        };
+        if better != piece {
+            self.piece.store(better, Ordering::Relaxed);
+            // Without it the gate is only seen later.
+            let _ = crate::options::limit_unsent(&self.socket, better);
+        }
     }
 
     /// The coflow that it belongs to.
@@ -59,8 +83,13 @@ impl Write for CoflowStream {
 /// As with a [`TcpStream`]: several threads may write to one stream.
 impl Write for &CoflowStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.shared.wait_for_gate(self.flow);
-        let written = (&self.socket).write(&bytes[..bytes.len().min(PIECE)])?;
+        let most = self.shared.wait_for_gate(self.flow);
+        let piece = self.piece.load(Ordering::Relaxed);
+        let began = Instant::now();
+        let written = (&self.socket).write(&bytes[..bytes.len().min(piece).min(most)])?;
+        if written == piece {
+            self.learn(piece, began.elapsed());
+        }
         self.shared.sent(self.flow, written as u64);
         Ok(written)
     }
