@@ -1,6 +1,5 @@
 //! The command line, once: help, completions and man pages all come from here.
 
-use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -12,11 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::fabric::argument::FabricArgument;
+pub(crate) use bench::{AgentsBench, Bench, CoordinatorBench, FluidBench};
+pub(crate) use lab::{Fault, Lab, LabHost, LabTransport};
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
     LogLevel, Logging, Ps, SiteOptions, Top, Up, period,
 };
 
+mod bench;
+mod lab;
 mod live;
 
 const EXIT_CODES: &str = "\
@@ -196,7 +199,7 @@ pub(crate) struct Carriage {
     pub(crate) engine: Vec<Engine>,
     /// With control, how long agents wait between reports and the coordinator between rounds; messages take
     /// --control-delay, and those between agents are lost as --control-loss says
-    #[arg(long, value_name = "TIME", default_value = "10ms", help_heading = "Engine")]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period, help_heading = "Engine")]
     pub(crate) period: Nanos,
     /// With packets, how hosts send them, as dctcp,pfabric; with parameters as dctcp:marking=30KB,initial_window=16
     ///
@@ -506,163 +509,6 @@ pub(crate) struct FabricInfo {
     /// List every link: its name, capacity and delay
     #[arg(long)]
     pub(crate) links: bool,
-}
-
-/// `cavalcade bench`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Time the packet engine on the workloads on which others have been measured
-    Packet(PacketBench),
-    /// Time the fluid engine on workloads that are always the same
-    Fluid(FluidBench),
-    /// Time full rounds of a coordinator with many agents, over real sockets
-    ///
-    /// Every agent reports and asks for its whole schedule at once; a second process of this program plays all agents.
-    Coordinator(CoordinatorBench),
-    /// What plays agents for the coordinator
-    #[command(hide = true)]
-    Agents(AgentsBench),
-}
-
-/// `cavalcade bench coordinator`.
-#[derive(Debug, Args)]
-pub(crate) struct CoordinatorBench {
-    /// How many agents there are, each at a port of its own
-    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
-    pub(crate) agents: u32,
-    /// How many coflows are active
-    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) coflows: u32,
-    /// How many flows leave each agent, each of another coflow as far as there are that many
-    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub(crate) flows: u32,
-    /// How many connections the agents share; else one for a hundred agents
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) connections: Option<u32>,
-    /// How many full rounds are timed
-    #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rounds: u32,
-    /// The policy, with parameters
-    #[arg(long, value_name = "POLICY", default_value = "dclas:sync=0ms,weighted=false")]
-    pub(crate) policy: String,
-}
-
-/// `cavalcade bench agents`.
-#[derive(Debug, Args)]
-pub(crate) struct AgentsBench {
-    /// Where the coordinator listens
-    #[arg(long)]
-    pub(crate) connect: SocketAddr,
-    /// How many agents
-    #[arg(long)]
-    pub(crate) agents: u32,
-    /// How many coflows
-    #[arg(long)]
-    pub(crate) coflows: u32,
-    /// How many flows at each agent
-    #[arg(long)]
-    pub(crate) flows: u32,
-    /// How many connections
-    #[arg(long)]
-    pub(crate) connections: u32,
-    /// How many rounds
-    #[arg(long)]
-    pub(crate) rounds: u32,
-}
-
-/// `cavalcade bench packet`.
-#[derive(Debug, Args)]
-pub(crate) struct PacketBench {
-    /// Do only the n-th part of the work
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub(crate) part: u64,
-}
-
-/// `cavalcade bench fluid`.
-#[derive(Debug, Args)]
-pub(crate) struct FluidBench {
-    /// The workloads, as pois-100,tree-36000; all of them where none is named
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) workloads: Vec<String>,
-    /// The policy, with parameters
-    #[arg(long, value_name = "POLICY", default_value = "fair")]
-    pub(crate) policy: String,
-}
-
-/// `cavalcade lab`.
-#[derive(Debug, Args)]
-pub(crate) struct Lab {
-    #[command(flatten)]
-    pub(crate) input: Input,
-    /// What is run, as tcp,dclas,sebf,dcas: plain TCP, and policies with their defaults
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub(crate) policies: Vec<String>,
-    /// A policy with parameters, as dclas:first_threshold=1MB,weighted=false; may be repeated
-    #[arg(long, value_name = "POLICY")]
-    pub(crate) policy: Vec<String>,
-    /// How many hosts there are, where that is to be more than the trace's ports
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) hosts: Option<u32>,
-    /// What each port can send and receive, in payload
-    #[arg(long, value_name = "RATE", default_value = "200Mbps", value_parser = rate)]
-    pub(crate) rate: BitsPerSec,
-    /// Makes all sizes and times so many times as large: the load stays the same
-    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
-    pub(crate) scale: f64,
-    /// What hosts are
-    #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
-    pub(crate) transport: LabTransport,
-    /// How long between reports, and between orders
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
-    pub(crate) period: Nanos,
-    /// Break something in every run, as kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may be
-    /// repeated
-    #[arg(long, value_name = "FAULT", value_parser = crate::lab::parse_fault)]
-    pub(crate) fault: Vec<cavalcade_lab::Fault>,
-    /// After how long a run has failed; else a minute and twenty times the prediction
-    #[arg(long, value_name = "TIME")]
-    pub(crate) timeout: Option<Nanos>,
-    /// Print JSON in place of the table
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// What hosts of a lab are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LabTransport {
-    /// Network namespaces on a bridge
-    #[default]
-    Netns,
-    /// Addresses of this machine
-    Loopback,
-}
-
-/// `cavalcade lab-host`.
-#[derive(Debug, Args)]
-pub(crate) struct LabHost {
-    /// Its address
-    #[arg(long)]
-    pub(crate) address: IpAddr,
-    /// Where its agent listens; plain TCP without
-    #[arg(long)]
-    pub(crate) agent: Option<PathBuf>,
-    /// The rate that it holds itself to
-    #[arg(long, value_parser = rate)]
-    pub(crate) rate: Option<BitsPerSec>,
-}
-
-/// `cavalcade fault`.
-#[derive(Debug, Args)]
-pub(crate) struct Fault {
-    /// The seed, or the first of several: it decides the workload, the policy, and what breaks when
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// How many seeds to try, one after the other
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seeds: u64,
-    /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders or silent-loss
-    #[arg(long, value_name = "BUG")]
-    pub(crate) plant: Option<String>,
 }
 
 /// `cavalcade experiment`.

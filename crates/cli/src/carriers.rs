@@ -17,8 +17,6 @@ use crate::scene::{Meter, Scene};
 
 /// The transport where none is named.
 const DEFAULT: &str = "dctcp";
-/// What agents keep to, whatever they are told.
-const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 
 /// The age at which hosts leave a datagram out: what D-CAS's own statements have, and the live system takes.
 const DATAGRAM_EXPIRY: Nanos = Nanos::from_secs(2);
@@ -77,7 +75,7 @@ impl Carrier {
         for engine in &carriage.engine {
             let of_engine = match engine {
                 Engine::Fluid => vec![Self::Fluid],
-                Engine::Control => vec![Self::controlled(carriage.period)?],
+                Engine::Control => vec![Self::Controlled { period: carriage.period }],
                 Engine::Packet => Self::packets(carriage)?,
             };
             for carrier in of_engine {
@@ -87,13 +85,6 @@ impl Carrier {
             }
         }
         Ok(carriers)
-    }
-
-    fn controlled(period: Nanos) -> Result<Self, Failure> {
-        if period < SHORTEST_PERIOD {
-            return Err(Failure::usage(format!("--period {period}: agents rest for 1ms at least")));
-        }
-        Ok(Self::Controlled { period })
     }
 
     fn packets(carriage: &Carriage) -> Result<Vec<Self>, Failure> {

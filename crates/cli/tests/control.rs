@@ -57,7 +57,7 @@ fn what_a_coordinator_cannot_know_is_refused() {
     let place = Place::with_trace();
     let refused = [
         (vec!["--fabric", "leafspine:leaves=2,spines=2,hosts=2"], "one switch"),
-        (vec!["--period", "10us"], "1ms"),
+        (vec!["--period", "10us"], "1ms to 60s"),
         (vec!["--transport", "dctcp"], "--engine packet"),
     ];
     for (arguments, cure) in refused {

@@ -1,0 +1,86 @@
+//! What is measured of this program itself.
+
+use std::net::SocketAddr;
+
+use clap::{Args, Subcommand};
+
+/// `cavalcade bench`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Time the packet engine on the workloads on which others have been measured
+    Packet(PacketBench),
+    /// Time the fluid engine on workloads that are always the same
+    Fluid(FluidBench),
+    /// Time full rounds of a coordinator with many agents, over real sockets
+    ///
+    /// Every agent reports and asks for its whole schedule at once; a second process of this program plays all agents.
+    Coordinator(CoordinatorBench),
+    /// What plays agents for the coordinator
+    #[command(hide = true)]
+    Agents(AgentsBench),
+}
+
+/// `cavalcade bench coordinator`.
+#[derive(Debug, Args)]
+pub(crate) struct CoordinatorBench {
+    /// How many agents there are, each at a port of its own
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
+    pub(crate) agents: u32,
+    /// How many coflows are active
+    #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) coflows: u32,
+    /// How many flows leave each agent, each of another coflow as far as there are that many
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) flows: u32,
+    /// How many connections the agents share; else one for a hundred agents
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) connections: Option<u32>,
+    /// How many full rounds are timed
+    #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rounds: u32,
+    /// The policy, with parameters
+    #[arg(long, value_name = "POLICY", default_value = "dclas:sync=0ms,weighted=false")]
+    pub(crate) policy: String,
+}
+
+/// `cavalcade bench agents`.
+#[derive(Debug, Args)]
+pub(crate) struct AgentsBench {
+    /// Where the coordinator listens
+    #[arg(long)]
+    pub(crate) connect: SocketAddr,
+    /// How many agents
+    #[arg(long)]
+    pub(crate) agents: u32,
+    /// How many coflows
+    #[arg(long)]
+    pub(crate) coflows: u32,
+    /// How many flows at each agent
+    #[arg(long)]
+    pub(crate) flows: u32,
+    /// How many connections
+    #[arg(long)]
+    pub(crate) connections: u32,
+    /// How many rounds
+    #[arg(long)]
+    pub(crate) rounds: u32,
+}
+
+/// `cavalcade bench packet`.
+#[derive(Debug, Args)]
+pub(crate) struct PacketBench {
+    /// Do only the n-th part of the work
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) part: u64,
+}
+
+/// `cavalcade bench fluid`.
+#[derive(Debug, Args)]
+pub(crate) struct FluidBench {
+    /// The workloads, as pois-100,tree-36000; all of them where none is named
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) workloads: Vec<String>,
+    /// The policy, with parameters
+    #[arg(long, value_name = "POLICY", default_value = "fair")]
+    pub(crate) policy: String,
+}

@@ -1,0 +1,85 @@
+//! The lab's part of the command line, and that of seeded faults.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use cavalcade_model::{BitsPerSec, Nanos};
+use clap::{Args, ValueEnum};
+
+use super::{Input, factor, period, rate};
+
+/// `cavalcade lab`.
+#[derive(Debug, Args)]
+pub(crate) struct Lab {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// What is run, as tcp,dclas,sebf,dcas: plain TCP, and policies with their defaults
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) policies: Vec<String>,
+    /// A policy with parameters, as dclas:first_threshold=1MB,weighted=false; may be repeated
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Vec<String>,
+    /// How many hosts there are, where that is to be more than the trace's ports
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) hosts: Option<u32>,
+    /// What each port can send and receive, in payload
+    #[arg(long, value_name = "RATE", default_value = "200Mbps", value_parser = rate)]
+    pub(crate) rate: BitsPerSec,
+    /// Makes all sizes and times so many times as large: the load stays the same
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
+    pub(crate) scale: f64,
+    /// What hosts are
+    #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
+    pub(crate) transport: LabTransport,
+    /// How long between reports, and between orders
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
+    pub(crate) period: Nanos,
+    /// Break something in every run, as kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may be
+    /// repeated
+    #[arg(long, value_name = "FAULT", value_parser = crate::lab::parse_fault)]
+    pub(crate) fault: Vec<cavalcade_lab::Fault>,
+    /// After how long a run has failed; else a minute and twenty times the prediction
+    #[arg(long, value_name = "TIME")]
+    pub(crate) timeout: Option<Nanos>,
+    /// Print JSON in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What hosts of a lab are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LabTransport {
+    /// Network namespaces on a bridge
+    #[default]
+    Netns,
+    /// Addresses of this machine
+    Loopback,
+}
+
+/// `cavalcade lab-host`.
+#[derive(Debug, Args)]
+pub(crate) struct LabHost {
+    /// Its address
+    #[arg(long)]
+    pub(crate) address: IpAddr,
+    /// Where its agent listens; plain TCP without
+    #[arg(long)]
+    pub(crate) agent: Option<PathBuf>,
+    /// The rate that it holds itself to
+    #[arg(long, value_parser = rate)]
+    pub(crate) rate: Option<BitsPerSec>,
+}
+
+/// `cavalcade fault`.
+#[derive(Debug, Args)]
+pub(crate) struct Fault {
+    /// The seed, or the first of several: it decides the workload, the policy, and what breaks when
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many seeds to try, one after the other
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders or silent-loss
+    #[arg(long, value_name = "BUG")]
+    pub(crate) plant: Option<String>,
+}
