@@ -1,5 +1,6 @@
 //! The packet engine from the command line: the output of the fluid one, and what is said where something cannot be.
 
+#![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
 mod support;
