@@ -15,7 +15,7 @@ pub(crate) use bench::{AgentsBench, Bench, CoordinatorBench, FluidBench};
 pub(crate) use lab::{Fault, Lab, LabHost, LabTransport};
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, SiteOptions, Top, Up, period,
+    LogLevel, Logging, Ps, RunCommand, SiteOptions, Top, Up, period,
 };
 
 mod bench;
@@ -99,6 +99,11 @@ pub(crate) enum Command {
     Drain(Drain),
     /// Say what this host can do for the live system, and what to do about the rest
     Doctor(Doctor),
+    /// Run a command whose transfers belong to a coflow
+    ///
+    /// Tagging all that a command sends needs a path through the kernel, which this build has not: it says so and runs the
+    /// command all the same, with the coflow in CAVALCADE_COFLOW.
+    Run(RunCommand),
     /// Break the control plane in every way that a seed can think of, and check what must hold
     Fault(Fault),
     /// Compare all policies on a workload that the program makes itself, write a report, and do it live on loopback

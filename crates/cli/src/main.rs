@@ -35,6 +35,7 @@ mod parallel;
 mod policies;
 mod replay;
 mod results;
+mod run_command;
 mod run_folder;
 mod scene;
 mod simulate;
@@ -93,6 +94,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Why(options) => administration::why(options),
         Command::Drain(options) => administration::drain(options),
         Command::Doctor(options) => doctor::run(options),
+        Command::Run(options) => run_command::run(options),
         Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Fabric(command) => fabric::run(command),

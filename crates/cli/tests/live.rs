@@ -211,3 +211,17 @@ fn the_doctor_finds_pacing_and_classes_on_any_linux() {
         |name: &str| findings.iter().find(|finding| finding["name"] == name).map(|found| &found["state"]);
     assert_eq!((state("pacing"), state("classes")), (Some(&Value::from("good")), Some(&Value::from("good"))));
 }
+
+#[test]
+fn a_command_runs_in_a_coflow_as_it_would_without_and_is_told_which() {
+    let place = Place::new();
+    let run = ["run", "--coflow", "17.0.17", "--", "sh", "-c", "echo $CAVALCADE_COFLOW; exit 7"];
+    let ran = place.run(&run);
+    assert_eq!((ran.code, ran.out.as_str()), (7, "17.0.17\n"));
+    assert!(ran.err.contains("plain TCP"), "{}", ran.err);
+    let ran = place.run(&["run", "--coflow", "seventeen", "--", "true"]);
+    assert!(ran.code == 2 && ran.err.contains("cavalcade ps"), "{}", ran.err);
+    let ran = place.run(&["run", "--coflow", "17.0.17", "--", "no-such-program"]);
+    assert!(ran.code == 2 && ran.err.contains("no-such-program"), "{}", ran.err);
+    assert_eq!(place.run(&["run", "--coflow", "17.0.17"]).code, 2);
+}

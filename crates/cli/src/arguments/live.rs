@@ -3,6 +3,7 @@
 //! What a configuration file can say as well is optional here: a flag wins over the file, and the default comes last
 //! (`crate::live::settings`).
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -259,6 +260,17 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `cavalcade run`.
+#[derive(Debug, Args)]
+pub(crate) struct RunCommand {
+    /// The coflow, as task.stage.serial
+    #[arg(long)]
+    pub(crate) coflow: String,
+    /// The command and its arguments, behind '--'
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// Reads a period of coordination.
