@@ -18,16 +18,14 @@ struct Serving(Child);
 
 impl Serving {
     fn start(place: &Place, arguments: &[&str]) -> Self {
+        Self::saying(place, arguments, Stdio::null())
+    }
+
+    /// What it has to say of itself goes to `messages`.
+    fn saying(place: &Place, arguments: &[&str], messages: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cavalcade"));
         command.args(arguments).current_dir(place.path(".")).env("XDG_RUNTIME_DIR", place.path("."));
-        Self(
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("it starts"),
-        )
+        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages).spawn().expect("it starts"))
     }
 
     /// Asks it to end, and says with what code it did.
@@ -224,4 +222,24 @@ fn a_command_runs_in_a_coflow_as_it_would_without_and_is_told_which() {
     let ran = place.run(&["run", "--coflow", "17.0.17", "--", "no-such-program"]);
     assert!(ran.code == 2 && ran.err.contains("no-such-program"), "{}", ran.err);
     assert_eq!(place.run(&["run", "--coflow", "17.0.17"]).code, 2);
+}
+
+#[test]
+fn messages_for_collectors_are_json_a_line_each() {
+    let place = Place::new();
+    let socket = place.path("agent.sock");
+    let path = socket.to_str().expect("it is UTF-8");
+    let messages = std::fs::File::create(place.path("messages")).expect("the place can be written to");
+    let arguments = ["up", "--hosts", "127.0.0.1", "--socket", path, "--log-format", "json"];
+    let up = Serving::saying(&place, &arguments, messages.into());
+    let said = || String::from_utf8(place.read("messages")).expect("it is UTF-8");
+    eventually("the coordinator hears of the agent", || said().contains("an agent has come"));
+    assert_eq!(up.interrupt(), Some(0));
+    for line in said().lines() {
+        let message: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(message["timestamp"].is_string() && message["level"].is_string(), "{line}");
+        if message["message"] == "an agent has come" {
+            assert_eq!((&message["level"], &message["port"]), (&Value::from("INFO"), &Value::from(0)));
+        }
+    }
 }
