@@ -18,9 +18,6 @@ use crate::scene::{Meter, Scene};
 /// The transport where none is named.
 const DEFAULT: &str = "dctcp";
 
-/// The age at which hosts leave a datagram out: what D-CAS's own statements have, and the live system takes.
-const DATAGRAM_EXPIRY: Nanos = Nanos::from_secs(2);
-
 /// What carries the bytes of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Carrier {
@@ -163,7 +160,7 @@ impl Carrier {
                 let options = Options {
                     packet: wire.mtu,
                     overhead: wire.headers,
-                    negotiation: wire.in_band.then_some(DATAGRAM_EXPIRY),
+                    in_band: wire.in_band,
                     control_delay,
                     control_loss,
                     seed,

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
-use cavalcade_model::{Nanos, PortId};
+use cavalcade_model::PortId;
 use cavalcade_policy::Configured;
 use cavalcade_runtime::lease::{self, Leadership, LeasePlace};
 use cavalcade_runtime::{
@@ -25,9 +25,6 @@ use crate::arguments::{AgentOptions, CoordinatorOptions, Up};
 use crate::failure::{Failure, Kind};
 use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, allow, own_policy};
 pub(crate) use settings::{identity, quiet};
-
-/// What peers said is forgotten after this time (D-CAS §V-A).
-const EXPIRY: Nanos = Nanos::from_secs(2);
 
 /// `cavalcade coordinator`.
 pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
@@ -167,7 +164,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         tracing::info!("agent at port {port} of {ports}, scheduled {who}; clients at {}", path.display());
         let about = own.as_ref().map_or(About { shadow, ..About::default() }, |own| about(own, shadow));
         let mode = match own {
-            Some(own) => Mode::Decentralised(Box::new(Decentralised::new(&config, Box::new(own), EXPIRY))),
+            Some(own) => Mode::Decentralised(Box::new(Decentralised::new(&config, Box::new(own)))),
             None => Mode::Coordinated,
         };
         let identity = gates.identity;

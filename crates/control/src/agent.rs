@@ -130,11 +130,11 @@ pub struct Decentralised {
 }
 
 impl Decentralised {
-    /// Runs `factory`'s policy at the host of `config`; what peers say is dropped when it is older than `expiry`.
-    pub fn new(config: &AgentConfig, factory: Factory, expiry: Nanos) -> Self {
+    /// Runs `factory`'s policy at the host of `config`.
+    pub fn new(config: &AgentConfig, factory: Factory) -> Self {
         Self {
             hosted: Hosted::new(factory, config.ports, config.up.min(config.down)),
-            negotiation: Negotiation::new(config.port, config.session, expiry),
+            negotiation: Negotiation::new(config.port, config.session),
         }
     }
 }

@@ -16,7 +16,6 @@
 //! A report costs its length times O(log n). A round costs one filling over active flows where anything has changed that
 //! gates depend on, and a comparison with what each agent was told. Between rounds only agents with news are looked at; all of
 //! them four times in a lease.
-
 //!
 //! # Files
 //! `peers`: what is known of agents. `reports`: what they say. `status`: what people are told.

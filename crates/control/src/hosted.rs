@@ -166,7 +166,6 @@ impl Hosted {
             idle,
             priority: None,
             cap: None,
-            gate: Gate::Open {},
             told: UNTOLD,
         });
         let coflow = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
@@ -346,8 +345,8 @@ impl Hosted {
         let mut gates = allocate(&self.terms, &self.table.capacity, &contenders).into_iter();
         for id in ids {
             let flow = self.table.find_mut(id).expect("a named flow has a record");
-            flow.gate = if flow.idle { Gate::default() } else { gates.next().unwrap_or_default() };
-            let order = FlowOrder { gate: flow.gate, priority: flow.priority };
+            let gate = if flow.idle { Gate::default() } else { gates.next().unwrap_or_default() };
+            let order = FlowOrder { gate, priority: flow.priority };
             let before = std::mem::replace(&mut flow.told, order);
             tell(flow.name(), before, order);
         }

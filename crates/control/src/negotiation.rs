@@ -6,7 +6,7 @@
 //!
 //! A datagram may also be the newest and still be old, where the network held it back. Clocks differ, so its time of
 //! sending cannot be compared with the receiver's; but the smallest difference ever seen is the clocks' difference plus
-//! the shortest way, and what exceeds that by more than `expiry` is dropped (D-CAS: expired messages are removed).
+//! the shortest way, and what exceeds that by more than [`EXPIRY`] is dropped (D-CAS: expired messages are removed).
 //! Clocks that drift by 100 ppm move that by 0.4 s in an hour; the smallest is therefore taken anew from time to time.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,10 @@ use std::collections::BTreeMap;
 use cavalcade_model::{Instant, Nanos, PortId};
 use cavalcade_wire::{Datagram, MAX_DATAGRAM, Message, PROTOCOL, Statement};
 
-/// Periods of `expiry` after which the smallest difference of clocks is measured anew.
+/// After how long what a peer said is dropped (D-CAS §V-A).
+const EXPIRY: Nanos = Nanos::from_secs(2);
+
+/// Periods of [`EXPIRY`] after which the smallest difference of clocks is measured anew.
 const REMEASURE: u64 = 64;
 
 /// What one host knows of its peers' datagrams.
@@ -22,7 +25,6 @@ const REMEASURE: u64 = 64;
 pub struct Negotiation {
     port: PortId,
     session: u64,
-    expiry: Nanos,
     sent: BTreeMap<PortId, u64>,
     peers: BTreeMap<PortId, Peer>,
 }
@@ -46,8 +48,8 @@ impl Peer {
     }
 
     /// Takes in a way's duration (with the clocks' difference in it); returns by how much it exceeds the least.
-    fn excess(&mut self, way: i64, now: Instant, expiry: Nanos) -> u64 {
-        if now.since(self.measured_from).0 > expiry.0.saturating_mul(REMEASURE) {
+    fn excess(&mut self, way: i64, now: Instant) -> u64 {
+        if now.since(self.measured_from).0 > EXPIRY.0 * REMEASURE {
             (self.least_before, self.least, self.measured_from) = (self.least, way, now);
         }
         self.least = self.least.min(way);
@@ -56,9 +58,9 @@ impl Peer {
 }
 
 impl Negotiation {
-    /// For the host at `port`, started at `session` by its clock; statements older than `expiry` are dropped.
-    pub fn new(port: PortId, session: u64, expiry: Nanos) -> Self {
-        Self { port, session, expiry, sent: BTreeMap::new(), peers: BTreeMap::new() }
+    /// For the host at `port`, started at `session` by its clock.
+    pub fn new(port: PortId, session: u64) -> Self {
+        Self { port, session, sent: BTreeMap::new(), peers: BTreeMap::new() }
     }
 
     /// The datagrams that say `statements` to `to`, none longer than fits.
@@ -97,7 +99,7 @@ impl Negotiation {
         let peer = self.peers.entry(datagram.from).or_insert_with(|| Peer::new(datagram.session, now));
         if datagram.session != peer.session {
             // A lower session is the past, unless the peer's clock was set back: then the higher one is silent.
-            if datagram.session < peer.session && now.since(peer.heard) <= self.expiry {
+            if datagram.session < peer.session && now.since(peer.heard) <= EXPIRY {
                 return None;
             }
             *peer = Peer::new(datagram.session, now);
@@ -106,7 +108,7 @@ impl Negotiation {
             return None;
         }
         let way = now.0.wrapping_sub(datagram.sent_at.0) as i64;
-        if peer.excess(way, now, self.expiry) > self.expiry.0 {
+        if peer.excess(way, now) > EXPIRY.0 {
             return None;
         }
         peer.sequence = datagram.sequence;
@@ -120,14 +122,12 @@ mod tests {
     use super::*;
     use cavalcade_wire::CoflowKey;
 
-    const EXPIRY: Nanos = Nanos::from_secs(2);
-
     fn desired(order: u64) -> Statement {
         Statement::Desired { coflow: CoflowKey::new(u64::MAX / 2, &[]), order }
     }
 
     fn pair() -> (Negotiation, Negotiation) {
-        (Negotiation::new(PortId(0), 7, EXPIRY), Negotiation::new(PortId(1), 9, EXPIRY))
+        (Negotiation::new(PortId(0), 7), Negotiation::new(PortId(1), 9))
     }
 
     /// A datagram of one statement, sent by `from` at `now`.
@@ -161,7 +161,7 @@ mod tests {
         let (mut near, mut far) = pair();
         let old = one(&mut near, 100, 1);
         far.receive(Instant(100), one(&mut near, 100, 1));
-        let mut again = Negotiation::new(PortId(0), 8, EXPIRY);
+        let mut again = Negotiation::new(PortId(0), 8);
         assert!(far.receive(Instant(200), one(&mut again, 200, 2)).is_some());
         assert_eq!(far.receive(Instant(300), old), None);
     }

@@ -47,9 +47,7 @@ pub(crate) struct Flow {
     /// Its own priority, where that is not its coflow's.
     pub(crate) priority: Option<Priority>,
     pub(crate) cap: Option<BitsPerSec>,
-    /// The gate that was computed last.
-    pub(crate) gate: Gate,
-    /// What a coordinator has told the flow's agent, or is about to.
+    /// What was decided last: the flow's agent has been told, or is about to be.
     pub(crate) told: FlowOrder,
 }
 

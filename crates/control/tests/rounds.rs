@@ -63,7 +63,7 @@ impl Site {
         let mut site = Self::new("fair", ports);
         site.coordinator = None;
         for port in 0..ports {
-            let own = Decentralised::new(&config(port, ports), policy(spec), Nanos::from_secs(2));
+            let own = Decentralised::new(&config(port, ports), policy(spec));
             site.agents[port as usize] = Agent::new(config(port, ports), Mode::Decentralised(Box::new(own)));
             site.connect(port, 0, 1);
         }

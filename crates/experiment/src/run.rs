@@ -49,9 +49,6 @@ pub struct Conditions {
     pub in_band: bool,
 }
 
-/// The age at which hosts leave a datagram out (D-CAS has 2 s).
-const DATAGRAM_EXPIRY: Nanos = Nanos::from_secs(2);
-
 /// The delay of links where nothing is said: a few hundred metres of cable.
 pub(crate) const LINK_DELAY: Nanos = Nanos(1_000);
 
@@ -206,12 +203,8 @@ impl Run {
                     fabric.set_delays(link_delay);
                 }
                 let network = Network::new(&fabric)?;
-                let options = PacketOptions {
-                    control_delay,
-                    negotiation: in_band.then_some(DATAGRAM_EXPIRY),
-                    seed: self.key.seed,
-                    ..PacketOptions::default()
-                };
+                let options =
+                    PacketOptions { control_delay, in_band, seed: self.key.seed, ..PacketOptions::default() };
                 let policy = policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
                 let run = transport.visit(Sending { workload: &workload, network, policy, options })?;
                 Row::of_outcome(self.key.clone(), &workload, bins, &run.outcome)

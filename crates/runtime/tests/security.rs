@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
-use cavalcade_model::{Nanos, PortId};
+use cavalcade_model::PortId;
 use cavalcade_runtime::administration::Administrator;
 use cavalcade_runtime::security::issue;
 use cavalcade_runtime::{
@@ -183,7 +183,7 @@ fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) ->
                 ..AgentSockets::new(clients)
             };
             let config = agent_config(0);
-            let own = Decentralised::new(&config, policy("dcas"), Nanos::from_secs(2));
+            let own = Decentralised::new(&config, policy("dcas"));
             serve_agent(Agent::new(config, Mode::Decentralised(Box::new(own))), sockets, stopped).await
         })
         .unwrap();

@@ -20,8 +20,6 @@ use crate::{Conditions, Traffic};
 const EPOCH: Instant = Instant(1_000_000_000_000_000);
 /// How many periods machines have been up before time zero.
 const WARM_UP: u64 = 10;
-/// After how long what a peer said is forgotten (D-CAS's expiry, as agents have it).
-const EXPIRY: Nanos = Nanos::from_secs(2);
 
 /// A message between machines, as bytes.
 #[derive(Debug)]
@@ -54,7 +52,6 @@ pub(crate) struct Plane {
     coflows: BTreeMap<CoflowId, Registered>,
     flows: BTreeMap<FlowId, (PortId, u32)>,
     traffic: Rc<Cell<Traffic>>,
-    said: Vec<Said>,
 }
 
 impl Plane {
@@ -87,7 +84,6 @@ impl Plane {
             coflows: BTreeMap::new(),
             flows: BTreeMap::new(),
             traffic,
-            said: Vec::new(),
             dice: SplitMix64::new(dice.bits()),
         };
         let mut phases: Vec<u64> =
@@ -104,7 +100,7 @@ impl Plane {
             let mode = if is_coordinated {
                 Mode::Coordinated
             } else {
-                Mode::Decentralised(Box::new(Decentralised::new(&config, policy(), EXPIRY)))
+                Mode::Decentralised(Box::new(Decentralised::new(&config, policy())))
             };
             plane.hosts.push(Host::start(at, Agent::new(config, mode)));
             plane.due.push(None);
@@ -175,16 +171,15 @@ impl Plane {
 
     /// Lets a host say what it has to say, and notes when it has something to do.
     fn attend(&mut self, now: Instant, port: PortId) {
-        let mut said = std::mem::take(&mut self.said);
+        let mut said = Vec::new();
         self.hosts[port.index()].talk(now, &mut said);
-        self.send(now, &mut said);
-        self.said = said;
+        self.send(now, said);
         self.due[port.index()] = self.hosts[port.index()].due();
     }
 
-    fn send(&mut self, now: Instant, said: &mut Vec<Said>) {
+    fn send(&mut self, now: Instant, said: Vec<Said>) {
         let arrival = now + self.conditions.delay;
-        for message in said.drain(..) {
+        for message in said {
             let parcel = match message {
                 Said::Report(report) => {
                     let bytes = report.to_bytes();
@@ -225,10 +220,9 @@ impl Plane {
             class: facts.class,
             weight: facts.weight,
         };
-        let mut said = std::mem::take(&mut self.said);
+        let mut said = Vec::new();
         let key = self.hosts[at.index()].register(now, registration, &mut said);
-        self.send(now, &mut said);
-        self.said = said;
+        self.send(now, said);
         let (task, internal, hosts) = (facts.task, facts.internal, BTreeSet::from([at]));
         self.coflows.insert(coflow, Registered { key, task, internal, hosts });
     }

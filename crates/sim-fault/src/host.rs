@@ -118,7 +118,7 @@ impl Host {
             ..AgentConfig::new(self.port, choice.hosts, session, choice.rate)
         };
         let mode = if choice.is_decentralised {
-            let own = Decentralised::new(&config, choice.factory(), Nanos::from_secs(2));
+            let own = Decentralised::new(&config, choice.factory());
             Mode::Decentralised(Box::new(own))
         } else {
             Mode::Coordinated

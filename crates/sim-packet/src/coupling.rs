@@ -9,7 +9,7 @@
 //!
 //! # What differs from the fluid driver
 //! - A cap holds a sender's packets back (`pace`); one that is above what its transport does changes nothing.
-//! - Messages between hosts can cross the network themselves ([`Options::negotiation`]): the engine sends what it finds in
+//! - Messages between hosts can cross the network themselves ([`Options::in_band`]): the engine sends what it finds in
 //!   `outbox`, and says what has arrived. Else they take the control delay.
 
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl<'a> Coupling<'a> {
             capped: BTreeMap::new(),
             flow_watches: BTreeMap::new(),
             outbox: Vec::new(),
-            over_network: options.negotiation.is_some() && terms.scope == Scope::Host,
+            over_network: options.in_band && terms.scope == Scope::Host,
             posted: 0,
             control_delay: options.control_delay,
             clock: Instant::ZERO,

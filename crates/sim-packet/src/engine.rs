@@ -238,7 +238,7 @@ impl<'a, T: Transport> Engine<'a, T> {
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             places: if coupling.is_some() { vec![NOWHERE; flows] } else { Vec::new() },
             coupling,
-            negotiations: options.negotiation.map(|expiry| Negotiations::new(network.hosts(), expiry)),
+            negotiations: options.in_band.then(|| Negotiations::new(network.hosts())),
             recorder: options.link_use.then(|| LinkUseRecorder::new(network)),
             samples: vec![Vec::new(); options.watch.len()],
             occupancy: options.queue_use.then(|| OccupancyRecorder::new(network)),

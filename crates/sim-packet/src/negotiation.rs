@@ -16,7 +16,7 @@
 
 use cavalcade_control::Negotiation;
 use cavalcade_metrics::MessageUse;
-use cavalcade_model::{Bytes, CoflowId, Instant, Message, Nanos, PortId, Work, Workload};
+use cavalcade_model::{Bytes, CoflowId, Instant, Message, PortId, Work, Workload};
 use cavalcade_wire::{CoflowKey, Datagram, Message as _, Statement};
 
 /// A message on its way from one host to another.
@@ -54,9 +54,9 @@ pub(crate) struct Negotiations {
 }
 
 impl Negotiations {
-    /// For `hosts` that leave out what is older than `expiry`.
-    pub(crate) fn new(hosts: u32, expiry: Nanos) -> Self {
-        let host = |port| Negotiation::new(PortId(port), 0, expiry);
+    /// For `hosts` that have said nothing yet.
+    pub(crate) fn new(hosts: u32) -> Self {
+        let host = |port| Negotiation::new(PortId(port), 0);
         Self { hosts: (0..hosts).map(host).collect(), under_way: Vec::new(), counts: MessageUse::default() }
     }
 
@@ -167,11 +167,10 @@ mod tests {
     use crate::coupling::Coupling;
     use crate::network::{Link, Network};
     use crate::options::Options;
-    use cavalcade_model::{BitsPerSec, Flow, Release, WorkloadBuilder};
+    use cavalcade_model::{BitsPerSec, Flow, Nanos, Release, WorkloadBuilder};
     use proptest::prelude::*;
 
     const LINK: Link = Link { rate: BitsPerSec(10_000_000_000), delay: Nanos(1_000) };
-    const EXPIRY: Nanos = Nanos::from_secs(2);
 
     fn workload(coflows: &[Vec<(u32, u32, u64)>]) -> Workload {
         let mut builder = WorkloadBuilder::new(5);
@@ -194,7 +193,7 @@ mod tests {
     #[test]
     fn what_an_instant_says_to_one_host_is_one_datagram_with_its_bytes() {
         let workload = workload(&[vec![(0, 1, 1)], vec![(0, 1, 1)]]);
-        let mut all = Negotiations::new(5, EXPIRY);
+        let mut all = Negotiations::new(5);
         let parcels =
             all.pack(Instant(7), &workload, vec![said(0, 1, 0, 9), said(2, 1, 0, 8), said(0, 1, 1, 5)]);
         let ends: Vec<_> = parcels.iter().map(|parcel| (parcel.from, parcel.to)).collect();
@@ -211,7 +210,7 @@ mod tests {
     #[test]
     fn what_was_overtaken_is_left_out() {
         let workload = workload(&[vec![(0, 1, 1)]]);
-        let mut all = Negotiations::new(5, EXPIRY);
+        let mut all = Negotiations::new(5);
         let first = all.pack(Instant(1), &workload, vec![said(0, 1, 0, 9)])[0].number;
         let second = all.pack(Instant(2), &workload, vec![said(0, 1, 0, 4)])[0].number;
         assert_eq!(all.unpack(Instant(3), 1, second, Bytes(1)), [said(0, 1, 0, 4)]);
@@ -229,11 +228,10 @@ mod tests {
         let workload = workload(coflows);
         let network = Network::star(5, LINK).unwrap();
         let policy = cavalcade_policy::parse("dcas").unwrap();
-        let negotiation = in_datagrams.then_some(EXPIRY);
-        let options = Options { negotiation, ..Options::default() };
+        let options = Options { in_band: in_datagrams, ..Options::default() };
         let arrivals = vec![Instant::ZERO; coflows.len()];
         let mut coupling = Coupling::new(&workload, &network, &policy, &options).unwrap();
-        let mut all = Negotiations::new(5, EXPIRY);
+        let mut all = Negotiations::new(5);
         let releases: Vec<Release> = workload
             .coflows()
             .map(|coflow| {

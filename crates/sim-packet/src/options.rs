@@ -20,10 +20,9 @@ pub struct Options {
     pub loss: f64,
     /// Links that go away for a time.
     pub outages: Vec<Outage>,
-    /// Where messages between a policy's instances at hosts cross the network themselves, as the datagrams of the live system:
-    /// the age at which hosts leave one out (D-CAS has 2 s). `None` where messages take `control_delay` and get lost with
-    /// `control_loss`.
-    pub negotiation: Option<Nanos>,
+    /// Whether messages between a policy's instances at hosts cross the network themselves, as the datagrams of the live
+    /// system. If not, messages take `control_delay` and get lost with `control_loss`.
+    pub in_band: bool,
     /// How long a message between instances of a policy takes.
     pub control_delay: Nanos,
     /// The share of those messages that gets lost.
@@ -64,7 +63,7 @@ impl Default for Options {
             queues: None,
             loss: 0.0,
             outages: Vec::new(),
-            negotiation: None,
+            in_band: false,
             control_delay: Nanos::ZERO,
             control_loss: 0.0,
             seed: 1,
@@ -95,7 +94,7 @@ impl Options {
         }
         network.check(workload)?;
         let payload = self.payload();
-        if self.negotiation.is_some() && usize::from(payload) < MAX_DATAGRAM {
+        if self.in_band && usize::from(payload) < MAX_DATAGRAM {
             return Err(SimulationError::DatagramsDoNotFit { payload, longest: MAX_DATAGRAM });
         }
         let most = u64::from(payload) * (u64::from(u32::MAX) - 1);

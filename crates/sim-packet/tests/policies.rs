@@ -91,8 +91,7 @@ fn datagrams_cross_the_network_and_what_is_lost_stops_nobody() {
     let policy = cavalcade_policy::parse("dcas").unwrap();
     let network = Network::star(4, LINK).unwrap();
     let with = |loss: f64, in_band: bool| {
-        let negotiation = in_band.then_some(Nanos::from_secs(2));
-        let options = Options { loss, negotiation, ..Options::default() };
+        let options = Options { loss, in_band, ..Options::default() };
         simulate(&workload, &network, &Dctcp::default(), Some(&policy), &options, None).unwrap()
     };
     let (told, sent) = (with(0.0, false), with(0.0, true));
@@ -119,7 +118,7 @@ fn packets_that_cannot_hold_a_datagram_are_refused() {
     let workload = workload(&[(0, &[(0, 1, 1_000)])]);
     let policy = cavalcade_policy::parse("dcas").unwrap();
     let network = Network::star(4, LINK).unwrap();
-    let options = Options { packet: 1_439, negotiation: Some(Nanos::from_secs(2)), ..Options::default() };
+    let options = Options { packet: 1_439, in_band: true, ..Options::default() };
     let refused = simulate(&workload, &network, &Dctcp::default(), Some(&policy), &options, None);
     assert_eq!(refused.unwrap_err(), SimulationError::DatagramsDoNotFit { payload: 1_399, longest: 1_400 });
 }

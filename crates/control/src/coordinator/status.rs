@@ -72,7 +72,7 @@ impl Coordinator {
             size: flow.size.map(Bytes),
             sent: Bytes(flow.sent),
             rests: flow.idle,
-            gate: flow.gate,
+            gate: flow.told.gate,
             priority: flow.priority.unwrap_or(coflow.priority),
         }
     }

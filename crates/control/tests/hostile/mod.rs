@@ -211,10 +211,8 @@ fn config() -> AgentConfig {
 pub(crate) fn nothing_breaks(bytes: &[u8]) {
     let mut script = Script(bytes);
     let own = HOST[usize::from(script.below(2))];
-    let mut deciding = Agent::new(
-        config(),
-        Mode::Decentralised(Box::new(Decentralised::new(&config(), policy(own), Nanos::from_secs(2)))),
-    );
+    let mut deciding =
+        Agent::new(config(), Mode::Decentralised(Box::new(Decentralised::new(&config(), policy(own)))));
     let mut obeying = Agent::new(config(), Mode::Coordinated);
     let lead = FABRIC[usize::from(script.below(4))];
     let mut coordinator = Coordinator::new(CoordinatorConfig::new(1, PORTS, RATE), policy(lead));
