@@ -322,6 +322,25 @@ fn dcas_figure_2_negotiation_settles_on_the_largest_desire() {
 
 // ---------------------------------------------------------------------------------------------------------- TAFE
 
+/// D-CAS §IV: where every sender desires the same of every coflow, priorities order nothing. Hosts look at their
+/// subcoflows once, on arrival, when each sender has four units of each coflow, however spread.
+#[test]
+fn dcas_where_all_desire_the_same_is_fair_sharing() {
+    let coflows = workload(
+        4,
+        vec![
+            task("spread", 0.0, &[flow(1, 3, 1.0), flow(1, 4, 3.0), flow(2, 3, 2.0), flow(2, 4, 2.0)]),
+            task("single", 0.0, &[flow(1, 4, 4.0)]),
+            task("paired", 0.0, &[flow(1, 3, 4.0), flow(2, 3, 4.0)]),
+        ],
+    );
+    let once = policy("dcas:sync=1000s,expiry=1000s,starvation=1000s,threshold_volume=1B");
+    let negotiated = times(&coflows, &both_sides(4), &once);
+    assert_eq!(negotiated, times(&coflows, &both_sides(4), &policy("fair")));
+    let ordered = times(&coflows, &both_sides(4), &policy("dcas:threshold_volume=1B"));
+    assert_ne!(negotiated, ordered, "looked at again, what is left differs, and orders");
+}
+
 /// Two tasks of two map flows and two reduce flows, each of one unit. Port 1's link stands for the CPU, port 2's for the
 /// network; each reduce flow follows its own map flow, so each flow is a stage.
 fn tafe_figure_2() -> Workload {
