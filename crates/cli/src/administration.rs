@@ -54,13 +54,16 @@ pub(crate) fn why(options: &Describe) -> Result<(), Failure> {
 pub(crate) fn drain(options: &Drain) -> Result<(), Failure> {
     let reply = ask(&options.at, async |administrator| administrator.drain(options.undo).await)?;
     if options.json {
-        return print_json(&json!({ "drained": !options.undo, "was_drained": reply.was_drained }));
+        return print_json(&json!({ "drained": reply.is_drained, "was_drained": reply.was_drained }));
     }
-    print(match (options.undo, reply.was_drained) {
-        (false, false) => "every flow goes as plain TCP now; 'cavalcade drain --undo' ends that\n",
-        (false, true) => "every flow went as plain TCP already\n",
-        (true, true) => "orders are obeyed again\n",
-        (true, false) => "orders were obeyed already\n",
+    print(match (reply.was_drained, reply.is_drained) {
+        (false, true) => "every flow goes as plain TCP now; 'cavalcade drain --undo' ends that\n",
+        (true, true) if options.undo => {
+            "every flow still goes as plain TCP: the coordinator's kill switch is on; end that there, with --at\n"
+        }
+        (true, true) => "every flow went as plain TCP already\n",
+        (true, false) => "orders are obeyed again\n",
+        (false, false) => "orders were obeyed already\n",
     })
 }
 

@@ -15,6 +15,7 @@
 //! # Invariants
 //! - The agent obeys the highest term that it has heard of, and orders of that term in the order of their numbers.
 //! - Numbers of flows and coflows are never used again within a session.
+//! - A kill switch of the fabric that was heard of holds until a later throw is heard of, whoever is obeyed then.
 //! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
 //!
 //! # Files
@@ -319,7 +320,7 @@ impl Agent {
         }
     }
 
-    /// The kill switch: puts every flow back to plain TCP, or ends that.
+    /// The kill switch of this host: puts every flow back to plain TCP, or ends that, as far as the fabric's is not on.
     pub fn drain(&mut self, is_drained: bool) {
         self.is_drained = is_drained;
         self.direct_all();
@@ -402,9 +403,9 @@ impl Agent {
         &self.mode
     }
 
-    /// Whether the kill switch is on.
+    /// Whether a kill switch is on: that of this host, or the fabric's.
     pub fn is_drained(&self) -> bool {
-        self.is_drained
+        self.is_drained || self.link.is_switched_off()
     }
 
     /// How many clients are connected.

@@ -5,6 +5,9 @@
 //!   with none asks each agent that it hears of for one, and decides by what it has until then.
 //! - What a coflow has sent is the sum of what each agent says of its part. A snapshot replaces a part, a report seen
 //!   twice is left out, a gap in the numbers of reports makes the part unknown until a snapshot: no byte counts twice.
+//! - The kill switch is where its latest throw put it, and throws are ordered by term, then by count. Agents keep the latest
+//!   that they have heard of and say it in snapshots: neither a restart nor another leader ends it. What an agent says of
+//!   the coordinator's own term is left out, the coordinator knows that best.
 //! - Orders hold for a lease. An agent that has not been heard of for as long obeys nobody, and is forgotten here.
 //! - A coordinator that learns of a higher term than its own says nothing any more ([`Coordinator::is_deposed`]).
 //!
@@ -27,7 +30,7 @@ mod status;
 use std::collections::{BTreeMap, VecDeque};
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
-use cavalcade_wire::{CoflowKey, Gate, Keyed, Orders, PROTOCOL, Report};
+use cavalcade_wire::{CoflowKey, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report};
 
 use crate::agent::CLASSES;
 use crate::hosted::{Factory, Hosted};
@@ -116,7 +119,8 @@ pub struct Coordinator {
     /// The highest number of orders so far. An agent that was forgotten and is back remembers its own: numbers go on above.
     highest_sent: u64,
     last_round: Option<Instant>,
-    is_drained: bool,
+    /// The latest throw of the kill switch that it knows of.
+    switch: Option<KillSwitch>,
     outbox: VecDeque<(PortId, Orders)>,
     /// Peers that a round has something new for, once for each thing.
     touched: Vec<PortId>,
@@ -138,7 +142,7 @@ impl Coordinator {
             term: config.term,
             highest_sent: 0,
             last_round: None,
-            is_drained: false,
+            switch: None,
             outbox: VecDeque::new(),
             touched: Vec::new(),
             counters: CoordinatorCounters::default(),
@@ -161,21 +165,34 @@ impl Coordinator {
         &self.counters
     }
 
-    /// The kill switch of the whole fabric: every agent puts every flow back to plain TCP, or that ends. A coordinator that
-    /// starts again does not remember it.
-    pub fn drain(&mut self, is_drained: bool) {
-        if std::mem::replace(&mut self.is_drained, is_drained) != is_drained {
-            let ports: Vec<PortId> = self.peers.iter().map(|(port, _)| port).collect();
-            for port in ports {
-                self.peers.get_mut(port).expect("a port from the same list").owes_snapshot = true;
-                self.list(port);
-            }
+    /// The kill switch of the whole fabric: every agent puts every flow back to plain TCP, or that ends. It holds for
+    /// coordinators that come later too, as long as one agent remembers it.
+    pub fn drain(&mut self, is_on: bool) {
+        let term = self.config.term;
+        let before = self.switch.filter(|switch| switch.term == term).map_or(0, |switch| switch.throw);
+        self.set_switch(KillSwitch { term, throw: before + 1, is_on });
+    }
+
+    fn set_switch(&mut self, switch: KillSwitch) {
+        self.switch = Some(switch);
+        let ports: Vec<PortId> = self.peers.iter().map(|(port, _)| port).collect();
+        for port in ports {
+            self.peers.get_mut(port).expect("a port from the same list").owes_snapshot = true;
+            self.list(port);
+        }
+    }
+
+    /// Takes the kill switch over from a former coordinator, by what an agent has heard from that.
+    fn hear_switch(&mut self, heard: Option<KillSwitch>) {
+        let heard = heard.filter(|heard| heard.term < self.config.term);
+        if let Some(switch) = heard.filter(|heard| self.switch.is_none_or(|known| known < *heard)) {
+            self.set_switch(switch);
         }
     }
 
     /// Whether the kill switch is on.
     pub fn is_drained(&self) -> bool {
-        self.is_drained
+        self.switch.is_some_and(|switch| switch.is_on)
     }
 
     /// How many ports the fabric has.
@@ -235,6 +252,7 @@ impl Coordinator {
         } else if !peer.is_unknown {
             self.take_changes(now, &report);
         }
+        self.hear_switch(report.switch);
         self.list(port);
     }
 
@@ -416,7 +434,8 @@ impl Coordinator {
             sequence: peer.sent,
             snapshot,
             resync: peer.is_unknown,
-            enforce: !config.shadow && !self.is_drained,
+            enforce: !config.shadow,
+            switch: self.switch.filter(|_| snapshot),
             lease: config.lease,
             period: config.period,
             quiet: config.quiet,

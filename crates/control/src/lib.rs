@@ -12,6 +12,7 @@
 //! | agent | clients obey for one lease, or none where the connection ends, then all flows are open; they say everything again to the next |
 //! | client | its flows end; its coflows last until somebody says that they are over, or a linger |
 //! | messages | a gap in the numbers asks for a snapshot; what comes twice or late is left out |
+//! | coordinator, with its kill switch thrown | agents remember that, and tell the next coordinator |
 //! | two coordinators | agents obey the higher term, and the lower one learns of it from their reports |
 //!
 //! # What was rejected

@@ -7,7 +7,8 @@ use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
 use cavalcade_policy::parse;
 use cavalcade_wire::{
-    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Gate, Message, PROTOCOL, Refusal,
+    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Gate, Keyed, KillSwitch, Message, PROTOCOL,
+    Refusal, Report,
 };
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -284,7 +285,7 @@ fn only_what_changed_is_sent() {
     site.pass(100);
     assert_eq!(site.news, news, "bytes alone change nothing");
     let alive = site.bytes_to_agents - bytes;
-    assert_eq!(alive, 4 * 12 * 18, "four times in a lease, eighteen bytes say that the coordinator is there");
+    assert_eq!(alive, 4 * 12 * 19, "four times in a lease, nineteen bytes say that the coordinator is there");
     site.say(9, ClientMessage::Close { flow: 3, sent: Bytes(1) });
     site.pass(20);
     assert_eq!(site.news, news, "the end of a flow that was off is nobody's concern");
@@ -405,6 +406,71 @@ fn the_kill_switch_of_the_coordinator_opens_every_flow_of_the_fabric_and_lets_go
     site.coordinator.as_mut().unwrap().drain(false);
     site.pass(20);
     assert_eq!((site.gate(1, 0), site.told(1, 0).class), (OFF, 1));
+}
+
+/// As after a crash of the coordinator, or when a standby takes over.
+fn next_coordinator(site: &mut Site, term: u64) {
+    let config = CoordinatorConfig::new(term, site.agents.len() as u32, RATE);
+    site.coordinator = Some(Coordinator::new(config, policy("fifo")));
+    site.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
+}
+
+#[test]
+fn the_next_coordinator_hears_of_the_kill_switch_within_a_round_and_only_a_later_throw_ends_it() {
+    let mut site = Site::new("fifo", 3);
+    let (first, second) = (site.register(0), site.register(1));
+    site.open(0, 0, first, 2);
+    site.open(1, 0, second, 2);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OFF);
+    site.coordinator.as_mut().unwrap().drain(true);
+    site.pass(20);
+    next_coordinator(&mut site, 2);
+    // An agent that starts anew remembers nothing, and is told.
+    site.agents[2] = Agent::new(AgentConfig { session: 2, ..config(2, 3) }, Mode::Coordinated);
+    let told = site.heard[&1].len();
+    site.pass(12);
+    assert!(site.coordinator.as_ref().unwrap().is_drained());
+    site.pass(20);
+    assert!(site.agents.iter().all(Agent::is_drained));
+    assert_eq!(site.agents[1].obeys(), Some(2));
+    let opened = site.heard[&1][told..].iter().all(|message| !matches!(message, AgentMessage::Direct { .. }));
+    assert!(opened && site.gate(1, 0) == OPEN, "nobody was told anything in between");
+
+    next_coordinator(&mut site, 3);
+    site.coordinator.as_mut().unwrap().drain(false);
+    site.pass(30);
+    assert!(!site.coordinator.as_ref().unwrap().is_drained(), "what agents remember is older");
+    assert_eq!(site.gate(1, 0), OFF);
+    next_coordinator(&mut site, 4);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OFF, "the end is remembered as well");
+}
+
+#[test]
+fn an_agent_cannot_throw_the_kill_switch_of_the_coordinator_that_it_obeys() {
+    let mut site = Site::new("fifo", 3);
+    site.pass(30);
+    let report = Report {
+        protocol: PROTOCOL,
+        port: PortId(0),
+        session: 2,
+        sequence: 1,
+        term: 1,
+        snapshot: true,
+        resync: false,
+        switch: Some(KillSwitch { term: 1, throw: 7, is_on: true }),
+        up: RATE,
+        down: RATE,
+        coflows: Keyed::default(),
+        flows: Keyed::default(),
+        progress: Keyed::default(),
+        closed: Keyed::default(),
+        left: Keyed::default(),
+    };
+    let coordinator = site.coordinator.as_mut().unwrap();
+    coordinator.handle_report(site.now, report);
+    assert!(!coordinator.is_drained() && !coordinator.is_deposed());
 }
 
 #[test]

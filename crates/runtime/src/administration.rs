@@ -54,7 +54,7 @@ pub struct About {
 pub(crate) enum Query {
     Look(proto::LookRequest, oneshot::Sender<proto::View>),
     Why(cavalcade_wire::CoflowKey, oneshot::Sender<Result<proto::Explanation, String>>),
-    Drain(bool, oneshot::Sender<bool>),
+    Drain(bool, oneshot::Sender<proto::DrainReply>),
     Metrics(oneshot::Sender<String>),
 }
 
@@ -130,9 +130,9 @@ impl Administration for Desk {
         request: Request<proto::DrainRequest>,
     ) -> Result<Response<proto::DrainReply>, Status> {
         let undo = request.into_inner().undo;
-        let was_drained = ask(&self.queries, |answer| Query::Drain(!undo, answer)).await;
-        tracing::warn!(drained = !undo, "the kill switch was set");
-        was_drained.map(|was_drained| Response::new(proto::DrainReply { was_drained })).ok_or_else(stopping)
+        let reply = ask(&self.queries, |answer| Query::Drain(!undo, answer)).await.ok_or_else(stopping)?;
+        tracing::warn!(drained = reply.is_drained, "the kill switch was set");
+        Ok(Response::new(reply))
     }
 }
 

@@ -32,6 +32,11 @@ impl World {
                 return Err(self.violation(what));
             }
         }
+        if let Some(operator) = &mut self.operator
+            && let Err(what) = operator.check(self.now, &self.hosts, &self.machines)
+        {
+            return Err(self.violation(what));
+        }
         // Amounts are compared now and then, they are many.
         if self.now.is_multiple_of(10) { self.check_no_byte_twice() } else { Ok(()) }
     }
@@ -66,6 +71,9 @@ impl World {
             let Some(agent) = &host.agent else { continue };
             if agent.obeys().is_none() {
                 return Err(self.violation(format!("agent {index} has no coordinator")));
+            }
+            if agent.is_drained() {
+                return Err(self.violation(format!("agent {index} has not heard the end of the kill switch")));
             }
             for flow in agent.status() {
                 let want = expected[index].get(&flow.flow).copied().unwrap_or_default();
@@ -184,6 +192,7 @@ impl World {
             term: 0,
             snapshot: true,
             resync: false,
+            switch: None,
             up: self.choice.rate,
             down: self.choice.rate,
             coflows: agent.parts().map(entry).collect(),

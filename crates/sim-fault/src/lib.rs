@@ -10,6 +10,7 @@
 //! | none is lost | after the faults the coordinator believes what the agents do; agents believe what clients do; and where no process crashed, that is what was sent |
 //! | nobody waits for nothing | no flow is off for [`PATIENCE_MS`] while its links are idle; in the end all bytes arrive |
 //! | one coordinator at a time | no two believe that they lead; no agent goes back to a lower term |
+//! | the kill switch stays where it was put | whoever has heard that it was thrown obeys nobody until its end is said, whichever coordinators come and go; unless all who knew are gone at once, all know after the faults |
 //! | the schedule recovers | [`RECOVERY_ROUNDS`] rounds after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |
 //!
 //! The last comparison is made while no bytes move and after one more coflow has arrived: policies that look at sizes only
@@ -22,6 +23,7 @@ mod check;
 mod dice;
 mod host;
 mod network;
+mod operator;
 mod traffic;
 mod world;
 
@@ -47,15 +49,18 @@ pub enum Bug {
     TwoLeaders,
     /// Some orders say nothing of what they should, and nobody can see that they do not.
     SilentLoss,
+    /// A coordinator that has not heard of the kill switch says that it is off.
+    LiftedSwitch,
 }
 
 impl Bug {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&'static str, Bug); 4] = [
+    pub const ALL: [(&'static str, Bug); 5] = [
         ("eternal-lease", Bug::EternalLease),
         ("double-count", Bug::DoubleCount),
         ("two-leaders", Bug::TwoLeaders),
         ("silent-loss", Bug::SilentLoss),
+        ("lifted-switch", Bug::LiftedSwitch),
     ];
 }
 

@@ -5,11 +5,12 @@ use core::net::{IpAddr, Ipv4Addr};
 use cavalcade_control::{ClientEvent, Coordinator, CoordinatorConfig, Factory};
 use cavalcade_model::{BitsPerSec, Instant};
 use cavalcade_policy::parse;
-use cavalcade_wire::{Datagram, Keyed, Message, Orders, Report};
+use cavalcade_wire::{Datagram, Keyed, KillSwitch, Message, Orders, Report};
 
 use crate::dice::Dice;
 use crate::host::{Clock, Host, Outgoing, RATE};
 use crate::network::{Network, Node, Weather};
+use crate::operator::Operator;
 use crate::traffic::Traffic;
 use crate::{Account, Bug, FAULTS_MS, RECOVERY_ROUNDS, Violation};
 
@@ -17,8 +18,7 @@ use crate::{Account, Bug, FAULTS_MS, RECOVERY_ROUNDS, Violation};
 const LEADERSHIP_MS: u64 = 100;
 /// How often a machine asks for it.
 const RENEWAL_MS: u64 = 20;
-/// When bytes move again, and how long a run may take.
-const THAW_MS: u64 = FAULTS_MS + RECOVERY_ROUNDS * 10;
+/// How long a run may take.
 const LIMIT_MS: u64 = 60_000;
 
 /// Policies that a coordinator runs here, and one for hosts. Staleness comes from the system itself: `sync=0ms`.
@@ -95,6 +95,9 @@ pub(crate) struct World {
     pub(crate) machines: Vec<Machine>,
     store: Store,
     network: Network,
+    pub(crate) operator: Option<Operator>,
+    /// When everything has recovered, and bytes move again; they rest while it does.
+    thaw_ms: u64,
     pub(crate) traffic: Traffic,
     pub(crate) faults: u64,
     /// Whether anything crashed that knew of bytes.
@@ -121,9 +124,14 @@ impl World {
             if choice.is_decentralised { Vec::new() } else { (0..2).map(|_| machine(&mut dice)).collect() };
         let weather =
             Weather { loss: dice.below(200), doubling: dice.below(200), delay_ms: dice.between(1, 30) };
+        let throws = !choice.is_decentralised && dice.chance(300);
+        let operator = throws.then(|| Operator::new(&mut dice, choice.hosts));
+        let healed = FAULTS_MS + RECOVERY_ROUNDS * 10;
         Self {
             bug,
             now: 0,
+            thaw_ms: operator.as_ref().map_or(healed, Operator::recovers_at),
+            operator,
             hosts,
             machines,
             store: Store::default(),
@@ -165,15 +173,15 @@ impl World {
             if self.now == FAULTS_MS {
                 self.heal();
             }
-            if self.now == THAW_MS - 100 {
+            if self.now == self.thaw_ms - 100 {
                 self.traffic.add_marker(self.now);
             }
             self.step();
-            if self.now < FAULTS_MS || self.now > THAW_MS {
+            if self.now < self.thaw_ms - RECOVERY_ROUNDS * 10 || self.now > self.thaw_ms {
                 self.traffic.flow(self.now, &mut self.hosts);
             }
             self.check_step()?;
-            if self.now == THAW_MS {
+            if self.now == self.thaw_ms {
                 self.check_recovery()?;
             }
             if self.now > LIMIT_MS {
@@ -201,6 +209,11 @@ impl World {
         }
         self.deliver();
         self.lead();
+        if let Some(what) =
+            self.operator.as_mut().and_then(|operator| operator.act(self.now, &mut self.machines))
+        {
+            self.log.push(format!("{:5} {what}", self.now));
+        }
         for index in 0..self.machines.len() {
             self.coordinate(index);
         }
@@ -299,6 +312,9 @@ impl World {
         while let Some((port, mut orders)) = coordinator.poll_orders() {
             if self.bug == Some(Bug::SilentLoss) && self.dice.chance(200) {
                 (orders.flows, orders.priorities) = (Keyed::default(), Keyed::default());
+            }
+            if self.bug == Some(Bug::LiftedSwitch) && orders.snapshot && orders.switch.is_none() {
+                orders.switch = Some(KillSwitch { term: orders.term, throw: 0, is_on: false });
             }
             self.last_orders[port.index()] = Some(orders.clone());
             let (from, to) = (Node::Machine(index), Node::Host(port.index()));

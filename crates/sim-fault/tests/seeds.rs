@@ -34,7 +34,11 @@ fn every_planted_bug_is_found_by_a_check_that_is_meant_for_it() {
     because(Bug::DoubleCount, &["the coordinator believes"]);
     because(Bug::TwoLeaders, &["believe that they lead"]);
     because(Bug::SilentLoss, &["without faults it would be", "its links have been idle"]);
-    because(Bug::EternalLease, &["without faults it would be", "its links have been idle", "no coordinator"]);
+    because(Bug::LiftedSwitch, &["nobody has ended the kill switch"]);
+    because(
+        Bug::EternalLease,
+        &["without faults it would be", "its links have been idle", "no coordinator", "agents believe that"],
+    );
 }
 
 #[test]

@@ -5,6 +5,9 @@
 //! it; a snapshot says everything and stands for all before it. So deltas are safe on any carrier, and a coordinator that
 //! has lost all its state needs one snapshot from each agent.
 //!
+//! The one thing that only a coordinator is told from outside, its [`KillSwitch`], goes both ways in snapshots: agents keep it
+//! for the next coordinator.
+//!
 //! Coflows and flows go by numbers of the agent's own, small and close together; a coflow's key crosses the wire once.
 
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, PortId, Priority};
@@ -30,6 +33,8 @@ fields! {
         snapshot: bool,
         /// Whether the agent has missed orders and wants a snapshot of them.
         resync: bool,
+        /// In a snapshot, where the kill switch stands as far as the agent has heard, if it was ever thrown.
+        switch: Option<KillSwitch>,
         /// What the port can send.
         up: BitsPerSec,
         /// What the port can receive.
@@ -44,6 +49,19 @@ fields! {
         closed: Keyed<Bytes>,
         /// Coflows that are over here, after all else in this report.
         left: Keyed<()>,
+    }
+}
+
+fields! {
+    /// Where the kill switch of a fabric stands, and since which throw. Of two that differ the greater is the newer.
+    #[derive(Copy, PartialOrd, Ord)]
+    KillSwitch ("a kill switch") {
+        /// The term of the coordinator at which it was thrown.
+        term: u64,
+        /// Counts the throws of the term.
+        throw: u64,
+        /// Whether every flow goes as plain TCP.
+        is_on: bool,
     }
 }
 
@@ -107,6 +125,8 @@ fields! {
         resync: bool,
         /// Whether they are to be carried out. If not, they are for looking at: every flow goes as plain TCP.
         enforce: bool,
+        /// In a snapshot, where the kill switch of the fabric stands, if it was ever thrown.
+        switch: Option<KillSwitch>,
         /// How long they hold; then the agent is without a coordinator.
         lease: Nanos,
         /// How long the agent waits between reports.

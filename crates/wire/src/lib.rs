@@ -17,7 +17,7 @@
 //!
 //! # What was rejected
 //! - Protocol Buffers: several encodings of one value, and every list item carries its field tags. A report of 100 flows
-//!   takes 340 bytes here. Other languages reach the system through the client protocol, which is eleven messages.
+//!   takes 341 bytes here. Other languages reach the system through the client protocol, which is eleven messages.
 //! - Version numbers in every message: a connection begins with one (a datagram carries it), and stays with it.
 
 mod bytes;
@@ -31,7 +31,9 @@ mod negotiation;
 
 pub use bytes::Message;
 pub use client::{AgentMessage, ClientMessage, Endpoints, Refusal};
-pub use coordination::{CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, Orders, Progress, Report};
+pub use coordination::{
+    CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, KillSwitch, Orders, Progress, Report,
+};
 pub use error::WireError;
 pub use frame::{Frames, MAX_FRAME, frame};
 pub use keyed::Keyed;

@@ -44,6 +44,11 @@ fn keyed<T: std::fmt::Debug>(items: impl Strategy<Value = T>) -> impl Strategy<V
     vec((prop_oneof![0u32..40, any::<u32>()], items), 0..8).prop_map(|items| items.into_iter().collect())
 }
 
+fn switch() -> impl Strategy<Value = Option<KillSwitch>> {
+    let switch = (number(), number(), any::<bool>());
+    option::of(switch.prop_map(|(term, throw, is_on)| KillSwitch { term, throw, is_on }))
+}
+
 fn report() -> impl Strategy<Value = Report> {
     let entry = (key(), option::of(facts()), number(), any::<u32>())
         .prop_map(|(key, facts, sent, owner)| CoflowEntry { key, facts, sent: Bytes(sent), owner });
@@ -60,7 +65,7 @@ fn report() -> impl Strategy<Value = Report> {
     let head = (any::<u16>(), any::<u32>(), number(), number(), number(), any::<(bool, bool)>());
     let lists =
         (keyed(entry), keyed(flow), keyed(progress), keyed(number().prop_map(Bytes)), keyed(Just(())));
-    (head, number(), number(), lists).prop_map(|(head, up, down, lists)| Report {
+    (head, switch(), number(), number(), lists).prop_map(|(head, switch, up, down, lists)| Report {
         protocol: head.0,
         port: PortId(head.1),
         session: head.2,
@@ -68,6 +73,7 @@ fn report() -> impl Strategy<Value = Report> {
         term: head.4,
         snapshot: head.5.0,
         resync: head.5.1,
+        switch,
         up: BitsPerSec(up),
         down: BitsPerSec(down),
         coflows: lists.0,
@@ -81,8 +87,8 @@ fn report() -> impl Strategy<Value = Report> {
 fn orders() -> impl Strategy<Value = Orders> {
     let order = (gate(), option::of(priority())).prop_map(|(gate, priority)| FlowOrder { gate, priority });
     let head = (any::<u16>(), number(), number(), number(), any::<(bool, bool, bool)>());
-    (head, number(), number(), number(), keyed(priority()), keyed(order)).prop_map(
-        |(head, lease, period, quiet, priorities, flows)| Orders {
+    (head, switch(), number(), number(), number(), keyed(priority()), keyed(order)).prop_map(
+        |(head, switch, lease, period, quiet, priorities, flows)| Orders {
             protocol: head.0,
             term: head.1,
             session: head.2,
@@ -90,6 +96,7 @@ fn orders() -> impl Strategy<Value = Orders> {
             snapshot: head.4.0,
             resync: head.4.1,
             enforce: head.4.2,
+            switch,
             lease: Nanos(lease),
             period: Nanos(period),
             quiet: Bytes(quiet),
@@ -239,6 +246,7 @@ fn a_report_of_a_hundred_flows_takes_three_bytes_for_each() {
         term: 1_700_000_000_000_000_000,
         snapshot: false,
         resync: false,
+        switch: None,
         up: BitsPerSec(1_000_000_000),
         down: BitsPerSec(1_000_000_000),
         coflows: Keyed::default(),
@@ -247,5 +255,5 @@ fn a_report_of_a_hundred_flows_takes_three_bytes_for_each() {
         closed: Keyed::default(),
         left: Keyed::default(),
     };
-    assert_eq!(report.to_bytes().len(), 340);
+    assert_eq!(report.to_bytes().len(), 341);
 }

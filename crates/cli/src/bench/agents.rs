@@ -219,6 +219,7 @@ impl Agent {
             term: 0,
             snapshot: false,
             resync: true,
+            switch: None,
             up: BitsPerSec(10_000_000_000),
             down: BitsPerSec(10_000_000_000),
             coflows: Keyed::default(),

@@ -83,7 +83,7 @@ impl Agent {
     /// Whether clients are told what was decided.
     fn enforces(&self) -> bool {
         let is_wanted = self.link.is_enforced || matches!(self.mode, Mode::Decentralised(_));
-        is_wanted && !self.config.shadow && !self.is_drained
+        is_wanted && !self.config.shadow && !self.is_drained()
     }
 
     pub(super) fn direct_all(&mut self) {

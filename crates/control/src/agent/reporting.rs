@@ -4,7 +4,7 @@
 //! A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
-use cavalcade_wire::{CoflowEntry, FlowEntry, Keyed, Orders, PROTOCOL, Progress, Report};
+use cavalcade_wire::{CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Report};
 
 use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
 
@@ -29,6 +29,8 @@ pub(super) struct CoordinatorLink {
     quiet: Bytes,
     /// Whether the coordinator wants its orders carried out.
     pub(super) is_enforced: bool,
+    /// The latest throw of the fabric's kill switch that was heard of, from whichever coordinator.
+    switch: Option<KillSwitch>,
     owes_snapshot: bool,
     needs_snapshot: bool,
     /// Whether anything has changed since the last report.
@@ -47,6 +49,11 @@ impl CoordinatorLink {
 
     pub(super) fn period(&self, config: &AgentConfig) -> Nanos {
         self.period.unwrap_or(config.period)
+    }
+
+    /// Whether the kill switch of the fabric is on.
+    pub(super) fn is_switched_off(&self) -> bool {
+        self.switch.is_some_and(|switch| switch.is_on)
     }
 }
 
@@ -91,6 +98,7 @@ impl Agent {
 
     fn obey(&mut self, orders: &Orders) {
         self.link.is_enforced = orders.enforce;
+        self.link.switch = self.link.switch.max(orders.switch);
         if orders.snapshot {
             self.forget_orders();
         }
@@ -188,6 +196,7 @@ impl Agent {
             term: self.link.term,
             snapshot,
             resync: self.link.needs_snapshot,
+            switch: self.link.switch.filter(|_| snapshot),
             up: self.config.up,
             down: self.config.down,
             coflows,

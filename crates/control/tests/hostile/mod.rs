@@ -10,7 +10,7 @@ use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
 use cavalcade_wire::{
     ClientMessage, CoflowEntry, CoflowKey, Datagram, Endpoints, Facts, FlowEntry, FlowOrder, Gate, Keyed,
-    Orders, PROTOCOL, Progress, Report, Statement,
+    KillSwitch, Orders, PROTOCOL, Progress, Report, Statement,
 };
 
 const PORTS: u32 = 3;
@@ -118,6 +118,11 @@ impl Script<'_> {
         }
     }
 
+    fn switch(&mut self) -> KillSwitch {
+        let (term, throw) = (u64::from(self.below(3)), self.amount());
+        KillSwitch { term, throw, is_on: self.yes() }
+    }
+
     fn report(&mut self) -> Report {
         Report {
             protocol: PROTOCOL,
@@ -127,6 +132,7 @@ impl Script<'_> {
             term: u64::from(self.below(9) / 8),
             snapshot: self.yes(),
             resync: self.yes(),
+            switch: self.maybe(Self::switch),
             up: BitsPerSec(self.amount()),
             down: BitsPerSec(self.amount()),
             coflows: self.keyed(|script| CoflowEntry {
@@ -161,6 +167,7 @@ impl Script<'_> {
             snapshot: self.yes(),
             resync: self.yes(),
             enforce: self.yes(),
+            switch: self.maybe(Self::switch),
             lease: Nanos(self.amount()),
             period: Nanos(self.amount()),
             quiet: Bytes(self.amount()),

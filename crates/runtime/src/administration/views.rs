@@ -14,8 +14,8 @@ pub(crate) trait Administered {
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> proto::View;
     /// Why a coflow goes as it does, or why that cannot be said.
     fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String>;
-    /// Sets the kill switch; returns whether it was on.
-    fn switch(&mut self, is_drained: bool) -> bool;
+    /// Sets the kill switch.
+    fn switch(&mut self, is_drained: bool) -> proto::DrainReply;
 }
 
 impl Administered for Coordinator {
@@ -38,10 +38,10 @@ impl Administered for Coordinator {
         }
     }
 
-    fn switch(&mut self, is_drained: bool) -> bool {
-        let before = self.is_drained();
+    fn switch(&mut self, is_drained: bool) -> proto::DrainReply {
+        let was_drained = self.is_drained();
         self.drain(is_drained);
-        before
+        proto::DrainReply { was_drained, is_drained: self.is_drained() }
     }
 
     fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String> {
@@ -82,10 +82,10 @@ impl Administered for Agent {
         }
     }
 
-    fn switch(&mut self, is_drained: bool) -> bool {
-        let before = self.is_drained();
+    fn switch(&mut self, is_drained: bool) -> proto::DrainReply {
+        let was_drained = self.is_drained();
         self.drain(is_drained);
-        before
+        proto::DrainReply { was_drained, is_drained: self.is_drained() }
     }
 
     fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String> {
