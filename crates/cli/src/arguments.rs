@@ -15,7 +15,7 @@ pub(crate) use bench::{AgentsBench, Bench, CoordinatorBench, FluidBench};
 pub(crate) use lab::{Fault, Lab, LabHost, LabTransport};
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, RunCommand, SiteOptions, Top, Up, period,
+    LogLevel, Logging, Ps, Revoke, RunCommand, SiteOptions, Top, Up, period,
 };
 
 mod bench;
@@ -87,6 +87,11 @@ pub(crate) enum Command {
     LabHost(LabHost),
     /// Make certificates for a site, one folder for each of its parts
     Certificates(Certificates),
+    /// Revoke certificates: write the list of those that count no more
+    ///
+    /// The list is revoked.pem in the authority's folder. Copied into the folder of each part's certificate it is read within
+    /// two seconds: who is on it is cut off and let in no more. It goes on listing what it has listed.
+    Revoke(Revoke),
     /// List the coflows that a running coordinator or agent knows, in the order in which they go
     Ps(Ps),
     /// Watch them

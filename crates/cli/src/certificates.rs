@@ -1,14 +1,15 @@
-//! `cavalcade certificates`: a folder for each part of a site.
+//! `cavalcade certificates`: a folder for each part of a site; `cavalcade revoke`: the list of those that count no more.
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use cavalcade_runtime::security::{Issued, issue};
+use cavalcade_runtime::security::{self, CERTIFICATE_FILE, Issued, KEY_FILE, REVOKED_FILE, issue};
 
-use crate::arguments::Certificates;
+use crate::arguments::{Certificates, Revoke};
 use crate::failure::{Failure, Kind};
-use crate::output::{Folder, tell};
+use crate::output::{Folder, tell, write_file};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Hosts whose clocks are behind accept a new certificate as well.
@@ -28,6 +29,33 @@ pub(crate) fn run(options: &Certificates) -> Result<(), Failure> {
          and keep {dir}/authority to yourself",
         parts.len(),
         options.days
+    ));
+    Ok(())
+}
+
+/// `cavalcade revoke`.
+pub(crate) fn revoke(options: &Revoke) -> Result<(), Failure> {
+    let read = |name: &Path| {
+        let path = options.dir.join(name);
+        std::fs::read(&path).map_err(|error| {
+            Failure::file("read", &path, &error)
+                .help("name the folder that 'cavalcade certificates' made, and parts by their folders in it")
+        })
+    };
+    let authority = Path::new(security::AUTHORITY_FOLDER);
+    let key = String::from_utf8_lossy(&read(&authority.join(KEY_FILE))?).into_owned();
+    let list = authority.join(REVOKED_FILE);
+    let former = options.dir.join(&list).exists().then(|| read(&list)).transpose()?;
+    let parts = options.parts.iter().map(|part| read(&Path::new(part).join(CERTIFICATE_FILE)));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let text = security::revoke(&key, former.as_deref(), &parts, SystemTime::now())
+        .map_err(|error| Failure::input(error.to_string()))?;
+    let list = options.dir.join(list);
+    write_file(&list, |out| out.write_all(text.as_bytes()))?;
+    tell(&format!(
+        "{} revokes {}: copy it into the folder of every part's certificate, where it is read within two seconds",
+        list.display(),
+        options.parts.join(", ")
     ));
     Ok(())
 }

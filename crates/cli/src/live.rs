@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
 use cavalcade_model::PortId;
 use cavalcade_policy::Configured;
-use cavalcade_runtime::lease::{self, Leadership, LeasePlace};
+use cavalcade_runtime::lease::{self, Leadership, LeaseCertificates, LeasePlace};
 use cavalcade_runtime::{
     About, AgentSockets, CoordinatorSockets, Role, UnixSocket, bind_administration_socket,
     bind_client_socket, block_on, ready, serve_agent, serve_coordinator, stop_on_signals,
@@ -38,9 +38,15 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
     logging::start(options.logging, &file.log);
     let lease = options.lease.as_ref().or(table.lease.as_ref());
-    if let Some(LeasePlace::Etcd { servers, .. }) = lease {
-        servers.iter().try_for_each(|server| allow(*server, gates.is_insecure))?;
+    let certificates = options.lease_certificates.as_ref().or(table.lease_certificates.as_ref());
+    let certificates = lease_certificates(lease, certificates.map(PathBuf::as_path))?;
+    if let Some(LeasePlace::Etcd { servers, is_secure: false, .. }) = lease {
+        let help = "speak to it over TLS, as etcds://ADDRESS:PORT/KEY with --lease-certificates";
+        servers
+            .iter()
+            .try_for_each(|server| allow(*server, gates.is_insecure).map_err(|no| no.help(help)))?;
     }
+    let lease = lease.map(|place| (place, certificates.as_ref()));
     let about = about(&policy, config.shadow);
     loop {
         let policy = Box::new(policy.clone());
@@ -63,10 +69,31 @@ enum Ended {
     Deposed,
 }
 
+/// What the connection to etcd is made with, from the folder that flags or the file name.
+fn lease_certificates(
+    lease: Option<&LeasePlace>,
+    folder: Option<&Path>,
+) -> Result<Option<LeaseCertificates>, Failure> {
+    let is_secure = matches!(lease, Some(LeasePlace::Etcd { is_secure: true, .. }));
+    match folder {
+        None if is_secure => Err(Failure::usage(
+            "etcd is to be spoken to over TLS, and nobody says whom to trust",
+        )
+        .help("name a folder with the authority.pem of etcd's certificates with --lease-certificates")),
+        Some(_) if !is_secure => {
+            Err(Failure::usage("there are certificates for etcd, and none is spoken to over TLS")
+                .help("name it as etcds://ADDRESS:PORT/KEY with --lease"))
+        }
+        folder => {
+            folder.map(LeaseCertificates::load).transpose().map_err(|error| Failure::input(error.to_string()))
+        }
+    }
+}
+
 /// Waits for the lease, where there is one, and serves as long as it is kept.
 async fn lead(
     listen: SocketAddr,
-    lease: Option<&LeasePlace>,
+    lease: Option<(&LeasePlace, Option<&LeaseCertificates>)>,
     config: CoordinatorConfig,
     policy: Box<Configured>,
     gates: &Gatekeeping,
@@ -75,11 +102,11 @@ async fn lead(
     let mut stop = stop_on_signals()?;
     let mut leadership = match lease {
         None => None,
-        Some(place) => {
+        Some((place, certificates)) => {
             // To stand by is what a standby is to do: its manager need not wait.
             ready();
             tokio::select! {
-                leadership = lease::acquire(place) => Some(bound("a lease", place, leadership)?),
+                leadership = lease::acquire(place, certificates) => Some(bound("a lease", place, leadership)?),
                 _ = stop.changed() => return Ok(Ended::Stopped),
             }
         }

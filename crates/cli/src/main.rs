@@ -93,6 +93,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Lab(options) => lab::run(options),
         Command::LabHost(options) => lab::host(options),
         Command::Certificates(options) => certificates::run(options),
+        Command::Revoke(options) => certificates::revoke(options),
         Command::Ps(options) => administration::ps(options),
         Command::Top(options) => administration::top(options),
         Command::Describe(options) => administration::describe(options),

@@ -137,6 +137,50 @@ fn what_leaves_the_host_needs_certificates_that_fit_and_nothing_is_left_behind_w
 }
 
 #[test]
+fn a_part_whose_certificate_is_revoked_does_not_start_and_the_next_list_has_those_of_the_former_one() {
+    let place = Place::new();
+    assert_eq!(place.run(&["certificates", "site", "--hosts", "3"]).code, 0);
+    for part in ["agent-1", "agent-2"] {
+        let ran = place.run(&["revoke", "site", part]);
+        assert!(ran.code == 0 && ran.err.contains("site/authority/revoked.pem"), "{}", ran.err);
+    }
+    let ran = place.run(&["revoke", "site", "agent-7"]);
+    assert!(ran.code != 0 && ran.err.contains("agent-7/certificate.pem"), "{}", ran.err);
+    let start = |port: &str| {
+        let folder = format!("site/agent-{port}");
+        std::fs::copy(place.path("site/authority/revoked.pem"), place.path(&format!("{folder}/revoked.pem")))
+            .expect("both are there");
+        let hosts = ["--hosts", "127.0.0.1,127.0.0.2,127.0.0.3", "--port", port];
+        let named = ["--certificates", &folder, "--policy", "dcas", "--socket", "/nowhere/agent.sock"];
+        place.run(&[&["agent"][..], &hosts, &named].concat())
+    };
+    for port in ["1", "2"] {
+        let ran = start(port);
+        assert!(ran.code == 3 && ran.err.contains("Revoked"), "{}", ran.err);
+    }
+    assert_eq!(start("0").code, 1, "its certificate will do, and there is no such folder");
+}
+
+#[test]
+fn an_etcd_over_tls_takes_certificates_and_clear_text_takes_none() {
+    let place = Place::new();
+    assert_eq!(place.run(&["certificates", "site", "--hosts", "1"]).code, 0);
+    let refused = [
+        (vec!["--lease", "etcds://127.0.0.1:2379/lead"], "--lease-certificates"),
+        (
+            vec!["--lease", "etcd://127.0.0.1:2379/lead", "--lease-certificates", "site/coordinator"],
+            "etcds://",
+        ),
+        (vec!["--lease", "etcd://10.0.0.9:2379/lead"], "etcds://"),
+        (vec!["--lease", "etcds://127.0.0.1:2379/lead", "--lease-certificates", "nowhere"], "authority.pem"),
+    ];
+    for (lease, cure) in refused {
+        let ran = place.run(&[&["coordinator", "--hosts", "127.0.0.1"][..], &lease].concat());
+        assert!([2, 3].contains(&ran.code) && ran.err.contains(cure), "{lease:?}: {}", ran.err);
+    }
+}
+
+#[test]
 fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     let place = Place::new();
     let socket = place.path("agent.sock");
@@ -198,6 +242,41 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     let left = place.names();
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(place.run(&[&["ps"][..], &at].concat()).code, 1);
+}
+
+#[test]
+fn the_kill_switch_outlives_the_coordinator_that_was_told_of_it() {
+    let place = Place::new();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("some port is free");
+    let listen = free.local_addr().expect("it is bound").to_string();
+    drop(free);
+    let hosts = "127.0.0.1,127.0.0.2";
+    let lead = || {
+        let named = ["--listen", &listen, "--administration", "lead.sock", "--policy", "fifo"];
+        Serving::start(&place, &[&["coordinator", "--hosts", hosts][..], &named].concat())
+    };
+    let serve = |port: &str, socket: &str| {
+        let named = ["--port", port, "--coordinator", &listen, "--socket", socket];
+        Serving::start(&place, &[&["agent", "--hosts", hosts][..], &named].concat())
+    };
+    let first = lead();
+    let _agents = [serve("0", "0.sock"), serve("1", "1.sock")];
+    let shown = |at: &str| json(&place, &["ps", "--at", at, "--json"]);
+    let heard = |view: &Value| view["hosts"].as_array().is_some_and(|hosts| hosts.len() == 2);
+    eventually("both agents are heard", || shown("lead.sock").is_some_and(|view| heard(&view)));
+    assert_eq!(place.run(&["drain", "--at", "lead.sock"]).code, 0);
+    let agents = ["0.administration.sock", "1.administration.sock"];
+    let drained = |at: &str| shown(at).is_some_and(|view| view["drained"] == true);
+    eventually("both agents have heard of it", || agents.iter().all(|agent| drained(agent)));
+    // What is killed takes nothing with it, as after a crash.
+    drop(first);
+    let _second = lead();
+    eventually("the next coordinator knows", || drained("lead.sock"));
+    let refused = place.run(&["drain", "--undo", "--at", agents[0]]);
+    assert!(refused.out.contains("the coordinator's kill switch is on"), "{}{}", refused.out, refused.err);
+    assert!(agents.iter().all(|agent| drained(agent)));
+    assert_eq!(place.run(&["drain", "--undo", "--at", "lead.sock"]).code, 0);
+    eventually("both agents have heard of its end", || !agents.iter().any(|agent| drained(agent)));
 }
 
 #[test]

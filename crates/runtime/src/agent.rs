@@ -84,6 +84,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         sockets;
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
+    let _watching = identity.as_ref().map(Identity::watch);
     administration::serve(administration, asker.clone());
     if let Some(metrics) = metrics {
         let identity = tls_for(&metrics, identity.as_ref())?;

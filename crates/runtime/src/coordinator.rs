@@ -80,6 +80,7 @@ pub async fn serve_coordinator(
     let started = clock.now();
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
+    let _watching = identity.as_ref().map(Identity::watch);
     let lines = administration::serve(administration, asker.clone());
     if let Some(metrics) = metrics {
         let identity = tls_for(&metrics, identity.as_ref())?;

@@ -12,6 +12,7 @@
 //! | its connection to etcd | it stops serving before the key runs out, and stands by |
 //! | etcd itself | who leads cannot go on for longer than that; agents go on as plain TCP after their lease |
 
+mod certificates;
 mod etcd;
 
 use std::fs::File;
@@ -24,6 +25,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+pub use certificates::LeaseCertificates;
 
 /// How often a coordinator that stands by looks whether the lease is free.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,20 +44,26 @@ pub enum LeasePlace {
         servers: Vec<SocketAddr>,
         /// The key.
         key: String,
+        /// Whether it is spoken to over TLS.
+        is_secure: bool,
     },
 }
 
-/// `etcd://ADDRESS,ADDRESS/KEY`, or the path of a file.
+/// `etcd://ADDRESS,ADDRESS/KEY`, or `etcds://…` over TLS, or the path of a file.
 impl FromStr for LeasePlace {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let Some(etcd) = text.strip_prefix("etcd://") else { return Ok(Self::File(PathBuf::from(text))) };
-        let expected = || "expected etcd://ADDRESS:PORT,ADDRESS:PORT/KEY".to_owned();
+        let (is_secure, etcd) = match (text.strip_prefix("etcd://"), text.strip_prefix("etcds://")) {
+            (Some(etcd), _) => (false, etcd),
+            (_, Some(etcd)) => (true, etcd),
+            _ => return Ok(Self::File(PathBuf::from(text))),
+        };
+        let expected = || "expected etcds://ADDRESS:PORT,ADDRESS:PORT/KEY".to_owned();
         let (servers, key) = etcd.split_once('/').ok_or_else(expected)?;
         let servers: Result<Vec<SocketAddr>, _> = servers.split(',').map(str::parse).collect();
         match servers {
-            Ok(servers) if !key.is_empty() => Ok(Self::Etcd { servers, key: key.to_owned() }),
+            Ok(servers) if !key.is_empty() => Ok(Self::Etcd { servers, key: key.to_owned(), is_secure }),
             _ => Err(expected()),
         }
     }
@@ -65,9 +73,9 @@ impl std::fmt::Display for LeasePlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File(path) => write!(f, "{}", path.display()),
-            Self::Etcd { servers, key } => {
+            Self::Etcd { servers, key, is_secure } => {
                 let servers: Vec<String> = servers.iter().map(SocketAddr::to_string).collect();
-                write!(f, "etcd://{}/{key}", servers.join(","))
+                write!(f, "{}://{}/{key}", if *is_secure { "etcds" } else { "etcd" }, servers.join(","))
             }
         }
     }
@@ -112,14 +120,21 @@ impl Leadership {
     }
 }
 
-/// Waits until nobody else holds the lease, and takes it.
+/// Waits until nobody else holds the lease, and takes it; from an etcd that is spoken to over TLS by means of
+/// `certificates`.
 ///
 /// # Errors
-/// Where the file cannot be opened or locked. That etcd does not answer is no error: it may come.
-pub async fn acquire(place: &LeasePlace) -> io::Result<Leadership> {
-    match place {
-        LeasePlace::File(path) => of_file(path).await,
-        LeasePlace::Etcd { servers, key } => Ok(etcd::acquire(servers, key).await),
+/// Where the file cannot be opened or locked, or certificates are missing. That etcd does not answer is no error: it may
+/// come.
+pub async fn acquire(place: &LeasePlace, certificates: Option<&LeaseCertificates>) -> io::Result<Leadership> {
+    match (place, certificates) {
+        (LeasePlace::File(path), _) => of_file(path).await,
+        (LeasePlace::Etcd { is_secure: true, .. }, None) => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "etcd over TLS takes certificates"))
+        }
+        (LeasePlace::Etcd { servers, key, is_secure }, certificates) => {
+            Ok(etcd::acquire(servers, key, certificates.filter(|_| *is_secure)).await)
+        }
     }
 }
 
@@ -159,8 +174,9 @@ mod tests {
 
     #[test]
     fn a_place_is_a_path_or_names_servers_and_a_key() {
-        let place = "etcd://10.0.0.5:2379,10.0.0.6:2379/site/leader".parse::<LeasePlace>().unwrap();
-        assert_eq!(place.to_string(), "etcd://10.0.0.5:2379,10.0.0.6:2379/site/leader");
+        for text in ["etcd://10.0.0.5:2379,10.0.0.6:2379/site/leader", "etcds://10.0.0.5:2379/leader"] {
+            assert_eq!(text.parse::<LeasePlace>().unwrap().to_string(), text);
+        }
         assert_eq!("/run/x".parse(), Ok(LeasePlace::File(PathBuf::from("/run/x"))));
         for wrong in ["etcd://", "etcd://10.0.0.5:2379", "etcd://10.0.0.5:2379/", "etcd://ten:2379/key"] {
             assert!(wrong.parse::<LeasePlace>().is_err(), "{wrong}");
@@ -172,13 +188,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = LeasePlace::File(folder.path().join("lease"));
         crate::block_on(async {
-            let first = acquire(&place).await?;
-            let standby = tokio::time::timeout(3 * LOOK, acquire(&place)).await;
+            let first = acquire(&place, None).await?;
+            let standby = tokio::time::timeout(3 * LOOK, acquire(&place, None)).await;
             assert!(standby.is_err(), "it stands by");
             drop(first);
             let far = u64::MAX - 7;
             std::fs::write(folder.path().join("lease"), format!("{far}\n"))?;
-            assert_eq!(acquire(&place).await?.term(), far + 1);
+            assert_eq!(acquire(&place, None).await?.term(), far + 1);
             Ok(())
         })
         .unwrap();

@@ -12,8 +12,8 @@
 //! belongs to one user (`control::agent`); reports carry that user, so that it holds across hosts as well.
 //!
 //! # Limits
-//! - A certificate is not revoked but runs out; a broken authority is replaced. `authority.pem` may hold two while certificates are
-//!   exchanged.
+//! - The authority revokes certificates by a list that is copied to the parts (`trust`); a broken authority is replaced.
+//!   `authority.pem` may hold two while certificates are exchanged.
 //! - The key of datagrams does not tell agents apart: an agent that was broken into can speak for another one there.
 //!
 //! # What was rejected
@@ -23,20 +23,24 @@
 
 mod issue;
 mod seal;
+mod trust;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use cavalcade_model::PortId;
+use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, RootCertStore, ServerConfig, version::TLS13};
+use tokio::task::JoinSet;
 
-pub use issue::{IssueError, Issued, issue};
+pub use issue::{AUTHORITY_FOLDER, IssueError, Issued, issue, revoke};
 pub use seal::Seal;
 pub(crate) use seal::TAG;
+use trust::Trust;
+pub(crate) use trust::{Side, Watched};
 
 /// The certificates of the authority.
 pub const AUTHORITY_FILE: &str = "authority.pem";
@@ -44,6 +48,8 @@ pub const AUTHORITY_FILE: &str = "authority.pem";
 pub const CERTIFICATE_FILE: &str = "certificate.pem";
 /// The key to it.
 pub const KEY_FILE: &str = "key.pem";
+/// The certificates that count no more, if any.
+pub const REVOKED_FILE: &str = "revoked.pem";
 /// The key of datagrams.
 pub const SEAL_FILE: &str = "datagrams.key";
 
@@ -137,15 +143,13 @@ pub enum SecurityError {
 /// A part's certificate with its key, and whom it trusts.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    role: Role,
-    certificate: PathBuf,
-    server: Arc<ServerConfig>,
-    client: Arc<ClientConfig>,
+    trust: Arc<Trust>,
     seal: Option<Seal>,
 }
 
 impl Identity {
-    /// Reads the files of one part from `folder`, and checks that they belong together and are valid now.
+    /// Reads the files of one part from `folder`, and checks that they belong together and are valid now. Where there is a
+    /// list of revoked certificates it holds, and is looked at again every two seconds while a coordinator or agent runs.
     ///
     /// # Errors
     /// Where one is missing, is no PEM, or they do not fit.
@@ -153,13 +157,11 @@ impl Identity {
         let path = folder.join(CERTIFICATE_FILE);
         let authorities = certificates(&folder.join(AUTHORITY_FILE))?;
         let chain = certificates(&path)?;
-        let key_path = folder.join(KEY_FILE);
-        let malformed = |_| SecurityError::Malformed { path: key_path.clone(), expected: "private key" };
-        let key = PrivateKeyDer::from_pem_slice(&read(&key_path)?).map_err(malformed)?;
+        let key = private_key(&folder.join(KEY_FILE))?;
         let role = own_role(&path, &chain, &authorities)?;
-        let unusable =
-            |error: rustls::Error| SecurityError::Unusable { path: path.clone(), reason: error.to_string() };
-        let (server, client) = configurations(&authorities, chain, key).map_err(unusable)?;
+        let (certificate, list) = (path, folder.join(REVOKED_FILE));
+        let trust = Trust { role, authorities, chain, key, certificate, list, accepted: RwLock::default() };
+        trust.reread()?;
         let seal = match std::fs::read(folder.join(SEAL_FILE)) {
             Ok(text) => Some(Seal::from_text(&text).ok_or_else(|| SecurityError::Malformed {
                 path: folder.join(SEAL_FILE),
@@ -167,12 +169,12 @@ impl Identity {
             })?),
             Err(_) => None,
         };
-        Ok(Self { role, certificate: path, server: Arc::new(server), client: Arc::new(client), seal })
+        Ok(Self { trust: Arc::new(trust), seal })
     }
 
     /// Whose certificate this is.
     pub fn role(&self) -> Role {
-        self.role
+        self.trust.role
     }
 
     /// What tags datagrams, where the folder holds a key for it.
@@ -185,22 +187,39 @@ impl Identity {
     /// # Errors
     /// Where it is that of another part: with it the other side would refuse what is said.
     pub fn require(self, needed: Role) -> Result<Self, SecurityError> {
-        if self.role == needed {
+        if self.role() == needed {
             return Ok(self);
         }
-        Err(SecurityError::WrongRole { path: self.certificate, found: self.role, needed })
+        Err(SecurityError::WrongRole { path: self.trust.certificate.clone(), found: self.role(), needed })
     }
 
     /// For connections that come in.
     pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
-        tokio_rustls::TlsAcceptor::from(self.server.clone())
+        tokio_rustls::TlsAcceptor::from(self.trust.accepted().server.clone())
     }
 
     /// For connections to a coordinator, to speak `protocol`.
     pub(crate) fn connector(&self, protocol: &[u8]) -> tokio_rustls::TlsConnector {
-        let mut client = ClientConfig::clone(&self.client);
+        let mut client = ClientConfig::clone(&self.trust.accepted().client);
         client.alpn_protocols = vec![protocol.to_vec()];
         tokio_rustls::TlsConnector::from(Arc::new(client))
+    }
+}
+
+impl Identity {
+    /// Looks at the list of revoked certificates every now and then, until what is returned is dropped.
+    pub(crate) fn watch(&self) -> JoinSet<()> {
+        trust::watch(&self.trust)
+    }
+
+    /// A connection that ends when its peer, which has shown `chain`, is revoked.
+    pub(crate) fn watched<S>(
+        &self,
+        stream: S,
+        side: Side,
+        chain: Vec<CertificateDer<'static>>,
+    ) -> Watched<S> {
+        Watched::new(stream, Arc::clone(&self.trust), side, chain)
     }
 }
 
@@ -219,7 +238,12 @@ fn read(path: &Path) -> Result<Vec<u8>, SecurityError> {
     std::fs::read(path).map_err(|error| SecurityError::Unreadable { path: path.to_owned(), error })
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, SecurityError> {
+pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SecurityError> {
+    let malformed = |_| SecurityError::Malformed { path: path.to_owned(), expected: "private key" };
+    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(malformed)
+}
+
+pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, SecurityError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
@@ -246,35 +270,8 @@ fn own_role(
     role_of(own).ok_or_else(|| unusable("it names no part of a site".to_owned()))
 }
 
-fn provider() -> CryptoProvider {
+pub(crate) fn provider() -> CryptoProvider {
     rustls::crypto::ring::default_provider()
-}
-
-fn configurations(
-    authorities: &[CertificateDer<'static>],
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<(ServerConfig, ClientConfig), rustls::Error> {
-    let mut roots = RootCertStore::empty();
-    for authority in authorities {
-        roots.add(authority.clone())?;
-    }
-    let (roots, provider) = (Arc::new(roots), Arc::new(provider()));
-    let verifier =
-        rustls::server::WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
-    let verifier = verifier.build().map_err(|error| rustls::Error::General(error.to_string()))?;
-    let mut server = ServerConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&TLS13])?
-        .with_client_cert_verifier(verifier)
-        .with_single_cert(chain.clone(), key.clone_key())?;
-    server.alpn_protocols = vec![ALPN_FRAMES.to_vec(), ALPN_GRPC.to_vec()];
-    // Connections last; resuming them would only keep state for peers that may have been replaced.
-    server.send_tls13_tickets = 0;
-    let client = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, key)?;
-    Ok((server, client))
 }
 
 #[cfg(test)]
@@ -338,5 +335,71 @@ mod tests {
         assert!(shown(&old).contains("no private key"), "{}", shown(&old));
         std::fs::remove_file(old.join(KEY_FILE)).unwrap();
         assert!(shown(&old).contains("key.pem"), "{}", shown(&old));
+    }
+
+    #[test]
+    fn a_list_that_its_authority_did_not_sign_or_that_names_the_part_itself_keeps_it_from_starting() {
+        let folder = tempfile::tempdir().unwrap();
+        let [own, other] = [0, 1].map(|_| issue(1, days(-1), days(30)).unwrap());
+        let file = |site: &[Issued], folder: &str, name: &str| {
+            let part = site.iter().find(|part| part.folder == folder).unwrap();
+            part.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+        };
+        let list = |site: &[Issued], parts: &[&str]| {
+            let parts: Vec<_> =
+                parts.iter().map(|part| file(site, part, CERTIFICATE_FILE).into_bytes()).collect();
+            revoke(&file(site, "authority", KEY_FILE), None, &parts, std::time::SystemTime::now()).unwrap()
+        };
+        let part = write(folder.path(), own.iter().find(|part| part.folder == "coordinator").unwrap());
+        let load = |list: &str| {
+            std::fs::write(part.join(REVOKED_FILE), list).unwrap();
+            Identity::load(&part).map_err(|error| error.to_string())
+        };
+        for wrong in ["", "garbage", &list(&other, &["agent-0"])] {
+            let refused = load(wrong).unwrap_err();
+            assert!(refused.contains("revoked.pem holds no list of revoked"), "{refused}");
+        }
+        let refused = load(&list(&own, &["coordinator"])).unwrap_err();
+        assert!(
+            refused.contains("certificate.pem cannot be used") && refused.contains("Revoked"),
+            "{refused}"
+        );
+
+        let identity = load(&list(&own, &["agent-0"])).unwrap();
+        let reread = |text: &str| {
+            std::fs::write(part.join(REVOKED_FILE), text).unwrap();
+            identity.trust.reread()
+        };
+        assert!(!identity.trust.reread().unwrap(), "it is the same list");
+        assert!(reread("garbage").is_err() && reread(&list(&other, &[])).is_err());
+        std::fs::remove_file(part.join(REVOKED_FILE)).unwrap();
+        assert!(identity.trust.reread().is_err(), "a list does not go");
+        assert!(reread(&list(&own, &["agent-0", "administrator"])).unwrap());
+    }
+
+    #[test]
+    fn a_list_goes_on_listing_what_the_former_one_did() {
+        let site = issue(2, days(-1), days(30)).unwrap();
+        let file = |folder: &str, name: &str| {
+            let part = site.iter().find(|part| part.folder == folder).unwrap();
+            part.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+        };
+        let key = file("authority", KEY_FILE);
+        let revoke = |former: Option<&str>, part: &str, day| {
+            let part = file(part, CERTIFICATE_FILE).into_bytes();
+            revoke(&key, former.map(str::as_bytes), &[part], days(day)).unwrap()
+        };
+        let both = revoke(Some(&revoke(None, "agent-0", -1)), "agent-1", 0);
+        let list = rustls::pki_types::CertificateRevocationListDer::from_pem_slice(both.as_bytes()).unwrap();
+        let list = webpki::BorrowedCertRevocationList::from_der(&list).unwrap();
+        let list = webpki::CertRevocationList::from(list);
+        for (part, day) in [("agent-0", -1), ("agent-1", 0)] {
+            let certificate =
+                CertificateDer::from_pem_slice(file(part, CERTIFICATE_FILE).as_bytes()).unwrap();
+            let serial = webpki::EndEntityCert::try_from(&certificate).unwrap().serial().to_vec();
+            let at = list.find_serial(&serial).unwrap().unwrap().revocation_date.as_secs();
+            let expected = days(day).duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+            assert!(expected.abs_diff(at) < 3600, "{part}");
+        }
     }
 }

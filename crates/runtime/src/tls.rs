@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::{client, server};
 
-use crate::security::{ALPN_FRAMES, ALPN_GRPC, Identity, Role, coordinator_name, role_of};
+use crate::security::{ALPN_FRAMES, ALPN_GRPC, Identity, Role, Side, Watched, coordinator_name, role_of};
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,23 +23,26 @@ pub(crate) struct Visitor {
 pub(crate) async fn accept(
     identity: &Identity,
     stream: TcpStream,
-) -> io::Result<(server::TlsStream<TcpStream>, Visitor)> {
+) -> io::Result<(Watched<server::TlsStream<TcpStream>>, Visitor)> {
     let stream = in_time(identity.acceptor().accept(stream)).await?;
     let (_, connection) = stream.get_ref();
-    let certificate = connection.peer_certificates().and_then(<[_]>::first);
-    let role = certificate.and_then(role_of).ok_or_else(|| {
+    let chain = connection.peer_certificates().unwrap_or_default();
+    let role = chain.first().and_then(role_of).ok_or_else(|| {
         io::Error::new(io::ErrorKind::PermissionDenied, "the certificate names no part of a site")
     })?;
     let is_grpc = connection.alpn_protocol() == Some(ALPN_GRPC);
-    Ok((stream, Visitor { role, is_grpc }))
+    let chain = chain.to_vec();
+    Ok((identity.watched(stream, Side::Client, chain), Visitor { role, is_grpc }))
 }
 
 /// Connects to a coordinator as an agent: over TLS, and only if its certificate says that it is one.
 pub(crate) async fn connect(
     identity: &Identity,
     stream: TcpStream,
-) -> io::Result<client::TlsStream<TcpStream>> {
-    in_time(identity.connector(ALPN_FRAMES).connect(coordinator_name(), stream)).await
+) -> io::Result<Watched<client::TlsStream<TcpStream>>> {
+    let stream = in_time(identity.connector(ALPN_FRAMES).connect(coordinator_name(), stream)).await?;
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default().to_vec();
+    Ok(identity.watched(stream, Side::Coordinator, chain))
 }
 
 async fn in_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use cavalcade_client::{Gate, Registration, Session};
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Mode};
 use cavalcade_runtime::administration::{Administrator, proto};
-use cavalcade_runtime::lease::{LeasePlace, acquire};
+use cavalcade_runtime::lease::{LeaseCertificates, LeasePlace, acquire};
 use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, bind_administration_socket, bind_client_socket, block_on,
     serve_agent, serve_coordinator,
@@ -27,25 +27,31 @@ use tokio::sync::watch;
 struct Etcd {
     process: Child,
     at: SocketAddr,
+    is_secure: bool,
 }
 
 impl Etcd {
     /// `None`, with a message, where there is no etcd on this machine.
     fn start(folder: &Path) -> Option<Self> {
+        Self::start_with(folder, "http", &[])
+    }
+
+    fn start_with(folder: &Path, scheme: &'static str, more: &[&str]) -> Option<Self> {
         let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (at, peers) = (free(), free());
-        let (client, peer) = (format!("http://{at}"), format!("http://{peers}"));
+        let (client, peer) = (format!("{scheme}://{at}"), format!("http://{peers}"));
         let started = Command::new("etcd")
             .arg("--data-dir")
-            .arg(folder)
+            .arg(folder.join("data"))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &format!("default={peer}")])
+            .args(more)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn();
         match started {
-            Ok(process) => Some(Self { process, at }),
+            Ok(process) => Some(Self { process, at, is_secure: scheme == "https" }),
             Err(error) => {
                 eprintln!("left out: no etcd here ({error}); Debian's package is etcd-server");
                 None
@@ -54,7 +60,7 @@ impl Etcd {
     }
 
     fn place(&self) -> LeasePlace {
-        LeasePlace::Etcd { servers: vec![self.at], key: "site/leader".to_owned() }
+        LeasePlace::Etcd { servers: vec![self.at], key: "site/leader".to_owned(), is_secure: self.is_secure }
     }
 }
 
@@ -70,9 +76,9 @@ fn of_two_one_leads_with_etcd_and_when_it_gives_up_the_other_does_with_a_higher_
     let folder = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(folder.path()) else { return };
     block_on(async {
-        let first = tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place())).await??;
+        let first = tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place(), None)).await??;
         let place = etcd.place();
-        let second = tokio::task::spawn_local(async move { acquire(&place).await });
+        let second = tokio::task::spawn_local(async move { acquire(&place, None).await });
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(!second.is_finished(), "the first one renews its lease beyond its time to live");
         let term = first.term();
@@ -84,12 +90,59 @@ fn of_two_one_leads_with_etcd_and_when_it_gives_up_the_other_does_with_a_higher_
     .unwrap();
 }
 
+/// An authority in `folder`, with what it signed for etcd's server and for a coordinator as its client.
+fn authority(folder: &Path) {
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+    for (part, name) in [("server", "127.0.0.1"), ("client", "coordinator")] {
+        let (folder, key) = (folder.join(part), KeyPair::generate().unwrap());
+        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &authority);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("authority.pem"), authority.pem()).unwrap();
+        std::fs::write(folder.join("certificate.pem"), certificate.unwrap().pem()).unwrap();
+        std::fs::write(folder.join("key.pem"), key.serialize_pem()).unwrap();
+    }
+}
+
+#[test]
+fn an_etcd_that_asks_for_certificates_gives_its_lease_to_who_has_the_right_ones_and_is_checked_itself() {
+    let [folder, elsewhere] = [0, 1].map(|_| tempfile::tempdir().unwrap());
+    [&folder, &elsewhere].into_iter().for_each(|folder| authority(folder.path()));
+    let of_server = |name: &str| folder.path().join("server").join(name).display().to_string();
+    let (ca, certificate, key) =
+        (of_server("authority.pem"), of_server("certificate.pem"), of_server("key.pem"));
+    let secured =
+        ["--client-cert-auth", "--trusted-ca-file", &ca, "--cert-file", &certificate, "--key-file", &key];
+    let Some(etcd) = Etcd::start_with(folder.path(), "https", &secured) else { return };
+    let load = |folder: &Path| LeaseCertificates::load(&folder.join("client")).unwrap();
+    let place = etcd.place();
+    block_on(async {
+        let own = load(folder.path());
+        let leader = tokio::time::timeout(Duration::from_secs(30), acquire(&place, Some(&own))).await??;
+        leader.give_up().await;
+        // Who trusts another authority, or has nothing to show, gets none; and clear text is not tried in its place.
+        let foreign = load(elsewhere.path());
+        let refused = tokio::time::timeout(Duration::from_secs(2), acquire(&place, Some(&foreign))).await;
+        assert!(refused.is_err());
+        std::fs::remove_file(folder.path().join("client/certificate.pem"))?;
+        let nobody = load(folder.path());
+        let refused = tokio::time::timeout(Duration::from_secs(2), acquire(&place, Some(&nobody))).await;
+        assert!(refused.is_err());
+        assert!(acquire(&place, None).await.is_err());
+        Ok(())
+    })
+    .unwrap();
+}
+
 #[test]
 fn who_leads_knows_that_the_lease_is_lost_when_etcd_is() {
     let folder = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(folder.path()) else { return };
     block_on(async {
-        let mut leader = tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place())).await??;
+        let mut leader =
+            tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place(), None)).await??;
         let early = tokio::time::timeout(Duration::from_millis(500), leader.lost()).await;
         assert!(early.is_err(), "it is not lost while etcd answers");
         drop(etcd);

@@ -13,7 +13,7 @@ use std::path::Path;
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
 use cavalcade_model::PortId;
 use cavalcade_runtime::administration::Administrator;
-use cavalcade_runtime::security::issue;
+use cavalcade_runtime::security::{issue, revoke};
 use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, Identity, bind_administration_socket, bind_client_socket,
     block_on, serve_agent, serve_coordinator,
@@ -32,6 +32,17 @@ fn site(folder: &Path) {
             std::fs::write(folder.join(file.name), file.contents).unwrap();
         }
     }
+}
+
+/// Writes a list that revokes `parts` of the site in `folder` into the folder of `reader`, as a whole.
+fn revoke_for(folder: &Path, reader: &str, parts: &[&str]) {
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let key = String::from_utf8(read("authority/key.pem")).unwrap();
+    let parts: Vec<_> = parts.iter().map(|part| read(&format!("{part}/certificate.pem"))).collect();
+    let list = revoke(&key, None, &parts, std::time::SystemTime::now()).unwrap();
+    let (new, list_file) = (folder.join(reader).join("new"), folder.join(reader).join("revoked.pem"));
+    std::fs::write(&new, list).unwrap();
+    std::fs::rename(&new, &list_file).unwrap();
 }
 
 fn identity(folder: &Path, part: &str) -> Identity {
@@ -130,6 +141,31 @@ fn an_agent_obeys_no_coordinator_without_a_coordinators_certificate() {
     assert!(heard(&path).is_empty());
     running.stop();
     impostor.stop();
+}
+
+#[test]
+fn who_is_revoked_is_not_let_in_and_who_was_let_in_is_cut_off_without_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    site(folder.path());
+    revoke_for(folder.path(), "coordinator", &["agent-1"]);
+    let (lead, at, path) = coordinator(folder.path());
+    eventually("the coordinator is there", || path.exists());
+    let agents = [0, 1, 2]
+        .map(|port| agent(port, folder.path(), at, Some(identity(folder.path(), &format!("agent-{port}")))));
+    eventually("those that are not revoked are heard", || heard(&path) == [0, 2]);
+    revoke_for(folder.path(), "coordinator", &["agent-1", "agent-2"]);
+    eventually("one more is cut off", || heard(&path) == [0]);
+    // What is no list changes nothing, and the next list counts again.
+    std::fs::write(folder.path().join("coordinator/revoked.pem"), "garbage").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(2_500));
+    assert_eq!(heard(&path), [0]);
+    revoke_for(folder.path(), "coordinator", &["agent-1"]);
+    eventually("who is not on the list any more is let in", || heard(&path) == [0, 2]);
+    // An agent heeds a list as well: of those three one leaves its coordinator.
+    revoke_for(folder.path(), "agent-0", &["coordinator"]);
+    eventually("an agent obeys no coordinator that is revoked", || heard(&path) == [2]);
+    agents.into_iter().for_each(Running::stop);
+    lead.stop();
 }
 
 #[test]

@@ -99,10 +99,13 @@ pub(crate) struct CoordinatorOptions {
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
-    /// A file to lock, or a key in etcd as etcd://10.0.0.5:2379/cavalcade: of several coordinators with the same one, one leads
-    /// and the others stand by
+    /// A file to lock, or a key in etcd as etcds://10.0.0.5:2379/cavalcade: of several coordinators with the same one, one
+    /// leads and the others stand by
     #[arg(long, value_name = "PLACE")]
     pub(crate) lease: Option<LeasePlace>,
+    /// The folder for etcds://…: authority.pem, and certificate.pem and key.pem where etcd asks for them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) lease_certificates: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) access: Access,
     #[command(flatten)]
@@ -190,6 +193,16 @@ pub(crate) struct Certificates {
     /// How many days the certificates are valid
     #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub(crate) days: u32,
+}
+
+/// `cavalcade revoke`.
+#[derive(Debug, Args)]
+pub(crate) struct Revoke {
+    /// The folder that 'cavalcade certificates' made, with the authority's key
+    pub(crate) dir: PathBuf,
+    /// The parts whose certificates count no more, as agent-3
+    #[arg(required = true, value_name = "PART")]
+    pub(crate) parts: Vec<String>,
 }
 
 /// Whom to ask.

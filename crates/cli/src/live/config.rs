@@ -47,6 +47,7 @@ pub(crate) struct CoordinatorTable {
     pub(crate) shadow: bool,
     #[serde(deserialize_with = "from_text")]
     pub(crate) lease: Option<LeasePlace>,
+    pub(crate) lease_certificates: Option<PathBuf>,
     pub(crate) certificates: Option<PathBuf>,
     pub(crate) insecure: bool,
     pub(crate) administration: Option<PathBuf>,

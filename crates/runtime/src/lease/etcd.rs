@@ -9,12 +9,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tonic::Status;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Channel, Endpoint, Uri};
 
-use super::{Hold, Leadership, next_term};
+use super::{Hold, Leadership, LeaseCertificates, next_term};
 use proto::compare::{CompareTarget, TargetUnion};
 use proto::kv_client::KvClient;
 use proto::lease_client::LeaseClient;
@@ -44,10 +45,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until nobody has `key`, and takes it.
-pub(super) async fn acquire(servers: &[SocketAddr], key: &str) -> Leadership {
+pub(super) async fn acquire(
+    servers: &[SocketAddr],
+    key: &str,
+    certificates: Option<&LeaseCertificates>,
+) -> Leadership {
     let mut said = None;
     for server in servers.iter().cycle() {
-        match attempt(*server, key).await {
+        match attempt(*server, key, certificates).await {
             Ok(Some(leadership)) => return leadership,
             Ok(None) => say_once(&mut said, format!("standing by: another coordinator holds {key} in etcd")),
             Err(status) => {
@@ -75,11 +80,32 @@ fn reason(status: &Status) -> String {
     reason.to_string()
 }
 
+/// A connection that is made again whenever it is lost.
+async fn connect(
+    server: SocketAddr,
+    certificates: Option<&LeaseCertificates>,
+) -> Result<Channel, tonic::transport::Error> {
+    let endpoint = Endpoint::from_shared(format!("http://{server}"))?;
+    let endpoint = endpoint.timeout(PATIENCE).connect_timeout(PATIENCE);
+    let Some(certificates) = certificates else { return endpoint.connect().await };
+    let connector = certificates.connector();
+    let over_tls = move |_: Uri| {
+        let connector = connector.clone();
+        async move {
+            let stream = tokio::net::TcpStream::connect(server).await?;
+            connector.connect(server.ip().into(), stream).await.map(TokioIo::new)
+        }
+    };
+    endpoint.connect_with_connector(tower::service_fn(over_tls)).await
+}
+
 /// Tries to take the key; none where somebody has it.
-async fn attempt(server: SocketAddr, key: &str) -> Result<Option<Leadership>, Status> {
-    let endpoint = Endpoint::from_shared(format!("http://{server}"));
-    let endpoint = endpoint.map_err(|error| Status::from_error(error.into()))?;
-    let channel = endpoint.timeout(PATIENCE).connect_timeout(PATIENCE).connect().await;
+async fn attempt(
+    server: SocketAddr,
+    key: &str,
+    certificates: Option<&LeaseCertificates>,
+) -> Result<Option<Leadership>, Status> {
+    let channel = connect(server, certificates).await;
     let channel = channel.map_err(|error| Status::from_error(error.into()))?;
     let mut values = KvClient::new(channel.clone());
     let mut leases = LeaseClient::new(channel);
