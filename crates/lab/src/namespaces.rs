@@ -3,6 +3,8 @@
 //! A veth pair joins each host to a bridge in the switch's namespace. HTB stands at both ends of the pair: at the host's
 //! for what it sends, at the bridge's for what it receives. What agents and coordinator say to each other has a class
 //! of its own there that goes first, as in a network that knows how to run itself; it takes no more than a twentieth.
+//! Bare acknowledgements have another: rates are those of payload, whether as much flows the other way or not, and one
+//! for two full packets takes 2 % of what these take.
 //!
 //! # What a port is like
 //! A switch of a data centre buffers a millisecond or so. At the rates of a lab that would be a few packets, which no TCP
@@ -163,16 +165,21 @@ fn shaping(device: &str, rate: BitsPerSec) -> String {
     // A full packet carries 1448 bytes and is counted with 1514.
     let rate = rate.0 as u128 * 1514 / 1448;
     let control = (rate / 20).max(1_000);
+    // An acknowledgement is counted with 66 bytes or, with holes reported, a few more.
+    let acknowledgements = (rate / 32).max(1_000);
+    let whole = rate + acknowledgements;
     let data = rate - control;
     // Two milliseconds: what a timer may be late by.
     let burst = (rate / 8 / 500).max(2 * PACKETS[0]);
     let queue = (rate / 8_000 * QUEUE_MS).max(SHORTEST_QUEUE);
     let mut text = format!(
         "qdisc add dev {device} root handle 1: htb default 20\n\
-         class add dev {device} parent 1: classid 1:1 htb rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 60000\n\
+         class add dev {device} parent 1: classid 1:1 htb rate {whole}bit ceil {whole}bit burst {burst} cburst {burst} quantum 60000\n\
          class add dev {device} parent 1:1 classid 1:10 htb rate {control}bit ceil {rate}bit burst {burst} cburst {burst} prio 0 quantum 60000\n\
          class add dev {device} parent 1:1 classid 1:20 htb rate {data}bit ceil {rate}bit burst {burst} cburst {burst} prio 1 quantum 60000\n\
+         class add dev {device} parent 1:1 classid 1:30 htb rate {acknowledgements}bit ceil {acknowledgements}bit burst {burst} cburst {burst} prio 1 quantum 60000\n\
          qdisc add dev {device} parent 1:10 bfifo limit {queue}\n\
+         qdisc add dev {device} parent 1:30 bfifo limit {queue}\n\
          qdisc add dev {device} parent 1:20 bfifo limit {queue}\n"
     );
     for (side, port) in [("dport", CONTROL_PORT), ("sport", CONTROL_PORT), ("dport", PEER_PORT)] {
@@ -180,6 +187,10 @@ fn shaping(device: &str, rate: BitsPerSec) -> String {
             "filter add dev {device} parent 1: protocol ip prio 1 u32 match ip {side} {port} 0xffff flowid 1:10\n"
         );
     }
+    // By the length of the IP packet, below 128 bytes, and flags of which only ACK is set.
+    text += &format!(
+        "filter add dev {device} parent 1: protocol ip prio 2 u32 match u16 0x0000 0xff80 at 2 match u8 0x10 0xff at 33 flowid 1:30\n"
+    );
     text
 }
 
