@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const UNSENT_ASYNC: usize = 64 << 10;
 /// A packet on Ethernet: no flow crawls by less.
 const PACKET: usize = 1448;
+/// By how much a flow that crawls may be behind and make up for it: its thread is woken late, and without that it would be
+/// slower than it was told by as much as it sleeps too long. (A connection that stalls for longer has not earned a burst.)
+const LATE: Duration = Duration::from_millis(10);
 /// How long a flow that crawls waits at most; at some bits per second it is as good as off.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// How often an agent that is not there is looked for.
@@ -249,7 +252,7 @@ impl Shared {
             let takes = Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX)).min(LONGEST_WAIT);
             let now = Clock::now();
             let due = state.due.entry(flow).or_insert(now);
-            *due = (*due).max(now) + takes;
+            *due = (*due).max(now.checked_sub(LATE).unwrap_or(now)) + takes;
         }
     }
 
