@@ -362,7 +362,10 @@ fn listen(weak: &Weak<Shared>, mut reader: UnixStream) {
             }
         }
         shared.hear_events(&mut state);
-        shared.work.notify_all();
+        // A word from the agent hardly ever asks for an answer.
+        if state.is_broken || state.client.has_messages() {
+            shared.work.notify_all();
+        }
     }
     if let Some(shared) = weak.upgrade() {
         shared.lock().is_broken = true;

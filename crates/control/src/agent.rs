@@ -157,6 +157,9 @@ pub enum AgentOutput {
 /// together.
 const DECISION_PAUSE: Nanos = Nanos::from_millis(1);
 
+/// Periods by which stalled flows and the like may be seen late where nothing else happens.
+const LOOKS_LATE: u64 = 2;
+
 /// A client for its life, whatever its connection: its user, and the number that it calls itself by.
 type Speaker = (u32, u64);
 
@@ -326,7 +329,7 @@ impl Agent {
         self.direct_all();
     }
 
-    /// Does what has come due.
+    /// Does what has come due. May be called at any time: who has woken for something else saves the agent a wake.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.check_lease(now);
         if self.look_at().is_some_and(|when| when <= now) {
@@ -338,7 +341,7 @@ impl Agent {
         if self.decide_at().is_some_and(|when| when <= now) {
             self.decide(now);
         }
-        if self.report_at().is_some_and(|when| when <= now) {
+        if self.report_from().is_some_and(|when| when <= now) {
             self.report(now);
         }
         self.say_alive(now);
@@ -351,7 +354,9 @@ impl Agent {
             Mode::Coordinated => None,
         };
         let decide = self.decide_at();
-        let due = [self.link.lease_until, self.look_at(), own, decide, self.report_at(), self.alive_at()];
+        // Nobody waits for that, and while anything moves somebody comes long before.
+        let look = self.look_at().map(|when| when + Nanos(LOOKS_LATE * self.link.period(&self.config).0));
+        let due = [self.link.lease_until, look, own, decide, self.report_at(), self.alive_at()];
         due.into_iter().flatten().min()
     }
 

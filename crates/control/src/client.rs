@@ -322,6 +322,11 @@ impl Client {
         busy.then(|| self.said_at.map_or(Instant::ZERO, |last| last + self.period))
     }
 
+    /// Whether there is something to be sent to the agent.
+    pub fn has_messages(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     /// Something that is to be sent to the agent.
     pub fn poll_message(&mut self) -> Option<ClientMessage> {
         self.outbox.pop_front()

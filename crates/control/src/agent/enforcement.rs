@@ -3,7 +3,7 @@
 use cavalcade_model::{Instant, Nanos};
 use cavalcade_wire::{AgentMessage, Directive, FlowOrder, Gate};
 
-use super::{Agent, AgentOutput, Mode};
+use super::{Agent, AgentOutput, Flow, Mode};
 
 /// Periods for which a flow goes on in the place of another: by then the coordinator has heard of the end and answered.
 const PROMOTION_PERIODS: u64 = 4;
@@ -114,11 +114,14 @@ impl Agent {
     }
 
     pub(super) fn end_promotions(&mut self, now: Instant) {
-        for flow in self.flows.values_mut() {
-            flow.promoted = flow.promoted.filter(|(until, _)| *until > now);
-        }
-        if matches!(self.mode, Mode::Coordinated) {
-            self.direct_all();
+        let is_over = |flow: &Flow| flow.promoted.is_some_and(|(until, _)| until <= now);
+        let over: Vec<u32> =
+            self.flows.iter().filter(|(_, flow)| is_over(flow)).map(|(&number, _)| number).collect();
+        for number in over {
+            if let Some(flow) = self.flows.get_mut(&number) {
+                flow.promoted = None;
+            }
+            self.direct(number);
         }
     }
 }
