@@ -252,7 +252,7 @@ impl Shared {
             let takes = Duration::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX)).min(LONGEST_WAIT);
             let now = Clock::now();
             let due = state.due.entry(flow).or_insert(now);
-            *due = (*due).max(now.checked_sub(LATE).unwrap_or(now)) + takes;
+            *due = next_due(*due, now, takes);
         }
     }
 
@@ -305,6 +305,11 @@ impl Shared {
             }
         }
     }
+}
+
+/// When a flow that crawls may send again, which was to send from `due` on and has sent at `now` what takes so long.
+fn next_due(due: Clock, now: Clock, takes: Duration) -> Clock {
+    due.max(now.checked_sub(LATE).unwrap_or(now)) + takes
 }
 
 /// A thread whose name says to whoever looks at the application what it is there for.
@@ -400,5 +405,17 @@ fn talk(weak: &Weak<Shared>, socket: &mut UnixStream) -> io::Result<()> {
         }
         drop(state);
         socket.write_all(&bytes)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_was_woken_late_makes_up_for_it_and_one_that_stalled_does_not() {
+        let (due, millis) = (Clock::now(), Duration::from_millis);
+        assert_eq!(next_due(due, due + millis(3), millis(5)), due + millis(5));
+        assert_eq!(next_due(due, due + millis(60), millis(5)), due + millis(60) - LATE + millis(5));
     }
 }

@@ -158,7 +158,7 @@ fn who_is_revoked_is_not_let_in_and_who_was_let_in_is_cut_off_without_a_restart(
     // What is no list changes nothing, and the next list counts again.
     std::fs::write(folder.path().join("coordinator/revoked.pem"), "garbage").unwrap();
     std::thread::sleep(std::time::Duration::from_millis(2_500));
-    assert_eq!(heard(&path), [0]);
+    assert!(!heard(&path).contains(&2), "the former list holds");
     revoke_for(folder.path(), "coordinator", &["agent-1"]);
     eventually("who is not on the list any more is let in", || heard(&path) == [0, 2]);
     // An agent heeds a list as well: of those three one leaves its coordinator.

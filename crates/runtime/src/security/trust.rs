@@ -135,7 +135,6 @@ impl Trust {
         Ok(Accepted { number, text, server, client, clients, servers })
     }
 
-    #[expect(clippy::type_complexity, reason = "the two halves of one thing, taken apart at once")]
     fn verifiers(
         &self,
         lists: Vec<CertificateRevocationListDer<'static>>,
