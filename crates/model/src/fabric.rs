@@ -116,6 +116,7 @@ impl Fabric {
     }
 
     /// Whether only the ports' own links can be short, so that every path is one ingress and one egress.
+    #[inline]
     pub fn is_one_switch(&self) -> bool {
         self.shape.is_one_switch()
     }

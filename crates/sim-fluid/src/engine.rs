@@ -17,6 +17,7 @@ use cavalcade_model::{
 use cavalcade_solver::{Due, Fill, Key, Shares};
 
 use crate::book::Book;
+use crate::pending::Pending;
 use crate::schedule::Segments;
 use crate::view::View;
 use crate::{Observer, Options, StreamOutcome};
@@ -60,7 +61,7 @@ struct Engine<'a, F> {
     policies: Vec<Policy>,
     decision: Decision,
     decided: Decided,
-    pending: Vec<u32>,
+    pending: Pending,
     agenda: Agenda<f64>,
     due: Due,
     /// Accounts that have been closed in this instant, whose numbers a moving window uses again.
@@ -111,7 +112,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             policies: scope.instances(run.factory, fabric, &history),
             decision: Decision::default(),
             decided: Decided::default(),
-            pending: Vec::new(),
+            pending: Pending::default(),
             agenda: Agenda::new(scope.places(fabric), options.control_loss, options.seed),
             due: Due::default(),
             closed: Vec::new(),
@@ -321,7 +322,7 @@ impl<'a, F: Fill> Engine<'a, F> {
                 self.accounts.open(&self.run.workload, self.run.fabric, coflow);
                 self.fill.reserve_accounts(self.accounts.count());
             }
-            self.pending.extend(first..end);
+            self.pending.push(first..end);
             if self.run.terms.scope == Scope::Fabric {
                 let sizes =
                     self.run.workload.flows()[first as usize..end as usize].iter().map(|flow| flow.size.0);
@@ -337,7 +338,7 @@ impl<'a, F: Fill> Engine<'a, F> {
                 }
             }
         }
-        self.pending.sort_unstable();
+        self.pending.sort();
         for release in releases {
             if let Release::Flows { first, end, .. } = release {
                 self.announce(first..end, now, observer);
@@ -451,12 +452,17 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.decided.accounts.sort_by_key(|&(account, key)| (key, account));
         self.fill.set_account_keys(&self.decided.accounts, now);
         self.decided.accounts.clear();
-        for flow in self.pending.drain(..) {
-            let record = self.run.workload.flow(FlowId(flow));
-            let path = self.run.fabric.path(record.src, record.dst);
-            let links: Few = path.into_iter().map(|link| link.0).collect();
-            let accounts = self.accounts.of_flow(&self.run.workload, self.run.fabric, FlowId(flow));
-            self.fill.add_along(flow, &links, &accounts, record.size.as_f64(), now);
+        let Run { workload, fabric, terms, .. } = &self.run;
+        for run in self.pending.drain() {
+            let mut accounts = self.accounts.of_flow(workload, fabric, FlowId(run.start));
+            for flow in run {
+                let record = workload.flow(FlowId(flow));
+                let links: Few = fabric.path(record.src, record.dst).into_iter().map(|link| link.0).collect();
+                if terms.scope != Scope::Fabric {
+                    accounts = self.accounts.of_flow(workload, fabric, FlowId(flow));
+                }
+                self.fill.add_along(flow, &links, &accounts, record.size.as_f64(), now);
+            }
         }
         for (flow, key) in self.decided.flows.drain(..) {
             self.fill.set_flow_key(flow, key, now);

@@ -6,6 +6,7 @@
 //!
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill rates.
 //! - `view`: what an instance of the policy can see.
+//! - `pending`: what has arrived and is not in the solver yet.
 //! - `choice`: which of two solvers finds max-min rates on one switch.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
@@ -15,6 +16,7 @@
 mod book;
 mod choice;
 mod engine;
+mod pending;
 mod schedule;
 mod view;
 

@@ -10,6 +10,7 @@ use cavalcade_model::{
 use cavalcade_solver::Fill;
 
 use crate::engine::slack;
+use crate::pending::Pending;
 
 /// What the instance at one place may look at.
 pub(crate) struct View<'a, F> {
@@ -23,7 +24,7 @@ pub(crate) struct View<'a, F> {
     pub(crate) fill: &'a F,
     pub(crate) arrivals: &'a [Instant],
     /// Flows that have arrived in this very instant and are not in the solver yet.
-    pub(crate) pending: &'a [u32],
+    pub(crate) pending: &'a Pending,
 }
 
 impl<F: Fill> View<'_, F> {
@@ -33,13 +34,10 @@ impl<F: Fill> View<'_, F> {
 
     /// The pending flows of `coflow` at this place.
     fn pending(&self, coflow: CoflowId) -> impl Iterator<Item = u32> + '_ {
-        let ids = self.workload.flow_ids(coflow);
-        // Pending flows are in order of coflow, and so of flow within an instant's release.
-        let from = self.pending.partition_point(|&flow| flow < ids.start);
-        let to = self.pending.partition_point(|&flow| flow < ids.end);
+        let runs = self.pending.among(self.workload.flow_ids(coflow));
         let scope = self.accounts.scope();
         let is_here = move |flow| scope.sees(self.workload, self.fabric, FlowId(flow), self.place);
-        self.pending[from..to].iter().copied().filter(move |&flow| is_here(flow))
+        runs.iter().cloned().flatten().filter(move |&flow| is_here(flow))
     }
 
     fn size(&self, flow: u32) -> u64 {
@@ -96,7 +94,7 @@ impl<F: Fill> Foresee for View<'_, F> {
     }
 
     fn flow_remaining(&self, flow: FlowId) -> Bytes {
-        if self.pending.binary_search(&flow.0).is_ok() {
+        if self.pending.contains(flow.0) {
             return Bytes(self.size(flow.0));
         }
         Bytes(self.left(self.fill.remaining(flow.0, self.now)))
@@ -112,14 +110,16 @@ impl<F: Fill> Foresee for View<'_, F> {
 
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
         let Some(account) = self.account(coflow) else { return };
-        let mut arriving = vec![0u64; 0];
-        for flow in self.pending(coflow) {
+        let mut arriving = Vec::new();
+        self.pending(coflow).for_each(|flow| {
             let record = self.workload.flow(FlowId(flow));
-            arriving.resize(self.fabric.link_count(), 0);
-            for link in self.fabric.path(record.src, record.dst) {
+            if arriving.is_empty() {
+                arriving.resize(self.fabric.link_count(), 0u64);
+            }
+            for link in &self.fabric.path(record.src, record.dst) {
                 arriving[link.index()] += record.size.0;
             }
-        }
+        });
         let within = |link: u32| self.accounts.scope() != Scope::Link || link == self.place;
         let mut tell = |link: u32, bytes: u64| {
             if bytes > 0 && within(link) {

@@ -286,10 +286,13 @@ impl Demand {
         (self.pairs_before[word] + (self.known[word] & (bit - 1)).count_ones()) as usize
     }
 
-    /// The place of the first unfinished flow of an open pair of links.
-    pub(crate) fn first_unfinished(&self, links: [u32; 2]) -> u32 {
-        let pair = self.pair(links);
-        self.heads.get(pair).copied().unwrap_or(pair as u32)
+    /// The place of the first unfinished flow of an open pair of links, and the bytes left of it.
+    #[inline]
+    pub(crate) fn first_unfinished(&self, links: [u32; 2]) -> (u32, f64) {
+        let (word, bit) = self.pair_at(links);
+        let pair = (self.pairs_before[word] + (self.known[word] & (bit - 1)).count_ones()) as usize;
+        let place = self.heads.get(pair).copied().unwrap_or(pair as u32);
+        (place, self.left_of(place, links[1], self.differs[word] & bit != 0))
     }
 
     /// Of the partners with unfinished flows that are free after `rank`, and not `useless`: the one with the most bytes left on
@@ -297,17 +300,14 @@ impl Demand {
     pub(crate) fn fullest_partner(&self, held: Held, free: &Free, rank: u32, useless: &[u32]) -> Option<u32> {
         let words = &self.sides[1 - held.side].words;
         let open = &self.sides[held.side].open[held.set..held.set + words.len()];
-        // Half of the time there is none, and this is the quickest way to see it.
-        let any =
-            words.iter().zip(open).fold(0, |any, (&(word, _), &open)| any | open & free.possible(rank, word));
-        if any == 0 {
-            return None;
-        }
         let (mut best, mut most) = (NONE, f64::NEG_INFINITY);
         for (&(word, place), &open) in words.iter().zip(open) {
-            let mut usable = free.among(rank, word, open);
+            let mut usable = open & free.word(rank, word);
             for link in useless.iter().filter(|&&link| link / 64 == word) {
                 usable &= !(1 << (link % 64));
+            }
+            if usable == 0 {
+                continue;
             }
             let loads = &self.loads[place as usize];
             for bit in ones(usable) {
@@ -368,11 +368,15 @@ impl Demand {
     /// Bytes left of the unfinished flow at a place when it was last settled.
     pub(crate) fn left(&self, place: u32, links: [u32; 2]) -> f64 {
         let (word, bit) = self.pair_at(links);
-        if self.differs[word] & bit == 0 {
-            let (word, bit) = self.at(links[1]);
-            return self.shares[word][bit];
+        self.left_of(place, links[1], self.differs[word] & bit != 0)
+    }
+
+    fn left_of(&self, place: u32, column: u32, differs: bool) -> f64 {
+        if differs {
+            return self.left[place as usize];
         }
-        self.left[place as usize]
+        let (word, bit) = self.at(column);
+        self.shares[word][bit]
     }
 
     /// The number of the flow at a place.

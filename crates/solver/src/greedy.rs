@@ -25,7 +25,7 @@
 //! # Rejected
 //! Filling anew at each event (15 times slower). A heap of finish times with lazy deletion (half of the run time). One record
 //! per flow with all about it: which flow is next is as good as random, and a fifth of the run time was waiting for its
-//! memory. Updating the free sets at every change: mostly a link freed at a rank is taken at that rank again.
+//! memory.
 
 mod hand_out;
 mod order;
@@ -110,15 +110,14 @@ impl GreedyFill {
 
     /// The same for all links, after ranks have changed.
     fn note_all(&mut self) {
-        (0..self.capacity.len() as u32).for_each(|link| self.note(link));
-        self.free.mark_all(self.order.len());
+        self.free.note_all(self.order.len(), |link| self.running.used_up_after(link));
     }
 
-    /// Starts to serve the flow at a place of an account's demand.
-    fn start(&mut self, account: u32, place: u32, links: [u32; 2], rate: f64, now: f64) {
+    /// Starts to serve the flow at a place of an account's demand, which has so much left.
+    fn start(&mut self, account: u32, place: u32, links: [u32; 2], left: f64, rate: f64, now: f64) {
         let Account { demand, rank, .. } = &self.accounts[account as usize];
         let milestone = of_few(&self.milestones, 0.0, || demand.number(place));
-        let mut served = Served::new(account, place, links, demand.left(place, links));
+        let mut served = Served::new(account, place, links, left);
         (served.rank, served.rate, served.milestone) = (*rank, rate, milestone);
         self.running.start(served, now);
         self.attained.book(account, 0.0, rate, now);

@@ -90,7 +90,7 @@ impl Running {
             slots: Vec::new(),
             vacant: Vec::new(),
             links: capacity.iter().map(link).collect(),
-            ends: MinTree::new(0),
+            ends: MinTree::new(capacity.len()),
             outdated: Vec::new(),
             due_rows: Vec::new(),
         }
@@ -177,7 +177,6 @@ impl Running {
             Some(vacant) => *vacant = served,
             None => self.slots.push(served),
         }
-        self.ends.reserve(served.links[0] as usize + 1);
         self.outdate(served.links[0]);
     }
 

@@ -21,6 +21,7 @@ impl Path {
     ///
     /// # Panics
     /// Where there are more than [`Path::LONGEST`].
+    #[inline]
     pub(crate) fn new(links: &[LinkId]) -> Self {
         let mut path = Self { links: [LinkId(0); Self::LONGEST], len: links.len() as u8 };
         path.links[..links.len()].copy_from_slice(links);

@@ -173,6 +173,7 @@ impl Shape {
     }
 
     /// Whether every path is one ingress and one egress link.
+    #[inline]
     pub(super) fn is_one_switch(&self) -> bool {
         match *self {
             Shape::BigSwitch { .. } => true,

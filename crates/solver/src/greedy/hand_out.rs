@@ -5,15 +5,11 @@
 //! frequent case. Else a rank takes what both links have left, from several partners where need be, and what is over then is
 //! taken from the lowest ranks.
 
-use super::{Account, GreedyFill, of_few};
+use super::{GreedyFill, of_few};
 use crate::demand::Demand;
 use crate::maxmin::NEGLIGIBLE;
 use crate::offers::Offer;
 use crate::running::{NEVER, Served};
-
-/// With at most so many offers, the links on offer are left unmarked until it is known who takes them: mostly it is the one
-/// who had them.
-const MANY_OFFERS: usize = 8;
 
 impl GreedyFill {
     /// Offers `link` from `rank` down.
@@ -41,17 +37,15 @@ impl GreedyFill {
 
     /// Hands out all offers, and those that arise from it.
     pub(super) fn hand_out(&mut self, now: f64) {
-        let offers = self.offers.sort();
-        if offers.len() > MANY_OFFERS {
-            offers.iter().for_each(|offer| self.free.mark(offer.link()));
-        }
+        self.offers.sort();
         while let Some(offer) = self.offers.next() {
-            let (mut rank, link) = (offer.rank(), offer.link());
-            while rank < self.order.len() as u32 && self.free.is_free(link, rank) {
+            let link = offer.link();
+            for rank in offer.rank()..self.order.len() as u32 {
+                if !self.free.is_free(link, rank) {
+                    break;
+                }
                 self.serve(link, rank, now);
-                rank += 1;
             }
-            self.free.mark(link);
         }
     }
 
@@ -63,20 +57,18 @@ impl GreedyFill {
     /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what either was used for.
     fn join(&mut self, link: u32, rank: u32, now: f64) {
         let account = self.order[rank as usize];
-        let Account { demand, .. } = &self.accounts[account as usize];
+        let demand = &self.accounts[account as usize].demand;
         let Some(held) = demand.held(link) else { return };
         let Some(partner) = demand.fullest_partner(held, &self.free, rank, &[]) else { return };
         let links = Demand::row_and_column(held, link, partner);
-        let place = demand.first_unfinished(links);
+        let (place, left) = demand.first_unfinished(links);
         for end in [link, partner] {
             if let Some(slot) = self.running.first_slot(end) {
                 self.displace(slot, end, now);
             }
+            self.free.note(end, rank);
         }
-        self.start(account, place, links, self.capacity[link as usize], now);
-        self.free.note(link, rank);
-        self.free.note(partner, rank);
-        self.free.mark(partner);
+        self.start(account, place, links, left, self.capacity[link as usize], now);
     }
 
     /// Stops a flow since its link `taken` goes to a higher rank, and offers its other link.
@@ -98,7 +90,7 @@ impl GreedyFill {
             let demand = &self.accounts[account as usize].demand;
             let Some(partner) = demand.fullest_partner(held, &self.free, rank, &useless) else { return };
             let links = Demand::row_and_column(held, link, partner);
-            let place = demand.first_unfinished(links);
+            let (place, left) = demand.first_unfinished(links);
             let slot = self.slot_of(account, place, link);
             let rate = slot.map_or(0.0, |slot| self.running[slot].rate);
             let cap = of_few(&self.caps, f64::INFINITY, || demand.number(place));
@@ -112,7 +104,7 @@ impl GreedyFill {
                 continue;
             }
             match slot {
-                None => self.start(account, place, links, more, now),
+                None => self.start(account, place, links, left, more, now),
                 Some(slot) => self.change(slot, rate + more, now),
             }
             for end in [link, partner] {
@@ -121,7 +113,6 @@ impl GreedyFill {
                 }
                 self.note(end);
             }
-            self.free.mark(partner);
             if !self.free.is_free(link, rank) {
                 return;
             }

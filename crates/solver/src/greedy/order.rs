@@ -59,11 +59,9 @@ impl GreedyFill {
                 let rate =
                     links.iter().map(|&link| self.running.left_after(link, rank)).fold(served.rate, f64::min);
                 if rate > 0.0 {
-                    self.start(account, place, links, rate, now);
-                    for link in links {
-                        self.note(link);
-                        self.free.mark(link);
-                    }
+                    let left = self.accounts[account as usize].demand.left(place, links);
+                    self.start(account, place, links, left, rate, now);
+                    links.into_iter().for_each(|link| self.note(link));
                 }
             }
             let mut offers = self.all_offers(rank);
@@ -71,7 +69,6 @@ impl GreedyFill {
             for link in offers.into_iter().map(Offer::link) {
                 if self.free.is_free(link, rank) {
                     self.serve(link, rank, now);
-                    self.free.mark(link);
                 }
             }
         }
