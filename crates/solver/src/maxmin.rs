@@ -210,11 +210,13 @@ impl Group {
         self.allotments.iter_mut().for_each(|allotment| allotment.outdated = true);
     }
 
+    #[inline]
     fn line(&mut self, link: u32, side: usize) -> u32 {
         let line = self.line_of_link[link as usize];
-        if line != NONE {
-            return line;
-        }
+        if line == NONE { self.new_line(link, side) } else { line }
+    }
+
+    fn new_line(&mut self, link: u32, side: usize) -> u32 {
         let line = self.sides[side].len() as u32;
         assert!(line < 1 << 16, "a group spans at most 65536 links on a side");
         if line as usize == 64 * self.sides[1 - side].words {
@@ -234,22 +236,26 @@ impl Group {
         line
     }
 
+    #[inline]
     fn pair_at(&self, [row, column]: [u32; 2]) -> usize {
         row as usize * 64 * self.sides[ROWS].words + column as usize
     }
 
     /// The side on which a pair is attached.
+    #[inline]
     fn side_of(&self, [row, column]: [u32; 2]) -> usize {
         if self.sides[ROWS].is_attached(row, column) { ROWS } else { COLUMNS }
     }
 
     /// What one flow attached to a line has been served.
+    #[inline]
     fn served_at(&self, side: usize, line: u32, now: f64) -> f64 {
         let side = &self.sides[side];
         side.served[line as usize] + side.level[line as usize] * (now - self.since)
     }
 
     /// What one flow of a pair has been served.
+    #[inline]
     fn pair_served(&self, lines: [u32; 2], now: f64) -> f64 {
         let side = self.side_of(lines);
         self.served_at(side, lines[side], now) - self.pairs[self.pair_at(lines)].offset
@@ -257,6 +263,20 @@ impl Group {
 
     /// Adds `flow` with `bytes` to send. [`Group::serve`] gives it a rate.
     pub(crate) fn add(&mut self, flows: &mut [Flow], flow: u32, links: [u32; 2], bytes: f64, now: f64) {
+        self.outdate();
+        self.put(flows, flow, links, bytes, now);
+    }
+
+    /// Adds flows that were in no group: what each has to send is its `end`.
+    pub(crate) fn add_all(&mut self, flows: &mut [Flow], added: &[u32], links: &[[u32; 2]], now: f64) {
+        self.outdate();
+        for &flow in added {
+            self.put(flows, flow, links[flow as usize], flows[flow as usize].end, now);
+        }
+    }
+
+    #[inline]
+    fn put(&mut self, flows: &mut [Flow], flow: u32, links: [u32; 2], bytes: f64, now: f64) {
         let lines = [self.line(links[0], ROWS), self.line(links[1], COLUMNS)];
         self.flow_count += 1;
         flows[flow as usize].lines = lines;
@@ -271,11 +291,18 @@ impl Group {
             self.sides[side].flows[lines[side] as usize] += 1;
             set(&mut self.links[side], links[side], true);
         }
-        self.outdate();
         self.join_pair(flows, flow, bytes, now);
     }
 
+    /// Takes flows out; what each has still to send becomes its `end`.
+    pub(crate) fn remove_all(&mut self, flows: &mut [Flow], removed: &[u32], now: f64) {
+        for &flow in removed {
+            flows[flow as usize].end = self.remove(flows, flow, now);
+        }
+    }
+
     /// Takes `flow` out and returns the bytes that it has still to send.
+    #[inline]
     pub(crate) fn remove(&mut self, flows: &mut [Flow], flow: u32, now: f64) -> f64 {
         let bytes = self.remaining(flows, flow, now);
         let lines = flows[flow as usize].lines;
@@ -302,6 +329,7 @@ impl Group {
         bytes
     }
 
+    #[inline]
     fn join_pair(&mut self, flows: &mut [Flow], flow: u32, bytes: f64, now: f64) {
         let lines = flows[flow as usize].lines;
         let pair = self.pair_at(lines);
@@ -318,6 +346,7 @@ impl Group {
     }
 
     /// Begins a pair with one flow, attached to its row.
+    #[inline]
     fn begin_pair(&mut self, record: &mut Flow, flow: u32, bytes: f64, now: f64) {
         let [row, column] = record.lines;
         let pair = self.pair_at(record.lines);
@@ -332,6 +361,7 @@ impl Group {
         rows.set_due(row, column, offset + record.due());
     }
 
+    #[inline]
     fn leave_pair(&mut self, flows: &mut [Flow], flow: u32) {
         let lines = flows[flow as usize].lines;
         let pair = self.pair_at(lines);
@@ -397,12 +427,18 @@ impl Group {
     }
 
     /// Bytes that `flow` has still to send.
+    #[inline]
     pub(crate) fn remaining(&self, flows: &[Flow], flow: u32, now: f64) -> f64 {
         let record = &flows[flow as usize];
         match record.capped {
             NONE => (record.end - self.pair_served(record.lines, now)).max(0.0),
             at => self.capped[at as usize].left_at(now),
         }
+    }
+
+    /// Bytes that these flows, all of the group, have still to send together.
+    pub(crate) fn remaining_of(&self, flows: &[Flow], of: &[u32], now: f64) -> f64 {
+        of.iter().map(|&flow| self.remaining(flows, flow, now)).sum()
     }
 
     /// What is known of the link where `flow` enters.
@@ -417,6 +453,7 @@ impl Group {
     }
 
     /// The rate of `flow` since the last fill.
+    #[inline]
     pub(crate) fn rate_of(&self, flows: &[Flow], flow: u32) -> f64 {
         let record = &flows[flow as usize];
         match record.capped {

@@ -231,6 +231,36 @@ impl MaxMinFill {
         bytes
     }
 
+    /// Puts all flows of an account into the group at its key, each with its `end` to send. They come from no group.
+    fn enter_all(&mut self, account: u32, group: u32, now: f64) {
+        let Account { flows: added, key, .. } = &self.accounts[account as usize];
+        let ranked = &mut self.groups[group as usize];
+        assert!(ranked.key == *key, "an account enters the group at its key");
+        ranked.first = if ranked.first == NONE { account } else { ranked.first };
+        ranked.mixed |= ranked.first != account;
+        ranked.group.add_all(&mut self.flows, added, &self.links, now);
+        for &flow in added {
+            let record = &mut self.flows[flow as usize];
+            (record.group, record.at_home) = (group, true);
+        }
+        self.list_watch(account, group);
+    }
+
+    /// Takes all flows of an account out of their group, which they share, each at home there; what each has still to
+    /// send becomes its `end`.
+    fn leave_all(&mut self, account: u32, now: f64) {
+        let removed = &self.accounts[account as usize].flows;
+        let group = self.flows[removed[0] as usize].group;
+        let ranked = &mut self.groups[group as usize];
+        ranked.group.remove_all(&mut self.flows, removed, now);
+        for &flow in removed {
+            self.flows[flow as usize].group = NONE;
+        }
+        let key = ranked.key;
+        self.touch(key);
+        self.end_if_empty(group, now);
+    }
+
     /// Moves one flow to the group at `key`, its cap with it.
     fn move_flow(&mut self, flow: u32, key: Key, now: f64) {
         let group = self.flows[flow as usize].group;

@@ -214,8 +214,7 @@ impl Group {
         let side = &self.sides[side];
         let several = side.several(line).iter().zip(partners).enumerate();
         let sums = several.map(|(word, (several, partners))| {
-            let surplus = side.surplus(line, word);
-            ones(several & partners).map(|partner| surplus[partner as usize]).sum::<u32>()
+            if several & partners == 0 { 0 } else { sum_masked(several & partners, side.surplus(line, word)) }
         });
         f64::from(sums.sum::<u32>())
     }
@@ -395,6 +394,15 @@ fn take_surplus_masked(bits: u64, surplus: &[u32], level: f64, rooms: &mut [f64]
         *room -= level * surplus;
         *count -= surplus;
     }
+}
+
+/// The sum of those of 64 values whose bits are set, in halves so that masks are as wide as values.
+fn sum_masked(bits: u64, values: &[u32]) -> u32 {
+    let halves = values.chunks(32).zip([bits as u32, (bits >> 32) as u32]);
+    let sums = halves.map(|(values, bits)| {
+        values.iter().zip(0..32).map(|(value, bit)| value & (bits >> bit & 1).wrapping_neg()).sum::<u32>()
+    });
+    sums.sum()
 }
 
 /// How many bits two sets have in common.

@@ -130,9 +130,19 @@ impl MaxMinFill {
                 return (counted.sent + row.sent - counted.row_sent).max(holder.reached);
             }
         }
-        let sent = holder.added - holder.flows.iter().map(|&flow| self.remaining(flow, now)).sum::<f64>();
+        let sent = holder.added - self.left_of(account, now);
         self.count_from(account, sent, now);
         sent.max(holder.reached)
+    }
+
+    /// Bytes that the flows of an account have still to send, added up.
+    fn left_of(&self, account: u32, now: f64) -> f64 {
+        let Account { flows, strayed, .. } = &self.accounts[account as usize];
+        let group = flows.first().map_or(NONE, |&flow| self.flows[flow as usize].group);
+        match self.groups.get(group as usize) {
+            Some(ranked) if !strayed => ranked.group.remaining_of(&self.flows, flows, now),
+            _ => flows.iter().map(|&flow| self.remaining(flow, now)).sum(),
+        }
     }
 
     /// Notes that `account` has sent `sent` by now, to add to that what its row is sent.

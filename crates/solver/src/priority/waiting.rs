@@ -16,6 +16,7 @@
 //! A few word operations for each waiting account when a link that it uses is marked.
 
 use super::MaxMinFill;
+use super::account::Account;
 use crate::bits::set;
 use crate::fill::Key;
 use crate::maxmin::{NONE, SERVICE, is_shut, meet};
@@ -48,6 +49,13 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn nowhere() -> Self {
         Self { group: NONE, index: 0, sent: 0.0, links: [Vec::new(), Vec::new()] }
+    }
+
+    /// Notes the links of a flow.
+    fn add(&mut self, links: [u32; 2]) {
+        for (bits, link) in self.links.iter_mut().zip(links) {
+            set(bits, link, true);
+        }
     }
 }
 
@@ -104,9 +112,9 @@ impl MaxMinFill {
         let place = &mut self.accounts[record.account as usize].place;
         let waiting = &mut self.groups[place.group as usize].waiting;
         waiting.is_new = true;
-        for (side, link) in self.links[flow as usize].into_iter().enumerate() {
-            set(&mut place.links[side], link, true);
-            set(&mut waiting.links[side], link, true);
+        place.add(self.links[flow as usize]);
+        for (links, link) in waiting.links.iter_mut().zip(self.links[flow as usize]) {
+            set(links, link, true);
         }
     }
 
@@ -159,13 +167,14 @@ impl MaxMinFill {
     /// Takes all flows of an account out of their group, to wait at `key`.
     fn send_to_wait(&mut self, account: u32, key: Key, now: f64) {
         let sent = self.attained_by(account, now);
+        self.leave_all(account, now);
         let group = self.group_at(key, now);
         self.begin_waiting(account, group, sent);
-        for index in 0..self.accounts[account as usize].flows.len() {
-            let flow = self.accounts[account as usize].flows[index];
-            let bytes = self.leave(flow, now);
-            self.wait(flow, bytes);
+        let Account { flows, place, .. } = &mut self.accounts[account as usize];
+        for &flow in flows.iter() {
+            place.add(self.links[flow as usize]);
         }
+        self.groups[group as usize].waiting.widen(&place.links);
         self.touch(key);
     }
 
@@ -199,10 +208,7 @@ impl MaxMinFill {
     fn let_in(&mut self, account: u32, group: u32, now: f64) {
         let holder = &mut self.accounts[account as usize];
         holder.base = holder.place.sent;
-        for index in 0..holder.flows.len() {
-            let flow = self.accounts[account as usize].flows[index];
-            self.enter(flow, group, self.flows[flow as usize].end, now);
-        }
+        self.enter_all(account, group, now);
         self.count_from(account, self.accounts[account as usize].place.sent, now);
     }
 
