@@ -32,13 +32,13 @@ mod filling;
 mod residual;
 mod side;
 
-use crate::bits::{members, ones, set};
+use crate::bits::{members, ones, pack, set};
 use crate::tolerance::tolerance;
 use allotment::Allotment;
 
 pub(crate) use filling::Scratch;
-pub(crate) use residual::Residual;
-use side::{Side, wider};
+pub(crate) use residual::{Block, Residual, blocks};
+use side::{Side, wider, wider_than};
 
 /// No flow, group or account.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -117,6 +117,8 @@ struct Pair {
     offset: f64,
 }
 
+const NO_PAIR: Pair = Pair { head: NONE, offset: 0.0 };
+
 /// What enters a group at one link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowUse {
@@ -134,7 +136,7 @@ pub(crate) struct Group {
     sides: [Side; 2],
     /// The line of each link, as a row or a column.
     line_of_link: Vec<u32>,
-    /// By row, then by column.
+    /// By list of row, then by column.
     pairs: Vec<Pair>,
     /// Flows without caps that are not the first of their pair.
     surplus: usize,
@@ -191,9 +193,18 @@ impl Group {
         &self.links
     }
 
-    /// The links that the group has used since it was last served, as the allotment `which`.
-    pub(crate) fn uses(&self, which: usize) -> &[(u32, f64)] {
-        self.allotments[which].uses()
+    /// The links that the group used when it was last served, as the allotment `which`.
+    pub(crate) fn links_used(&self, which: usize) -> impl Iterator<Item = u32> {
+        self.allotments[which].links_used(&self.sides)
+    }
+
+    /// Adds what the group is served at on each link.
+    pub(crate) fn add_use(&self, use_of_link: &mut [f64]) {
+        for (side, used) in self.sides.iter().zip(&self.allotments[SERVICE].used) {
+            for (&link, used) in side.link.iter().zip(used).filter(|(_, used)| **used > 0.0) {
+                use_of_link[link as usize] += used;
+            }
+        }
     }
 
     /// Notes that the group stands elsewhere in the order.
@@ -203,13 +214,14 @@ impl Group {
 
     /// Takes what the group used last time out of `residual`.
     pub(crate) fn pass(&self, residual: &mut Residual) {
-        self.allotments[SERVICE].take_from(residual);
+        self.allotments[SERVICE].take_from(&self.sides, residual);
     }
 
     fn outdate(&mut self) {
         self.allotments.iter_mut().for_each(|allotment| allotment.outdated = true);
     }
 
+    /// The line of a link on a side.
     #[inline]
     fn line(&mut self, link: u32, side: usize) -> u32 {
         let line = self.line_of_link[link as usize];
@@ -217,28 +229,34 @@ impl Group {
     }
 
     fn new_line(&mut self, link: u32, side: usize) -> u32 {
-        let line = self.sides[side].len() as u32;
-        assert!(line < 1 << 16, "a group spans at most 65536 links on a side");
-        if line as usize == 64 * self.sides[1 - side].words {
-            if side == COLUMNS {
-                let (lines, width) = (self.sides[ROWS].len(), 64 * self.sides[ROWS].words);
-                self.pairs = wider(&self.pairs, lines, width, Pair { head: NONE, offset: 0.0 });
+        let fabric = self.line_of_link.len();
+        let line = self.sides[side].place_for(link, fabric).unwrap_or_else(|| {
+            if self.sides[side].blocks() == self.sides[1 - side].words {
+                self.widen(1 - side);
             }
-            self.sides[1 - side].widen();
-        }
-        self.sides[side].push(link);
-        self.allotments.iter_mut().for_each(|allotment| allotment.add_line(side));
+            self.sides[side].add_block(link, fabric);
+            self.allotments.iter_mut().for_each(|allotment| allotment.add_block(side));
+            self.sides[side].place_for(link, fabric).expect("there is a place in the new block")
+        });
+        self.sides[side].begin_list(line, link);
         self.line_of_link[link as usize] = line;
-        if side == ROWS {
-            let pairs = self.sides[ROWS].len() * 64 * self.sides[ROWS].words;
-            self.pairs.resize(pairs, Pair { head: NONE, offset: 0.0 });
-        }
+        let rows = &self.sides[ROWS];
+        self.pairs.resize(rows.listed.len() * 64 * rows.words, NO_PAIR);
         line
+    }
+
+    /// Makes room in the lists of a side for more lines of the other.
+    fn widen(&mut self, side: usize) {
+        if side == ROWS {
+            let (lists, before) = (self.sides[ROWS].listed.len(), self.sides[ROWS].words);
+            self.pairs = wider(&self.pairs, lists, 64 * before, 64 * wider_than(before), NO_PAIR);
+        }
+        self.sides[side].widen();
     }
 
     #[inline]
     fn pair_at(&self, [row, column]: [u32; 2]) -> usize {
-        row as usize * 64 * self.sides[ROWS].words + column as usize
+        self.sides[ROWS].place(row, column)
     }
 
     /// The side on which a pair is attached.
@@ -288,7 +306,7 @@ impl Group {
             rows.tenancy[row] += 1;
         }
         for side in [ROWS, COLUMNS] {
-            self.sides[side].flows[lines[side] as usize] += 1;
+            self.sides[side].add_flow(lines[side]);
             set(&mut self.links[side], links[side], true);
         }
         self.join_pair(flows, flow, bytes, now);
@@ -308,10 +326,9 @@ impl Group {
         let lines = flows[flow as usize].lines;
         self.flow_count -= 1;
         for side in [ROWS, COLUMNS] {
-            let (lines_of, line) = (&mut self.sides[side], lines[side] as usize);
-            lines_of.flows[line] -= 1;
-            if lines_of.flows[line] == 0 {
-                set(&mut self.links[side], lines_of.link[line], false);
+            let lines_of = &mut self.sides[side];
+            if !lines_of.remove_flow(lines[side]) {
+                set(&mut self.links[side], lines_of.link[lines[side] as usize], false);
             }
         }
         if !self.capped.is_empty() {
@@ -587,11 +604,14 @@ impl Group {
     pub(crate) fn take_due(&self, flows: &[Flow], now: f64, due: &mut Vec<u32>) {
         let elapsed = now - self.since + tolerance(now);
         for (which, side) in self.sides.iter().enumerate() {
-            for line in 0..side.len() {
-                let (served, level) = (side.served[line], side.level[line]);
-                let reached = served * (1.0 + 1e-14) + level * elapsed;
-                if (level > 0.0) & (side.first[line] <= reached) {
-                    self.take_due_of(flows, which, line as u32, reached, due);
+            let (served, levels) = (blocks(&side.served), blocks(&side.level));
+            for (block, ((served, level), first)) in
+                served.iter().zip(levels).zip(blocks(&side.first)).enumerate()
+            {
+                let reached = |line: usize| served[line] * (1.0 + 1e-14) + level[line] * elapsed;
+                let is_due = |line: usize| (level[line] > 0.0) & (first[line] <= reached(line));
+                for line in ones(pack(is_due)) {
+                    self.take_due_of(flows, which, 64 * block as u32 + line, reached(line as usize), due);
                 }
             }
         }
@@ -602,9 +622,8 @@ impl Group {
 
     fn take_due_of(&self, flows: &[Flow], side: usize, line: u32, reached: f64, due: &mut Vec<u32>) {
         let lines_of = &self.sides[side];
-        let attached = &lines_of.attached[line as usize * lines_of.words..][..lines_of.words];
-        for partner in members(attached.iter().copied()) {
-            if lines_of.due[line as usize * 64 * lines_of.words + partner as usize] > reached {
+        for partner in members(lines_of.attached(line).iter().copied()) {
+            if lines_of.due(line, partner) > reached {
                 continue;
             }
             let pair = self.pairs[self.pair_at(if side == ROWS { [line, partner] } else { [partner, line] })];

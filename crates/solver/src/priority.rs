@@ -135,7 +135,7 @@ impl MaxMinFill {
         let ranked = &self.groups[group as usize];
         let key = ranked.key;
         for which in 0..=self.trials() {
-            self.vacated.extend(ranked.group.uses(which).iter().map(|&(link, _)| (key, link)));
+            self.vacated.extend(ranked.group.links_used(which).map(|link| (key, link)));
         }
         let rank = self.order.partition_point(|&(other, _)| other < key);
         self.order.remove(rank);
@@ -350,7 +350,7 @@ impl MaxMinFill {
     fn mark_vacated(&mut self, from: usize, key: Key) -> usize {
         let mut at = from;
         while let Some(&(_, link)) = self.vacated.get(at).filter(|(vacated, _)| *vacated <= key) {
-            self.residual.mark(link, true);
+            self.residual.mark(link);
             at += 1;
         }
         at
@@ -518,9 +518,7 @@ impl Fill for MaxMinFill {
 
     fn add_use(&self, use_of_link: &mut [f64]) {
         for &(_, group) in &self.order {
-            for &(link, used) in self.groups[group as usize].group.uses(0) {
-                use_of_link[link as usize] += used;
-            }
+            self.groups[group as usize].group.add_use(use_of_link);
         }
     }
 

@@ -9,9 +9,9 @@
 //!
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes try out their offers.
 
-use super::residual::Residual;
+use super::residual::{Block, Residual, blocks};
 use super::{COLUMNS, Flow, Group, ROWS, SERVICE, is_shut, least, meet};
-use crate::bits::{has, ones, set};
+use crate::bits::{has, members, ones, pack, set};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
 const MANY: usize = 4;
@@ -42,15 +42,14 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes room for the lines of a side, and for bit sets of `words` words over them.
-    fn resize(&mut self, side: usize, lines: usize, words: usize) {
+    /// Makes room for so many blocks of lines of a side.
+    fn resize(&mut self, side: usize, blocks: usize) {
         for values in [&mut self.given, &mut self.room, &mut self.count, &mut self.level, &mut self.estimate]
         {
-            values[side].resize(lines, 0.0);
+            values[side].resize(64 * blocks, 0.0);
         }
         for bits in [&mut self.open, &mut self.unfrozen] {
-            bits[side].clear();
-            bits[side].resize(words, 0);
+            bits[side].resize(blocks, 0);
         }
     }
 
@@ -78,7 +77,7 @@ impl Group {
     ) -> bool {
         let allotment = &mut self.allotments[which];
         if allotment.is_untouched() && !meet(&self.links, residual.marked()) {
-            allotment.take_from(residual);
+            allotment.take_from(&self.sides, residual);
             return false;
         }
         let idle = allotment.rate == 0.0;
@@ -86,13 +85,19 @@ impl Group {
             allotment.stay_idle();
             return false;
         }
+        for (side, lines) in self.sides.iter().enumerate() {
+            scratch.resize(side, lines.blocks());
+            for (block, given) in scratch.given[side].as_chunks_mut().0.iter_mut().enumerate() {
+                *given = residual.left_of(lines.links_of(block));
+            }
+        }
         let holds = !idle
             && !allotment.outdated
             && self.capped.is_empty()
-            && allotment.still_holds(&self.sides, &self.links, &self.line_of_link, residual);
+            && allotment.still_holds(&self.sides, &scratch.given);
         if !holds {
             scratch.is_trial = which != SERVICE;
-            self.open_lines(flows, residual, now, scratch);
+            self.open_lines(flows, now, scratch);
             let lowest = [scratch.lowest(ROWS), scratch.lowest(COLUMNS)];
             if idle && lowest[ROWS] == f64::INFINITY {
                 self.allotments[which].stay_idle();
@@ -136,28 +141,25 @@ impl Group {
     }
 
     /// Finds which lines have capacity and how many flows could use each.
-    fn open_lines(&mut self, flows: &[Flow], residual: &Residual, now: f64, scratch: &mut Scratch) {
+    fn open_lines(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
         let mut some_closed = false;
         for side in [ROWS, COLUMNS] {
             let lines = &self.sides[side];
-            scratch.resize(side, lines.len(), self.sides[1 - side].words);
-            let given = scratch.given[side].iter_mut().zip(&mut scratch.room[side]);
+            scratch.room[side].copy_from_slice(&scratch.given[side]);
             let found = scratch.count[side].iter_mut().zip(&mut scratch.level[side]);
-            for (((link, flows), (given, room)), (count, level)) in
-                lines.link.iter().zip(&lines.flows).zip(given).zip(found)
-            {
-                let left = residual.left(*link);
-                let open = left > 0.0;
-                some_closed |= !open && *flows > 0;
-                (*given, *room) = (left, left);
+            for ((given, flows), (count, level)) in scratch.given[side].iter().zip(&lines.flows).zip(found) {
+                let open = *given > 0.0;
                 *count = if open { f64::from(*flows) } else { 0.0 };
                 *level = if open { f64::INFINITY } else { 0.0 };
             }
-            for (bits, given) in scratch.open[side].iter_mut().zip(scratch.given[side].chunks(64)) {
-                let word = given.iter().enumerate();
-                *bits = word.fold(0, |bits, (line, given)| bits | u64::from(*given > 0.0) << line);
+            let open = scratch.open[side].iter_mut().zip(&mut scratch.unfrozen[side]);
+            for (((open, unfrozen), given), present) in
+                open.zip(blocks(&scratch.given[side])).zip(&lines.present)
+            {
+                *open = pack(|line| given[line] > 0.0);
+                *unfrozen = *open;
+                some_closed |= present & !*open != 0;
             }
-            scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
         }
         if some_closed {
             self.count_open(flows, scratch);
@@ -170,11 +172,13 @@ impl Group {
         for side in [ROWS, COLUMNS] {
             let partners = &scratch.open[1 - side];
             let lines = &self.sides[side];
-            let lines = lines.partners.chunks_exact(lines.words).zip(&mut scratch.count[side]);
-            for (line, (partners_of, count)) in lines.enumerate().filter(|(_, (_, count))| **count > 0.0) {
-                *count = f64::from(met(partners_of, partners));
-                if self.surplus > 0 {
-                    *count += self.surplus_with(side, line as u32, partners);
+            for (&line, partners_of) in lines.listed.iter().zip(lines.partners.chunks_exact(lines.words)) {
+                let count = &mut scratch.count[side][line as usize];
+                if *count > 0.0 {
+                    *count = f64::from(met(partners_of, partners));
+                    if self.surplus > 0 {
+                        *count += self.surplus_with(side, line, partners);
+                    }
                 }
             }
         }
@@ -232,6 +236,12 @@ impl Group {
                 // With caps waiting, a level may not pass the lowest cap.
                 let limit = cap.map_or(lowest[1 - side], |(_, limit)| limit.min(lowest[1 - side]));
                 self.freeze_up_to(flows, side, limit, now, scratch);
+                if self.capped.is_empty() {
+                    // Nothing changed on this side but for what was frozen.
+                    lowest[side] = least(&scratch.estimate[side]);
+                    lowest[1 - side] = scratch.lowest(1 - side);
+                    continue;
+                }
             }
             lowest = [scratch.lowest(ROWS), scratch.lowest(COLUMNS)];
         }
@@ -263,11 +273,10 @@ impl Group {
     /// Freezes the lines of `side` with a level of at most `limit`.
     fn freeze_up_to(&mut self, flows: &[Flow], side: usize, limit: f64, now: f64, scratch: &mut Scratch) {
         let mut batch = std::mem::take(&mut scratch.batch);
-        let estimate = &scratch.estimate[side];
+        let estimates = blocks(&scratch.estimate[side]).iter();
         let limit = limit.min(f64::MAX);
-        let within = estimate.iter().enumerate().filter(|(_, estimate)| **estimate <= limit);
         batch.clear();
-        batch.extend(within.map(|(line, _)| line as u32));
+        batch.extend(members(estimates.map(|estimate| pack(|line| estimate[line] <= limit))));
         self.take_rates(side, &batch, scratch);
         for &line in &batch {
             let level = scratch.estimate[side][line as usize];
@@ -280,6 +289,7 @@ impl Group {
                     self.freeze_capped(flows, at as u32, level, scratch);
                 }
             }
+            scratch.estimate[side][line as usize] = f64::INFINITY;
             scratch.room[side][line as usize] = 0.0;
             scratch.count[side][line as usize] = 0.0;
             scratch.level[side][line as usize] = level;
@@ -312,7 +322,8 @@ impl Group {
     /// Takes the rates of the flows of a line beyond the first with each partner.
     fn take_surplus(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
         let several = self.sides[side].several(line).iter().zip(&scratch.unfrozen[1 - side]).enumerate();
-        let rooms = scratch.room[1 - side].chunks_mut(64).zip(scratch.count[1 - side].chunks_mut(64));
+        let rooms = scratch.room[1 - side].as_chunks_mut().0;
+        let rooms = rooms.iter_mut().zip(scratch.count[1 - side].as_chunks_mut().0);
         for ((word, (several, unfrozen)), (rooms, counts)) in several.zip(rooms) {
             let (several, surplus) = (several & unfrozen, self.sides[side].surplus(line, word));
             if several.count_ones() >= DENSE {
@@ -329,7 +340,8 @@ impl Group {
     /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of their levels.
     fn take_alike(&self, side: usize, lines: &[u32], sum: f64, scratch: &mut Scratch) {
         let partners = self.sides[side].partners(lines[0]).iter().zip(&scratch.unfrozen[1 - side]);
-        let rooms = scratch.room[1 - side].chunks_mut(64).zip(scratch.count[1 - side].chunks_mut(64));
+        let rooms = scratch.room[1 - side].as_chunks_mut().0;
+        let rooms = rooms.iter_mut().zip(scratch.count[1 - side].as_chunks_mut().0);
         for ((partners, unfrozen), (rooms, counts)) in partners.zip(rooms) {
             let partners = partners & unfrozen;
             if partners.count_ones() >= DENSE {
@@ -352,11 +364,11 @@ impl Group {
         for &line in lines {
             set(&mut scratch.members, line, true);
         }
-        let rooms = scratch.room[1 - side].iter_mut().zip(&mut scratch.count[1 - side]);
-        for (partners, (room, count)) in others.partners.chunks_exact(others.words).zip(rooms) {
+        for (&line, partners) in others.listed.iter().zip(others.partners.chunks_exact(others.words)) {
+            let count = &mut scratch.count[1 - side][line as usize];
             if *count > 0.0 {
                 let flows = f64::from(met(partners, &scratch.members));
-                *room -= level * flows;
+                scratch.room[1 - side][line as usize] -= level * flows;
                 *count -= flows;
             }
         }
@@ -364,9 +376,9 @@ impl Group {
 
     /// Attaches to a line that is being frozen the pairs that get their rate from it, and the others to their closed lines.
     fn attach_frozen(&mut self, flows: &[Flow], side: usize, line: u32, now: f64, scratch: &Scratch) {
-        for word in 0..self.sides[side].words {
-            let at = line as usize * self.sides[side].words + word;
-            let (partners, attached) = (self.sides[side].partners[at], self.sides[side].attached[at]);
+        for word in 0..self.sides[1 - side].blocks() {
+            let lines = &self.sides[side];
+            let (partners, attached) = (lines.partners(line)[word], lines.attached(line)[word]);
             let here = partners & scratch.unfrozen[1 - side][word] & !attached;
             let away = partners & !scratch.open[1 - side][word] & attached;
             if here | away == 0 {
@@ -379,7 +391,7 @@ impl Group {
 }
 
 /// Subtracts `amount` from the values whose bits are set; from the others 0, which is quicker than to skip them.
-fn take_masked(bits: u64, values: &mut [f64], amount: f64) {
+fn take_masked(bits: u64, values: &mut Block, amount: f64) {
     let amount = amount.to_bits();
     for (value, bit) in values.iter_mut().zip(0..64) {
         *value -= f64::from_bits((bits >> bit & 1).wrapping_neg() & amount);
@@ -387,7 +399,7 @@ fn take_masked(bits: u64, values: &mut [f64], amount: f64) {
 }
 
 /// The same for as many flows as there are beyond the first with each partner.
-fn take_surplus_masked(bits: u64, surplus: &[u32], level: f64, rooms: &mut [f64], counts: &mut [f64]) {
+fn take_surplus_masked(bits: u64, surplus: &[u32; 64], level: f64, rooms: &mut Block, counts: &mut Block) {
     for (((room, count), surplus), bit) in rooms.iter_mut().zip(counts).zip(surplus).zip(0..64) {
         let mask = (bits >> bit & 1).wrapping_neg();
         let surplus = f64::from_bits(f64::from(*surplus).to_bits() & mask);

@@ -4,9 +4,23 @@
 //! what is left there is a bit for each link that says whether the groups to come are given something else there than
 //! at the last refill. A group none of whose links is marked does what it did before. Marks may be too many, never too
 //! few.
+//!
+//! Values lie in whole words of 64 links; links that make the last one full have no capacity.
 
-use super::NEGLIGIBLE;
-use crate::bits::set;
+use super::{NEGLIGIBLE, NONE};
+use crate::bits::{ones, pack, set};
+
+/// One value for each of 64 links or lines.
+pub(crate) type Block = [f64; 64];
+
+/// Which links a block of values stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Links<'a> {
+    /// Those of one word, in order.
+    Word(usize),
+    /// Any; [`NONE`] where a value stands for nothing.
+    Any(&'a [u32; 64]),
+}
 
 /// Capacity left, by link.
 #[derive(Debug)]
@@ -25,21 +39,33 @@ pub(crate) struct Residual {
 
 impl Residual {
     /// Of links of these capacities (bytes per nanosecond).
-    pub(crate) fn new(full: Vec<f64>) -> Self {
+    pub(crate) fn new(mut full: Vec<f64>) -> Self {
         let words = full.len().div_ceil(64);
-        let mut all_open = vec![0; words];
-        for (link, capacity) in (0..).zip(&full) {
-            set(&mut all_open, link, *capacity > 0.0);
-        }
-        let negligible = full.iter().map(|full| NEGLIGIBLE * full).collect();
+        full.resize(64 * words, 0.0);
+        let all_open: Vec<u64> = blocks(&full).iter().map(|full| pack(|link| full[link] > 0.0)).collect();
         Self {
+            negligible: full.iter().map(|full| NEGLIGIBLE * full).collect(),
             left: full.clone(),
             full,
-            negligible,
             open: all_open.clone(),
             all_open,
             marked: vec![0; words],
         }
+    }
+
+    /// What there is of each link when nothing is used.
+    pub(crate) fn full(&self) -> &[Block] {
+        blocks(&self.full)
+    }
+
+    /// How much or less of each link is rounding.
+    pub(crate) fn negligible(&self) -> &[Block] {
+        blocks(&self.negligible)
+    }
+
+    /// What is left of each link: 0, or more than rounding.
+    pub(crate) fn left(&self) -> &[Block] {
+        blocks(&self.left)
     }
 
     /// Starts again from whole links, with nothing marked.
@@ -51,34 +77,51 @@ impl Residual {
 
     /// Starts again from `offer`, with the links in `marks` marked.
     pub(crate) fn restart_from(&mut self, offer: &[f64], marks: &[u64]) {
-        for (link, &offer) in offer.iter().enumerate() {
-            self.set_left(link as u32, offer);
-        }
+        self.left.copy_from_slice(offer);
         self.marked.copy_from_slice(marks);
-    }
-
-    /// What is left of a link: 0, or more than rounding.
-    pub(crate) fn left(&self, link: u32) -> f64 {
-        self.left[link as usize]
-    }
-
-    /// Sets what is left of a link; what is only rounding counts as nothing.
-    fn set_left(&mut self, link: u32, left: f64) {
-        let some = left > self.negligible[link as usize];
-        self.left[link as usize] = if some { left } else { 0.0 };
-        set(&mut self.open, link, some);
-    }
-
-    /// Takes out what is used of a link and returns what is left.
-    pub(crate) fn take(&mut self, link: u32, used: f64) -> f64 {
-        let left = self.left[link as usize] - used;
-        if left > self.negligible[link as usize] {
-            // What is used was open; a bit that stays as it is need not be written, and this is done for every use.
-            self.left[link as usize] = left;
-            return left;
+        for word in 0..self.open.len() {
+            self.take(Links::Word(word), &[0.0; 64]);
         }
-        self.set_left(link, 0.0);
-        0.0
+    }
+
+    /// What is left of 64 links.
+    pub(crate) fn left_of(&self, links: Links<'_>) -> Block {
+        match links {
+            Links::Word(word) => self.left()[word],
+            Links::Any(links) => links.map(|link| if link == NONE { 0.0 } else { self.left[link as usize] }),
+        }
+    }
+
+    /// Takes out what is used of 64 links and returns what is left; what is only rounding counts as nothing.
+    pub(crate) fn take(&mut self, links: Links<'_>, used: &Block) -> Block {
+        let rest = |left: f64, used: f64, negligible: f64| {
+            let rest = left - used;
+            if rest > negligible { rest } else { 0.0 }
+        };
+        match links {
+            Links::Word(word) => {
+                let left = &mut self.left.as_chunks_mut().0[word];
+                let negligible: &Block = &blocks(&self.negligible)[word];
+                for ((left, used), negligible) in left.iter_mut().zip(used).zip(negligible) {
+                    *left = rest(*left, *used, *negligible);
+                }
+                self.open[word] = pack(|link| left[link] > 0.0);
+                *left
+            }
+            Links::Any(links) => {
+                let mut block = [0.0; 64];
+                for line in ones(pack(|line| used[line] > 0.0)) {
+                    let (line, link) = (line as usize, links[line as usize] as usize);
+                    let left = rest(self.left[link], used[line], self.negligible[link]);
+                    if left == 0.0 {
+                        set(&mut self.open, link as u32, false);
+                    }
+                    self.left[link] = left;
+                    block[line] = left;
+                }
+                block
+            }
+        }
     }
 
     /// Links with anything left, as bits.
@@ -91,13 +134,28 @@ impl Residual {
         &self.marked
     }
 
-    /// Says whether what the next groups are given on a link differs from last time.
-    pub(crate) fn mark(&mut self, link: u32, differs: bool) {
-        set(&mut self.marked, link, differs);
+    /// Notes that what the next groups are given on a link differs from last time.
+    pub(crate) fn mark(&mut self, link: u32) {
+        set(&mut self.marked, link, true);
+    }
+
+    /// Says of the links in `which` whether what the next groups are given there differs from last time.
+    pub(crate) fn mark_block(&mut self, links: Links<'_>, which: u64, differs: u64) {
+        match links {
+            Links::Word(word) => self.marked[word] = self.marked[word] & !which | which & differs,
+            Links::Any(links) => ones(which).for_each(|line| {
+                set(&mut self.marked, links[line as usize], differs >> line & 1 != 0);
+            }),
+        }
     }
 
     /// Whether nothing is marked.
     pub(crate) fn is_as_before(&self) -> bool {
         self.marked.iter().all(|word| *word == 0)
     }
+}
+
+/// Values 64 at a time.
+pub(crate) fn blocks(values: &[f64]) -> &[Block] {
+    values.as_chunks().0
 }

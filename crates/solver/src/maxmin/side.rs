@@ -1,30 +1,34 @@
 //! The links on one side of a group, and who is connected to whom.
+//!
+//! A link of a group is a *line*. Values of lines lie in *blocks* of 64, and a word of bits stands for each block, so that
+//! something is done for all lines at a few instructions for every four. On a fabric of few links a block is the links of
+//! one word, in order: what is left of links is read and written a block at a time too, and lines without flows are the
+//! price. On a larger one a block takes links as they come.
+//!
+//! Only a line that ever had flows has a *list*: a place for each line of the other side, in tables that are as wide as that
+//! side.
 
+use super::residual::Links;
 use super::{NONE, least};
 use crate::bits::{has, set};
 
-/// The links on one side of a group, each a *line*: values by line, and bit sets of `words` words for each.
+/// Up to so many links of a fabric, blocks are words of links.
+const FEW: usize = 1024;
+
+/// The links on one side of a group: values by line, and lists of what there is for each partner.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) link: Vec<u32>,
+    /// By block, the word of links that it is; [`NONE`] for any links.
+    word: Vec<u32>,
     /// Flows on the link, capped ones included.
     pub(super) flows: Vec<u32>,
-    pub(super) words: usize,
-    /// Lines of the other side with which there are flows.
-    pub(super) partners: Vec<u64>,
-    /// Of those, the ones with which there are several flows.
-    pub(super) several: Vec<u64>,
-    /// By line, then by partner: how many flows beyond the first.
-    pub(super) surplus: Vec<u32>,
-    /// Of the partners, the ones whose pair is attached here.
-    pub(super) attached: Vec<u64>,
+    /// Lines with flows, as bits.
+    pub(super) present: Vec<u64>,
     /// Bytes per nanosecond of each flow attached here.
     pub(super) level: Vec<f64>,
     /// What one flow attached here has been served by the group's `since`.
     pub(super) served: Vec<f64>,
-    /// By line, then by partner: where on the scale of `served` a pair attached here reaches its next milestone; infinity for
-    /// all others.
-    pub(super) due: Vec<f64>,
     /// No pair attached here reaches its milestone before this.
     pub(super) first: Vec<f64>,
     /// The account whose flows these are, if they have been of one account since `tenancy` began; of rows only.
@@ -33,70 +37,151 @@ pub(super) struct Side {
     /// Bytes per nanosecond of all flows on the link, and what they were sent by the group's `since`; of rows only.
     pub(super) used: Vec<f64>,
     pub(super) sent: Vec<f64>,
+    /// The list of a line.
+    list: Vec<u32>,
+    /// The line of each list.
+    pub(super) listed: Vec<u32>,
+    /// Room in each list, in words: at least the blocks of the other side.
+    pub(super) words: usize,
+    /// Lines of the other side with which there are flows.
+    pub(super) partners: Vec<u64>,
+    /// Of those, the ones with which there are several flows.
+    several: Vec<u64>,
+    /// How many flows beyond the first.
+    surplus: Vec<u32>,
+    /// Of the partners, the ones whose pair is attached here.
+    pub(super) attached: Vec<u64>,
+    /// Where on the scale of `served` a pair attached here reaches its next milestone; infinity for all others.
+    due: Vec<f64>,
 }
 
 impl Side {
     pub(super) fn new() -> Self {
         Self {
             link: Vec::new(),
+            word: Vec::new(),
             flows: Vec::new(),
+            present: Vec::new(),
+            level: Vec::new(),
+            served: Vec::new(),
+            first: Vec::new(),
+            tenant: Vec::new(),
+            tenancy: Vec::new(),
+            used: Vec::new(),
+            sent: Vec::new(),
+            list: Vec::new(),
+            listed: Vec::new(),
             words: 1,
             partners: Vec::new(),
             several: Vec::new(),
             surplus: Vec::new(),
             attached: Vec::new(),
-            level: Vec::new(),
-            served: Vec::new(),
-            first: Vec::new(),
             due: Vec::new(),
-            tenant: Vec::new(),
-            tenancy: Vec::new(),
-            used: Vec::new(),
-            sent: Vec::new(),
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.link.len()
+    pub(super) fn blocks(&self) -> usize {
+        self.word.len()
     }
 
-    pub(super) fn push(&mut self, link: u32) {
-        self.link.push(link);
-        self.flows.push(0);
-        for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
-            bits.resize(bits.len() + self.words, 0);
+    /// The links of a block.
+    pub(super) fn links_of(&self, block: usize) -> Links<'_> {
+        match self.word[block] {
+            NONE => Links::Any(&self.link.as_chunks().0[block]),
+            word => Links::Word(word as usize),
+        }
+    }
+
+    /// Where the line of another link of a fabric of `fabric` links will be; `None` if that takes another block first.
+    pub(super) fn place_for(&self, link: u32, fabric: usize) -> Option<u32> {
+        if fabric > FEW {
+            let taken = self.listed.len();
+            return (taken < 64 * self.blocks()).then_some(taken as u32);
+        }
+        let block = self.word.iter().position(|&word| word == link / 64)?;
+        Some(64 * block as u32 + link % 64)
+    }
+
+    /// Adds the block that `link` of a fabric of `fabric` links needs.
+    pub(super) fn add_block(&mut self, link: u32, fabric: usize) {
+        self.word.push(if fabric > FEW { NONE } else { link / 64 });
+        self.present.push(0);
+        let lines = 64 * self.blocks();
+        for nobody in [&mut self.link, &mut self.list, &mut self.tenant] {
+            nobody.resize(lines, NONE);
+        }
+        for zeros in [&mut self.flows, &mut self.tenancy] {
+            zeros.resize(lines, 0);
         }
         for zeros in [&mut self.level, &mut self.served, &mut self.used, &mut self.sent] {
-            zeros.push(0.0);
+            zeros.resize(lines, 0.0);
         }
-        self.first.push(f64::INFINITY);
-        self.due.resize(self.due.len() + 64 * self.words, f64::INFINITY);
-        self.surplus.resize(self.surplus.len() + 64 * self.words, 0);
-        self.tenant.push(NONE);
-        self.tenancy.push(0);
+        self.first.resize(lines, f64::INFINITY);
     }
 
-    /// Doubles the room for lines of the other side.
-    pub(super) fn widen(&mut self) {
-        let (before, lines) = (self.words, self.len());
-        self.words *= 2;
+    /// Begins the list of a line, which is that of `link`.
+    pub(super) fn begin_list(&mut self, line: u32, link: u32) {
+        self.link[line as usize] = link;
+        self.list[line as usize] = self.listed.len() as u32;
+        self.listed.push(line);
+        let words = self.listed.len() * self.words;
         for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
-            *bits = wider(bits, lines, before, 0);
+            bits.resize(words, 0);
         }
-        self.due = wider(&self.due, lines, 64 * before, f64::INFINITY);
-        self.surplus = wider(&self.surplus, lines, 64 * before, 0);
+        self.due.resize(64 * words, f64::INFINITY);
+        self.surplus.resize(64 * words, 0);
+    }
+
+    /// Makes room in all lists for more lines of the other side.
+    pub(super) fn widen(&mut self) {
+        let (before, lists) = (self.words, self.listed.len());
+        self.words = wider_than(before);
+        for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
+            *bits = wider(bits, lists, before, self.words, 0);
+        }
+        self.due = wider(&self.due, lists, 64 * before, 64 * self.words, f64::INFINITY);
+        self.surplus = wider(&self.surplus, lists, 64 * before, 64 * self.words, 0);
+    }
+
+    /// Notes another flow on a line.
+    pub(super) fn add_flow(&mut self, line: u32) {
+        self.flows[line as usize] += 1;
+        set(&mut self.present, line, true);
+    }
+
+    /// Notes that a flow of a line went. Returns whether any is left.
+    pub(super) fn remove_flow(&mut self, line: u32) -> bool {
+        self.flows[line as usize] -= 1;
+        let any = self.flows[line as usize] > 0;
+        set(&mut self.present, line, any);
+        any
+    }
+
+    /// The place of a partner in the list of a line.
+    pub(super) fn place(&self, line: u32, partner: u32) -> usize {
+        64 * self.list(line) + partner as usize
+    }
+
+    /// Where the list of a line begins, in words.
+    fn list(&self, line: u32) -> usize {
+        self.list[line as usize] as usize * self.words
     }
 
     /// When the pairs attached to a line are due, 64 partners at a time, where there are any.
-    pub(super) fn due_of(&self, line: u32) -> impl Iterator<Item = &[f64]> {
-        let line = line as usize * self.words;
-        let words = line..line + self.words;
+    fn due_of(&self, line: u32) -> impl Iterator<Item = &[f64]> {
+        let words = self.list(line)..self.list(line) + self.words;
         words.filter(|&word| self.attached[word] != 0).map(|word| &self.due[64 * word..][..64])
+    }
+
+    /// When the pair of two lines is due here.
+    pub(super) fn due(&self, line: u32, partner: u32) -> f64 {
+        self.due[self.place(line, partner)]
     }
 
     /// Notes when the pair of two lines is due here.
     pub(super) fn set_due(&mut self, line: u32, partner: u32, at: f64) {
-        self.due[line as usize * 64 * self.words + partner as usize] = at;
+        let place = self.place(line, partner);
+        self.due[place] = at;
         self.first[line as usize] = self.first[line as usize].min(at);
     }
 
@@ -107,52 +192,65 @@ impl Side {
 
     /// The partners of a line, as bits.
     pub(super) fn partners(&self, line: u32) -> &[u64] {
-        &self.partners[line as usize * self.words..][..self.words]
+        &self.partners[self.list(line)..][..self.words]
+    }
+
+    /// The partners whose pair with a line is attached there, as bits.
+    pub(super) fn attached(&self, line: u32) -> &[u64] {
+        &self.attached[self.list(line)..][..self.words]
     }
 
     pub(super) fn is_attached(&self, line: u32, partner: u32) -> bool {
-        has(&self.attached[line as usize * self.words..], partner)
+        has(self.attached(line), partner)
     }
 
     /// The partners of a line with which it has several flows, as bits.
     pub(super) fn several(&self, line: u32) -> &[u64] {
-        &self.several[line as usize * self.words..][..self.words]
+        &self.several[self.list(line)..][..self.words]
     }
 
     /// How many flows a line has with a partner, beyond the first: for 64 partners.
-    pub(super) fn surplus(&self, line: u32, word: usize) -> &[u32] {
-        &self.surplus[64 * (line as usize * self.words + word)..][..64]
+    pub(super) fn surplus(&self, line: u32, word: usize) -> &[u32; 64] {
+        &self.surplus.as_chunks().0[self.list(line) + word]
     }
 
     /// Notes another flow with a partner.
     pub(super) fn add_surplus(&mut self, line: u32, partner: u32) {
-        self.surplus[line as usize * 64 * self.words + partner as usize] += 1;
-        set(&mut self.several[line as usize * self.words..], partner, true);
+        let (list, place) = (self.list(line), self.place(line, partner));
+        self.surplus[place] += 1;
+        set(&mut self.several[list..], partner, true);
     }
 
     /// Notes that one of several flows with a partner went.
     pub(super) fn remove_surplus(&mut self, line: u32, partner: u32) {
-        let surplus = &mut self.surplus[line as usize * 64 * self.words + partner as usize];
-        *surplus -= 1;
-        if *surplus == 0 {
-            set(&mut self.several[line as usize * self.words..], partner, false);
+        let (list, place) = (self.list(line), self.place(line, partner));
+        self.surplus[place] -= 1;
+        if self.surplus[place] == 0 {
+            set(&mut self.several[list..], partner, false);
         }
     }
 
     pub(super) fn set_partner(&mut self, line: u32, partner: u32, value: bool) {
-        set(&mut self.partners[line as usize * self.words..], partner, value);
+        let list = self.list(line);
+        set(&mut self.partners[list..], partner, value);
     }
 
     pub(super) fn set_attached(&mut self, line: u32, partner: u32, value: bool) {
-        set(&mut self.attached[line as usize * self.words..], partner, value);
+        let list = self.list(line);
+        set(&mut self.attached[list..], partner, value);
     }
 }
 
-/// A table of `lines` rows of `before` values, made twice as wide.
-pub(super) fn wider<T: Copy>(table: &[T], lines: usize, before: usize, fresh: T) -> Vec<T> {
-    let mut wide = vec![fresh; lines * 2 * before];
-    for line in 0..lines {
-        wide[line * 2 * before..][..before].copy_from_slice(&table[line * before..][..before]);
+/// The width in words of tables that `words` are not enough for.
+pub(super) fn wider_than(words: usize) -> usize {
+    words + words.div_ceil(4)
+}
+
+/// A table of lists of `before` values, with room for `after`.
+pub(super) fn wider<T: Copy>(table: &[T], lists: usize, before: usize, after: usize, fresh: T) -> Vec<T> {
+    let mut wide = vec![fresh; lists * after];
+    for list in 0..lists {
+        wide[list * after..][..before].copy_from_slice(&table[list * before..][..before]);
     }
     wide
 }

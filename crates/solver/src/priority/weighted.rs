@@ -13,8 +13,8 @@
 //! next event. More trials would leave less of it, at the price of one look at each class for each.
 
 use super::MaxMinFill;
-use crate::bits::{has, members, set};
-use crate::maxmin::NEGLIGIBLE;
+use crate::bits::{has, members, pack, set};
+use crate::maxmin::{Block, SERVICE, blocks};
 
 /// How often offers are tried out before classes are served.
 pub(super) const TRIALS: usize = 2;
@@ -43,24 +43,29 @@ struct Class {
 pub(super) struct Weighted {
     weights: Vec<u32>,
     to_highest: bool,
-    links: usize,
+    /// Words of links, to which values are filled up.
+    words: usize,
     /// By number, as far as any was ever there.
     classes: Vec<Class>,
     /// Links on which an offer or use changed in this refill, as bits.
     moved: Vec<u64>,
     /// For each class and link: what the classes behind it used in their last trial.
-    behind: Vec<f64>,
+    behind: Vec<Vec<f64>>,
+    /// For each link: what the classes that were served already use.
+    before: Vec<f64>,
 }
 
 impl Weighted {
     pub(super) fn new(weights: &[u32], to_highest: bool, links: usize) -> Self {
+        let words = links.div_ceil(64);
         Self {
             weights: weights.to_vec(),
             to_highest,
-            links,
+            words,
             classes: Vec::new(),
-            moved: vec![0; links.div_ceil(64)],
+            moved: vec![0; words],
             behind: Vec::new(),
+            before: vec![0.0; 64 * words],
         }
     }
 
@@ -78,29 +83,31 @@ impl Weighted {
             }
         }
         self.sum_behind();
+        self.before.fill(0.0);
         for class in 0..self.classes.len() {
             self.offer_the_rest(fill, class);
-            self.serve(fill, class, 0, now);
+            self.serve(fill, class, SERVICE, now);
+            let used = &self.classes[class].stages[SERVICE].used;
+            self.before.iter_mut().zip(used).for_each(|(before, used)| *before += used);
         }
         self.classes.iter_mut().for_each(|class| class.touched = false);
     }
 
     /// Notes which classes changed, and on which links they have flows now.
     fn find_presence(&mut self, fill: &mut MaxMinFill) {
+        let (links, words) = (64 * self.words, self.words);
         for key in &fill.touched {
             while self.classes.len() <= usize::from(key.class) {
                 let weight = f64::from(self.weights[self.classes.len().min(self.weights.len() - 1)]);
-                let stage = Stage {
-                    offer: vec![0.0; self.links],
-                    used: vec![0.0; self.links],
-                    changed: vec![0; self.moved.len()],
-                };
-                let present = vec![0; self.moved.len()];
+                let stage =
+                    Stage { offer: vec![0.0; links], used: vec![0.0; links], changed: vec![0; words] };
+                let present = vec![0; words];
                 self.classes.push(Class { weight, present, stages: vec![stage; 1 + TRIALS], touched: false });
+                self.behind.push(vec![0.0; links]);
             }
             self.classes[usize::from(key.class)].touched = true;
         }
-        let mut now = vec![0; self.moved.len()];
+        let mut now = vec![0; words];
         for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.touched) {
             now.fill(0);
             for rank in fill.ranks_of(number as u16) {
@@ -122,13 +129,13 @@ impl Weighted {
     /// Splits each link on which presence changed by weight.
     fn first_offers(&mut self, fill: &MaxMinFill) {
         let classes = &mut self.classes;
-        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
-            let is_present = |class: &Class| has(&class.present, link as u32);
+        members(self.moved.iter().copied()).for_each(|link| {
+            let is_present = |class: &Class| has(&class.present, link);
             let present = classes.iter().filter(|class| is_present(class));
             let total: f64 = present.map(|class| class.weight).sum();
             for class in classes.iter_mut() {
                 let share = if is_present(class) { class.weight / total } else { 0.0 };
-                class.stages[1].offer(link, share * fill.capacity[link]);
+                class.stages[1].offer(link, share * fill.capacity[link as usize]);
             }
         });
     }
@@ -144,76 +151,94 @@ impl Weighted {
         fill.residual.restart_from(&stage.offer, &stage.changed);
         stage.changed.fill(0);
         fill.serve_class(number as u16, which, now);
-        for (link, (offer, used)) in stage.offer.iter().zip(&mut stage.used).enumerate() {
-            let uses = offer - fill.residual.left(link as u32);
-            if *used != uses {
-                *used = uses;
-                set(&mut self.moved, link as u32, true);
-            }
+        let uses = stage.used.as_chunks_mut().0.iter_mut().zip(blocks(&stage.offer));
+        for ((moved, (used, offer)), left) in self.moved.iter_mut().zip(uses).zip(fill.residual.left()) {
+            let uses: Block = std::array::from_fn(|link| offer[link] - left[link]);
+            *moved |= pack(|link| used[link] != uses[link]);
+            *used = uses;
         }
     }
 
     /// Offers what is free after a trial to the classes that used up their offer.
     fn offer_again(&mut self, fill: &MaxMinFill, trial: usize) {
-        let (classes, to_highest) = (&mut self.classes, self.to_highest);
-        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
-            let negligible = NEGLIGIBLE * fill.capacity[link];
-            let (mut used, mut total) = (0.0, 0.0);
-            for class in classes.iter() {
-                used += class.stages[trial].used[link];
-                if class.stages[trial].wants(link, negligible) && !(to_highest && total > 0.0) {
-                    total += class.weight;
+        let links = fill.residual.full().iter().zip(fill.residual.negligible());
+        for (word, (full, negligible)) in links.enumerate().filter(|&(word, _)| self.moved[word] != 0) {
+            let (mut used, mut total) = ([0.0; 64], [0.0; 64]);
+            for class in &self.classes {
+                let stage = &class.stages[trial];
+                let (offers, uses) = stage.block(word);
+                for link in 0..64 {
+                    used[link] += uses[link];
+                    let counts = wants(offers[link], uses[link], negligible[link])
+                        & !(self.to_highest & (total[link] > 0.0));
+                    total[link] += if counts { class.weight } else { 0.0 };
                 }
             }
-            let mut free = fill.capacity[link] - used;
-            free = if free > negligible { free } else { 0.0 };
-            for class in classes.iter_mut() {
-                let wants = class.stages[trial].wants(link, negligible);
-                let more = if wants { free * class.weight / total } else { 0.0 };
-                free = if wants && to_highest { 0.0 } else { free };
-                let offer = class.stages[trial].used[link] + more;
-                class.stages[trial + 1].offer(link, offer);
+            let mut free: Block = std::array::from_fn(|link| {
+                let free = full[link] - used[link];
+                if free > negligible[link] { free } else { 0.0 }
+            });
+            for class in &mut self.classes {
+                let (offers, uses) = class.stages[trial].block(word);
+                let mut next = [0.0; 64];
+                for link in 0..64 {
+                    let wants = wants(offers[link], uses[link], negligible[link]);
+                    let more = if wants { free[link] * class.weight / total[link] } else { 0.0 };
+                    free[link] = if wants & self.to_highest { 0.0 } else { free[link] };
+                    next[link] = uses[link] + more;
+                }
+                class.stages[trial + 1].offer_block(word, &next);
             }
-        });
+        }
     }
 
     /// Adds up, for each link, what all classes behind each one used in their last trial.
     fn sum_behind(&mut self) {
-        let (classes, links) = (&self.classes, self.links);
-        self.behind.resize(classes.len() * links, 0.0);
-        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
-            let mut behind = 0.0;
-            for (number, class) in classes.iter().enumerate().rev() {
-                self.behind[number * links + link] = behind;
-                behind += class.stages[TRIALS].used[link];
+        for word in (0..self.words).filter(|&word| self.moved[word] != 0) {
+            let mut sum: Block = [0.0; 64];
+            for (class, behind) in self.classes.iter().zip(&mut self.behind).rev() {
+                behind.as_chunks_mut().0[word] = sum;
+                let (_, used) = class.stages[TRIALS].block(word);
+                sum.iter_mut().zip(used).for_each(|(sum, used)| *sum += used);
             }
-        });
+        }
     }
 
     /// Offers a class all that the others do not use: those before it as they were served, those behind as they tried.
     fn offer_the_rest(&mut self, fill: &MaxMinFill, number: usize) {
-        let (before, rest) = self.classes.split_at_mut(number);
-        let behind = &self.behind[number * self.links..];
-        members(self.moved.iter().copied()).map(|link| link as usize).for_each(|link| {
-            let before: f64 = before.iter().map(|class| class.stages[0].used[link]).sum();
-            let left = (fill.capacity[link] - before - behind[link]).max(0.0);
-            rest[0].stages[0].offer(link, left);
-        });
+        let others = blocks(&self.before).iter().zip(blocks(&self.behind[number]));
+        let links = fill.residual.full().iter().zip(others).enumerate();
+        for (word, (full, (before, behind))) in links.filter(|&(word, _)| self.moved[word] != 0) {
+            let left = std::array::from_fn(|link| (full[link] - before[link] - behind[link]).max(0.0));
+            self.classes[number].stages[SERVICE].offer_block(word, &left);
+        }
     }
 }
 
+/// Whether all that was offered of a link is used.
+fn wants(offer: f64, used: f64, negligible: f64) -> bool {
+    (offer > 0.0) & (used >= offer - negligible)
+}
+
 impl Stage {
-    /// Whether all that was offered of a link is used.
-    fn wants(&self, link: usize, negligible: f64) -> bool {
-        self.offer[link] > 0.0 && self.used[link] >= self.offer[link] - negligible
+    /// What is offered and used of the links of a word.
+    fn block(&self, word: usize) -> (&Block, &Block) {
+        (&blocks(&self.offer)[word], &blocks(&self.used)[word])
     }
 
     /// Changes the offer of a link.
-    fn offer(&mut self, link: usize, offer: f64) {
-        if self.offer[link] != offer {
-            self.offer[link] = offer;
-            set(&mut self.changed, link as u32, true);
+    fn offer(&mut self, link: u32, offer: f64) {
+        if self.offer[link as usize] != offer {
+            self.offer[link as usize] = offer;
+            set(&mut self.changed, link, true);
         }
+    }
+
+    /// Changes the offers of the links of a word.
+    fn offer_block(&mut self, word: usize, offers: &Block) {
+        let offer = &mut self.offer.as_chunks_mut().0[word];
+        self.changed[word] |= pack(|link| offer[link] != offers[link]);
+        *offer = *offers;
     }
 }
 
