@@ -113,11 +113,13 @@ struct Capped {
 struct Pair {
     /// The first flow to reach a milestone; the others follow in that order.
     head: u32,
+    /// The service of the pair at that milestone.
+    due: f64,
     /// The service of the line it is attached to, less the service of the pair.
     offset: f64,
 }
 
-const NO_PAIR: Pair = Pair { head: NONE, offset: 0.0 };
+const NO_PAIR: Pair = Pair { head: NONE, due: 0.0, offset: 0.0 };
 
 /// What enters a group at one link.
 #[derive(Clone, Copy, Debug)]
@@ -297,6 +299,7 @@ impl Group {
     fn put(&mut self, flows: &mut [Flow], flow: u32, links: [u32; 2], bytes: f64, now: f64) {
         let lines = [self.line(links[0], ROWS), self.line(links[1], COLUMNS)];
         self.flow_count += 1;
+        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, 1.0));
         flows[flow as usize].lines = lines;
         flows[flow as usize].capped = NONE;
         let (rows, row) = (&mut self.sides[ROWS], lines[ROWS] as usize);
@@ -325,6 +328,7 @@ impl Group {
         let bytes = self.remaining(flows, flow, now);
         let lines = flows[flow as usize].lines;
         self.flow_count -= 1;
+        self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, -1.0));
         for side in [ROWS, COLUMNS] {
             let lines_of = &mut self.sides[side];
             if !lines_of.remove_flow(lines[side]) {
@@ -368,14 +372,13 @@ impl Group {
         let [row, column] = record.lines;
         let pair = self.pair_at(record.lines);
         let offset = self.served_at(ROWS, row, now);
-        self.pairs[pair] = Pair { head: flow, offset };
         record.end = bytes;
         record.next_in_pair = NONE;
+        self.pairs[pair] = Pair { head: flow, due: record.due(), offset };
         let [rows, columns] = &mut self.sides;
         rows.set_partner(row, column, true);
         columns.set_partner(column, row, true);
-        rows.set_attached(row, column, true);
-        rows.set_due(row, column, offset + record.due());
+        rows.attach(row, column, offset + record.due());
     }
 
     #[inline]
@@ -393,8 +396,7 @@ impl Group {
         }
         let side = self.side_of(lines);
         self.pairs[pair].head = NONE;
-        self.sides[side].set_attached(lines[side], lines[1 - side], false);
-        self.sides[side].set_due(lines[side], lines[1 - side], f64::INFINITY);
+        self.sides[side].detach(lines[side], lines[1 - side]);
         for side in [ROWS, COLUMNS] {
             self.sides[side].set_partner(lines[side], lines[1 - side], false);
         }
@@ -411,10 +413,7 @@ impl Group {
         }
         flows[flow as usize].next_in_pair = after;
         match before {
-            NONE => {
-                self.pairs[pair].head = flow;
-                self.set_due(flows, flows[flow as usize].lines);
-            }
+            NONE => self.set_head(flows, flow),
             before => flows[before as usize].next_in_pair = flow,
         }
     }
@@ -423,9 +422,10 @@ impl Group {
         let pair = self.pair_at(flows[flow as usize].lines);
         let next = flows[flow as usize].next_in_pair;
         if self.pairs[pair].head == flow {
-            self.pairs[pair].head = next;
-            if next != NONE {
-                self.set_due(flows, flows[flow as usize].lines);
+            if next == NONE {
+                self.pairs[pair].head = NONE;
+            } else {
+                self.set_head(flows, next);
             }
             return;
         }
@@ -436,10 +436,13 @@ impl Group {
         flows[before as usize].next_in_pair = next;
     }
 
-    /// Notes the next milestone of a pair where it is attached.
-    fn set_due(&mut self, flows: &[Flow], lines: [u32; 2]) {
-        let (side, pair) = (self.side_of(lines), self.pairs[self.pair_at(lines)]);
-        let at = pair.offset + flows[pair.head as usize].due();
+    /// Makes a flow the first of its pair.
+    fn set_head(&mut self, flows: &[Flow], flow: u32) {
+        let Flow { lines, .. } = flows[flow as usize];
+        let pair = self.pair_at(lines);
+        (self.pairs[pair].head, self.pairs[pair].due) = (flow, flows[flow as usize].due());
+        let at = self.pairs[pair].offset + self.pairs[pair].due;
+        let side = self.side_of(lines);
         self.sides[side].set_due(lines[side], lines[1 - side], at);
     }
 
@@ -528,32 +531,21 @@ impl Group {
     }
 
     /// Moves the bottleneck of a pair to its line on `side`.
-    fn attach(&mut self, flows: &[Flow], lines: [u32; 2], side: usize, now: f64) {
-        let pair = self.pair_at(lines);
+    fn attach(&mut self, lines: [u32; 2], side: usize, now: f64) {
         let from = self.served_at(1 - side, lines[1 - side], now);
         let to = self.served_at(side, lines[side], now);
-        self.sides[side].set_attached(lines[side], lines[1 - side], true);
-        self.sides[1 - side].set_attached(lines[1 - side], lines[side], false);
-        self.sides[1 - side].set_due(lines[1 - side], lines[side], f64::INFINITY);
-        self.pairs[pair].offset += to - from;
-        self.set_due(flows, lines);
+        let pair = self.pair_at(lines);
+        let pair = &mut self.pairs[pair];
+        pair.offset += to - from;
+        self.sides[side].attach(lines[side], lines[1 - side], pair.offset + pair.due);
+        self.sides[1 - side].detach(lines[1 - side], lines[side]);
     }
 
-    /// Attaches to `line` on `side` the pairs with those lines of the other side whose bits are set.
-    fn attach_all(
-        &mut self,
-        flows: &[Flow],
-        side: usize,
-        line: u32,
-        to: usize,
-        word: usize,
-        bits: u64,
-        now: f64,
-    ) {
+    /// Attaches to their lines on side `to` the pairs of `line` on `side` with the lines of a word whose bits are set.
+    fn attach_all(&mut self, side: usize, line: u32, to: usize, word: usize, bits: u64, now: f64) {
         for bit in ones(bits) {
             let partner = word as u32 * 64 + bit;
-            let lines = if side == ROWS { [line, partner] } else { [partner, line] };
-            self.attach(flows, lines, to, now);
+            self.attach(if side == ROWS { [line, partner] } else { [partner, line] }, to, now);
         }
     }
 

@@ -18,7 +18,7 @@
 
 use super::residual::{Block, Residual, blocks};
 use super::{COLUMNS, NEGLIGIBLE, ROWS, Side};
-use crate::bits::{members, ones, pack};
+use crate::bits::{has, members, ones, pack};
 
 /// What each line is given and uses, by side.
 #[derive(Debug, Default)]
@@ -29,6 +29,10 @@ pub(super) struct Allotment {
     pub(super) used: [Vec<f64>; 2],
     /// Bytes per nanosecond of one flow that has its bottleneck at the line.
     pub(super) level: [Vec<f64>; 2],
+    /// Lines that had capacity when rates were last found, as bits.
+    pub(super) open: [Vec<u64>; 2],
+    /// Flows whose other line is one of those.
+    pub(super) count: [Vec<f64>; 2],
     /// What was left for the groups to come; NaN where the line passed on what it was given.
     handed_on: [Vec<f64>; 2],
     /// Lines that had no capacity and now have; a buffer.
@@ -51,6 +55,17 @@ impl Allotment {
         self.used[side].resize(lines, 0.0);
         self.level[side].resize(lines, f64::INFINITY);
         self.handed_on[side].resize(lines, f64::NAN);
+        self.count[side].resize(lines, 0.0);
+        self.open[side].push(0);
+    }
+
+    /// Counts a flow that comes (1) or goes (-1).
+    pub(super) fn count_flow(&mut self, lines: [u32; 2], by: f64) {
+        for side in [ROWS, COLUMNS] {
+            if has(&self.open[1 - side], lines[1 - side]) {
+                self.count[side][lines[side] as usize] += by;
+            }
+        }
     }
 
     /// Whether nothing happened to the group itself.
@@ -106,12 +121,20 @@ impl Allotment {
 
     /// Takes note of what lines are given now. Returns whether all rates stay as they are; if not, `given` is to be set
     /// anew.
-    pub(super) fn still_holds(&mut self, sides: &[Side; 2], now: &[Vec<f64>; 2]) -> bool {
+    pub(super) fn still_holds(
+        &mut self,
+        sides: &[Side; 2],
+        now: &[Vec<f64>; 2],
+        residual: &Residual,
+    ) -> bool {
         self.opened.clear();
         for side in [ROWS, COLUMNS] {
             let given = self.given[side].as_chunks_mut().0.iter_mut().zip(blocks(&now[side]));
             let found = self.level[side].as_chunks_mut().0.iter_mut().zip(blocks(&self.used[side]));
             for (block, ((given, now), (level, used))) in given.zip(found).enumerate() {
+                if !self.moved && !residual.any_marked(sides[side].links_of(block)) {
+                    continue;
+                }
                 if is_another_bottleneck(given, now, level, used) {
                     return false;
                 }
@@ -159,18 +182,19 @@ impl Allotment {
             self.used.iter_mut().for_each(|used| used.fill(0.0));
         }
         for side in [ROWS, COLUMNS] {
-            let handed_on = self.handed_on[side].as_chunks_mut().0;
+            let handed_on = self.handed_on[side].as_chunks_mut::<64>().0;
             for (block, (used, before)) in blocks(&self.used[side]).iter().zip(handed_on).enumerate() {
                 let links = sides[side].links_of(block);
                 let left = residual.take(links, used);
                 let uses = pack(|line| used[line] > 0.0);
-                let after: Block =
-                    std::array::from_fn(|line| if used[line] > 0.0 { left[line] } else { f64::NAN });
+                let after = |line: usize| if used[line] > 0.0 { left[line] } else { f64::NAN };
                 // By bits, for where nothing was used and nothing is, there is no number to compare.
-                let stayed = pack(|line| after[line].to_bits() == before[line].to_bits());
+                let stayed = pack(|line| after(line).to_bits() == before[line].to_bits());
+                for (line, before) in before.iter_mut().enumerate() {
+                    *before = after(line);
+                }
                 let differs = if moved { uses | !stayed } else { !stayed };
                 residual.mark_block(links, uses | differs, differs);
-                *before = after;
             }
         }
     }

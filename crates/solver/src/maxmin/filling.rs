@@ -11,10 +11,10 @@
 
 use super::residual::{Block, Residual, blocks};
 use super::{COLUMNS, Flow, Group, ROWS, SERVICE, is_shut, least, meet};
-use crate::bits::{has, members, ones, pack, set};
+use crate::bits::{has, ones, pack, set};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
-const MANY: usize = 4;
+const MANY: usize = 6;
 
 /// From so many partners of 64 on it is cheaper to go through all 64 values than from bit to bit.
 const DENSE: u32 = 12;
@@ -88,16 +88,16 @@ impl Group {
         for (side, lines) in self.sides.iter().enumerate() {
             scratch.resize(side, lines.blocks());
             for (block, given) in scratch.given[side].as_chunks_mut().0.iter_mut().enumerate() {
-                *given = residual.left_of(lines.links_of(block));
+                residual.read(lines.links_of(block), given);
             }
         }
         let holds = !idle
             && !allotment.outdated
             && self.capped.is_empty()
-            && allotment.still_holds(&self.sides, &scratch.given);
+            && allotment.still_holds(&self.sides, &scratch.given, residual);
         if !holds {
             scratch.is_trial = which != SERVICE;
-            self.open_lines(flows, now, scratch);
+            self.open_lines(flows, which, now, scratch);
             let lowest = [scratch.lowest(ROWS), scratch.lowest(COLUMNS)];
             if idle && lowest[ROWS] == f64::INFINITY {
                 self.allotments[which].stay_idle();
@@ -141,52 +141,63 @@ impl Group {
     }
 
     /// Finds which lines have capacity and how many flows could use each.
-    fn open_lines(&mut self, flows: &[Flow], now: f64, scratch: &mut Scratch) {
-        let mut some_closed = false;
+    fn open_lines(&mut self, flows: &[Flow], which: usize, now: f64, scratch: &mut Scratch) {
         for side in [ROWS, COLUMNS] {
-            let lines = &self.sides[side];
+            for (open, given) in scratch.open[side].iter_mut().zip(blocks(&scratch.given[side])) {
+                *open = pack(|line| given[line] > 0.0);
+            }
+            scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
             scratch.room[side].copy_from_slice(&scratch.given[side]);
+        }
+        self.count_open(flows, which, scratch);
+        for side in [ROWS, COLUMNS] {
             let found = scratch.count[side].iter_mut().zip(&mut scratch.level[side]);
-            for ((given, flows), (count, level)) in scratch.given[side].iter().zip(&lines.flows).zip(found) {
+            let counts = scratch.given[side].iter().zip(&self.allotments[which].count[side]);
+            for ((given, flows), (count, level)) in counts.zip(found) {
                 let open = *given > 0.0;
-                *count = if open { f64::from(*flows) } else { 0.0 };
+                *count = if open { *flows } else { 0.0 };
                 *level = if open { f64::INFINITY } else { 0.0 };
             }
-            let open = scratch.open[side].iter_mut().zip(&mut scratch.unfrozen[side]);
-            for (((open, unfrozen), given), present) in
-                open.zip(blocks(&scratch.given[side])).zip(&lines.present)
-            {
-                *open = pack(|line| given[line] > 0.0);
-                *unfrozen = *open;
-                some_closed |= present & !*open != 0;
-            }
-        }
-        if some_closed {
-            self.count_open(flows, scratch);
         }
         self.ready_caps(flows, now, scratch);
     }
 
-    /// Counts, for open lines, the flows whose other line is open too.
-    fn count_open(&self, flows: &[Flow], scratch: &mut Scratch) {
+    /// Counts, for all lines, the flows whose other line is open, by what opened or closed since that was last done.
+    fn count_open(&mut self, flows: &[Flow], which: usize, scratch: &Scratch) {
         for side in [ROWS, COLUMNS] {
-            let partners = &scratch.open[1 - side];
-            let lines = &self.sides[side];
-            for (&line, partners_of) in lines.listed.iter().zip(lines.partners.chunks_exact(lines.words)) {
-                let count = &mut scratch.count[side][line as usize];
-                if *count > 0.0 {
-                    *count = f64::from(met(partners_of, partners));
-                    if self.surplus > 0 {
-                        *count += self.surplus_with(side, line, partners);
-                    }
+            for (block, &open) in scratch.open[side].iter().enumerate() {
+                let before = std::mem::replace(&mut self.allotments[which].open[side][block], open);
+                for bit in ones((open ^ before) & self.sides[side].present[block]) {
+                    let by = if open >> bit & 1 != 0 { 1.0 } else { -1.0 };
+                    self.count_partners(flows, which, side, 64 * block as u32 + bit, by);
                 }
             }
         }
+    }
+
+    /// Counts the flows of a line for its partners: 1 if it opened, -1 if it closed.
+    fn count_partners(&mut self, flows: &[Flow], which: usize, side: usize, line: u32, by: f64) {
+        let lines = &self.sides[side];
+        let counts = &mut self.allotments[which].count[1 - side];
+        for (word, (&partners, counts)) in
+            lines.partners(line).iter().zip(counts.as_chunks_mut().0).enumerate()
+        {
+            if partners.count_ones() >= DENSE {
+                take_masked(partners, counts, -by);
+            } else {
+                ones(partners).for_each(|partner| counts[partner as usize] += by);
+            }
+            if self.surplus > 0 {
+                let surplus = lines.surplus(line, word);
+                ones(lines.several(line)[word]).map(|partner| partner as usize).for_each(|partner| {
+                    counts[partner] += by * f64::from(surplus[partner]);
+                });
+            }
+        }
         for capped in &self.capped {
-            let [row, column] = flows[capped.flow as usize].lines;
-            if has(&scratch.open[ROWS], row) && has(&scratch.open[COLUMNS], column) {
-                scratch.count[ROWS][row as usize] += 1.0;
-                scratch.count[COLUMNS][column as usize] += 1.0;
+            let lines = flows[capped.flow as usize].lines;
+            if lines[side] == line {
+                counts[lines[1 - side] as usize] += by;
             }
         }
     }
@@ -211,16 +222,6 @@ impl Group {
             let (a, b) = (&self.capped[a as usize], &self.capped[b as usize]);
             b.limit.total_cmp(&a.limit).then_with(|| b.flow.cmp(&a.flow))
         });
-    }
-
-    /// How many flows `line` has with `partners` beyond the first with each.
-    fn surplus_with(&self, side: usize, line: u32, partners: &[u64]) -> f64 {
-        let side = &self.sides[side];
-        let several = side.several(line).iter().zip(partners).enumerate();
-        let sums = several.map(|(word, (several, partners))| {
-            if several & partners == 0 { 0 } else { sum_masked(several & partners, side.surplus(line, word)) }
-        });
-        f64::from(sums.sum::<u32>())
     }
 
     /// Freezes lines in rounds, lowest levels first, until no flow is left without a rate.
@@ -273,15 +274,18 @@ impl Group {
     /// Freezes the lines of `side` with a level of at most `limit`.
     fn freeze_up_to(&mut self, flows: &[Flow], side: usize, limit: f64, now: f64, scratch: &mut Scratch) {
         let mut batch = std::mem::take(&mut scratch.batch);
-        let estimates = blocks(&scratch.estimate[side]).iter();
         let limit = limit.min(f64::MAX);
         batch.clear();
-        batch.extend(members(estimates.map(|estimate| pack(|line| estimate[line] <= limit))));
+        for (first, estimate) in (0..).step_by(64).zip(blocks(&scratch.estimate[side])) {
+            for line in ones(pack(|line| estimate[line] <= limit)) {
+                batch.push(first + line);
+            }
+        }
         self.take_rates(side, &batch, scratch);
         for &line in &batch {
             let level = scratch.estimate[side][line as usize];
             if !scratch.is_trial {
-                self.attach_frozen(flows, side, line, now, scratch);
+                self.attach_frozen(side, line, now, scratch);
             }
             for at in 0..self.capped.len() {
                 let capped = &self.capped[at];
@@ -307,7 +311,7 @@ impl Group {
             self.take_by_count(side, batch, level, scratch);
         } else {
             let lines = &self.sides[side];
-            for alike in batch.chunk_by(|&a, &b| lines.partners(a) == lines.partners(b)) {
+            for alike in batch.chunk_by(|&a, &b| same(lines.partners(a), lines.partners(b))) {
                 let sum = alike.iter().map(|&line| level_of(scratch, line)).sum();
                 self.take_alike(side, alike, sum, scratch);
             }
@@ -375,17 +379,23 @@ impl Group {
     }
 
     /// Attaches to a line that is being frozen the pairs that get their rate from it, and the others to their closed lines.
-    fn attach_frozen(&mut self, flows: &[Flow], side: usize, line: u32, now: f64, scratch: &Scratch) {
+    fn attach_frozen(&mut self, side: usize, line: u32, now: f64, scratch: &Scratch) {
+        let lines = &self.sides[side];
+        let pairs = lines.partners(line).iter().zip(lines.attached(line));
+        let others = scratch.unfrozen[1 - side].iter().zip(&scratch.open[1 - side]);
+        let moves = |((partners, attached), (unfrozen, open)): ((&u64, &u64), (&u64, &u64))| {
+            (partners & unfrozen & !attached, partners & !open & attached)
+        };
+        if pairs.clone().zip(others.clone()).map(moves).all(|(here, away)| here | away == 0) {
+            return;
+        }
         for word in 0..self.sides[1 - side].blocks() {
             let lines = &self.sides[side];
-            let (partners, attached) = (lines.partners(line)[word], lines.attached(line)[word]);
-            let here = partners & scratch.unfrozen[1 - side][word] & !attached;
-            let away = partners & !scratch.open[1 - side][word] & attached;
-            if here | away == 0 {
-                continue;
-            }
-            self.attach_all(flows, side, line, side, word, here, now);
-            self.attach_all(flows, side, line, 1 - side, word, away, now);
+            let pairs = (&lines.partners(line)[word], &lines.attached(line)[word]);
+            let (here, away) =
+                moves((pairs, (&scratch.unfrozen[1 - side][word], &scratch.open[1 - side][word])));
+            self.attach_all(side, line, side, word, here, now);
+            self.attach_all(side, line, 1 - side, word, away, now);
         }
     }
 }
@@ -408,16 +418,18 @@ fn take_surplus_masked(bits: u64, surplus: &[u32; 64], level: f64, rooms: &mut B
     }
 }
 
-/// The sum of those of 64 values whose bits are set, in halves so that masks are as wide as values.
-fn sum_masked(bits: u64, values: &[u32]) -> u32 {
-    let halves = values.chunks(32).zip([bits as u32, (bits >> 32) as u32]);
-    let sums = halves.map(|(values, bits)| {
-        values.iter().zip(0..32).map(|(value, bit)| value & (bits >> bit & 1).wrapping_neg()).sum::<u32>()
-    });
-    sums.sum()
-}
-
 /// How many bits two sets have in common.
 fn met(a: &[u64], b: &[u64]) -> u32 {
-    a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum()
+    match (a, b) {
+        // Without a loop: three words are 192 ports.
+        ([a0, a1, a2], [b0, b1, b2]) => {
+            (a0 & b0).count_ones() + (a1 & b1).count_ones() + (a2 & b2).count_ones()
+        }
+        _ => a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum(),
+    }
+}
+
+/// Whether two sets are the same; for a few words, calling for a comparison of memory takes longer.
+fn same(a: &[u64], b: &[u64]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
 }

@@ -35,6 +35,8 @@ pub(crate) struct Residual {
     all_open: Vec<u64>,
     /// Links where what is left may differ from last time, as bits.
     marked: Vec<u64>,
+    /// A buffer.
+    scattered: Block,
 }
 
 impl Residual {
@@ -50,6 +52,7 @@ impl Residual {
             open: all_open.clone(),
             all_open,
             marked: vec![0; words],
+            scattered: [0.0; 64],
         }
     }
 
@@ -77,49 +80,50 @@ impl Residual {
 
     /// Starts again from `offer`, with the links in `marks` marked.
     pub(crate) fn restart_from(&mut self, offer: &[f64], marks: &[u64]) {
-        self.left.copy_from_slice(offer);
         self.marked.copy_from_slice(marks);
-        for word in 0..self.open.len() {
-            self.take(Links::Word(word), &[0.0; 64]);
+        let left = self.left.as_chunks_mut::<64>().0.iter_mut().zip(blocks(&self.negligible));
+        for ((open, offer), (left, negligible)) in self.open.iter_mut().zip(blocks(offer)).zip(left) {
+            for ((left, offer), negligible) in left.iter_mut().zip(offer).zip(negligible) {
+                *left = rest(*offer, *negligible);
+            }
+            *open = pack(|link| left[link] > 0.0);
         }
     }
 
-    /// What is left of 64 links.
-    pub(crate) fn left_of(&self, links: Links<'_>) -> Block {
+    /// Copies what is left of 64 links.
+    pub(crate) fn read(&self, links: Links<'_>, left: &mut Block) {
         match links {
-            Links::Word(word) => self.left()[word],
-            Links::Any(links) => links.map(|link| if link == NONE { 0.0 } else { self.left[link as usize] }),
+            Links::Word(word) => *left = self.left()[word],
+            Links::Any(links) => {
+                for (left, &link) in left.iter_mut().zip(links) {
+                    *left = if link == NONE { 0.0 } else { self.left[link as usize] };
+                }
+            }
         }
     }
 
-    /// Takes out what is used of 64 links and returns what is left; what is only rounding counts as nothing.
-    pub(crate) fn take(&mut self, links: Links<'_>, used: &Block) -> Block {
-        let rest = |left: f64, used: f64, negligible: f64| {
-            let rest = left - used;
-            if rest > negligible { rest } else { 0.0 }
-        };
+    /// Takes out what is used of 64 links and returns what is left where any was.
+    pub(crate) fn take(&mut self, links: Links<'_>, used: &Block) -> &Block {
         match links {
             Links::Word(word) => {
                 let left = &mut self.left.as_chunks_mut().0[word];
-                let negligible: &Block = &blocks(&self.negligible)[word];
+                let negligible = &blocks(&self.negligible)[word];
                 for ((left, used), negligible) in left.iter_mut().zip(used).zip(negligible) {
-                    *left = rest(*left, *used, *negligible);
+                    *left = rest(*left - used, *negligible);
                 }
                 self.open[word] = pack(|link| left[link] > 0.0);
-                *left
+                left
             }
             Links::Any(links) => {
-                let mut block = [0.0; 64];
                 for line in ones(pack(|line| used[line] > 0.0)) {
                     let (line, link) = (line as usize, links[line as usize] as usize);
-                    let left = rest(self.left[link], used[line], self.negligible[link]);
-                    if left == 0.0 {
+                    self.left[link] = rest(self.left[link] - used[line], self.negligible[link]);
+                    if self.left[link] == 0.0 {
                         set(&mut self.open, link as u32, false);
                     }
-                    self.left[link] = left;
-                    block[line] = left;
+                    self.scattered[line] = self.left[link];
                 }
-                block
+                &self.scattered
             }
         }
     }
@@ -132,6 +136,14 @@ impl Residual {
     /// Marked links, as bits.
     pub(crate) fn marked(&self) -> &[u64] {
         &self.marked
+    }
+
+    /// Whether any of 64 links may be marked.
+    pub(crate) fn any_marked(&self, links: Links<'_>) -> bool {
+        match links {
+            Links::Word(word) => self.marked[word] != 0,
+            Links::Any(_) => true,
+        }
     }
 
     /// Notes that what the next groups are given on a link differs from last time.
@@ -153,6 +165,11 @@ impl Residual {
     pub(crate) fn is_as_before(&self) -> bool {
         self.marked.iter().all(|word| *word == 0)
     }
+}
+
+/// What is left of a link, where so much or less is rounding.
+fn rest(left: f64, negligible: f64) -> f64 {
+    if left > negligible { left } else { 0.0 }
 }
 
 /// Values 64 at a time.

@@ -235,9 +235,18 @@ impl Side {
         set(&mut self.partners[list..], partner, value);
     }
 
-    pub(super) fn set_attached(&mut self, line: u32, partner: u32, value: bool) {
+    /// Attaches the pair of two lines here, where it is due at `at`.
+    pub(super) fn attach(&mut self, line: u32, partner: u32, at: f64) {
         let list = self.list(line);
-        set(&mut self.attached[list..], partner, value);
+        set(&mut self.attached[list..], partner, true);
+        self.set_due(line, partner, at);
+    }
+
+    /// The pair of two lines is attached here no more.
+    pub(super) fn detach(&mut self, line: u32, partner: u32) {
+        let (list, place) = (self.list(line), self.place(line, partner));
+        set(&mut self.attached[list..], partner, false);
+        self.due[place] = f64::INFINITY;
     }
 }
 

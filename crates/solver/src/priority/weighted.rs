@@ -85,6 +85,9 @@ impl Weighted {
         self.sum_behind();
         self.before.fill(0.0);
         for class in 0..self.classes.len() {
+            if self.classes[class].is_out() {
+                continue;
+            }
             self.offer_the_rest(fill, class);
             self.serve(fill, class, SERVICE, now);
             let used = &self.classes[class].stages[SERVICE].used;
@@ -143,11 +146,11 @@ impl Weighted {
     /// Serves the groups of a class from its offer, if anything changed for it.
     fn serve(&mut self, fill: &mut MaxMinFill, number: usize, which: usize, now: f64) {
         let class = &mut self.classes[number];
-        let stage = &mut class.stages[which];
-        let is_absent = class.present.iter().all(|word| *word == 0);
-        if !class.touched && (is_absent || stage.changed.iter().all(|word| *word == 0)) {
+        let is_as_before = class.stages[which].changed.iter().all(|word| *word == 0);
+        if class.is_out() || is_as_before && !class.touched {
             return;
         }
+        let stage = &mut class.stages[which];
         fill.residual.restart_from(&stage.offer, &stage.changed);
         stage.changed.fill(0);
         fill.serve_class(number as u16, which, now);
@@ -159,14 +162,14 @@ impl Weighted {
         }
     }
 
-    /// Offers what is free after a trial to the classes that used up their offer.
+    /// Offers what is free after a trial to the classes that used up their offer. Goes by whole words of links: where
+    /// nothing moved, the offers come out as they were.
     fn offer_again(&mut self, fill: &MaxMinFill, trial: usize) {
         let links = fill.residual.full().iter().zip(fill.residual.negligible());
         for (word, (full, negligible)) in links.enumerate().filter(|&(word, _)| self.moved[word] != 0) {
             let (mut used, mut total) = ([0.0; 64], [0.0; 64]);
-            for class in &self.classes {
-                let stage = &class.stages[trial];
-                let (offers, uses) = stage.block(word);
+            for class in self.classes.iter().filter(|class| !class.is_out()) {
+                let (offers, uses) = class.stages[trial].block(word);
                 for link in 0..64 {
                     used[link] += uses[link];
                     let counts = wants(offers[link], uses[link], negligible[link])
@@ -174,18 +177,18 @@ impl Weighted {
                     total[link] += if counts { class.weight } else { 0.0 };
                 }
             }
+            // By unit of weight; where nobody wants it, nobody looks.
             let mut free: Block = std::array::from_fn(|link| {
                 let free = full[link] - used[link];
-                if free > negligible[link] { free } else { 0.0 }
+                if free > negligible[link] { free / total[link] } else { 0.0 }
             });
-            for class in &mut self.classes {
+            for class in self.classes.iter_mut().filter(|class| !class.is_out()) {
                 let (offers, uses) = class.stages[trial].block(word);
                 let mut next = [0.0; 64];
                 for link in 0..64 {
                     let wants = wants(offers[link], uses[link], negligible[link]);
-                    let more = if wants { free[link] * class.weight / total[link] } else { 0.0 };
+                    next[link] = uses[link] + if wants { free[link] * class.weight } else { 0.0 };
                     free[link] = if wants & self.to_highest { 0.0 } else { free[link] };
-                    next[link] = uses[link] + more;
                 }
                 class.stages[trial + 1].offer_block(word, &next);
             }
@@ -196,7 +199,8 @@ impl Weighted {
     fn sum_behind(&mut self) {
         for word in (0..self.words).filter(|&word| self.moved[word] != 0) {
             let mut sum: Block = [0.0; 64];
-            for (class, behind) in self.classes.iter().zip(&mut self.behind).rev() {
+            let classes = self.classes.iter().zip(&mut self.behind).rev();
+            for (class, behind) in classes.filter(|(class, _)| !class.is_out()) {
                 behind.as_chunks_mut().0[word] = sum;
                 let (_, used) = class.stages[TRIALS].block(word);
                 sum.iter_mut().zip(used).for_each(|(sum, used)| *sum += used);
@@ -212,6 +216,13 @@ impl Weighted {
             let left = std::array::from_fn(|link| (full[link] - before[link] - behind[link]).max(0.0));
             self.classes[number].stages[SERVICE].offer_block(word, &left);
         }
+    }
+}
+
+impl Class {
+    /// Whether there is no flow in the class, and was none before this refill.
+    fn is_out(&self) -> bool {
+        !self.touched && self.present.iter().all(|word| *word == 0)
     }
 }
 
