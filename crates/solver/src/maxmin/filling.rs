@@ -11,7 +11,7 @@
 
 use super::residual::{Block, Residual, blocks};
 use super::{COLUMNS, Flow, Group, ROWS, SERVICE, is_shut, least, meet};
-use crate::bits::{has, ones, pack, set};
+use crate::bits::{has, ones, pack};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
 const MANY: usize = 6;
@@ -34,9 +34,9 @@ pub(crate) struct Scratch {
     open: [Vec<u64>; 2],
     unfrozen: [Vec<u64>; 2],
     caps: Vec<u32>,
-    /// Lines being frozen, and the same as a bit set.
+    /// Lines being frozen, and the same as bits.
     batch: Vec<u32>,
-    members: Vec<u64>,
+    freezing: Vec<u64>,
     /// Whether only levels are asked for: nothing is attached anew.
     is_trial: bool,
 }
@@ -61,6 +61,42 @@ impl Scratch {
             *estimate = if *count > 0.0 { level } else { f64::INFINITY };
         }
         least(&self.estimate[side])
+    }
+
+    /// Chooses the lines of a side with an estimate of at most `limit` to be frozen.
+    fn choose(&mut self, side: usize, limit: f64) {
+        self.batch.clear();
+        self.freezing.clear();
+        for (first, estimate) in (0..).step_by(64).zip(blocks(&self.estimate[side])) {
+            let chosen = pack(|line| estimate[line] <= limit);
+            self.freezing.push(chosen);
+            for line in ones(chosen) {
+                self.batch.push(first + line);
+            }
+        }
+    }
+
+    /// Freezes the lines that were chosen, at their estimates.
+    fn freeze(&mut self, side: usize) {
+        let found = self.estimate[side].as_chunks_mut::<64>().0.iter_mut();
+        let found = found.zip(self.level[side].as_chunks_mut::<64>().0);
+        let left = self.room[side].as_chunks_mut::<64>().0.iter_mut();
+        let left = left.zip(self.count[side].as_chunks_mut::<64>().0);
+        let bits = self.freezing.iter().zip(&mut self.unfrozen[side]);
+        for (((chosen, unfrozen), (estimate, level)), (room, count)) in bits.zip(found).zip(left) {
+            if *chosen == 0 {
+                continue;
+            }
+            *unfrozen &= !chosen;
+            let lines = estimate.iter_mut().zip(level).zip(room.iter_mut().zip(count));
+            for (((estimate, level), (room, count)), bit) in lines.zip(0..64) {
+                let chosen = chosen >> bit & 1 != 0;
+                *level = if chosen { *estimate } else { *level };
+                *estimate = if chosen { f64::INFINITY } else { *estimate };
+                *room = if chosen { 0.0 } else { *room };
+                *count = if chosen { 0.0 } else { *count };
+            }
+        }
     }
 }
 
@@ -273,52 +309,44 @@ impl Group {
 
     /// Freezes the lines of `side` with a level of at most `limit`.
     fn freeze_up_to(&mut self, flows: &[Flow], side: usize, limit: f64, now: f64, scratch: &mut Scratch) {
-        let mut batch = std::mem::take(&mut scratch.batch);
-        let limit = limit.min(f64::MAX);
-        batch.clear();
-        for (first, estimate) in (0..).step_by(64).zip(blocks(&scratch.estimate[side])) {
-            for line in ones(pack(|line| estimate[line] <= limit)) {
-                batch.push(first + line);
-            }
-        }
+        scratch.choose(side, limit.min(f64::MAX));
+        let batch = std::mem::take(&mut scratch.batch);
         self.take_rates(side, &batch, scratch);
-        for &line in &batch {
-            let level = scratch.estimate[side][line as usize];
-            if !scratch.is_trial {
+        if !scratch.is_trial {
+            for &line in &batch {
                 self.attach_frozen(side, line, now, scratch);
             }
-            for at in 0..self.capped.len() {
-                let capped = &self.capped[at];
-                if !capped.frozen && flows[capped.flow as usize].lines[side] == line {
-                    self.freeze_capped(flows, at as u32, level, scratch);
-                }
-            }
-            scratch.estimate[side][line as usize] = f64::INFINITY;
-            scratch.room[side][line as usize] = 0.0;
-            scratch.count[side][line as usize] = 0.0;
-            scratch.level[side][line as usize] = level;
-            set(&mut scratch.unfrozen[side], line, false);
         }
+        for at in 0..self.capped.len() {
+            let capped = &self.capped[at];
+            let line = flows[capped.flow as usize].lines[side];
+            if !capped.frozen && has(&scratch.freezing, line) {
+                let level = scratch.estimate[side][line as usize];
+                self.freeze_capped(flows, at as u32, level, scratch);
+            }
+        }
+        scratch.freeze(side);
         scratch.batch = batch;
     }
 
     /// Takes the rates of the pairs of frozen lines out of the other side, many pairs at a time where that is possible.
     fn take_rates(&self, side: usize, batch: &[u32], scratch: &mut Scratch) {
-        let level_of = |scratch: &Scratch, line: u32| scratch.estimate[side][line as usize];
         let Some(&first) = batch.first() else { return };
-        let level = level_of(scratch, first);
-        if batch.len() >= MANY && batch.iter().all(|&line| level_of(scratch, line) == level) {
-            self.take_by_count(side, batch, level, scratch);
+        let (lines, estimate) = (&self.sides[side], &scratch.estimate[side]);
+        let level = estimate[first as usize];
+        let alike = || batch.chunk_by(|&a, &b| same(lines.partners(a), lines.partners(b)));
+        let is_common = || batch.iter().all(|&line| estimate[line as usize] == level);
+        if batch.len() >= MANY && alike().count() >= MANY && is_common() {
+            self.take_by_count(side, level, scratch);
         } else {
-            let lines = &self.sides[side];
-            for alike in batch.chunk_by(|&a, &b| same(lines.partners(a), lines.partners(b))) {
-                let sum = alike.iter().map(|&line| level_of(scratch, line)).sum();
+            for alike in alike() {
+                let sum = alike.iter().map(|&line| scratch.estimate[side][line as usize]).sum();
                 self.take_alike(side, alike, sum, scratch);
             }
         }
         if self.surplus > 0 {
             for &line in batch {
-                self.take_surplus(side, line, level_of(scratch, line), scratch);
+                self.take_surplus(side, line, scratch.estimate[side][line as usize], scratch);
             }
         }
     }
@@ -361,17 +389,12 @@ impl Group {
     }
 
     /// Takes the rates of lines with one common level: what matters is only how many of them each partner meets.
-    fn take_by_count(&self, side: usize, lines: &[u32], level: f64, scratch: &mut Scratch) {
+    fn take_by_count(&self, side: usize, level: f64, scratch: &mut Scratch) {
         let others = &self.sides[1 - side];
-        scratch.members.clear();
-        scratch.members.resize(others.words, 0);
-        for &line in lines {
-            set(&mut scratch.members, line, true);
-        }
         for (&line, partners) in others.listed.iter().zip(others.partners.chunks_exact(others.words)) {
             let count = &mut scratch.count[1 - side][line as usize];
             if *count > 0.0 {
-                let flows = f64::from(met(partners, &scratch.members));
+                let flows = f64::from(met(partners, &scratch.freezing));
                 scratch.room[1 - side][line as usize] -= level * flows;
                 *count -= flows;
             }
