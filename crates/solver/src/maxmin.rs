@@ -113,13 +113,11 @@ struct Capped {
 struct Pair {
     /// The first flow to reach a milestone; the others follow in that order.
     head: u32,
-    /// The service of the pair at that milestone.
-    due: f64,
     /// The service of the line it is attached to, less the service of the pair.
     offset: f64,
 }
 
-const NO_PAIR: Pair = Pair { head: NONE, due: 0.0, offset: 0.0 };
+const NO_PAIR: Pair = Pair { head: NONE, offset: 0.0 };
 
 /// What enters a group at one link.
 #[derive(Clone, Copy, Debug)]
@@ -374,7 +372,7 @@ impl Group {
         let offset = self.served_at(ROWS, row, now);
         record.end = bytes;
         record.next_in_pair = NONE;
-        self.pairs[pair] = Pair { head: flow, due: record.due(), offset };
+        self.pairs[pair] = Pair { head: flow, offset };
         let [rows, columns] = &mut self.sides;
         rows.set_partner(row, column, true);
         columns.set_partner(column, row, true);
@@ -440,8 +438,8 @@ impl Group {
     fn set_head(&mut self, flows: &[Flow], flow: u32) {
         let Flow { lines, .. } = flows[flow as usize];
         let pair = self.pair_at(lines);
-        (self.pairs[pair].head, self.pairs[pair].due) = (flow, flows[flow as usize].due());
-        let at = self.pairs[pair].offset + self.pairs[pair].due;
+        self.pairs[pair].head = flow;
+        let at = self.pairs[pair].offset + flows[flow as usize].due();
         let side = self.side_of(lines);
         self.sides[side].set_due(lines[side], lines[1 - side], at);
     }
@@ -535,10 +533,9 @@ impl Group {
         let from = self.served_at(1 - side, lines[1 - side], now);
         let to = self.served_at(side, lines[side], now);
         let pair = self.pair_at(lines);
-        let pair = &mut self.pairs[pair];
-        pair.offset += to - from;
-        self.sides[side].attach(lines[side], lines[1 - side], pair.offset + pair.due);
-        self.sides[1 - side].detach(lines[1 - side], lines[side]);
+        self.pairs[pair].offset += to - from;
+        let at = self.sides[1 - side].detach(lines[1 - side], lines[side]);
+        self.sides[side].attach(lines[side], lines[1 - side], at + (to - from));
     }
 
     /// Attaches to their lines on side `to` the pairs of `line` on `side` with the lines of a word whose bits are set.
@@ -619,6 +616,8 @@ impl Group {
                 continue;
             }
             let pair = self.pairs[self.pair_at(if side == ROWS { [line, partner] } else { [partner, line] })];
+            // Of the first, what is noted at the line counts, where rounding has it otherwise.
+            let reached = reached.max(pair.offset + flows[pair.head as usize].due());
             let mut flow = pair.head;
             while flow != NONE && pair.offset + flows[flow as usize].due() <= reached {
                 due.push(flow);

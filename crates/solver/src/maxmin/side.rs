@@ -12,8 +12,9 @@ use super::residual::Links;
 use super::{NONE, least};
 use crate::bits::{has, set};
 
-/// Up to so many links of a fabric, blocks are words of links.
-const FEW: usize = 1024;
+/// Up to so many links of a fabric, blocks are words of links: three words a side. Beyond, lists with room for links that a
+/// group does not use take more from the caches than blocks in step with links spare.
+const FEW: usize = 384;
 
 /// The links on one side of a group: values by line, and lists of what there is for each partner.
 #[derive(Debug)]
@@ -242,11 +243,11 @@ impl Side {
         self.set_due(line, partner, at);
     }
 
-    /// The pair of two lines is attached here no more.
-    pub(super) fn detach(&mut self, line: u32, partner: u32) {
+    /// Attaches the pair of two lines here no more. Returns where it was due.
+    pub(super) fn detach(&mut self, line: u32, partner: u32) -> f64 {
         let (list, place) = (self.list(line), self.place(line, partner));
         set(&mut self.attached[list..], partner, false);
-        self.due[place] = f64::INFINITY;
+        std::mem::replace(&mut self.due[place], f64::INFINITY)
     }
 }
 
