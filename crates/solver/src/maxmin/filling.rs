@@ -223,11 +223,10 @@ impl Group {
             } else {
                 ones(partners).for_each(|partner| counts[partner as usize] += by);
             }
-            if self.surplus > 0 {
-                let surplus = lines.surplus(line, word);
-                ones(lines.several(line)[word]).map(|partner| partner as usize).for_each(|partner| {
-                    counts[partner] += by * f64::from(surplus[partner]);
-                });
+            if lines.several(line)[word] != 0 {
+                for (count, surplus) in counts.iter_mut().zip(lines.surplus(line, word)) {
+                    *count += by * f64::from(*surplus);
+                }
             }
         }
         for capped in &self.capped {
