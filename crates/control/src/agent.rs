@@ -341,7 +341,7 @@ impl Agent {
         if self.decide_at().is_some_and(|when| when <= now) {
             self.decide(now);
         }
-        if self.report_at().is_some_and(|when| when <= now) {
+        if self.report_from().is_some_and(|when| when <= now) {
             self.report(now);
         }
         self.say_alive(now);

@@ -292,37 +292,6 @@ fn only_what_changed_is_sent() {
 }
 
 #[test]
-fn what_clients_say_once_a_period_is_reported_at_once_and_the_agent_wakes_for_little_else() {
-    let mut site = Site::new("fifo", 2);
-    let config = CoordinatorConfig { lease: Nanos::from_secs(10), ..CoordinatorConfig::new(1, 2, RATE) };
-    site.coordinator = Some(Coordinator::new(config, policy("fifo")));
-    let coflow = site.register(0);
-    site.open(0, 0, coflow, 1);
-    site.pass(30);
-    let (agent, mut now) = (&mut site.agents[0], site.now);
-    let (mut wakes, mut late) = (0, 0);
-    for turn in 1..=100 {
-        // A period, and what a thread oversleeps.
-        let next = now + Nanos(10_100_000);
-        while let Some(due) = agent.poll_timeout().filter(|due| *due < next) {
-            wakes += 1;
-            agent.handle_timeout(due.max(now));
-        }
-        now = next;
-        agent.handle_client(
-            now,
-            ClientId(0),
-            ClientMessage::Sent { flow: 0, sent: Bytes(turn), idle: false },
-        );
-        agent.handle_timeout(now);
-        let outputs = std::iter::from_fn(|| agent.poll_output());
-        let is_report = |output: &AgentOutput| matches!(output, AgentOutput::Coordinator(_));
-        late += usize::from(outputs.filter(is_report).count() != 1);
-    }
-    assert!(late <= 2 && wakes <= 20, "{late} reports late, {wakes} wakes for nothing new");
-}
-
-#[test]
 fn in_shadow_mode_decisions_are_made_and_nothing_is_enforced() {
     let mut site = Site::new("fifo", 3);
     let shadow = AgentConfig { shadow: true, ..config(1, 3) };

@@ -39,7 +39,6 @@ impl Agent {
         if is_hello == record.name.is_some() {
             return self.drop_client(client, Refusal::OutOfTurn {});
         }
-        self.link.clients_at = Some(now);
         match message {
             ClientMessage::Hello { protocol, client: name } => self.greet(now, client, protocol, name),
             ClientMessage::Register { request, parents, deadline, size, class, weight } => {

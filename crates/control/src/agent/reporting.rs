@@ -35,8 +35,6 @@ pub(super) struct CoordinatorLink {
     needs_snapshot: bool,
     /// Whether anything has changed since the last report.
     pub(super) has_news: bool,
-    /// When a client has last spoken.
-    pub(super) clients_at: Option<Instant>,
     /// Flows that are over, with the bytes that the coordinator has not heard of.
     pub(super) closed: Vec<(u32, u64)>,
     /// Coflows that are over.
@@ -138,27 +136,26 @@ impl Agent {
     }
 
     /// When a report is due: changes a period after the last, and else a quarter of the lease.
-    ///
-    /// Clients speak once a period and a little late. What they have said is reported in the same breath, if three quarters
-    /// of the period are over; an agent that held to its own period would wake once more for it, with news that are
-    /// nearly a period old. So it gives them a quarter.
     pub(super) fn report_at(&self) -> Option<Instant> {
+        self.report_after(|pause| pause)
+    }
+
+    /// From when on a report is made if the agent is awake: clients speak once a period, and what they have said is
+    /// reported in the same breath, though that came a little sooner than last time.
+    pub(super) fn report_from(&self) -> Option<Instant> {
+        self.report_after(|pause| Nanos(pause.0 / 4 * 3))
+    }
+
+    fn report_after(&self, shortened: impl Fn(Nanos) -> Nanos) -> Option<Instant> {
         if !matches!(self.mode, Mode::Coordinated) {
             return None;
         }
+        let Some(last) = self.link.sent_at else { return Some(Instant::ZERO) };
         let link = &self.link;
-        let Some(last) = link.sent_at else { return Some(Instant::ZERO) };
+        let has_news = link.owes_snapshot || link.needs_snapshot || link.has_news;
         let period = link.period(&self.config);
-        if link.owes_snapshot || link.needs_snapshot {
-            return last.checked_add(period);
-        }
-        if !link.has_news {
-            let lease = link.lease.unwrap_or(Nanos(10 * period.0));
-            return last.checked_add(Nanos(lease.0 / 4));
-        }
-        let early = last.checked_add(Nanos(period.0 / 4 * 3));
-        let spoken = link.clients_at.filter(|when| early.is_some_and(|early| early <= *when));
-        spoken.or_else(|| last.checked_add(Nanos(period.0 / 4 * 5)))
+        let lease = link.lease.unwrap_or(Nanos(10 * period.0));
+        last.checked_add(shortened(if has_news { period } else { Nanos(lease.0 / 4) }))
     }
 
     /// Whether a coflow is small enough here to be nobody else's concern.
