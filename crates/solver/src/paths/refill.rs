@@ -7,6 +7,10 @@ use super::cell::NOWHERE;
 use super::{FEASIBLE, FULL, MOST_LOOKS, MOST_LOOKS_ALONE, PathFill, SETTLED, TIE};
 use crate::fill::Key;
 
+/// So many cells are followed from one to the next. With many classes at a link each is a wait for memory of its own: a
+/// quarter of a run on 9,000 servers.
+const NEAR: usize = 3;
+
 /// The cells that are to be looked at.
 #[derive(Debug, Default)]
 pub(super) struct Worklist {
@@ -76,22 +80,42 @@ impl PathFill {
             return;
         }
         let mut offered = self.cells.offered(cell);
-        while !self.is_outdated(cell) {
-            let record = &mut self.cells.hot[cell as usize];
-            if record.level < f64::INFINITY || record.used > offered * (1.0 + FULL) {
-                self.outdate(cell);
+        for _ in 0..NEAR {
+            if !self.pass_on(cell, &mut offered) {
                 return;
             }
-            if record.given == offered {
-                return;
-            }
-            record.given = offered;
-            offered = self.cells.left_by(cell);
             match self.cells.after(cell) {
                 Some(next) => cell = next,
                 None => return,
             }
         }
+        // Which cells come next now stands in the list of the link, so that their memory is waited for together.
+        let (link, key) =
+            (self.cells.hot[cell as usize].link as usize, self.cells.contents[cell as usize].key);
+        let from = self.cells.on_link[link].partition_point(|&(other, _)| other < key);
+        for index in from..self.cells.on_link[link].len() {
+            if !self.pass_on(self.cells.on_link[link][index].1, &mut offered) {
+                return;
+            }
+        }
+    }
+
+    /// Tells one cell what it is offered, which becomes what it leaves. Returns whether that concerns the next.
+    fn pass_on(&mut self, cell: u32, offered: &mut f64) -> bool {
+        if self.is_outdated(cell) {
+            return false;
+        }
+        let record = &mut self.cells.hot[cell as usize];
+        if record.level < f64::INFINITY || record.used > *offered * (1.0 + FULL) {
+            self.outdate(cell);
+            return false;
+        }
+        if record.given == *offered {
+            return false;
+        }
+        record.given = *offered;
+        *offered = self.cells.left_by(cell);
+        true
     }
 
     /// Has flows that nobody holds looked at where they are most likely to be held.
