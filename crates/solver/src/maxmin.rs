@@ -16,9 +16,14 @@
 //! - Flows with a cap of their own are kept apart, with rates of their own; they are expected to be few.
 //!
 //! # Cost
-//! Nothing where no link of the group is given something else; 3 ns per link where that changes no rate; for filling
-//! about 1.5 ns per pair on open links (a third where most lines meet) + 5 ns per link and round. A completion:
-//! one search.
+//! Nothing where no link of the group is given something else. Else values are gone through in blocks of 64 lines
+//! (`side`): a few instructions for every four lines where no rate changes; a fill comes to about three rounds, each a
+//! look at all lines of both sides and a few word operations for each line that is frozen. A completion: one search.
+//!
+//! On the Facebook trace under weighted classes that is 6.6 fills for each of 111,000 events, three rounds and 60 frozen
+//! lines each: every class is tried twice and served, and each group of it that comes behind a change is given something
+//! else. Few of these fills find what they found last time (2 %) or what the trial before found (14 %), so what is left
+//! to save is the fill itself.
 //!
 //! # Rejected
 //! A heap of due pairs for each line (moves to and fro leave outdated entries behind, and a push costs as much as the

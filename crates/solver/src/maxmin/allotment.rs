@@ -14,7 +14,7 @@
 //!   look at it, and so remembers nothing of what it handed on.
 //!
 //! # Cost
-//! Nothing for a group none of whose links is marked but a look at the bits and what it uses; about 1 ns per line otherwise.
+//! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a few passes over all lines.
 
 use super::residual::{Block, Residual, blocks};
 use super::{COLUMNS, NEGLIGIBLE, ROWS, Side};
