@@ -46,6 +46,11 @@
 //! # Starvation
 //! ⟨1, 0⟩ comes before all negotiated subcoflows but after all small ones. The paper calls this starvation-free; an
 //! endless stream of small subcoflows can still hold it up, so the claim is not made here.
+//!
+//! # How sure its figures are
+//! Who leads and who is a witness hangs on comparisons that the last bits of a rate decide, and a busy coflow makes
+//! thousands. On the Facebook trace the mean CCT came out anywhere from 28.3 to 29.4 s when the rate of the ports was
+//! changed by 10⁻⁸ to 10⁻⁶ of itself, and when the solver added in another order: differences below 2 % say nothing.
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant,
