@@ -33,6 +33,9 @@
 //! | the README's of 16 ports, 102 coflows, `--scale 0.25` | 25 Mbps | −0.2 % | 10.4 % (3.4 %) | 11.2 % (5.3 %) | |
 //! | one such of 98 coflows, `--scale 0.125` | 25 Mbps | 4.8 % | 12.8 % (3.8 %) | 9.7 % (0.1 %) | 110 % (8.1 %) |
 //!
+//! These are single runs. On the same machine left alone, one more of the first trace gave 4.2, 4.3 (−0.8), −12 (19) and
+//! 11 % (−2.0 %), and one of the second −0.9, 10.3 (3.4) and 11.4 % (5.5 %).
+//!
 //! The longer coflows are beside Δ, the closer. Agent and client library took 1.8 % of a core at each of the 16 hosts, nearly
 //! all of it by the clock and not by bytes: so a gigabit that is the sum of many slow ports costs more than one port's, which
 //! took 2.2 % (three coflows of 100 to 400 MB, 1 Gbps).
