@@ -71,6 +71,20 @@ impl Site {
         site
     }
 
+    /// As after a crash of the coordinator, or when a standby takes over.
+    fn next_coordinator(&mut self, spec: &str, term: u64) {
+        let config = CoordinatorConfig::new(term, self.agents.len() as u32, RATE);
+        self.coordinator = Some(Coordinator::new(config, policy(spec)));
+        self.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
+    }
+
+    /// Two coflows that compete for host 2: the first is of host 0, the second of host 1, each with its flow 0.
+    fn open_two(&mut self) {
+        let (first, second) = (self.register(0), self.register(1));
+        self.open(0, 0, first, 2);
+        self.open(1, 0, second, 2);
+    }
+
     fn connect(&mut self, port: u32, client: u64, user: u32) {
         self.agents[port as usize].handle_connected(ClientId(client), user);
         self.say_as(port, client, ClientMessage::Hello { protocol: PROTOCOL, client: 70 + client });
@@ -233,9 +247,7 @@ fn a_flow_that_ends_is_replaced_at_once_by_the_next_to_the_same_receiver() {
 #[test]
 fn without_a_coordinator_all_is_open_after_the_lease_and_a_new_one_rebuilds_in_a_round() {
     let mut site = Site::new("fifo", 3);
-    let (first, second) = (site.register(0), site.register(1));
-    site.open(0, 0, first, 2);
-    site.open(1, 0, second, 2);
+    site.open_two();
     site.pass(30);
     assert_eq!(site.gate(1, 0), OFF);
     site.coordinator = None;
@@ -243,10 +255,7 @@ fn without_a_coordinator_all_is_open_after_the_lease_and_a_new_one_rebuilds_in_a
     assert_eq!(site.gate(1, 0), OFF, "orders hold for their lease");
     site.pass(60);
     assert_eq!(site.gate(1, 0), OPEN);
-    site.coordinator = Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), policy("fifo")));
-    for agent in &mut site.agents {
-        agent.handle_coordinator_connected();
-    }
+    site.next_coordinator("fifo", 2);
     site.pass(12);
     assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OPEN, OFF));
 }
@@ -254,13 +263,10 @@ fn without_a_coordinator_all_is_open_after_the_lease_and_a_new_one_rebuilds_in_a
 #[test]
 fn a_former_coordinator_is_not_obeyed_and_learns_that_it_is_deposed() {
     let mut site = Site::new("fifo", 3);
-    let (first, second) = (site.register(0), site.register(1));
-    site.open(0, 0, first, 2);
-    site.open(1, 0, second, 2);
+    site.open_two();
     site.pass(30);
     let mut former = site.coordinator.take().unwrap();
-    site.coordinator = Some(Coordinator::new(CoordinatorConfig::new(2, 3, RATE), policy("fair")));
-    site.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
+    site.next_coordinator("fair", 2);
     site.pass(40);
     assert_eq!(site.gate(1, 0), OPEN, "the new policy is fair");
     former.handle_timeout(site.now + Nanos::from_millis(20));
@@ -298,9 +304,7 @@ fn in_shadow_mode_decisions_are_made_and_nothing_is_enforced() {
     site.agents[1] = Agent::new(shadow, Mode::Coordinated);
     site.connect(1, 0, 1);
     site.pass(150);
-    let (first, second) = (site.register(0), site.register(1));
-    site.open(0, 0, first, 2);
-    site.open(1, 0, second, 2);
+    site.open_two();
     site.pass(30);
     assert_eq!(site.gate(1, 0), OPEN);
     let status = site.agents[1].status().next().unwrap();
@@ -310,9 +314,7 @@ fn in_shadow_mode_decisions_are_made_and_nothing_is_enforced() {
 #[test]
 fn the_kill_switch_opens_every_flow_and_lets_go_of_it_again() {
     let mut site = Site::new("fifo", 3);
-    let (first, second) = (site.register(0), site.register(1));
-    site.open(0, 0, first, 2);
-    site.open(1, 0, second, 2);
+    site.open_two();
     site.pass(30);
     site.agents[1].drain(true);
     site.flush();
@@ -392,9 +394,7 @@ fn another_user_on_another_host_may_not_touch_a_coflow_whoever_was_heard_first()
 #[test]
 fn the_kill_switch_of_the_coordinator_opens_every_flow_of_the_fabric_and_lets_go_of_them_again() {
     let mut site = Site::new("dclas:sync=0ms,first_threshold=1MB,weighted=false", 3);
-    let (first, second) = (site.register(0), site.register(1));
-    site.open(0, 0, first, 2);
-    site.open(1, 0, second, 2);
+    site.open_two();
     site.sent(1, 0, 2_000_000);
     site.pass(30);
     assert_eq!((site.gate(1, 0), site.told(1, 0).class), (OFF, 1));
@@ -408,24 +408,15 @@ fn the_kill_switch_of_the_coordinator_opens_every_flow_of_the_fabric_and_lets_go
     assert_eq!((site.gate(1, 0), site.told(1, 0).class), (OFF, 1));
 }
 
-/// As after a crash of the coordinator, or when a standby takes over.
-fn next_coordinator(site: &mut Site, term: u64) {
-    let config = CoordinatorConfig::new(term, site.agents.len() as u32, RATE);
-    site.coordinator = Some(Coordinator::new(config, policy("fifo")));
-    site.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
-}
-
 #[test]
 fn the_next_coordinator_hears_of_the_kill_switch_within_a_round_and_only_a_later_throw_ends_it() {
     let mut site = Site::new("fifo", 3);
-    let (first, second) = (site.register(0), site.register(1));
-    site.open(0, 0, first, 2);
-    site.open(1, 0, second, 2);
+    site.open_two();
     site.pass(30);
     assert_eq!(site.gate(1, 0), OFF);
     site.coordinator.as_mut().unwrap().drain(true);
     site.pass(20);
-    next_coordinator(&mut site, 2);
+    site.next_coordinator("fifo", 2);
     // An agent that starts anew remembers nothing, and is told.
     site.agents[2] = Agent::new(AgentConfig { session: 2, ..config(2, 3) }, Mode::Coordinated);
     let told = site.heard[&1].len();
@@ -437,12 +428,12 @@ fn the_next_coordinator_hears_of_the_kill_switch_within_a_round_and_only_a_later
     let opened = site.heard[&1][told..].iter().all(|message| !matches!(message, AgentMessage::Direct { .. }));
     assert!(opened && site.gate(1, 0) == OPEN, "nobody was told anything in between");
 
-    next_coordinator(&mut site, 3);
+    site.next_coordinator("fifo", 3);
     site.coordinator.as_mut().unwrap().drain(false);
     site.pass(30);
     assert!(!site.coordinator.as_ref().unwrap().is_drained(), "what agents remember is older");
     assert_eq!(site.gate(1, 0), OFF);
-    next_coordinator(&mut site, 4);
+    site.next_coordinator("fifo", 4);
     site.pass(30);
     assert_eq!(site.gate(1, 0), OFF, "the end is remembered as well");
 }
@@ -478,9 +469,7 @@ fn a_coordinator_in_shadow_mode_decides_and_nobody_obeys() {
     let mut site = Site::new("fifo", 3);
     let shadow = CoordinatorConfig { shadow: true, ..CoordinatorConfig::new(1, 3, RATE) };
     site.coordinator = Some(Coordinator::new(shadow, policy("fifo")));
-    let (first, second) = (site.register(0), site.register(1));
-    site.open(0, 0, first, 2);
-    site.open(1, 0, second, 2);
+    site.open_two();
     site.pass(30);
     assert_eq!(site.gate(1, 0), OPEN);
     let flows = site.coordinator.as_ref().unwrap().status().flat_map(|coflow| coflow.flows);

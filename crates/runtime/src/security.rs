@@ -30,10 +30,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use cavalcade_model::PortId;
-use rustls::ClientConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::task::JoinSet;
 
 pub use issue::{AUTHORITY_FOLDER, IssueError, Issued, issue, revoke};
@@ -232,6 +232,13 @@ pub(crate) fn coordinator_name() -> ServerName<'static> {
 pub(crate) fn role_of(certificate: &CertificateDer<'_>) -> Option<Role> {
     let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
     parsed.valid_dns_names().find_map(Role::from_name)
+}
+
+/// What trusts these authorities.
+pub(crate) fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    authorities.iter().try_for_each(|authority| roots.add(authority.clone()))?;
+    Ok(roots)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SecurityError> {

@@ -320,8 +320,6 @@ fn dcas_figure_2_negotiation_settles_on_the_largest_desire() {
     );
 }
 
-// ---------------------------------------------------------------------------------------------------------- TAFE
-
 /// D-CAS §IV: where every sender desires the same of every coflow, priorities order nothing. Hosts look at their
 /// subcoflows once, on arrival, when each sender has four units of each coflow, however spread.
 #[test]
@@ -340,6 +338,8 @@ fn dcas_where_all_desire_the_same_is_fair_sharing() {
     let ordered = times(&coflows, &both_sides(4), &policy("dcas:threshold_volume=1B"));
     assert_ne!(negotiated, ordered, "looked at again, what is left differs, and orders");
 }
+
+// ---------------------------------------------------------------------------------------------------------- TAFE
 
 /// Two tasks of two map flows and two reduce flows, each of one unit. Port 1's link stands for the CPU, port 2's for the
 /// network; each reduce flow follows its own map flow, so each flow is a stage.

@@ -282,7 +282,10 @@ impl Demand {
 
     /// The number of a pair of links.
     fn pair(&self, links: [u32; 2]) -> usize {
-        let (word, bit) = self.pair_at(links);
+        self.number_of_pair(self.pair_at(links))
+    }
+
+    fn number_of_pair(&self, (word, bit): (usize, u64)) -> usize {
         (self.pairs_before[word] + (self.known[word] & (bit - 1)).count_ones()) as usize
     }
 
@@ -290,7 +293,7 @@ impl Demand {
     #[inline]
     pub(crate) fn first_unfinished(&self, links: [u32; 2]) -> (u32, f64) {
         let (word, bit) = self.pair_at(links);
-        let pair = (self.pairs_before[word] + (self.known[word] & (bit - 1)).count_ones()) as usize;
+        let pair = self.number_of_pair((word, bit));
         let place = self.heads.get(pair).copied().unwrap_or(pair as u32);
         (place, self.left_of(place, links[1], self.differs[word] & bit != 0))
     }

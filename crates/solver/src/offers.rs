@@ -36,10 +36,9 @@ impl Offers {
         self.list.extend(offers);
     }
 
-    /// Puts what was collected in order, and returns it.
-    pub(crate) fn sort(&mut self) -> &[Offer] {
+    /// Puts what was collected in order.
+    pub(crate) fn sort(&mut self) {
         self.list.sort_unstable_by(|a, b| b.cmp(a));
-        &self.list
     }
 
     /// Adds an offer in its place among those that are sorted.
@@ -87,6 +86,7 @@ mod tests {
         offers.collect([Offer::new(2, 1.0, 4), Offer::new(1, 1.0, 4), Offer::new(3, 1.0, 4)]);
         offers.move_up(1);
         offers.drop_from(2);
-        assert_eq!(offers.sort().iter().map(|offer| offer.rank()).collect::<Vec<_>>(), [1, 1]);
+        offers.sort();
+        assert_eq!(offers.list.iter().map(|offer| offer.rank()).collect::<Vec<_>>(), [1, 1]);
     }
 }

@@ -8,11 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore, version::TLS13};
+use rustls::{ClientConfig, version::TLS13};
 use tokio_rustls::TlsConnector;
 
 use crate::security::{
-    ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, SecurityError, certificates, private_key, provider,
+    ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, SecurityError, certificates, private_key,
+    provider, roots,
 };
 
 /// Whom a coordinator takes for etcd, and what it shows.
@@ -37,7 +38,7 @@ impl LeaseCertificates {
             let reason = error.to_string();
             SecurityError::Unusable { path: path.clone(), reason }
         };
-        Ok(Self { client: Arc::new(configuration(authorities, own).map_err(unusable)?) })
+        Ok(Self { client: Arc::new(configuration(&authorities, own).map_err(unusable)?) })
     }
 
     pub(super) fn connector(&self) -> TlsConnector {
@@ -46,14 +47,12 @@ impl LeaseCertificates {
 }
 
 fn configuration(
-    authorities: Vec<CertificateDer<'static>>,
+    authorities: &[CertificateDer<'static>],
     own: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
 ) -> Result<ClientConfig, rustls::Error> {
-    let mut roots = RootCertStore::empty();
-    authorities.into_iter().try_for_each(|authority| roots.add(authority))?;
     let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(roots);
+        .with_root_certificates(roots(authorities)?);
     let mut client = match own {
         Some((chain, key)) => builder.with_client_auth_cert(chain, key)?,
         None => builder.with_no_client_auth(),

@@ -30,11 +30,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig, version::TLS13};
+use rustls::{CertificateError, ClientConfig, ServerConfig, version::TLS13};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinSet;
 
-use super::{ALPN_FRAMES, ALPN_GRPC, Role, SecurityError, coordinator_name, provider, read};
+use super::{ALPN_FRAMES, ALPN_GRPC, Role, SecurityError, coordinator_name, provider, read, roots};
 
 /// How often the list is looked at.
 const LOOK: Duration = Duration::from_secs(2);
@@ -87,16 +87,17 @@ impl Trust {
     /// Where it is gone or cannot be used; what held goes on to hold.
     pub(super) fn reread(&self) -> Result<bool, SecurityError> {
         let before = self.accepted.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let text = match std::fs::read(&self.list) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            found => {
-                Some(found.map_err(|error| SecurityError::Unreadable { path: self.list.clone(), error })?)
+        let had_list = before.as_ref().is_some_and(|before| before.text.is_some());
+        let text = match read(&self.list) {
+            Err(SecurityError::Unreadable { error, .. })
+                if error.kind() == io::ErrorKind::NotFound && !had_list =>
+            {
+                None
             }
+            found => Some(found?),
         };
         let number = match before {
             Some(before) if before.text == text => return Ok(false),
-            // For the error.
-            Some(before) if text.is_none() => return read(&self.list).map(|_| before.number > 0),
             Some(before) => before.number + 1,
             None => 0,
         };
@@ -139,11 +140,7 @@ impl Trust {
         &self,
         lists: Vec<CertificateRevocationListDer<'static>>,
     ) -> Result<(Arc<dyn ClientCertVerifier>, Arc<WebPkiServerVerifier>), rustls::Error> {
-        let mut roots = RootCertStore::empty();
-        for authority in &self.authorities {
-            roots.add(authority.clone())?;
-        }
-        let (roots, provider) = (Arc::new(roots), Arc::new(provider()));
+        let (roots, provider) = (Arc::new(roots(&self.authorities)?), Arc::new(provider()));
         let refused = |error: rustls::server::VerifierBuilderError| rustls::Error::General(error.to_string());
         // Of two authorities one may have no list.
         let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
