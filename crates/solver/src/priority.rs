@@ -118,7 +118,7 @@ impl MaxMinFill {
 
     /// How many trials each group keeps beside what it is served by.
     fn trials(&self) -> usize {
-        if self.weighted.is_some() { weighted::TRIALS } else { 0 }
+        if self.weighted.is_some() { weighted::TRIAL } else { 0 }
     }
 
     fn find(&self, key: Key) -> Option<u32> {

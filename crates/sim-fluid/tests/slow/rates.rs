@@ -101,8 +101,9 @@ fn progressive_filling(asks: &[Ask], group: &[usize], free: &mut [f64], rates: &
 }
 
 /// Aalo Pseudocode 1. Each link splits its capacity by weight between the classes present there; each class fills what
-/// it was offered, strictly by order inside; what is free on a link is offered on top to the classes there that used up
-/// their offer, until nothing is.
+/// it was offered, strictly by order inside; what is then free on a link is shared by the classes there that used up
+/// their offer. From the highest class on each is served from what is not used by those before it, nor claimed by those
+/// behind it.
 fn weighted(capacity: &[f64], asks: &[Ask], weights: &[u32], excess: Excess, rates: &mut [f64]) {
     let links = capacity.len();
     let classes: BTreeSet<u16> = asks.iter().map(|ask| ask.keys[0].class).collect();
@@ -119,51 +120,37 @@ fn weighted(capacity: &[f64], asks: &[Ask], weights: &[u32], excess: Excess, rat
         };
         offers.insert(class, (0..links).map(offer).collect());
     }
-    let mut used: BTreeMap<u16, Vec<f64>> = BTreeMap::new();
-    for _ in 0..ROUNDS {
-        for &class in &classes {
-            let mut free = offers[&class].clone();
-            strict(asks, &members(class), &mut free, capacity, rates);
-            used.insert(class, (0..links).map(|link| offers[&class][link] - free[link]).collect());
+    let mut serve = |class: u16, offer: &[f64]| -> Vec<f64> {
+        let mut free = offer.to_vec();
+        strict(asks, &members(class), &mut free, capacity, rates);
+        (0..links).map(|link| offer[link] - free[link]).collect()
+    };
+    let used: BTreeMap<u16, Vec<f64>> =
+        classes.iter().map(|&class| (class, serve(class, &offers[&class]))).collect();
+    let mut taken = used.clone();
+    for link in 0..links {
+        let free = capacity[link] - used.values().map(|used| used[link]).sum::<f64>();
+        let wants = |class: &u16| {
+            offers[class][link] > 0.0 && used[class][link] >= offers[class][link] - 1e-9 * capacity[link]
+        };
+        let mut wanting: Vec<u16> = classes.iter().copied().filter(|class| wants(class)).collect();
+        if excess == Excess::Highest {
+            wanting.truncate(1);
         }
-        let mut grew = false;
-        for link in 0..links {
-            let free = capacity[link] - used.values().map(|used| used[link]).sum::<f64>();
-            let wants = |class: &u16| {
-                offers[class][link] > 0.0 && used[class][link] >= offers[class][link] - 1e-9 * capacity[link]
-            };
-            let mut wanting: Vec<u16> = classes.iter().copied().filter(|class| wants(class)).collect();
-            if excess == Excess::Highest {
-                wanting.truncate(1);
-            }
-            let total: f64 = wanting.iter().map(|&class| weight(class)).sum();
-            for class in &classes {
-                let offer = &mut offers.get_mut(class).expect("every class has offers")[link];
-                *offer = used[class][link];
-                if wanting.contains(class) && !is_negligible(free, capacity[link]) {
-                    *offer += free * weight(*class) / total;
-                    grew = true;
-                }
-            }
-        }
-        if !grew {
-            break;
+        let total: f64 = wanting.iter().map(|&class| weight(class)).sum();
+        for class in wanting.iter().filter(|_| !is_negligible(free, capacity[link])) {
+            taken.get_mut(class).expect("every class takes something")[link] += free * weight(*class) / total;
         }
     }
-    // What is free after all that goes to the highest class that can use it.
     for &class in &classes {
         let others = |link: usize| {
-            used.iter().filter(|(other, _)| **other != class).map(|(_, used)| used[link]).sum::<f64>()
+            taken.iter().filter(|(other, _)| **other != class).map(|(_, taken)| taken[link]).sum::<f64>()
         };
         let offer: Vec<f64> = (0..links).map(|link| (capacity[link] - others(link)).max(0.0)).collect();
-        let mut free = offer.clone();
-        strict(asks, &members(class), &mut free, capacity, rates);
-        used.insert(class, (0..links).map(|link| offer[link] - free[link]).collect());
+        let uses = serve(class, &offer);
+        taken.insert(class, uses);
     }
 }
-
-/// How often free capacity is offered again; each round at least halves what is free where it is wanted.
-const ROUNDS: usize = 2;
 
 /// Bytes left as shortest flow first compares them: in 1024ths, so that flows that draw level do so whatever the rounding.
 fn steps(left: f64) -> u64 {

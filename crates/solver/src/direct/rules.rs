@@ -8,9 +8,6 @@ use crate::maxmin::NEGLIGIBLE;
 use crate::shortest::{Rank, STEP};
 use crate::strict::Setup;
 
-/// How often free capacity is offered again to classes by weight, the first offer included.
-const ROUNDS: usize = 2;
-
 impl DirectFill {
     /// Finds the rate of every active flow.
     pub(super) fn apply_rule(&mut self, now: f64) {
@@ -134,25 +131,20 @@ impl DirectFill {
         }
         let weight = |class: u16| f64::from(weights[usize::from(class).min(weights.len() - 1)]);
         let mut books = self.first_offers(&classes, weight);
-        for _ in 0..ROUNDS {
-            for book in &mut books {
-                self.fill_class(book);
-            }
-            if !offer_again(&mut books, &self.capacity, weight, to_highest) {
-                break;
-            }
-        }
-        let mut used = vec![0.0; self.capacity.len()];
+        books.iter_mut().for_each(|book| self.fill_class(book));
+        find_claims(&mut books, &self.capacity, weight, to_highest);
+        // What classes use that were served, and what the others claim.
+        let mut taken = vec![0.0; self.capacity.len()];
         for book in &books {
-            book.offers.iter().for_each(|(&link, offer)| used[link as usize] += offer.used);
+            book.offers.iter().for_each(|(&link, offer)| taken[link as usize] += offer.claim);
         }
         for book in &mut books {
             for (&link, offer) in &mut book.offers {
-                offer.size = (self.capacity[link as usize] - (used[link as usize] - offer.used)).max(0.0);
-                used[link as usize] -= offer.used;
+                taken[link as usize] -= offer.claim;
+                offer.size = (self.capacity[link as usize] - taken[link as usize]).max(0.0);
             }
             self.fill_class(book);
-            book.offers.iter().for_each(|(&link, offer)| used[link as usize] += offer.used);
+            book.offers.iter().for_each(|(&link, offer)| taken[link as usize] += offer.used);
         }
     }
 
@@ -186,11 +178,12 @@ impl DirectFill {
     }
 }
 
-/// What a link offers to a class, and what of that the class uses.
+/// What a link offers to a class, what of that the class uses, and what it is to have if it can use it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Offer {
     size: f64,
     used: f64,
+    claim: f64,
 }
 
 /// A class with its flows and what each of their links offers it.
@@ -200,8 +193,8 @@ struct Class {
     offers: BTreeMap<u32, Offer>,
 }
 
-/// Offers what is free on each link to the classes that used up what they were offered there. Returns whether any was.
-fn offer_again(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f64, to_highest: bool) -> bool {
+/// A class claims what it used on each link, and of what is free its part, if it used up what it was offered there.
+fn find_claims(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f64, to_highest: bool) {
     let mut used: BTreeMap<u32, f64> = BTreeMap::new();
     // Of the classes that want more on a link, all their weights, or that of the highest alone.
     let mut wanting: BTreeMap<u32, (u16, f64)> = BTreeMap::new();
@@ -219,7 +212,6 @@ fn offer_again(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f6
             }
         }
     }
-    let mut grew = false;
     for book in books {
         for (&link, offer) in &mut book.offers {
             let free = capacity[link as usize] - used[&link];
@@ -229,12 +221,10 @@ fn offer_again(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f6
                 }
                 _ => 0.0,
             };
-            offer.size = offer.used;
-            if more > 0.0 && free > NEGLIGIBLE * capacity[link as usize] {
-                offer.size += more;
-                grew = true;
+            offer.claim = offer.used;
+            if free > NEGLIGIBLE * capacity[link as usize] {
+                offer.claim += more;
             }
         }
     }
-    grew
 }
