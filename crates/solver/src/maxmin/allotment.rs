@@ -16,7 +16,7 @@
 //! # Cost
 //! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a few passes over all lines.
 
-use super::residual::{Block, Residual, blocks};
+use super::residual::{Block, Residual, blocks, blocks_mut};
 use super::{COLUMNS, NEGLIGIBLE, ROWS, Side};
 use crate::bits::{has, members, ones, pack};
 
@@ -33,7 +33,9 @@ pub(super) struct Allotment {
     pub(super) open: [Vec<u64>; 2],
     /// Flows whose other line is one of those.
     pub(super) count: [Vec<f64>; 2],
-    /// What was left for the groups to come; NaN where the line passed on what it was given.
+    /// Lines of which something was used when that was last handed on, as bits; no others are in use.
+    uses: [Vec<u64>; 2],
+    /// What was left of those for the groups to come.
     handed_on: [Vec<f64>; 2],
     /// Lines that had no capacity and now have; a buffer.
     opened: Vec<(usize, u32)>,
@@ -54,7 +56,8 @@ impl Allotment {
         self.given[side].resize(lines, 0.0);
         self.used[side].resize(lines, 0.0);
         self.level[side].resize(lines, f64::INFINITY);
-        self.handed_on[side].resize(lines, f64::NAN);
+        self.handed_on[side].resize(lines, 0.0);
+        self.uses[side].push(0);
         self.count[side].resize(lines, 0.0);
         self.open[side].push(0);
     }
@@ -75,10 +78,10 @@ impl Allotment {
 
     /// The links that were used when the group was last served.
     pub(super) fn links_used(&self, sides: &[Side; 2]) -> impl Iterator<Item = u32> {
-        sides.iter().zip(&self.handed_on).flat_map(|(side, handed_on)| {
-            let lines = side.link.iter().zip(handed_on);
-            lines.filter(|(_, handed_on)| !handed_on.is_nan()).map(|(&link, _)| link)
-        })
+        sides
+            .iter()
+            .zip(&self.uses)
+            .flat_map(|(side, uses)| members(uses.iter().copied()).map(|line| side.link[line as usize]))
     }
 
     /// Corrects what is used after one flow without a cap went from a pair. `sides` are without it already.
@@ -129,8 +132,8 @@ impl Allotment {
     ) -> bool {
         self.opened.clear();
         for side in [ROWS, COLUMNS] {
-            let given = self.given[side].as_chunks_mut().0.iter_mut().zip(blocks(&now[side]));
-            let found = self.level[side].as_chunks_mut().0.iter_mut().zip(blocks(&self.used[side]));
+            let given = blocks_mut(&mut self.given[side]).iter_mut().zip(blocks(&now[side]));
+            let found = blocks_mut(&mut self.level[side]).iter_mut().zip(blocks(&self.used[side]));
             for (block, ((given, now), (level, used))) in given.zip(found).enumerate() {
                 if !self.moved && !residual.any_marked(sides[side].links_of(block)) {
                     continue;
@@ -165,8 +168,10 @@ impl Allotment {
         if self.rate == 0.0 {
             return;
         }
-        for (side, used) in sides.iter().zip(&self.used) {
-            for (block, used) in blocks(used).iter().enumerate() {
+        for (side, (used, uses)) in sides.iter().zip(self.used.iter().zip(&self.uses)) {
+            for (block, (used, _)) in
+                blocks(used).iter().zip(uses).enumerate().filter(|(_, (_, uses))| **uses != 0)
+            {
                 residual.take(side.links_of(block), used);
             }
         }
@@ -182,19 +187,20 @@ impl Allotment {
             self.used.iter_mut().for_each(|used| used.fill(0.0));
         }
         for side in [ROWS, COLUMNS] {
-            let handed_on = self.handed_on[side].as_chunks_mut::<64>().0;
-            for (block, (used, before)) in blocks(&self.used[side]).iter().zip(handed_on).enumerate() {
+            let before = blocks_mut(&mut self.handed_on[side]).iter_mut().zip(&mut self.uses[side]);
+            for (block, (used, (before, used_before))) in
+                blocks(&self.used[side]).iter().zip(before).enumerate()
+            {
+                let uses = pack(|line| used[line] > 0.0);
+                let parted = std::mem::replace(used_before, uses) ^ uses;
+                if uses | parted == 0 {
+                    continue;
+                }
                 let links = sides[side].links_of(block);
                 let left = residual.take(links, used);
-                let uses = pack(|line| used[line] > 0.0);
-                let after = |line: usize| if used[line] > 0.0 { left[line] } else { f64::NAN };
-                // By bits, for where nothing was used and nothing is, there is no number to compare.
-                let stayed = pack(|line| after(line).to_bits() == before[line].to_bits());
-                for (line, before) in before.iter_mut().enumerate() {
-                    *before = after(line);
-                }
-                let differs = if moved { uses | !stayed } else { !stayed };
-                residual.mark_block(links, uses | differs, differs);
+                let differs = parted | uses & pack(|line| left[line] != before[line]);
+                *before = *left;
+                residual.mark_block(links, uses | parted, if moved { uses | parted } else { differs });
             }
         }
     }

@@ -9,8 +9,8 @@
 //!
 //! A trial finds the same levels and changes nothing but the residual; it is how weighted classes try out their offers.
 
-use super::residual::{Block, Residual, blocks};
-use super::{COLUMNS, Flow, Group, ROWS, SERVICE, is_shut, least, meet};
+use super::residual::{Residual, blocks, blocks_mut};
+use super::{COLUMNS, Flow, Group, Lowest, ROWS, SERVICE, is_shut, meet};
 use crate::bits::{has, ones, pack};
 
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
@@ -55,12 +55,17 @@ impl Scratch {
 
     /// Brings the estimates of a side up to date and returns the lowest.
     fn lowest(&mut self, side: usize) -> f64 {
-        let rooms = self.room[side].iter().zip(&self.count[side]);
-        for (estimate, (room, count)) in self.estimate[side].iter_mut().zip(rooms) {
-            let level = if *room > 0.0 { room / count } else { 0.0 };
-            *estimate = if *count > 0.0 { level } else { f64::INFINITY };
+        let mut lowest = Lowest::new();
+        let estimates = blocks_mut(&mut self.estimate[side]).iter_mut();
+        for (estimate, (room, count)) in
+            estimates.zip(blocks(&self.room[side]).iter().zip(blocks(&self.count[side])))
+        {
+            for line in 0..64 {
+                estimate[line] = estimate_of(room[line], count[line]);
+            }
+            lowest.take(estimate);
         }
-        least(&self.estimate[side])
+        lowest.found()
     }
 
     /// Chooses the lines of a side with an estimate of at most `limit` to be frozen.
@@ -76,28 +81,57 @@ impl Scratch {
         }
     }
 
-    /// Freezes the lines that were chosen, at their estimates.
-    fn freeze(&mut self, side: usize) {
-        let found = self.estimate[side].as_chunks_mut::<64>().0.iter_mut();
-        let found = found.zip(self.level[side].as_chunks_mut::<64>().0);
-        let left = self.room[side].as_chunks_mut::<64>().0.iter_mut();
-        let left = left.zip(self.count[side].as_chunks_mut::<64>().0);
+    /// Freezes the lines that were chosen, at their estimates. Returns the lowest estimate of the others.
+    fn freeze(&mut self, side: usize) -> f64 {
+        let mut lowest = Lowest::new();
+        let found = blocks_mut(&mut self.estimate[side]).iter_mut();
+        let found = found.zip(blocks_mut(&mut self.level[side]));
+        let left = blocks_mut(&mut self.room[side]).iter_mut();
+        let left = left.zip(blocks_mut(&mut self.count[side]));
         let bits = self.freezing.iter().zip(&mut self.unfrozen[side]);
         for (((chosen, unfrozen), (estimate, level)), (room, count)) in bits.zip(found).zip(left) {
             if *chosen == 0 {
+                lowest.take(estimate);
                 continue;
             }
             *unfrozen &= !chosen;
-            let lines = estimate.iter_mut().zip(level).zip(room.iter_mut().zip(count));
-            for (((estimate, level), (room, count)), bit) in lines.zip(0..64) {
-                let chosen = chosen >> bit & 1 != 0;
-                *level = if chosen { *estimate } else { *level };
-                *estimate = if chosen { f64::INFINITY } else { *estimate };
-                *room = if chosen { 0.0 } else { *room };
-                *count = if chosen { 0.0 } else { *count };
+            for line in 0..64 {
+                let chosen = chosen >> line & 1 != 0;
+                level[line] = if chosen { estimate[line] } else { level[line] };
+                estimate[line] = if chosen { f64::INFINITY } else { estimate[line] };
+                room[line] = if chosen { 0.0 } else { room[line] };
+                count[line] = if chosen { 0.0 } else { count[line] };
             }
+            lowest.take(estimate);
         }
+        lowest.found()
     }
+
+    /// Takes up what 64 lines are given and how many flows could use each. Returns the lowest estimate.
+    fn open(&mut self, side: usize, flows: &[f64]) -> f64 {
+        let mut lowest = Lowest::new();
+        let lines = blocks(&self.given[side]).iter().zip(blocks(flows));
+        let state = blocks_mut(&mut self.room[side]).iter_mut().zip(blocks_mut(&mut self.count[side]));
+        let found = blocks_mut(&mut self.estimate[side]).iter_mut().zip(blocks_mut(&mut self.level[side]));
+        for (((given, flows), (room, count)), (estimate, level)) in lines.zip(state).zip(found) {
+            for line in 0..64 {
+                let open = given[line] > 0.0;
+                room[line] = given[line];
+                count[line] = if open { flows[line] } else { 0.0 };
+                level[line] = if open { f64::INFINITY } else { 0.0 };
+                estimate[line] = estimate_of(room[line], count[line]);
+            }
+            lowest.take(estimate);
+        }
+        lowest.found()
+    }
+}
+
+/// The level at which a line would be full if only it counted; infinite where no flow is without a rate.
+#[inline]
+fn estimate_of(room: f64, count: f64) -> f64 {
+    let level = if room > 0.0 { room / count } else { 0.0 };
+    if count > 0.0 { level } else { f64::INFINITY }
 }
 
 impl Group {
@@ -123,7 +157,7 @@ impl Group {
         }
         for (side, lines) in self.sides.iter().enumerate() {
             scratch.resize(side, lines.blocks());
-            for (block, given) in scratch.given[side].as_chunks_mut().0.iter_mut().enumerate() {
+            for (block, given) in blocks_mut(&mut scratch.given[side]).iter_mut().enumerate() {
                 residual.read(lines.links_of(block), given);
             }
         }
@@ -133,8 +167,7 @@ impl Group {
             && allotment.still_holds(&self.sides, &scratch.given, residual);
         if !holds {
             scratch.is_trial = which != SERVICE;
-            self.open_lines(flows, which, now, scratch);
-            let lowest = [scratch.lowest(ROWS), scratch.lowest(COLUMNS)];
+            let lowest = self.open_lines(flows, which, now, scratch);
             if idle && lowest[ROWS] == f64::INFINITY {
                 self.allotments[which].stay_idle();
                 return false;
@@ -162,40 +195,31 @@ impl Group {
         }
     }
 
-    /// Serves flows at the levels of the allotment.
+    /// Serves flows at the levels of the allotment: settles what they were served so far, and finds when the first is done.
     fn apply_levels(&mut self, flows: &[Flow], now: f64) {
-        self.settle(now);
-        let allotment = &self.allotments[SERVICE];
-        self.rate = allotment.rate;
-        self.sides[ROWS].used.copy_from_slice(&allotment.used[ROWS]);
-        for (side, levels) in self.sides.iter_mut().zip(&allotment.level) {
-            for (level, allotted) in side.level.iter_mut().zip(levels) {
-                *level = if *allotted < f64::INFINITY { *allotted } else { 0.0 };
-            }
+        let elapsed = now - self.since;
+        self.since = now;
+        self.rate = self.allotments[SERVICE].rate;
+        self.sides[ROWS].settle_use(elapsed, &self.allotments[SERVICE].used[ROWS]);
+        self.next = self.next_capped(flows);
+        for side in [ROWS, COLUMNS] {
+            let levels = &self.allotments[SERVICE].level[side];
+            let soonest = self.sides[side].settle(elapsed, levels, &mut self.waits);
+            self.find_next_on(side, soonest, now);
         }
-        self.find_next(flows, now);
     }
 
-    /// Finds which lines have capacity and how many flows could use each.
-    fn open_lines(&mut self, flows: &[Flow], which: usize, now: f64, scratch: &mut Scratch) {
+    /// Finds which lines have capacity and how many flows could use each. Returns the lowest estimate on either side.
+    fn open_lines(&mut self, flows: &[Flow], which: usize, now: f64, scratch: &mut Scratch) -> [f64; 2] {
         for side in [ROWS, COLUMNS] {
             for (open, given) in scratch.open[side].iter_mut().zip(blocks(&scratch.given[side])) {
                 *open = pack(|line| given[line] > 0.0);
             }
             scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
-            scratch.room[side].copy_from_slice(&scratch.given[side]);
         }
         self.count_open(flows, which, scratch);
-        for side in [ROWS, COLUMNS] {
-            let found = scratch.count[side].iter_mut().zip(&mut scratch.level[side]);
-            let counts = scratch.given[side].iter().zip(&self.allotments[which].count[side]);
-            for ((given, flows), (count, level)) in counts.zip(found) {
-                let open = *given > 0.0;
-                *count = if open { *flows } else { 0.0 };
-                *level = if open { f64::INFINITY } else { 0.0 };
-            }
-        }
         self.ready_caps(flows, now, scratch);
+        [ROWS, COLUMNS].map(|side| scratch.open(side, &self.allotments[which].count[side]))
     }
 
     /// Counts, for all lines, the flows whose other line is open, by what opened or closed since that was last done.
@@ -215,11 +239,11 @@ impl Group {
     fn count_partners(&mut self, flows: &[Flow], which: usize, side: usize, line: u32, by: f64) {
         let lines = &self.sides[side];
         let counts = &mut self.allotments[which].count[1 - side];
-        for (word, (&partners, counts)) in
-            lines.partners(line).iter().zip(counts.as_chunks_mut().0).enumerate()
-        {
+        for (word, (&partners, counts)) in lines.partners(line).iter().zip(blocks_mut(counts)).enumerate() {
             if partners.count_ones() >= DENSE {
-                take_masked(partners, counts, -by);
+                for (line, count) in counts.iter_mut().enumerate() {
+                    *count += masked(by, mask(partners, line));
+                }
             } else {
                 ones(partners).for_each(|partner| counts[partner as usize] += by);
             }
@@ -271,10 +295,10 @@ impl Group {
                 let side = if lowest[ROWS] <= lowest[COLUMNS] { ROWS } else { COLUMNS };
                 // With caps waiting, a level may not pass the lowest cap.
                 let limit = cap.map_or(lowest[1 - side], |(_, limit)| limit.min(lowest[1 - side]));
-                self.freeze_up_to(flows, side, limit, now, scratch);
+                let rest = self.freeze_up_to(flows, side, limit, now, scratch);
                 if self.capped.is_empty() {
                     // Nothing changed on this side but for what was frozen.
-                    lowest[side] = least(&scratch.estimate[side]);
+                    lowest[side] = rest;
                     lowest[1 - side] = scratch.lowest(1 - side);
                     continue;
                 }
@@ -306,8 +330,15 @@ impl Group {
         }
     }
 
-    /// Freezes the lines of `side` with a level of at most `limit`.
-    fn freeze_up_to(&mut self, flows: &[Flow], side: usize, limit: f64, now: f64, scratch: &mut Scratch) {
+    /// Freezes the lines of `side` with a level of at most `limit`. Returns the lowest estimate of the others.
+    fn freeze_up_to(
+        &mut self,
+        flows: &[Flow],
+        side: usize,
+        limit: f64,
+        now: f64,
+        scratch: &mut Scratch,
+    ) -> f64 {
         scratch.choose(side, limit.min(f64::MAX));
         let batch = std::mem::take(&mut scratch.batch);
         self.take_rates(side, &batch, scratch);
@@ -324,8 +355,8 @@ impl Group {
                 self.freeze_capped(flows, at as u32, level, scratch);
             }
         }
-        scratch.freeze(side);
         scratch.batch = batch;
+        scratch.freeze(side)
     }
 
     /// Takes the rates of the pairs of frozen lines out of the other side, many pairs at a time where that is possible.
@@ -333,12 +364,11 @@ impl Group {
         let Some(&first) = batch.first() else { return };
         let (lines, estimate) = (&self.sides[side], &scratch.estimate[side]);
         let level = estimate[first as usize];
-        let alike = || batch.chunk_by(|&a, &b| same(lines.partners(a), lines.partners(b)));
         let is_common = || batch.iter().all(|&line| estimate[line as usize] == level);
-        if batch.len() >= MANY && alike().count() >= MANY && is_common() {
+        if batch.len() >= MANY && is_common() && lines.alike(batch).nth(MANY - 1).is_some() {
             self.take_by_count(side, level, scratch);
         } else {
-            for alike in alike() {
+            for alike in lines.alike(batch) {
                 let sum = alike.iter().map(|&line| scratch.estimate[side][line as usize]).sum();
                 self.take_alike(side, alike, sum, scratch);
             }
@@ -353,12 +383,16 @@ impl Group {
     /// Takes the rates of the flows of a line beyond the first with each partner.
     fn take_surplus(&self, side: usize, line: u32, level: f64, scratch: &mut Scratch) {
         let several = self.sides[side].several(line).iter().zip(&scratch.unfrozen[1 - side]).enumerate();
-        let rooms = scratch.room[1 - side].as_chunks_mut().0;
-        let rooms = rooms.iter_mut().zip(scratch.count[1 - side].as_chunks_mut().0);
+        let rooms = blocks_mut(&mut scratch.room[1 - side]);
+        let rooms = rooms.iter_mut().zip(blocks_mut(&mut scratch.count[1 - side]));
         for ((word, (several, unfrozen)), (rooms, counts)) in several.zip(rooms) {
             let (several, surplus) = (several & unfrozen, self.sides[side].surplus(line, word));
             if several.count_ones() >= DENSE {
-                take_surplus_masked(several, surplus, level, rooms, counts);
+                for line in 0..64 {
+                    let surplus = masked(f64::from(surplus[line]), mask(several, line));
+                    rooms[line] -= level * surplus;
+                    counts[line] -= surplus;
+                }
             } else {
                 ones(several).map(|partner| partner as usize).for_each(|partner| {
                     rooms[partner] -= level * f64::from(surplus[partner]);
@@ -371,17 +405,21 @@ impl Group {
     /// Takes the rates of lines that meet the same partners, as in a shuffle; `sum` is that of their levels.
     fn take_alike(&self, side: usize, lines: &[u32], sum: f64, scratch: &mut Scratch) {
         let partners = self.sides[side].partners(lines[0]).iter().zip(&scratch.unfrozen[1 - side]);
-        let rooms = scratch.room[1 - side].as_chunks_mut().0;
-        let rooms = rooms.iter_mut().zip(scratch.count[1 - side].as_chunks_mut().0);
+        let rooms = blocks_mut(&mut scratch.room[1 - side]);
+        let rooms = rooms.iter_mut().zip(blocks_mut(&mut scratch.count[1 - side]));
         for ((partners, unfrozen), (rooms, counts)) in partners.zip(rooms) {
-            let partners = partners & unfrozen;
+            let (partners, flows) = (partners & unfrozen, lines.len() as f64);
             if partners.count_ones() >= DENSE {
-                take_masked(partners, rooms, sum);
-                take_masked(partners, counts, lines.len() as f64);
+                // From the others 0, which is quicker than to skip them.
+                for line in 0..64 {
+                    let mask = mask(partners, line);
+                    rooms[line] -= masked(sum, mask);
+                    counts[line] -= masked(flows, mask);
+                }
             } else {
                 ones(partners).for_each(|partner| {
                     rooms[partner as usize] -= sum;
-                    counts[partner as usize] -= lines.len() as f64;
+                    counts[partner as usize] -= flows;
                 });
             }
         }
@@ -408,7 +446,8 @@ impl Group {
         let moves = |((partners, attached), (unfrozen, open)): ((&u64, &u64), (&u64, &u64))| {
             (partners & unfrozen & !attached, partners & !open & attached)
         };
-        if pairs.clone().zip(others.clone()).map(moves).all(|(here, away)| here | away == 0) {
+        let any = pairs.zip(others).map(moves).fold(0, |any, (here, away)| any | here | away);
+        if any == 0 {
             return;
         }
         for word in 0..self.sides[1 - side].blocks() {
@@ -422,22 +461,16 @@ impl Group {
     }
 }
 
-/// Subtracts `amount` from the values whose bits are set; from the others 0, which is quicker than to skip them.
-fn take_masked(bits: u64, values: &mut Block, amount: f64) {
-    let amount = amount.to_bits();
-    for (value, bit) in values.iter_mut().zip(0..64) {
-        *value -= f64::from_bits((bits >> bit & 1).wrapping_neg() & amount);
-    }
+/// All ones where `bit` is set, else 0.
+#[inline]
+fn mask(bits: u64, bit: usize) -> u64 {
+    (bits >> bit & 1).wrapping_neg()
 }
 
-/// The same for as many flows as there are beyond the first with each partner.
-fn take_surplus_masked(bits: u64, surplus: &[u32; 64], level: f64, rooms: &mut Block, counts: &mut Block) {
-    for (((room, count), surplus), bit) in rooms.iter_mut().zip(counts).zip(surplus).zip(0..64) {
-        let mask = (bits >> bit & 1).wrapping_neg();
-        let surplus = f64::from_bits(f64::from(*surplus).to_bits() & mask);
-        *room -= level * surplus;
-        *count -= surplus;
-    }
+/// `amount`, or 0 where the mask is.
+#[inline]
+fn masked(amount: f64, mask: u64) -> f64 {
+    f64::from_bits(amount.to_bits() & mask)
 }
 
 /// How many bits two sets have in common.
@@ -449,9 +482,4 @@ fn met(a: &[u64], b: &[u64]) -> u32 {
         }
         _ => a.iter().zip(b).map(|(a, b)| (a & b).count_ones()).sum(),
     }
-}
-
-/// Whether two sets are the same; for a few words, calling for a comparison of memory takes longer.
-fn same(a: &[u64], b: &[u64]) -> bool {
-    a.iter().zip(b).all(|(a, b)| a == b)
 }

@@ -81,7 +81,7 @@ impl Residual {
     /// Starts again from `offer`, with the links in `marks` marked.
     pub(crate) fn restart_from(&mut self, offer: &[f64], marks: &[u64]) {
         self.marked.copy_from_slice(marks);
-        let left = self.left.as_chunks_mut::<64>().0.iter_mut().zip(blocks(&self.negligible));
+        let left = blocks_mut(&mut self.left).iter_mut().zip(blocks(&self.negligible));
         for ((open, offer), (left, negligible)) in self.open.iter_mut().zip(blocks(offer)).zip(left) {
             for ((left, offer), negligible) in left.iter_mut().zip(offer).zip(negligible) {
                 *left = rest(*offer, *negligible);
@@ -106,7 +106,7 @@ impl Residual {
     pub(crate) fn take(&mut self, links: Links<'_>, used: &Block) -> &Block {
         match links {
             Links::Word(word) => {
-                let left = &mut self.left.as_chunks_mut().0[word];
+                let left = &mut blocks_mut(&mut self.left)[word];
                 let negligible = &blocks(&self.negligible)[word];
                 for ((left, used), negligible) in left.iter_mut().zip(used).zip(negligible) {
                     *left = rest(*left - used, *negligible);
@@ -175,4 +175,9 @@ fn rest(left: f64, negligible: f64) -> f64 {
 /// Values 64 at a time.
 pub(crate) fn blocks(values: &[f64]) -> &[Block] {
     values.as_chunks().0
+}
+
+/// The same, to be changed.
+pub(crate) fn blocks_mut(values: &mut [f64]) -> &mut [Block] {
+    values.as_chunks_mut().0
 }

@@ -8,8 +8,8 @@
 //! Only a line that ever had flows has a *list*: a place for each line of the other side, in tables that are as wide as that
 //! side.
 
-use super::residual::Links;
-use super::{NONE, least};
+use super::residual::{Links, blocks, blocks_mut};
+use super::{Lowest, NONE, least};
 use crate::bits::{has, set};
 
 /// Up to so many links of a fabric, blocks are words of links: three words a side. Beyond, lists with room for links that a
@@ -196,6 +196,18 @@ impl Side {
         &self.partners[self.list(line)..][..self.words]
     }
 
+    /// Runs of lines that meet the same partners.
+    pub(super) fn alike<'a>(&'a self, lines: &'a [u32]) -> impl Iterator<Item = &'a [u32]> {
+        let mut rest = lines;
+        std::iter::from_fn(move || {
+            let partners = self.partners(*rest.first()?);
+            let other = rest.iter().position(|&line| !same(self.partners(line), partners));
+            let (run, behind) = rest.split_at(other.unwrap_or(rest.len()));
+            rest = behind;
+            Some(run)
+        })
+    }
+
     /// The partners whose pair with a line is attached there, as bits.
     pub(super) fn attached(&self, line: u32) -> &[u64] {
         &self.attached[self.list(line)..][..self.words]
@@ -213,6 +225,52 @@ impl Side {
     /// How many flows a line has with a partner, beyond the first: for 64 partners.
     pub(super) fn surplus(&self, line: u32, word: usize) -> &[u32; 64] {
         &self.surplus.as_chunks().0[self.list(line) + word]
+    }
+
+    /// How long until the first milestone of a line.
+    #[inline]
+    pub(super) fn wait(&self, line: usize) -> f64 {
+        wait(self.first[line], self.served[line], self.level[line])
+    }
+
+    /// Finds how long each line has to wait for its first milestone. Returns the least.
+    pub(super) fn find_waits(&self, waits: &mut Vec<f64>) -> f64 {
+        waits.resize(self.first.len(), 0.0);
+        let mut lowest = Lowest::new();
+        let lines = blocks(&self.first).iter().zip(blocks(&self.served)).zip(blocks(&self.level));
+        for (waits, ((first, served), level)) in blocks_mut(waits).iter_mut().zip(lines) {
+            for line in 0..64 {
+                waits[line] = wait(first[line], served[line], level[line]);
+            }
+            lowest.take(waits);
+        }
+        lowest.found()
+    }
+
+    /// Notes what was served in `elapsed` nanoseconds, before lines go on at the levels `allotted` (infinite where none
+    /// is attached). Finds how long each line then has to wait for its first milestone, and returns the least.
+    pub(super) fn settle(&mut self, elapsed: f64, allotted: &[f64], waits: &mut Vec<f64>) -> f64 {
+        waits.resize(self.first.len(), 0.0);
+        let mut lowest = Lowest::new();
+        let state = blocks_mut(&mut self.served).iter_mut().zip(blocks_mut(&mut self.level));
+        let lines = blocks(&self.first).iter().zip(blocks(allotted));
+        for (((served, level), (first, allotted)), waits) in state.zip(lines).zip(blocks_mut(waits)) {
+            for line in 0..64 {
+                served[line] += level[line] * elapsed;
+                level[line] = if allotted[line] < f64::INFINITY { allotted[line] } else { 0.0 };
+                waits[line] = wait(first[line], served[line], level[line]);
+            }
+            lowest.take(waits);
+        }
+        lowest.found()
+    }
+
+    /// Notes what flows were sent in `elapsed` nanoseconds, before they go on at `used` in all.
+    pub(super) fn settle_use(&mut self, elapsed: f64, used: &[f64]) {
+        for ((sent, before), used) in self.sent.iter_mut().zip(&mut self.used).zip(used) {
+            *sent += *before * elapsed;
+            *before = *used;
+        }
     }
 
     /// Notes another flow with a partner.
@@ -251,6 +309,12 @@ impl Side {
     }
 }
 
+/// How long until a milestone at `first` on the scale of `served`, which goes on at `level`.
+#[inline]
+fn wait(first: f64, served: f64, level: f64) -> f64 {
+    if level > 0.0 { (first - served) / level } else { f64::INFINITY }
+}
+
 /// The width in words of tables that `words` are not enough for.
 pub(super) fn wider_than(words: usize) -> usize {
     words + words.div_ceil(4)
@@ -263,4 +327,9 @@ pub(super) fn wider<T: Copy>(table: &[T], lists: usize, before: usize, after: us
         wide[list * after..][..before].copy_from_slice(&table[list * before..][..before]);
     }
     wide
+}
+
+/// Whether two sets are the same; for a few words, calling for a comparison of memory takes longer.
+fn same(a: &[u64], b: &[u64]) -> bool {
+    a.iter().zip(b).all(|(a, b)| a == b)
 }

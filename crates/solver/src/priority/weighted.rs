@@ -18,7 +18,7 @@
 
 use super::MaxMinFill;
 use crate::bits::{has, members, pack, set};
-use crate::maxmin::{Block, SERVICE, blocks};
+use crate::maxmin::{Block, SERVICE, blocks, blocks_mut};
 
 /// The allotment of a group that finds what it can use of its class's offer.
 pub(super) const TRIAL: usize = 1;
@@ -161,7 +161,7 @@ impl Weighted {
         fill.residual.restart_from(&stage.offer, &stage.changed);
         stage.changed.fill(0);
         fill.serve_class(number as u16, which, now);
-        let uses = stage.used.as_chunks_mut().0.iter_mut().zip(blocks(&stage.offer));
+        let uses = blocks_mut(&mut stage.used).iter_mut().zip(blocks(&stage.offer));
         for ((moved, (used, offer)), left) in self.moved.iter_mut().zip(uses).zip(fill.residual.left()) {
             let uses: Block = std::array::from_fn(|link| offer[link] - left[link]);
             *moved |= pack(|link| used[link] != uses[link]);
@@ -191,7 +191,7 @@ impl Weighted {
             });
             for class in self.classes.iter_mut().filter(|class| !class.is_out()) {
                 let (offers, uses) = class.stages[TRIAL].block(word);
-                let claims = &mut class.claim.as_chunks_mut::<64>().0[word];
+                let claims = &mut blocks_mut(&mut class.claim)[word];
                 for link in 0..64 {
                     let wants = wants(offers[link], uses[link], negligible[link]);
                     claims[link] = uses[link] + if wants { free[link] * class.weight } else { 0.0 };
@@ -253,7 +253,7 @@ impl Stage {
 
     /// Changes the offers of the links of a word.
     fn offer_block(&mut self, word: usize, offers: &Block) {
-        let offer = &mut self.offer.as_chunks_mut().0[word];
+        let offer = &mut blocks_mut(&mut self.offer)[word];
         self.changed[word] |= pack(|link| offer[link] != offers[link]);
         *offer = *offers;
     }
