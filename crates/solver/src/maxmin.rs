@@ -180,6 +180,19 @@ impl Group {
         }
     }
 
+    /// The same group anew, without flows. Keeps its memory: growing tables line by line takes longer than to fill them.
+    pub(crate) fn clear(&mut self, now: f64) {
+        assert!(self.is_empty() && self.capped.is_empty(), "only what has no flows left is used again");
+        for &link in self.sides.iter().flat_map(|side| &side.link).filter(|link| **link != NONE) {
+            self.line_of_link[link as usize] = NONE;
+        }
+        self.sides.iter_mut().for_each(Side::clear);
+        self.pairs.clear();
+        self.links.iter_mut().for_each(|links| links.fill(0));
+        self.allotments.iter_mut().for_each(Allotment::clear);
+        (self.since, self.next, self.rate) = (now, f64::INFINITY, 0.0);
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.flow_count == 0
     }

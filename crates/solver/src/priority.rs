@@ -45,7 +45,36 @@ struct Ranked {
     waiting: Waiting,
 }
 
+/// Of so many groups that are over the tables are kept.
+const KEPT: usize = 4;
+
 impl Ranked {
+    /// An empty group; bit sets of links have so many words.
+    fn new(key: Key, number: u32, group: Group, words: usize, now: f64) -> Self {
+        Self {
+            key,
+            group,
+            number,
+            first: NONE,
+            mixed: false,
+            strays: 0,
+            watched: Vec::new(),
+            sent: 0.0,
+            since: now,
+            waiting: Waiting::new(words),
+        }
+    }
+
+    /// Begins another group in place of one that is over.
+    fn begin(&mut self, key: Key, number: u32, now: f64) {
+        assert!(self.waiting.is_empty() && self.strays == 0, "nothing is left of a group that is over");
+        self.group.clear(now);
+        self.waiting.clear();
+        self.watched.clear();
+        (self.key, self.number, self.first, self.mixed) = (key, number, NONE, false);
+        (self.sent, self.since) = (0.0, now);
+    }
+
     fn sent_at(&self, now: f64) -> f64 {
         self.sent + self.group.rate * (now - self.since)
     }
@@ -66,6 +95,7 @@ pub struct MaxMinFill {
     /// Watched accounts with flows that have keys of their own.
     stray_watches: Vec<u32>,
     groups: Vec<Ranked>,
+    /// Groups that are over, the latest last.
     free_groups: Vec<u32>,
     numbers: u32,
     /// When the first flow of each group comes due.
@@ -153,27 +183,16 @@ impl MaxMinFill {
         if let Some(group) = self.find(key) {
             return group;
         }
-        let trials = self.trials();
         self.numbers += 1;
-        let fresh = Ranked {
-            key,
-            number: self.numbers,
-            group: Group::new(self.capacity.len(), trials, now),
-            first: NONE,
-            mixed: false,
-            strays: 0,
-            watched: Vec::new(),
-            sent: 0.0,
-            since: now,
-            waiting: Waiting::new(self.residual.open().len()),
-        };
         let group = match self.free_groups.pop() {
             Some(group) => {
-                self.groups[group as usize] = fresh;
+                self.groups[group as usize].begin(key, self.numbers, now);
                 group
             }
             None => {
-                self.groups.push(fresh);
+                let (links, words) = (self.capacity.len(), self.residual.open().len());
+                let group = Group::new(links, self.trials(), now);
+                self.groups.push(Ranked::new(key, self.numbers, group, words, now));
                 self.ends.reserve(self.groups.len());
                 self.groups.len() as u32 - 1
             }
@@ -191,13 +210,22 @@ impl MaxMinFill {
         self.ends.set(group as usize, f64::INFINITY);
         if ranked.waiting.is_empty() {
             self.displace(group);
-            self.free_groups.push(group);
+            self.set_free(group, now);
             return;
         }
         // What comes next has nothing to do with what was sent so far.
         self.numbers += 1;
         (ranked.number, ranked.first, ranked.mixed) = (self.numbers, NONE, false);
         (ranked.sent, ranked.since) = (0.0, now);
+    }
+
+    /// Notes that a group is over. The tables of the last few stay for those to come.
+    fn set_free(&mut self, group: u32, now: f64) {
+        if let Some(latest) = self.free_groups.len().checked_sub(KEPT) {
+            let before = self.free_groups[latest];
+            self.groups[before as usize].group = Group::new(self.capacity.len(), self.trials(), now);
+        }
+        self.free_groups.push(group);
     }
 
     /// Puts a flow into a group.

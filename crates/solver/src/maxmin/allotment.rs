@@ -50,6 +50,15 @@ pub(super) struct Allotment {
 }
 
 impl Allotment {
+    /// Forgets all lines, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        let Self { given, used, level, open, count, uses, handed_on, opened, .. } = self;
+        [given, used, level, count, handed_on].into_iter().flatten().for_each(Vec::clear);
+        [open, uses].into_iter().flatten().for_each(Vec::clear);
+        opened.clear();
+        (self.rate, self.outdated, self.touched, self.moved) = (0.0, false, false, false);
+    }
+
     /// Makes room for another block of lines.
     pub(super) fn add_block(&mut self, side: usize) {
         let lines = self.given[side].len() + 64;

@@ -81,6 +81,21 @@ impl Side {
         }
     }
 
+    /// Forgets all links, and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        // On a fabric of few links lists stay as wide as they were, since widening tables takes new memory.
+        if self.word.contains(&NONE) {
+            self.words = 1;
+        }
+        let Self { link, word, flows, level, served, first, tenant, tenancy, used, sent, .. } = self;
+        [level, served, first, used, sent].into_iter().for_each(Vec::clear);
+        [link, word, flows, tenant, tenancy].into_iter().for_each(Vec::clear);
+        let Self { list, listed, partners, several, surplus, attached, due, present, .. } = self;
+        [partners, several, attached, present].into_iter().for_each(Vec::clear);
+        [list, listed, surplus].into_iter().for_each(Vec::clear);
+        due.clear();
+    }
+
     pub(super) fn blocks(&self) -> usize {
         self.word.len()
     }

@@ -65,6 +65,13 @@ impl Waiting {
         Self { accounts: Vec::new(), links: [vec![0; words], vec![0; words]], is_wide: false, is_new: false }
     }
 
+    /// None any more.
+    pub(super) fn clear(&mut self) {
+        self.accounts.clear();
+        self.links.iter_mut().for_each(|links| links.fill(0));
+        (self.is_wide, self.is_new) = (false, false);
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
