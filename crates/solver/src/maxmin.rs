@@ -272,15 +272,16 @@ impl Group {
         self.sides[side].widen();
     }
 
+    /// The places of a pair in the tables of its two lines. What stands in `pairs` goes by that of the row.
     #[inline]
-    fn pair_at(&self, [row, column]: [u32; 2]) -> usize {
-        self.sides[ROWS].place(row, column)
+    fn places(&self, [row, column]: [u32; 2]) -> [u32; 2] {
+        [self.sides[ROWS].place(row, column), self.sides[COLUMNS].place(column, row)]
     }
 
     /// The side on which a pair is attached.
     #[inline]
-    fn side_of(&self, [row, column]: [u32; 2]) -> usize {
-        if self.sides[ROWS].is_attached(row, column) { ROWS } else { COLUMNS }
+    fn side_of(&self, places: [u32; 2]) -> usize {
+        if self.sides[ROWS].is_attached(places[ROWS]) { ROWS } else { COLUMNS }
     }
 
     /// What one flow attached to a line has been served.
@@ -292,9 +293,9 @@ impl Group {
 
     /// What one flow of a pair has been served.
     #[inline]
-    fn pair_served(&self, lines: [u32; 2], now: f64) -> f64 {
-        let side = self.side_of(lines);
-        self.served_at(side, lines[side], now) - self.pairs[self.pair_at(lines)].offset
+    fn pair_served(&self, lines: [u32; 2], places: [u32; 2], now: f64) -> f64 {
+        let side = self.side_of(places);
+        self.served_at(side, lines[side], now) - self.pairs[places[ROWS] as usize].offset
     }
 
     /// Adds `flow` with `bytes` to send. [`Group::serve`] gives it a rate.
@@ -342,7 +343,7 @@ impl Group {
     #[inline]
     pub(crate) fn remove(&mut self, flows: &mut [Flow], flow: u32, now: f64) -> f64 {
         let bytes = self.remaining(flows, flow, now);
-        let lines = flows[flow as usize].lines;
+        let Flow { lines, capped, .. } = flows[flow as usize];
         self.flow_count -= 1;
         self.allotments.iter_mut().for_each(|allotment| allotment.count_flow(lines, -1.0));
         for side in [ROWS, COLUMNS] {
@@ -354,7 +355,7 @@ impl Group {
         if !self.capped.is_empty() {
             self.outdate();
         }
-        match flows[flow as usize].capped {
+        match capped {
             NONE => {
                 self.leave_pair(flows, flow);
                 for allotment in &mut self.allotments {
@@ -369,58 +370,49 @@ impl Group {
     #[inline]
     fn join_pair(&mut self, flows: &mut [Flow], flow: u32, bytes: f64, now: f64) {
         let lines = flows[flow as usize].lines;
-        let pair = self.pair_at(lines);
-        if self.pairs[pair].head == NONE {
-            self.begin_pair(&mut flows[flow as usize], flow, bytes, now);
+        let places = self.places(lines);
+        if self.pairs[places[ROWS] as usize].head == NONE {
+            self.begin_pair(&mut flows[flow as usize], flow, places, bytes, now);
             return;
         }
-        for side in [ROWS, COLUMNS] {
-            self.sides[side].add_surplus(lines[side], lines[1 - side]);
-        }
+        self.sides.iter_mut().zip(places).for_each(|(side, place)| side.add_surplus(place));
         self.surplus += 1;
-        flows[flow as usize].end = self.pair_served(lines, now) + bytes;
+        flows[flow as usize].end = self.pair_served(lines, places, now) + bytes;
         self.insert_by_due(flows, flow);
     }
 
     /// Begins a pair with one flow, attached to its row.
     #[inline]
-    fn begin_pair(&mut self, record: &mut Flow, flow: u32, bytes: f64, now: f64) {
-        let [row, column] = record.lines;
-        let pair = self.pair_at(record.lines);
+    fn begin_pair(&mut self, record: &mut Flow, flow: u32, places: [u32; 2], bytes: f64, now: f64) {
+        let row = record.lines[ROWS];
         let offset = self.served_at(ROWS, row, now);
         record.end = bytes;
         record.next_in_pair = NONE;
-        self.pairs[pair] = Pair { head: flow, offset };
-        let [rows, columns] = &mut self.sides;
-        rows.set_partner(row, column, true);
-        columns.set_partner(column, row, true);
-        rows.attach(row, column, offset + record.due());
+        self.pairs[places[ROWS] as usize] = Pair { head: flow, offset };
+        self.sides.iter_mut().zip(places).for_each(|(side, place)| side.set_partner(place, true));
+        self.sides[ROWS].attach(row, places[ROWS], offset + record.due());
     }
 
     #[inline]
     fn leave_pair(&mut self, flows: &mut [Flow], flow: u32) {
-        let lines = flows[flow as usize].lines;
-        let pair = self.pair_at(lines);
-        let is_last = self.pairs[pair].head == flow && flows[flow as usize].next_in_pair == NONE;
+        let places = self.places(flows[flow as usize].lines);
+        let pair = &mut self.pairs[places[ROWS] as usize];
+        let is_last = pair.head == flow && flows[flow as usize].next_in_pair == NONE;
         if !is_last {
             self.unlink(flows, flow);
-            for side in [ROWS, COLUMNS] {
-                self.sides[side].remove_surplus(lines[side], lines[1 - side]);
-            }
+            self.sides.iter_mut().zip(places).for_each(|(side, place)| side.remove_surplus(place));
             self.surplus -= 1;
             return;
         }
-        let side = self.side_of(lines);
-        self.pairs[pair].head = NONE;
-        self.sides[side].detach(lines[side], lines[1 - side]);
-        for side in [ROWS, COLUMNS] {
-            self.sides[side].set_partner(lines[side], lines[1 - side], false);
-        }
+        pair.head = NONE;
+        let side = self.side_of(places);
+        self.sides[side].detach(places[side]);
+        self.sides.iter_mut().zip(places).for_each(|(side, place)| side.set_partner(place, false));
     }
 
     /// Puts `flow` in its place among the flows of its pair.
     fn insert_by_due(&mut self, flows: &mut [Flow], flow: u32) {
-        let pair = self.pair_at(flows[flow as usize].lines);
+        let pair = self.places(flows[flow as usize].lines)[ROWS] as usize;
         let due = (flows[flow as usize].due(), flow);
         let (mut before, mut after) = (NONE, self.pairs[pair].head);
         while after != NONE && (flows[after as usize].due(), after) < due {
@@ -435,7 +427,7 @@ impl Group {
     }
 
     fn unlink(&mut self, flows: &mut [Flow], flow: u32) {
-        let pair = self.pair_at(flows[flow as usize].lines);
+        let pair = self.places(flows[flow as usize].lines)[ROWS] as usize;
         let next = flows[flow as usize].next_in_pair;
         if self.pairs[pair].head == flow {
             if next == NONE {
@@ -455,11 +447,12 @@ impl Group {
     /// Makes a flow the first of its pair.
     fn set_head(&mut self, flows: &[Flow], flow: u32) {
         let Flow { lines, .. } = flows[flow as usize];
-        let pair = self.pair_at(lines);
-        self.pairs[pair].head = flow;
-        let at = self.pairs[pair].offset + flows[flow as usize].due();
-        let side = self.side_of(lines);
-        self.sides[side].set_due(lines[side], lines[1 - side], at);
+        let places = self.places(lines);
+        let pair = &mut self.pairs[places[ROWS] as usize];
+        pair.head = flow;
+        let at = pair.offset + flows[flow as usize].due();
+        let side = self.side_of(places);
+        self.sides[side].set_due(lines[side], places[side], at);
     }
 
     /// Bytes that `flow` has still to send.
@@ -467,7 +460,7 @@ impl Group {
     pub(crate) fn remaining(&self, flows: &[Flow], flow: u32, now: f64) -> f64 {
         let record = &flows[flow as usize];
         match record.capped {
-            NONE => (record.end - self.pair_served(record.lines, now)).max(0.0),
+            NONE => (record.end - self.pair_served(record.lines, self.places(record.lines), now)).max(0.0),
             at => self.capped[at as usize].left_at(now),
         }
     }
@@ -494,7 +487,7 @@ impl Group {
         let record = &flows[flow as usize];
         match record.capped {
             NONE => {
-                let side = self.side_of(record.lines);
+                let side = self.side_of(self.places(record.lines));
                 self.sides[side].level[record.lines[side] as usize]
             }
             at => self.capped[at as usize].rate,
@@ -550,10 +543,10 @@ impl Group {
     fn attach(&mut self, lines: [u32; 2], side: usize, now: f64) {
         let from = self.served_at(1 - side, lines[1 - side], now);
         let to = self.served_at(side, lines[side], now);
-        let pair = self.pair_at(lines);
-        self.pairs[pair].offset += to - from;
-        let at = self.sides[1 - side].detach(lines[1 - side], lines[side]);
-        self.sides[side].attach(lines[side], lines[1 - side], at + (to - from));
+        let places = self.places(lines);
+        self.pairs[places[ROWS] as usize].offset += to - from;
+        let at = self.sides[1 - side].detach(places[1 - side]);
+        self.sides[side].attach(lines[side], places[side], at + (to - from));
     }
 
     /// Attaches to their lines on side `to` the pairs of `line` on `side` with the lines of a word whose bits are set.
@@ -624,10 +617,11 @@ impl Group {
     fn take_due_of(&self, flows: &[Flow], side: usize, line: u32, reached: f64, due: &mut Vec<u32>) {
         let lines_of = &self.sides[side];
         for partner in members(lines_of.attached(line).iter().copied()) {
-            if lines_of.due(line, partner) > reached {
+            if lines_of.due(lines_of.place(line, partner)) > reached {
                 continue;
             }
-            let pair = self.pairs[self.pair_at(if side == ROWS { [line, partner] } else { [partner, line] })];
+            let lines = if side == ROWS { [line, partner] } else { [partner, line] };
+            let pair = self.pairs[self.sides[ROWS].place(lines[ROWS], lines[COLUMNS]) as usize];
             // Of the first, what is noted at the line counts, where rounding has it otherwise.
             let reached = reached.max(pair.offset + flows[pair.head as usize].due());
             let mut flow = pair.head;

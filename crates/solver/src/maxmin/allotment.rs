@@ -93,11 +93,17 @@ impl Allotment {
             .flat_map(|(side, uses)| members(uses.iter().copied()).map(|line| side.link[line as usize]))
     }
 
-    /// Corrects what is used after one flow without a cap went from a pair. `sides` are without it already.
+    /// Takes note that one flow without a cap went from a pair. `sides` are without it already.
+    #[inline]
     pub(super) fn flow_left(&mut self, lines: [u32; 2], sides: &[Side; 2]) {
-        if self.outdated || self.rate == 0.0 {
-            return;
+        if !self.outdated && self.rate > 0.0 {
+            self.correct(lines, sides);
         }
+    }
+
+    /// Corrects what is used. Apart, since most flows that go leave a group whose rates have to be found anew anyway.
+    #[inline(never)]
+    fn correct(&mut self, lines: [u32; 2], sides: &[Side; 2]) {
         let level = |side: usize| self.level[side][lines[side] as usize];
         let rate = level(ROWS).min(level(COLUMNS));
         if rate == 0.0 {

@@ -141,6 +141,7 @@ impl Side {
         self.list[line as usize] = self.listed.len() as u32;
         self.listed.push(line);
         let words = self.listed.len() * self.words;
+        assert!(u32::try_from(64 * words).is_ok(), "a group's tables have at most 2^32 places");
         for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
             bits.resize(words, 0);
         }
@@ -173,9 +174,10 @@ impl Side {
         any
     }
 
-    /// The place of a partner in the list of a line.
-    pub(super) fn place(&self, line: u32, partner: u32) -> usize {
-        64 * self.list(line) + partner as usize
+    /// The place of a partner in the list of a line, by which all tables tell of the two: also the bit in sets.
+    #[inline]
+    pub(super) fn place(&self, line: u32, partner: u32) -> u32 {
+        64 * self.list(line) as u32 + partner
     }
 
     /// Where the list of a line begins, in words.
@@ -189,15 +191,15 @@ impl Side {
         words.filter(|&word| self.attached[word] != 0).map(|word| &self.due[64 * word..][..64])
     }
 
-    /// When the pair of two lines is due here.
-    pub(super) fn due(&self, line: u32, partner: u32) -> f64 {
-        self.due[self.place(line, partner)]
+    /// When the pair at a place is due here.
+    pub(super) fn due(&self, place: u32) -> f64 {
+        self.due[place as usize]
     }
 
-    /// Notes when the pair of two lines is due here.
-    pub(super) fn set_due(&mut self, line: u32, partner: u32, at: f64) {
-        let place = self.place(line, partner);
-        self.due[place] = at;
+    /// Notes when the pair at a place in the list of `line` is due here.
+    #[inline]
+    pub(super) fn set_due(&mut self, line: u32, place: u32, at: f64) {
+        self.due[place as usize] = at;
         self.first[line as usize] = self.first[line as usize].min(at);
     }
 
@@ -228,8 +230,9 @@ impl Side {
         &self.attached[self.list(line)..][..self.words]
     }
 
-    pub(super) fn is_attached(&self, line: u32, partner: u32) -> bool {
-        has(self.attached(line), partner)
+    #[inline]
+    pub(super) fn is_attached(&self, place: u32) -> bool {
+        has(&self.attached, place)
     }
 
     /// The partners of a line with which it has several flows, as bits.
@@ -289,38 +292,36 @@ impl Side {
     }
 
     /// Notes another flow with a partner.
-    pub(super) fn add_surplus(&mut self, line: u32, partner: u32) {
-        let (list, place) = (self.list(line), self.place(line, partner));
-        self.surplus[place] += 1;
-        set(&mut self.several[list..], partner, true);
+    pub(super) fn add_surplus(&mut self, place: u32) {
+        self.surplus[place as usize] += 1;
+        set(&mut self.several, place, true);
     }
 
     /// Notes that one of several flows with a partner went.
-    pub(super) fn remove_surplus(&mut self, line: u32, partner: u32) {
-        let (list, place) = (self.list(line), self.place(line, partner));
-        self.surplus[place] -= 1;
-        if self.surplus[place] == 0 {
-            set(&mut self.several[list..], partner, false);
+    pub(super) fn remove_surplus(&mut self, place: u32) {
+        self.surplus[place as usize] -= 1;
+        if self.surplus[place as usize] == 0 {
+            set(&mut self.several, place, false);
         }
     }
 
-    pub(super) fn set_partner(&mut self, line: u32, partner: u32, value: bool) {
-        let list = self.list(line);
-        set(&mut self.partners[list..], partner, value);
+    #[inline]
+    pub(super) fn set_partner(&mut self, place: u32, value: bool) {
+        set(&mut self.partners, place, value);
     }
 
-    /// Attaches the pair of two lines here, where it is due at `at`.
-    pub(super) fn attach(&mut self, line: u32, partner: u32, at: f64) {
-        let list = self.list(line);
-        set(&mut self.attached[list..], partner, true);
-        self.set_due(line, partner, at);
+    /// Attaches the pair at a place in the list of `line` here, where it is due at `at`.
+    #[inline]
+    pub(super) fn attach(&mut self, line: u32, place: u32, at: f64) {
+        set(&mut self.attached, place, true);
+        self.set_due(line, place, at);
     }
 
-    /// Attaches the pair of two lines here no more. Returns where it was due.
-    pub(super) fn detach(&mut self, line: u32, partner: u32) -> f64 {
-        let (list, place) = (self.list(line), self.place(line, partner));
-        set(&mut self.attached[list..], partner, false);
-        std::mem::replace(&mut self.due[place], f64::INFINITY)
+    /// Attaches the pair at a place here no more. Returns where it was due.
+    #[inline]
+    pub(super) fn detach(&mut self, place: u32) -> f64 {
+        set(&mut self.attached, place, false);
+        std::mem::replace(&mut self.due[place as usize], f64::INFINITY)
     }
 }
 
