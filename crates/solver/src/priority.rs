@@ -399,7 +399,9 @@ impl Fill for MaxMinFill {
         let record = &mut self.flows[flow as usize];
         record.account = account;
         record.milestone = 0.0;
-        let sent = self.attained(account, now);
+        // What an account that waits has sent, and its key, are known where it waits.
+        let waits_for = self.waits_for(account);
+        let sent = if waits_for.is_none() { self.attained(account, now) } else { 0.0 };
         let holder = &mut self.accounts[account as usize];
         holder.row = if holder.row == NONE { links[0] } else { holder.row };
         holder.one_row &= holder.row == links[0];
@@ -410,16 +412,18 @@ impl Fill for MaxMinFill {
         holder.flows.push(flow);
         holder.added += bytes;
         let (key, is_first) = (holder.key, holder.flows.len() == 1);
+        self.touch(key);
+        if waits_for.is_some() {
+            self.wait(flow, bytes);
+            return;
+        }
         let group = self.group_at(key, now);
         if is_first {
             self.begin_waiting(account, group, sent);
-        }
-        if self.waits_for(account).is_some() {
             self.wait(flow, bytes);
         } else {
             self.enter(flow, group, bytes, now);
         }
-        self.touch(key);
     }
 
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
