@@ -157,8 +157,9 @@ impl Group {
         }
         for (side, lines) in self.sides.iter().enumerate() {
             scratch.resize(side, lines.blocks());
-            for (block, given) in blocks_mut(&mut scratch.given[side]).iter_mut().enumerate() {
-                residual.read(lines.links_of(block), given);
+            let given = blocks_mut(&mut scratch.given[side]).iter_mut().zip(&mut scratch.open[side]);
+            for (block, (given, open)) in given.enumerate() {
+                *open = residual.read(lines.links_of(block), given);
             }
         }
         let holds = !idle
@@ -212,9 +213,6 @@ impl Group {
     /// Finds which lines have capacity and how many flows could use each. Returns the lowest estimate on either side.
     fn open_lines(&mut self, flows: &[Flow], which: usize, now: f64, scratch: &mut Scratch) -> [f64; 2] {
         for side in [ROWS, COLUMNS] {
-            for (open, given) in scratch.open[side].iter_mut().zip(blocks(&scratch.given[side])) {
-                *open = pack(|line| given[line] > 0.0);
-            }
             scratch.unfrozen[side].copy_from_slice(&scratch.open[side]);
         }
         self.count_open(flows, which, scratch);

@@ -90,14 +90,18 @@ impl Residual {
         }
     }
 
-    /// Copies what is left of 64 links.
-    pub(crate) fn read(&self, links: Links<'_>, left: &mut Block) {
+    /// Copies what is left of 64 links. Returns which have anything left, as bits.
+    pub(crate) fn read(&self, links: Links<'_>, left: &mut Block) -> u64 {
         match links {
-            Links::Word(word) => *left = self.left()[word],
+            Links::Word(word) => {
+                *left = self.left()[word];
+                self.open[word]
+            }
             Links::Any(links) => {
                 for (left, &link) in left.iter_mut().zip(links) {
                     *left = if link == NONE { 0.0 } else { self.left[link as usize] };
                 }
+                pack(|line| left[line] > 0.0)
             }
         }
     }
