@@ -1,10 +1,12 @@
 //! Which links have something left after which rank.
 //!
 //! What is left of a link only shrinks from rank to rank, so one number per link says it all: the rank after which the link is
-//! used up. To find a free partner among many, a rank needs the same as a set of links; so both are kept.
+//! used up. To find a free partner among many, a rank needs the same as a set; and since it wants the fullest of its
+//! account, that set is over the account's own lines (see `demand`). So both are kept.
 //!
 //! # Cost
-//! A change flips one bit in the sets of the ranks between the one before and the one after, which lie side by side.
+//! A change flips one bit in the sets of the ranks between the one before and the one after: three on average on the
+//! Facebook trace, where five coflows are there at a time.
 //!
 //! # Rejected
 //! Bringing sets up to date with delay, since mostly a link that is freed at a rank is taken again at that very rank: what
@@ -15,9 +17,12 @@ use crate::running::NEVER;
 /// The free links of every rank.
 #[derive(Debug)]
 pub(crate) struct Free {
-    ranks: usize,
-    /// For each word of a set: that word of the sets of all ranks, since a link is marked for ranks that follow each other.
-    words: Vec<Vec<u64>>,
+    /// The words of a set. An account's lines are in all but the last one.
+    width: usize,
+    /// Rank by rank.
+    sets: Vec<u64>,
+    /// For each link: its line at each rank. A link that has none stands in a word of the sets that nobody looks at.
+    lines: Vec<Vec<u32>>,
     /// For each link: the rank after which nothing is left of it.
     used_up: Vec<u32>,
 }
@@ -25,7 +30,13 @@ pub(crate) struct Free {
 impl Free {
     /// Of so many links, none of which is used.
     pub(crate) fn new(links: usize) -> Self {
-        Self { ranks: 0, words: vec![Vec::new(); links.div_ceil(64)], used_up: vec![NEVER; links] }
+        // Each side of an account begins with a word of its own.
+        let width = links.div_ceil(64) + 2;
+        Self { width, sets: Vec::new(), lines: vec![Vec::new(); links], used_up: vec![NEVER; links] }
+    }
+
+    fn nowhere(&self) -> u32 {
+        (self.width - 1) as u32 * 64
     }
 
     /// Whether something is left of `link` after `rank`.
@@ -34,68 +45,102 @@ impl Free {
         self.used_up[link as usize] > rank
     }
 
+    /// The line of `link` at `rank`; `None` where the rank's account has nothing there.
+    #[inline]
+    pub(crate) fn line(&self, link: u32, rank: u32) -> Option<u32> {
+        let line = self.lines[link as usize][rank as usize];
+        (line != self.nowhere()).then_some(line)
+    }
+
     /// Notes after which rank `link` is used up.
     #[inline]
     pub(crate) fn note(&mut self, link: u32, used_up: u32) {
         let before = std::mem::replace(&mut self.used_up[link as usize], used_up);
-        let upto = |used_up: u32| (used_up as usize).min(self.ranks);
+        let lines = &self.lines[link as usize];
+        let upto = |used_up: u32| (used_up as usize).min(lines.len());
         let (from, to) = (upto(used_up.min(before)), upto(used_up.max(before)));
-        for set in &mut self.words[link as usize / 64][from..to] {
-            *set ^= 1 << (link % 64);
+        let mut set = from * self.width;
+        for line in &lines[from..to] {
+            self.sets[set + *line as usize / 64] ^= 1 << (line % 64);
+            set += self.width;
         }
     }
 
-    /// Notes after which rank each link is used up, where there are now so many ranks.
+    /// Notes after which rank each link is used up, where there are now so many ranks. Their lines are to be told next.
     pub(crate) fn note_all(&mut self, ranks: usize, used_up: impl Fn(u32) -> u32) {
-        self.ranks = ranks;
         self.used_up.iter_mut().zip(0..).for_each(|(of_link, link)| *of_link = used_up(link));
-        for (words, links) in self.words.iter_mut().zip(self.used_up.chunks(64)) {
-            words.clear();
-            words.extend((0..ranks as u32).map(|rank| {
-                let bits = links.iter().enumerate();
-                bits.fold(0, |set, (bit, &used_up)| set | u64::from(used_up > rank) << bit)
-            }));
+        self.sets.resize(ranks * self.width, 0);
+        let nowhere = self.nowhere();
+        self.lines.iter_mut().for_each(|lines| lines.resize(ranks, nowhere));
+    }
+
+    /// The account at `rank` now has these lines, each with its link.
+    pub(crate) fn number(&mut self, rank: u32, lines: impl Iterator<Item = (u32, u32)>) {
+        let (rank, nowhere) = (rank as usize, self.nowhere());
+        self.lines.iter_mut().for_each(|lines| lines[rank] = nowhere);
+        let set = &mut self.sets[rank * self.width..(rank + 1) * self.width];
+        set.fill(0);
+        for (line, link) in lines {
+            self.lines[link as usize][rank] = line;
+            set[line as usize / 64] |= u64::from(self.used_up[link as usize] > rank as u32) << (line % 64);
         }
     }
 
     /// Forgets a rank that uses nothing. Those behind it move up.
     pub(crate) fn remove(&mut self, rank: u32) {
-        self.ranks -= 1;
-        for words in &mut self.words {
-            words.remove(rank as usize);
+        let set = rank as usize * self.width;
+        self.sets.drain(set..set + self.width);
+        for lines in &mut self.lines {
+            lines.remove(rank as usize);
         }
         for of_link in &mut self.used_up {
             *of_link -= u32::from(*of_link > rank && *of_link != NEVER);
         }
     }
 
-    /// Those links of a word of a set that are free after `rank`.
+    /// Those lines of the account at `rank` that are free after it.
     #[inline]
-    pub(crate) fn word(&self, rank: u32, word: u32) -> u64 {
-        self.words[word as usize][rank as usize]
+    pub(crate) fn set(&self, rank: u32) -> &[u64] {
+        let set = rank as usize * self.width;
+        &self.sets[set..set + self.width]
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bits::has;
     use proptest::prelude::*;
+
+    /// Of the links below 100, an account has two in three; its lines depend on who it is.
+    fn line_of(account: u32, link: u32) -> Option<u32> {
+        (link % 3 != account % 3).then_some((link * 7 + account) % 100)
+    }
+
+    fn lines(account: u32) -> impl Iterator<Item = (u32, u32)> {
+        (0..100).filter_map(move |link| Some((line_of(account, link)?, link)))
+    }
 
     proptest! {
         #[test]
         fn sets_agree_with_the_ranks_after_which_links_are_used_up(
             steps in prop::collection::vec((0u32..100, 0u32..8), 1..100),
             removed in 0u32..7,
+            renewed in 0u32..6,
         ) {
             let mut free = Free::new(100);
+            let mut accounts: Vec<u32> = (0..7).collect();
             free.note_all(7, |_| NEVER);
+            accounts.iter().for_each(|&account| free.number(account, lines(account)));
             let mut used_up = vec![NEVER; 100];
-            let check = |free: &Free, used_up: &[u32], ranks: u32| {
-                for rank in 0..ranks {
+            let check = |free: &Free, used_up: &[u32], accounts: &[u32]| {
+                for (&account, rank) in accounts.iter().zip(0..) {
                     for link in 0..100 {
-                        let is_in_set = free.word(rank, link / 64) >> (link % 64) & 1 == 1;
-                        prop_assert_eq!(is_in_set, used_up[link as usize] > rank);
                         prop_assert_eq!(free.is_free(link, rank), used_up[link as usize] > rank);
+                        prop_assert_eq!(free.line(link, rank), line_of(account, link));
+                        if let Some(line) = free.line(link, rank) {
+                            prop_assert_eq!(has(free.set(rank), line), used_up[link as usize] > rank);
+                        }
                     }
                 }
                 Ok(())
@@ -103,7 +148,7 @@ mod tests {
             for (link, rank) in steps {
                 used_up[link as usize] = if rank == 7 { NEVER } else { rank };
                 free.note(link, used_up[link as usize]);
-                check(&free, &used_up, 7)?;
+                check(&free, &used_up, &accounts)?;
             }
             for (link, of_link) in used_up.iter_mut().enumerate() {
                 if *of_link == removed {
@@ -113,9 +158,14 @@ mod tests {
                 *of_link -= u32::from(*of_link > removed && *of_link != NEVER);
             }
             free.remove(removed);
-            check(&free, &used_up, 6)?;
+            accounts.remove(removed as usize);
+            check(&free, &used_up, &accounts)?;
+            accounts[renewed as usize] = 99;
+            free.number(renewed, lines(99));
+            check(&free, &used_up, &accounts)?;
             free.note_all(6, |link| used_up[link as usize]);
-            check(&free, &used_up, 6)?;
+            accounts.iter().zip(0..).for_each(|(&account, rank)| free.number(rank, lines(account)));
+            check(&free, &used_up, &accounts)?;
         }
     }
 }

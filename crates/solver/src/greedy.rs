@@ -7,7 +7,8 @@
 //! free in turn. What is being served stays served unless a higher rank needs it. With unequal links a flow takes the
 //! lesser of what both have left, and a link may serve several.
 //!
-//! Inside an account the partner with the most bytes left goes first: the longest port decides when a coflow ends.
+//! Inside an account the partner with the most bytes left goes first: the longest port decides when a coflow ends. How full
+//! partners are is looked at when the account is given flows, and again whenever half of them have ended.
 //!
 //! # Invariants
 //! - At every rank, no unfinished flow has capacity left on both links (after the ranks up to its own).
@@ -111,6 +112,9 @@ impl GreedyFill {
     /// The same for all links, after ranks have changed.
     fn note_all(&mut self) {
         self.free.note_all(self.order.len(), |link| self.running.used_up_after(link));
+        for (rank, &account) in self.order.iter().enumerate() {
+            self.free.number(rank as u32, self.accounts[account as usize].demand.lines());
+        }
     }
 
     /// Starts to serve the flow at a place of an account's demand, which has so much left.
@@ -161,6 +165,7 @@ impl GreedyFill {
             self.running.replace(slot, place);
         }
         if holder.ranked {
+            self.free.number(holder.rank, holder.demand.lines());
             self.offer_all(account);
         } else if !self.newcomers.contains(&account) {
             self.newcomers.push(account);
@@ -181,18 +186,21 @@ impl GreedyFill {
         self.running.stop(slot);
         self.attained.book(account, rate, 0.0, now);
         let holder = &mut self.accounts[account as usize];
-        let (number, loads) = holder.demand.finish(place, links, left);
+        let (number, lines) = holder.demand.finish(place, links, left);
         self.caps.remove(&number);
         self.milestones.remove(&number);
         holder.flows_left -= 1;
         let (rank, over) = (holder.rank, holder.flows_left == 0);
-        for (link, load) in links.into_iter().zip(loads) {
+        if holder.demand.renew() {
+            self.free.number(rank, holder.demand.lines());
+        }
+        for (link, line) in links.into_iter().zip(lines) {
             if self.is_matching {
                 self.free.note(link, NEVER)
             } else {
                 self.note(link)
             }
-            self.offers.collect([Offer::new(rank, load, link)]);
+            self.offers.collect([Offer::new(rank, line, link)]);
         }
         if over {
             self.retire(account);

@@ -4,19 +4,18 @@
 //! handed out, a flow that loses its place frees its other link for the ranks behind: such an offer is put in its place.
 //! A heap would do both, but orders anew with every offer taken.
 
-/// A link to be offered from a rank down, in one number that orders offers: by rank; then the link on which the rank's
-/// account has most bytes left (the complement of the bits of a number that is not negative compares as that number does,
-/// reversed); then the lower link.
+/// A link to be offered from a rank down, in one number that orders offers: by rank, then by the line that the link is to the
+/// rank's account, so that rows go before columns and full links before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Offer(u128);
 
 impl Offer {
-    pub(crate) fn new(rank: u32, load: f64, link: u32) -> Self {
-        Self(u128::from(rank) << 96 | u128::from(!load.max(0.0).to_bits()) << 32 | u128::from(link))
+    pub(crate) fn new(rank: u32, line: u32, link: u32) -> Self {
+        Self(u128::from(rank) << 64 | u128::from(line) << 32 | u128::from(link))
     }
 
     pub(crate) fn rank(self) -> u32 {
-        (self.0 >> 96) as u32
+        (self.0 >> 64) as u32
     }
 
     pub(crate) fn link(self) -> u32 {
@@ -59,7 +58,7 @@ impl Offers {
     /// Ranks behind `rank` have moved up by one.
     pub(crate) fn move_up(&mut self, rank: u32) {
         for offer in &mut self.list {
-            offer.0 -= u128::from(offer.rank() > rank) << 96;
+            offer.0 -= u128::from(offer.rank() > rank) << 64;
         }
     }
 }
@@ -69,13 +68,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_highest_rank_then_the_fullest_link_then_the_lower_link_is_first() {
+    fn the_highest_rank_then_the_first_line_then_the_lower_link_is_first() {
         let mut offers = Offers::default();
-        offers.collect(
-            [(1, 5.0, 0), (0, 1.0, 7), (0, 2.5, 9), (0, 2.5, 8)].map(|(r, l, k)| Offer::new(r, l, k)),
-        );
+        offers.collect([(1, 0, 0), (0, 4, 7), (0, 2, 9), (0, 2, 8)].map(|(r, l, k)| Offer::new(r, l, k)));
         offers.sort();
-        offers.insert(Offer::new(0, -0.5, 3));
+        offers.insert(Offer::new(0, 5, 3));
         let order: Vec<_> = std::iter::from_fn(|| offers.next()).map(|o| (o.rank(), o.link())).collect();
         assert_eq!(order, [(0, 8), (0, 9), (0, 7), (0, 3), (1, 0)]);
     }
@@ -83,7 +80,7 @@ mod tests {
     #[test]
     fn ranks_move_up_behind_one_that_is_gone() {
         let mut offers = Offers::default();
-        offers.collect([Offer::new(2, 1.0, 4), Offer::new(1, 1.0, 4), Offer::new(3, 1.0, 4)]);
+        offers.collect([Offer::new(2, 1, 4), Offer::new(1, 1, 4), Offer::new(3, 1, 4)]);
         offers.move_up(1);
         offers.drop_from(2);
         offers.sort();

@@ -6,8 +6,7 @@
 //! taken from the lowest ranks.
 
 use super::{GreedyFill, of_few};
-use crate::demand::Demand;
-use crate::maxmin::NEGLIGIBLE;
+use crate::maxmin::{NEGLIGIBLE, NONE};
 use crate::offers::Offer;
 use crate::running::{NEVER, Served};
 
@@ -18,15 +17,13 @@ impl GreedyFill {
     }
 
     fn offer_of(&self, rank: u32, link: u32) -> Offer {
-        let account = self.order[rank as usize];
-        Offer::new(rank, self.accounts[account as usize].demand.load(link), link)
+        Offer::new(rank, self.free.line(link, rank).unwrap_or(NONE), link)
     }
 
     /// All links on which the account at `rank` has flows left.
     pub(super) fn all_offers(&self, rank: u32) -> Vec<Offer> {
-        let links = self.accounts[self.order[rank as usize] as usize].demand.links();
-        let left = links.filter(|&(_, count, _)| count > 0);
-        left.map(|(link, _, load)| Offer::new(rank, load, link)).collect()
+        let lines = self.accounts[self.order[rank as usize] as usize].demand.open_lines();
+        lines.map(|(line, link)| Offer::new(rank, line, link)).collect()
     }
 
     /// Offers all links on which `account` has flows left.
@@ -56,13 +53,13 @@ impl GreedyFill {
 
     /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what either was used for.
     fn join(&mut self, link: u32, rank: u32, now: f64) {
+        let Some(line) = self.free.line(link, rank) else { return };
         let account = self.order[rank as usize];
         let demand = &self.accounts[account as usize].demand;
-        let Some(held) = demand.held(link) else { return };
-        let Some(partner) = demand.fullest_partner(held, &self.free, rank, &[]) else { return };
-        let links = Demand::row_and_column(held, link, partner);
+        let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &[]) else { return };
+        let links = demand.links_of(line, partner);
         let (place, left) = demand.first_unfinished(links);
-        for end in [link, partner] {
+        for end in links {
             if let Some(slot) = self.running.first_slot(end) {
                 self.displace(slot, end, now);
             }
@@ -82,23 +79,20 @@ impl GreedyFill {
 
     /// Lets the account at `rank` take what is left of `link`, fullest partners first.
     fn share(&mut self, link: u32, rank: u32, now: f64) {
+        let Some(line) = self.free.line(link, rank) else { return };
         let account = self.order[rank as usize];
-        let Some(held) = self.accounts[account as usize].demand.held(link) else { return };
         // A partner whose flow is at its own cap stays free without being of use.
         let mut useless: Vec<u32> = Vec::new();
         loop {
             let demand = &self.accounts[account as usize].demand;
-            let Some(partner) = demand.fullest_partner(held, &self.free, rank, &useless) else { return };
-            let links = Demand::row_and_column(held, link, partner);
+            let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &useless) else { return };
+            let links = demand.links_of(line, partner);
             let (place, left) = demand.first_unfinished(links);
             let slot = self.slot_of(account, place, link);
             let rate = slot.map_or(0.0, |slot| self.running[slot].rate);
             let cap = of_few(&self.caps, f64::INFINITY, || demand.number(place));
-            let more = self
-                .running
-                .left_after(link, rank)
-                .min(self.running.left_after(partner, rank))
-                .min(cap - rate);
+            let left_on = links.map(|end| self.running.left_after(end, rank));
+            let more = left_on[0].min(left_on[1]).min(cap - rate);
             if more <= 0.0 {
                 useless.push(partner);
                 continue;
@@ -107,7 +101,7 @@ impl GreedyFill {
                 None => self.start(account, place, links, left, more, now),
                 Some(slot) => self.change(slot, rate + more, now),
             }
-            for end in [link, partner] {
+            for end in links {
                 if self.running.is_shared(end) {
                     self.make_room(end, rank, now);
                 }
