@@ -303,11 +303,6 @@ impl Demand {
         lines.map(|(line, &link)| (line, link)).take_while(|&(_, link)| link != NONE)
     }
 
-    /// The lines that still have flows, and their links.
-    pub(crate) fn open_lines(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.lines().filter(|&(_, link)| self.stake(link).count > 0)
-    }
-
     /// Links where flows enter.
     pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
         self.lines_on(0).map(|(_, link)| link)
@@ -383,9 +378,8 @@ impl Demand {
         [line.min(partner), line.max(partner)].map(|line| self.link(line))
     }
 
-    /// Notes that the flow at a place has nothing left, having sent the last of its bytes. Returns its number, and the lines
-    /// of its links.
-    pub(crate) fn finish(&mut self, place: u32, links: [u32; 2], sent: f64) -> (u32, [u32; 2]) {
+    /// Notes that the flow at a place has nothing left, having sent the last of its bytes. Returns its number.
+    pub(crate) fn finish(&mut self, place: u32, links: [u32; 2], sent: f64) -> u32 {
         self.unfinished -= 1;
         let mut is_over = true;
         if !self.heads.is_empty() {
@@ -410,7 +404,7 @@ impl Demand {
                 self.sides[side].open[word] &= !bit;
             }
         }
-        (self.number(place), lines)
+        self.number(place)
     }
 
     /// Notes how many bytes the flow at a place has left, and takes those that it has sent off both links.

@@ -1,8 +1,11 @@
-//! Which links have something left after which rank.
+//! Which links have something left after which rank, and to whom they are on offer.
 //!
 //! What is left of a link only shrinks from rank to rank, so one number per link says it all: the rank after which the link is
 //! used up. To find a free partner among many, a rank needs the same as a set; and since it wants the fullest of its
 //! account, that set is over the account's own lines (see `demand`). So both are kept.
+//!
+//! A set of lines has them in the order in which they are to be offered, too: an offer is a bit in such a set, and the
+//! first bit of the first rank is the next one. Sorting a list of them was a tenth of a run.
 //!
 //! # Cost
 //! A change flips one bit in the sets of the ranks between the one before and the one after: three on average on the
@@ -17,22 +20,36 @@ use crate::running::NEVER;
 /// The free links of every rank.
 #[derive(Debug)]
 pub(crate) struct Free {
+    ranks: usize,
     /// The words of a set. An account's lines are in all but the last one.
     width: usize,
-    /// Rank by rank.
-    sets: Vec<u64>,
-    /// For each link: its line at each rank. A link that has none stands in a word of the sets that nobody looks at.
-    lines: Vec<Vec<u32>>,
+    /// Rank by rank: lines that are free, and those on offer.
+    free: Vec<u64>,
+    offered: Vec<u64>,
+    /// For each link: its line at each rank, with room for so many ranks. A link that has none stands in a word of the
+    /// sets that nobody looks at.
+    lines: Vec<u32>,
+    room: usize,
     /// For each link: the rank after which nothing is left of it.
     used_up: Vec<u32>,
+    /// Links and the ranks from which they are to be offered, once all that changes ranks and lines has happened.
+    collected: Vec<(u32, u32)>,
 }
 
 impl Free {
     /// Of so many links, none of which is used.
     pub(crate) fn new(links: usize) -> Self {
-        // Each side of an account begins with a word of its own.
-        let width = links.div_ceil(64) + 2;
-        Self { width, sets: Vec::new(), lines: vec![Vec::new(); links], used_up: vec![NEVER; links] }
+        Self {
+            ranks: 0,
+            // Each side of an account begins with a word of its own.
+            width: links.div_ceil(64) + 2,
+            free: Vec::new(),
+            offered: Vec::new(),
+            lines: Vec::new(),
+            room: 0,
+            used_up: vec![NEVER; links],
+            collected: Vec::new(),
+        }
     }
 
     fn nowhere(&self) -> u32 {
@@ -45,23 +62,23 @@ impl Free {
         self.used_up[link as usize] > rank
     }
 
-    /// The line of `link` at `rank`; `None` where the rank's account has nothing there.
+    /// The lines of `link` at ranks `from..to`.
     #[inline]
-    pub(crate) fn line(&self, link: u32, rank: u32) -> Option<u32> {
-        let line = self.lines[link as usize][rank as usize];
-        (line != self.nowhere()).then_some(line)
+    fn lines_of(&self, link: u32, from: usize, to: usize) -> &[u32] {
+        let first = link as usize * self.room;
+        &self.lines[first + from..first + to]
     }
 
     /// Notes after which rank `link` is used up.
     #[inline]
     pub(crate) fn note(&mut self, link: u32, used_up: u32) {
         let before = std::mem::replace(&mut self.used_up[link as usize], used_up);
-        let lines = &self.lines[link as usize];
-        let upto = |used_up: u32| (used_up as usize).min(lines.len());
+        let upto = |used_up: u32| (used_up as usize).min(self.ranks);
         let (from, to) = (upto(used_up.min(before)), upto(used_up.max(before)));
+        let first = link as usize * self.room;
         let mut set = from * self.width;
-        for line in &lines[from..to] {
-            self.sets[set + *line as usize / 64] ^= 1 << (line % 64);
+        for line in &self.lines[first + from..first + to] {
+            self.free[set + *line as usize / 64] ^= 1 << (line % 64);
             set += self.width;
         }
     }
@@ -69,32 +86,42 @@ impl Free {
     /// Notes after which rank each link is used up, where there are now so many ranks. Their lines are to be told next.
     pub(crate) fn note_all(&mut self, ranks: usize, used_up: impl Fn(u32) -> u32) {
         self.used_up.iter_mut().zip(0..).for_each(|(of_link, link)| *of_link = used_up(link));
-        self.sets.resize(ranks * self.width, 0);
-        let nowhere = self.nowhere();
-        self.lines.iter_mut().for_each(|lines| lines.resize(ranks, nowhere));
+        self.ranks = ranks;
+        self.free.resize(ranks * self.width, 0);
+        self.offered.resize(ranks * self.width, 0);
+        if ranks > self.room {
+            self.room = ranks.next_power_of_two();
+            self.lines = vec![self.nowhere(); self.used_up.len() * self.room];
+        }
     }
 
     /// The account at `rank` now has these lines, each with its link.
     pub(crate) fn number(&mut self, rank: u32, lines: impl Iterator<Item = (u32, u32)>) {
-        let (rank, nowhere) = (rank as usize, self.nowhere());
-        self.lines.iter_mut().for_each(|lines| lines[rank] = nowhere);
-        let set = &mut self.sets[rank * self.width..(rank + 1) * self.width];
-        set.fill(0);
+        let (at, nowhere) = (rank as usize, self.nowhere());
+        self.lines.iter_mut().skip(at).step_by(self.room).for_each(|line| *line = nowhere);
+        let free = &mut self.free[at * self.width..(at + 1) * self.width];
+        free.fill(0);
         for (line, link) in lines {
-            self.lines[link as usize][rank] = line;
-            set[line as usize / 64] |= u64::from(self.used_up[link as usize] > rank as u32) << (line % 64);
+            self.lines[link as usize * self.room + at] = line;
+            free[line as usize / 64] |= u64::from(self.used_up[link as usize] > rank) << (line % 64);
         }
     }
 
     /// Forgets a rank that uses nothing. Those behind it move up.
     pub(crate) fn remove(&mut self, rank: u32) {
-        let set = rank as usize * self.width;
-        self.sets.drain(set..set + self.width);
-        for lines in &mut self.lines {
-            lines.remove(rank as usize);
+        let (at, set) = (rank as usize, rank as usize * self.width);
+        self.ranks -= 1;
+        self.free.drain(set..set + self.width);
+        self.offered.drain(set..set + self.width);
+        for lines in self.lines.chunks_mut(self.room) {
+            lines.copy_within(at + 1.., at);
         }
         for of_link in &mut self.used_up {
             *of_link -= u32::from(*of_link > rank && *of_link != NEVER);
+        }
+        // Offers made by rank now stand one too low for those behind; offering one rank higher is always right.
+        for (of_offer, _) in &mut self.collected {
+            *of_offer -= u32::from(*of_offer > rank);
         }
     }
 
@@ -102,7 +129,54 @@ impl Free {
     #[inline]
     pub(crate) fn set(&self, rank: u32) -> &[u64] {
         let set = rank as usize * self.width;
-        &self.sets[set..set + self.width]
+        &self.free[set..set + self.width]
+    }
+
+    /// Offers `link` from `rank` down, once ranks and lines have settled.
+    pub(crate) fn collect(&mut self, rank: u32, link: u32) {
+        self.collected.push((rank, link));
+    }
+
+    /// Drops what was collected for `rank` and those behind it.
+    pub(crate) fn drop_from(&mut self, rank: u32) {
+        self.collected.retain(|&(of_offer, _)| of_offer < rank);
+    }
+
+    /// Offers what was collected.
+    pub(crate) fn offer_collected(&mut self) {
+        let mut collected = std::mem::take(&mut self.collected);
+        for (rank, link) in collected.drain(..) {
+            self.offer(rank, link);
+        }
+        self.collected = collected;
+    }
+
+    /// Offers `link` to the first one from `rank` down that may have a use for it.
+    #[inline]
+    pub(crate) fn offer(&mut self, rank: u32, link: u32) {
+        let to = (self.used_up[link as usize] as usize).min(self.ranks);
+        let (mut set, nowhere) = (rank as usize * self.width, self.nowhere());
+        for &line in self.lines_of(link, (rank as usize).min(to), to) {
+            if line != nowhere {
+                self.offered[set + line as usize / 64] |= 1 << (line % 64);
+                return;
+            }
+            set += self.width;
+        }
+    }
+
+    /// The words of a set.
+    pub(crate) fn words(&self) -> usize {
+        self.width - 1
+    }
+
+    /// Takes the first line out of a word of the set of those that are on offer at `rank`, and still free.
+    #[inline]
+    pub(crate) fn take_offer(&mut self, rank: u32, word: usize) -> Option<u32> {
+        let at = rank as usize * self.width + word;
+        let lines = self.offered[at] & self.free[at];
+        self.offered[at] = lines & lines.wrapping_sub(1);
+        (lines != 0).then(|| word as u32 * 64 + lines.trailing_zeros())
     }
 }
 
@@ -137,8 +211,7 @@ mod tests {
                 for (&account, rank) in accounts.iter().zip(0..) {
                     for link in 0..100 {
                         prop_assert_eq!(free.is_free(link, rank), used_up[link as usize] > rank);
-                        prop_assert_eq!(free.line(link, rank), line_of(account, link));
-                        if let Some(line) = free.line(link, rank) {
+                        if let Some(line) = line_of(account, link) {
                             prop_assert_eq!(has(free.set(rank), line), used_up[link as usize] > rank);
                         }
                     }
@@ -167,5 +240,27 @@ mod tests {
             accounts.iter().zip(0..).for_each(|(&account, rank)| free.number(rank, lines(account)));
             check(&free, &used_up, &accounts)?;
         }
+    }
+    #[test]
+    fn offers_go_to_the_first_rank_with_a_use_and_there_by_line() {
+        let mut free = Free::new(100);
+        free.note_all(3, |_| NEVER);
+        (0..3).for_each(|account| free.number(account, lines(account)));
+        for (rank, link) in [(2, 4), (2, 0), (0, 0), (1, 1), (0, 5), (1, 2)] {
+            free.collect(rank, link);
+        }
+        free.offer_collected();
+        free.note(5, 0);
+        let mut taken = Vec::new();
+        for rank in 0..3 {
+            for word in 0..free.words() {
+                while let Some(line) = free.take_offer(rank, word) {
+                    let link = (0..100).find(|&link| line_of(rank, link) == Some(line));
+                    taken.push((rank, link.expect("it is a line of the account")));
+                }
+            }
+        }
+        // Account 0 has nothing on link 0, nor account 1 on link 1; link 5 was used up.
+        assert_eq!(taken, [(1, 0), (1, 2), (2, 0), (2, 1), (2, 4)]);
     }
 }

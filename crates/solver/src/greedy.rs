@@ -17,8 +17,7 @@
 //! # Parts
 //! `hand_out` decides who gets a link, and `order` keeps the ranks. What is running stands apart from what waits, since an
 //! event touches the one and never the other: `running` has the flows with a rate, at most one per link where links are
-//! equal; `demand` what an account still wants; `free` which links have something left after which rank; `offers` the links
-//! that have something to give.
+//! equal; `demand` what an account still wants; `free` which links have something left after which rank, and which are on offer.
 //!
 //! # Cost
 //! Per flow that ends: two offers; per offer, an intersection of two short bit sets for each rank until it is taken.
@@ -37,7 +36,6 @@ use crate::attained::Attained;
 use crate::demand::{Demand, Flow};
 use crate::fill::{Due, Fill, Key};
 use crate::free::Free;
-use crate::offers::{Offer, Offers};
 use crate::running::{NEVER, Running, Served};
 
 #[derive(Debug, Default)]
@@ -70,7 +68,6 @@ pub struct GreedyFill {
     order: Vec<u32>,
     order_changed: bool,
     free: Free,
-    offers: Offers,
     /// Accounts that were given flows since the last refill, and those of them that have no rank yet.
     grown: Vec<u32>,
     newcomers: Vec<u32>,
@@ -91,7 +88,6 @@ impl GreedyFill {
             order: Vec::new(),
             order_changed: false,
             free: Free::new(capacity.len()),
-            offers: Offers::default(),
             grown: Vec::new(),
             newcomers: Vec::new(),
             ended: Vec::new(),
@@ -166,7 +162,8 @@ impl GreedyFill {
         }
         if holder.ranked {
             self.free.number(holder.rank, holder.demand.lines());
-            self.offer_all(account);
+            let rank = holder.rank;
+            self.offer_all(rank);
         } else if !self.newcomers.contains(&account) {
             self.newcomers.push(account);
             self.order_changed = true;
@@ -186,7 +183,7 @@ impl GreedyFill {
         self.running.stop(slot);
         self.attained.book(account, rate, 0.0, now);
         let holder = &mut self.accounts[account as usize];
-        let (number, lines) = holder.demand.finish(place, links, left);
+        let number = holder.demand.finish(place, links, left);
         self.caps.remove(&number);
         self.milestones.remove(&number);
         holder.flows_left -= 1;
@@ -194,13 +191,13 @@ impl GreedyFill {
         if holder.demand.renew() {
             self.free.number(rank, holder.demand.lines());
         }
-        for (link, line) in links.into_iter().zip(lines) {
+        for link in links {
             if self.is_matching {
                 self.free.note(link, NEVER)
             } else {
                 self.note(link)
             }
-            self.offers.collect([Offer::new(rank, line, link)]);
+            self.free.collect(rank, link);
         }
         if over {
             self.retire(account);
@@ -269,7 +266,7 @@ impl Fill for GreedyFill {
         if self.accounts[account as usize].ranked {
             for link in links {
                 self.note(link);
-                self.offer(self.accounts[account as usize].rank, link);
+                self.free.collect(self.accounts[account as usize].rank, link);
             }
         }
     }

@@ -27,7 +27,6 @@ mod greedy;
 mod madd;
 mod maxmin;
 mod min_tree;
-mod offers;
 mod paths;
 mod priority;
 mod running;

@@ -1,62 +1,53 @@
 //! Who gets a link that has something left.
 //!
-//! Offers are made in order of rank, and a link goes down the ranks until one uses it up. With equal links and no caps,
+//! Rank by rank, the account takes what it can of the links that are on offer to it, fullest first, rows before columns, and
+//! what it has no use for is offered to the ranks behind; a flow that loses its place frees its other link for those behind
+//! its own rank. With equal links and no caps,
 //! each rank either joins the link to a partner for good or has no use for it: that is a matching, and by far the most
 //! frequent case. Else a rank takes what both links have left, from several partners where need be, and what is over then is
 //! taken from the lowest ranks.
 
 use super::{GreedyFill, of_few};
-use crate::maxmin::{NEGLIGIBLE, NONE};
-use crate::offers::Offer;
+use crate::maxmin::NEGLIGIBLE;
 use crate::running::{NEVER, Served};
 
 impl GreedyFill {
-    /// Offers `link` from `rank` down.
-    pub(super) fn offer(&mut self, rank: u32, link: u32) {
-        self.offers.collect([self.offer_of(rank, link)]);
-    }
-
-    fn offer_of(&self, rank: u32, link: u32) -> Offer {
-        Offer::new(rank, self.free.line(link, rank).unwrap_or(NONE), link)
-    }
-
-    /// All links on which the account at `rank` has flows left.
-    pub(super) fn all_offers(&self, rank: u32) -> Vec<Offer> {
-        let lines = self.accounts[self.order[rank as usize] as usize].demand.open_lines();
-        lines.map(|(line, link)| Offer::new(rank, line, link)).collect()
-    }
-
-    /// Offers all links on which `account` has flows left.
-    pub(super) fn offer_all(&mut self, account: u32) {
-        let offers = self.all_offers(self.accounts[account as usize].rank);
-        self.offers.collect(offers);
+    /// Offers all links on which the account at `rank` has flows left.
+    pub(super) fn offer_all(&mut self, rank: u32) {
+        let account = self.order[rank as usize];
+        for (_, link) in self.accounts[account as usize].demand.lines() {
+            self.free.collect(rank, link);
+        }
     }
 
     /// Hands out all offers, and those that arise from it.
     pub(super) fn hand_out(&mut self, now: f64) {
-        self.offers.sort();
-        while let Some(offer) = self.offers.next() {
-            let link = offer.link();
-            for rank in offer.rank()..self.order.len() as u32 {
-                if !self.free.is_free(link, rank) {
-                    break;
+        self.free.offer_collected();
+        for rank in 0..self.order.len() as u32 {
+            self.hand_out_at(rank, now);
+        }
+    }
+
+    /// Lets the account at `rank` have what is on offer to it, and offers what is over to those behind.
+    pub(super) fn hand_out_at(&mut self, rank: u32, now: f64) {
+        let account = self.order[rank as usize];
+        for word in 0..self.free.words() {
+            while let Some(line) = self.free.take_offer(rank, word) {
+                if self.is_matching {
+                    self.join(line, rank, account, now);
+                } else {
+                    self.share(line, rank, account, now);
                 }
-                self.serve(link, rank, now);
             }
         }
     }
 
-    /// Lets the account at `rank` have `link`.
-    pub(super) fn serve(&mut self, link: u32, rank: u32, now: f64) {
-        if self.is_matching { self.join(link, rank, now) } else { self.share(link, rank, now) }
-    }
-
-    /// Where every link serves one flow at full rate: joins `link` to the fullest partner, and stops what either was used for.
-    fn join(&mut self, link: u32, rank: u32, now: f64) {
-        let Some(line) = self.free.line(link, rank) else { return };
-        let account = self.order[rank as usize];
+    /// Where every link serves one flow at full rate: joins `line` to the fullest partner, and stops what either was used for.
+    fn join(&mut self, line: u32, rank: u32, account: u32, now: f64) {
         let demand = &self.accounts[account as usize].demand;
-        let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &[]) else { return };
+        let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &[]) else {
+            return self.free.offer(rank + 1, demand.link(line));
+        };
         let links = demand.links_of(line, partner);
         let (place, left) = demand.first_unfinished(links);
         for end in links {
@@ -65,7 +56,7 @@ impl GreedyFill {
             }
             self.free.note(end, rank);
         }
-        self.start(account, place, links, left, self.capacity[link as usize], now);
+        self.start(account, place, links, left, self.capacity[links[0] as usize], now);
     }
 
     /// Stops a flow since its link `taken` goes to a higher rank, and offers its other link.
@@ -74,18 +65,19 @@ impl GreedyFill {
         self.change(slot, 0.0, now);
         let freed = if row == taken { column } else { row };
         self.free.note(freed, NEVER);
-        self.offers.insert(self.offer_of(rank, freed));
+        self.free.offer(rank, freed);
     }
 
-    /// Lets the account at `rank` take what is left of `link`, fullest partners first.
-    fn share(&mut self, link: u32, rank: u32, now: f64) {
-        let Some(line) = self.free.line(link, rank) else { return };
-        let account = self.order[rank as usize];
+    /// Lets the account at `rank` take what is left of `line`, fullest partners first.
+    fn share(&mut self, line: u32, rank: u32, account: u32, now: f64) {
+        let link = self.accounts[account as usize].demand.link(line);
         // A partner whose flow is at its own cap stays free without being of use.
         let mut useless: Vec<u32> = Vec::new();
-        loop {
+        while self.free.is_free(link, rank) {
             let demand = &self.accounts[account as usize].demand;
-            let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &useless) else { return };
+            let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &useless) else {
+                return self.free.offer(rank + 1, link);
+            };
             let links = demand.links_of(line, partner);
             let (place, left) = demand.first_unfinished(links);
             let slot = self.slot_of(account, place, link);
@@ -106,9 +98,6 @@ impl GreedyFill {
                     self.make_room(end, rank, now);
                 }
                 self.note(end);
-            }
-            if !self.free.is_free(link, rank) {
-                return;
             }
         }
     }
@@ -131,7 +120,7 @@ impl GreedyFill {
             for freed in links {
                 if freed != link {
                     self.note(freed);
-                    self.offers.insert(self.offer_of(lower, freed));
+                    self.free.offer(lower, freed);
                 }
             }
         }

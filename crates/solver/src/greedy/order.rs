@@ -4,7 +4,6 @@
 //! newcomer's links are offered; where accounts change places, everything from the first change on is handed out anew.
 
 use super::{Account, GreedyFill};
-use crate::offers::Offer;
 use crate::running::Served;
 
 impl GreedyFill {
@@ -26,7 +25,7 @@ impl GreedyFill {
         if kept == before {
             self.note_all();
             for &account in &newcomers {
-                self.offer_all(account);
+                self.offer_all(self.accounts[account as usize].rank);
             }
         } else {
             let first = before.iter().zip(&self.order).take_while(|(a, b)| a == b).count();
@@ -52,7 +51,7 @@ impl GreedyFill {
         stopped.sort_unstable_by_key(|&(rank, number, _)| (rank, number));
         let mut stopped = stopped.into_iter().peekable();
         // What is on offer to ranks before the first change stays so; all others are offered everything.
-        self.offers.drop_from(first);
+        self.free.drop_from(first);
         for rank in first..self.order.len() as u32 {
             while let Some((.., served)) = stopped.next_if(|&(of, ..)| of == rank) {
                 let Served { account, place, links, .. } = served;
@@ -64,13 +63,10 @@ impl GreedyFill {
                     links.into_iter().for_each(|link| self.note(link));
                 }
             }
-            let mut offers = self.all_offers(rank);
-            offers.sort_unstable();
-            for link in offers.into_iter().map(Offer::link) {
-                if self.free.is_free(link, rank) {
-                    self.serve(link, rank, now);
-                }
+            for (_, link) in self.accounts[self.order[rank as usize] as usize].demand.lines() {
+                self.free.offer(rank, link);
             }
+            self.hand_out_at(rank, now);
         }
     }
 
@@ -83,8 +79,6 @@ impl GreedyFill {
         }
         self.update_ranks();
         self.free.remove(rank);
-        // Offers made by rank now stand one too low for those behind; offering one rank higher is always right.
-        self.offers.move_up(rank);
         // Its key stays: another wave of flows may come.
         let holder = &mut self.accounts[account as usize];
         *holder = Account { key: holder.key, ..Account::default() };
