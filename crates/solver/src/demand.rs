@@ -144,7 +144,7 @@ impl Demand {
     fn find_stakes(&mut self, flows: &[Flow]) {
         let row_words = self.row_word.last().map_or(0, |&last| last as usize + 1);
         for flow in flows {
-            let [row, column] = flow.links.map(|link| self.at(link));
+            let [row, column] = [self.at(flow.links[0]), self.at(flow.links[1])];
             for (place, bit) in [row, column] {
                 let stake = &mut self.stakes[place][bit];
                 stake.count += 1;
@@ -202,7 +202,7 @@ impl Demand {
             side.open = vec![0; words[0] * words[1] * 64];
         }
         for pair in pairs {
-            let lines = pair.map(|link| self.stake(link).line);
+            let lines = [self.stake(pair[0]).line, self.stake(pair[1]).line];
             for [line, partner] in [lines, [lines[1], lines[0]]] {
                 let (side, word, bit) = self.pair_of_lines(line, partner);
                 self.sides[side].open[word] |= bit;
@@ -375,7 +375,7 @@ impl Demand {
 
     /// The links of two lines that are partners, the row first.
     pub(crate) fn links_of(&self, line: u32, partner: u32) -> [u32; 2] {
-        [line.min(partner), line.max(partner)].map(|line| self.link(line))
+        [self.link(line.min(partner)), self.link(line.max(partner))]
     }
 
     /// Notes that the flow at a place has nothing left, having sent the last of its bytes. Returns its number.
@@ -391,13 +391,14 @@ impl Demand {
             }
             is_over = *head == end;
         }
-        let lines = links.map(|link| {
+        let mut lines = [NONE; 2];
+        for (line, link) in lines.iter_mut().zip(links) {
             let (place, bit) = self.at(link);
             let stake = &mut self.stakes[place][bit];
             stake.count -= 1;
             stake.load = if stake.count == 0 { 0.0 } else { stake.load - sent };
-            stake.line
-        });
+            *line = stake.line;
+        }
         if is_over {
             for [line, partner] in [lines, [lines[1], lines[0]]] {
                 let (side, word, bit) = self.pair_of_lines(line, partner);

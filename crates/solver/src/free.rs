@@ -165,18 +165,22 @@ impl Free {
         }
     }
 
-    /// The words of a set.
-    pub(crate) fn words(&self) -> usize {
-        self.width - 1
-    }
-
-    /// Takes the first line out of a word of the set of those that are on offer at `rank`, and still free.
+    /// Takes the first line out of those that are on offer at `rank`, and still free, in a word of the set from `word` on.
     #[inline]
     pub(crate) fn take_offer(&mut self, rank: u32, word: usize) -> Option<u32> {
-        let at = rank as usize * self.width + word;
-        let lines = self.offered[at] & self.free[at];
-        self.offered[at] = lines & lines.wrapping_sub(1);
-        (lines != 0).then(|| word as u32 * 64 + lines.trailing_zeros())
+        let first = rank as usize * self.width;
+        let offered = &mut self.offered[first..first + self.width];
+        let free = &self.free[first..first + self.width];
+        for (nth, (offered, free)) in offered.iter_mut().zip(free).enumerate().skip(word) {
+            if *offered != 0 {
+                let lines = *offered & free;
+                *offered = lines & lines.wrapping_sub(1);
+                if lines != 0 {
+                    return Some(nth as u32 * 64 + lines.trailing_zeros());
+                }
+            }
+        }
+        None
     }
 }
 
@@ -253,11 +257,9 @@ mod tests {
         free.note(5, 0);
         let mut taken = Vec::new();
         for rank in 0..3 {
-            for word in 0..free.words() {
-                while let Some(line) = free.take_offer(rank, word) {
-                    let link = (0..100).find(|&link| line_of(rank, link) == Some(line));
-                    taken.push((rank, link.expect("it is a line of the account")));
-                }
+            while let Some(line) = free.take_offer(rank, 0) {
+                let link = (0..100).find(|&link| line_of(rank, link) == Some(line));
+                taken.push((rank, link.expect("it is a line of the account")));
             }
         }
         // Account 0 has nothing on link 0, nor account 1 on link 1; link 5 was used up.

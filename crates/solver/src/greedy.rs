@@ -184,8 +184,11 @@ impl GreedyFill {
         self.attained.book(account, rate, 0.0, now);
         let holder = &mut self.accounts[account as usize];
         let number = holder.demand.finish(place, links, left);
-        self.caps.remove(&number);
-        self.milestones.remove(&number);
+        for of_few in [&mut self.caps, &mut self.milestones] {
+            if !of_few.is_empty() {
+                of_few.remove(&number);
+            }
+        }
         holder.flows_left -= 1;
         let (rank, over) = (holder.rank, holder.flows_left == 0);
         if holder.demand.renew() {

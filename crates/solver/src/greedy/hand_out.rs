@@ -31,13 +31,14 @@ impl GreedyFill {
     /// Lets the account at `rank` have what is on offer to it, and offers what is over to those behind.
     pub(super) fn hand_out_at(&mut self, rank: u32, now: f64) {
         let account = self.order[rank as usize];
-        for word in 0..self.free.words() {
-            while let Some(line) = self.free.take_offer(rank, word) {
-                if self.is_matching {
-                    self.join(line, rank, account, now);
-                } else {
-                    self.share(line, rank, account, now);
-                }
+        let mut word = 0;
+        while let Some(line) = self.free.take_offer(rank, word) {
+            // What comes on offer meanwhile is for ranks behind.
+            word = line as usize / 64;
+            if self.is_matching {
+                self.join(line, rank, account, now);
+            } else {
+                self.share(line, rank, account, now);
             }
         }
     }
