@@ -117,9 +117,12 @@ impl Releases {
 
     /// When the next thing is released.
     pub fn next(&self, workload: &Workload) -> Option<Instant> {
-        let task = workload.tasks().get(self.next_task).map(|task| task.arrival);
-        let timed = self.timed.peek().map(|Reverse((when, ..))| *when);
-        [task, timed, self.hosts.next()].into_iter().flatten().min()
+        // Without a list of what may be there: this is asked at every instant of a run.
+        let never = Instant(u64::MAX);
+        let task = workload.tasks().get(self.next_task).map_or(never, |task| task.arrival);
+        let timed = self.timed.peek().map_or(never, |Reverse((when, ..))| *when);
+        let next = task.min(timed).min(self.hosts.next().unwrap_or(never));
+        (next < never).then_some(next)
     }
 
     /// Appends the flows released by `now` to `out`, in order of coflow.

@@ -191,7 +191,10 @@ impl<'a, F: Fill> Engine<'a, F> {
 
     fn next_release(&self) -> Option<Instant> {
         let known = self.releases.next(&self.run.workload);
-        known.into_iter().chain(self.run.workload.next_arrival()).min()
+        match self.run.workload.next_arrival() {
+            Some(arrival) => Some(known.map_or(arrival, |known| known.min(arrival))),
+            None => known,
+        }
     }
 
     /// Takes in the tasks of a stream that have arrived.

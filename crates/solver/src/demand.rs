@@ -22,8 +22,6 @@
 //! Sets of rows are kept in the words of a set over all links that have a row in them, so those of a narrow coflow are
 //! a word long, and all of it goes when the account does.
 
-use std::ops::Range;
-
 use crate::bits::members;
 use crate::maxmin::NONE;
 
@@ -57,15 +55,6 @@ struct Stake {
 
 const NOTHING: Stake = Stake { load: 0.0, share: f64::NAN, count: 0, line: NONE, known: NONE };
 
-/// The links where flows enter (rows), or those where they leave (columns).
-#[derive(Debug, Default)]
-struct Side {
-    /// The words of a set of lines in which those of this side are.
-    words: Range<usize>,
-    /// For each line: its partners with unfinished flows, over the words of the other side.
-    open: Vec<u64>,
-}
-
 /// The flows of one account.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
@@ -83,8 +72,11 @@ pub(crate) struct Demand {
     differs: Vec<u64>,
     /// The link of each line; [`NONE`] behind the last one of each side.
     links: Vec<u32>,
-    /// Rows, columns.
-    sides: [Side; 2],
+    /// The words of a set of lines: those of rows, and all.
+    row_words: usize,
+    words: usize,
+    /// For each line: the set of its partners with unfinished flows.
+    open: Vec<u64>,
     /// Flows left, and with how many of them lines are numbered anew.
     unfinished: usize,
     renewal: usize,
@@ -188,24 +180,22 @@ impl Demand {
         self.links.clear();
         for (side, mut links) in sides.into_iter().enumerate() {
             links.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            let first = self.links.len() / 64;
+            self.row_words = if side == 0 { 0 } else { self.links.len() / 64 };
             for (_, link) in links {
                 let (place, bit) = self.at(link);
                 self.stakes[place][bit].line = self.links.len() as u32;
                 self.links.push(link);
             }
             self.links.resize(self.links.len().next_multiple_of(64), NONE);
-            self.sides[side].words = first..self.links.len() / 64;
         }
-        let words = self.sides.each_ref().map(|side| side.words.len());
-        for side in &mut self.sides {
-            side.open = vec![0; words[0] * words[1] * 64];
-        }
-        for pair in pairs {
-            let lines = [self.stake(pair[0]).line, self.stake(pair[1]).line];
-            for [line, partner] in [lines, [lines[1], lines[0]]] {
-                let (side, word, bit) = self.pair_of_lines(line, partner);
-                self.sides[side].open[word] |= bit;
+        self.words = self.links.len() / 64;
+        self.open.clear();
+        self.open.resize(self.links.len() * self.words, 0);
+        for [row, column] in pairs {
+            let (row, column) = (self.stake(row).line, self.stake(column).line);
+            for (line, partner) in [(row, column), (column, row)] {
+                let (word, bit) = self.partner_at(line, partner);
+                self.open[word] |= bit;
             }
         }
     }
@@ -222,9 +212,9 @@ impl Demand {
     }
 
     fn open_pairs(&self) -> impl Iterator<Item = [u32; 2]> {
-        self.lines_on(1).flat_map(move |(line, column)| {
-            let rows = members(self.open(line).1.iter().copied());
-            rows.map(move |row| [self.links[row as usize], column])
+        self.columns().flat_map(move |(line, column)| {
+            let rows = members(self.open[line as usize * self.words..][..self.row_words].iter().copied());
+            rows.map(move |row| [self.link(row), column])
         })
     }
 
@@ -294,18 +284,16 @@ impl Demand {
 
     /// All lines and their links: rows first, the fullest of each side first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (u32, u32)> {
-        (0..2).flat_map(|side| self.lines_on(side))
-    }
-
-    fn lines_on(&self, side: usize) -> impl Iterator<Item = (u32, u32)> {
-        let Range { start, end } = self.sides[side].words;
-        let lines = (start as u32 * 64..).zip(&self.links[start * 64..end * 64]);
-        lines.map(|(line, &link)| (line, link)).take_while(|&(_, link)| link != NONE)
+        (0..).zip(self.links.iter().copied()).filter(|&(_, link)| link != NONE)
     }
 
     /// Links where flows enter.
     pub(crate) fn rows(&self) -> impl Iterator<Item = u32> {
-        self.lines_on(0).map(|(_, link)| link)
+        self.links[..self.row_words * 64].iter().copied().take_while(|&link| link != NONE)
+    }
+
+    fn columns(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.lines().skip_while(|&(line, _)| (line as usize) < self.row_words * 64)
     }
 
     /// The link of a line.
@@ -313,25 +301,9 @@ impl Demand {
         self.links[line as usize]
     }
 
-    /// The first word of the lines with which `line` may have flows, and the set of those with which it has.
-    #[inline]
-    fn open(&self, line: u32) -> (usize, &[u64]) {
-        let side = self.side(line);
-        let (words, partners) = (&self.sides[side].words, &self.sides[1 - side].words);
-        let set = (line as usize - words.start * 64) * partners.len();
-        (partners.start, &self.sides[side].open[set..set + partners.len()])
-    }
-
-    fn side(&self, line: u32) -> usize {
-        usize::from(line as usize / 64 >= self.sides[1].words.start)
-    }
-
-    /// The side of `line`, the word in its open sets that `partner` is in, and its bit.
-    fn pair_of_lines(&self, line: u32, partner: u32) -> (usize, usize, u64) {
-        let side = self.side(line);
-        let (words, partners) = (&self.sides[side].words, &self.sides[1 - side].words);
-        let set = (line as usize - words.start * 64) * partners.len();
-        (side, set + partner as usize / 64 - partners.start, 1 << (partner % 64))
+    /// The word of the open set of `line` that `partner` is in, and its bit.
+    fn partner_at(&self, line: u32, partner: u32) -> (usize, u64) {
+        (line as usize * self.words + partner as usize / 64, 1 << (partner % 64))
     }
 
     /// The word of the column's set of rows that a pair of links is in, and its bit.
@@ -361,13 +333,16 @@ impl Demand {
     /// Of the partners with which `line` has unfinished flows, the fullest one that is `free` and not `useless`.
     #[inline]
     pub(crate) fn fullest_partner(&self, line: u32, free: &[u64], useless: &[u32]) -> Option<u32> {
-        let (first, open) = self.open(line);
-        for (nth, (&open, &free)) in open.iter().zip(&free[first..]).enumerate() {
-            let word = (first + nth) as u32;
-            let useless = useless.iter().filter(|&&line| line / 64 == word);
-            let usable = useless.fold(open & free, |usable, line| usable & !(1 << (line % 64)));
+        let partners =
+            if line as usize >= self.row_words * 64 { 0..self.row_words } else { self.row_words..self.words };
+        let open = &self.open[line as usize * self.words..][..self.words];
+        for word in partners {
+            let mut usable = open[word] & free[word];
+            for line in useless.iter().filter(|&&line| line as usize / 64 == word) {
+                usable &= !(1 << (line % 64));
+            }
             if usable != 0 {
-                return Some(word * 64 + usable.trailing_zeros());
+                return Some(word as u32 * 64 + usable.trailing_zeros());
             }
         }
         None
@@ -400,9 +375,9 @@ impl Demand {
             *line = stake.line;
         }
         if is_over {
-            for [line, partner] in [lines, [lines[1], lines[0]]] {
-                let (side, word, bit) = self.pair_of_lines(line, partner);
-                self.sides[side].open[word] &= !bit;
+            for (line, partner) in [(lines[0], lines[1]), (lines[1], lines[0])] {
+                let (word, bit) = self.partner_at(line, partner);
+                self.open[word] &= !bit;
             }
         }
         self.number(place)
@@ -444,9 +419,9 @@ impl Demand {
         if row.count == 0 || column.count == 0 {
             return None;
         }
-        let (side, word, bit) = self.pair_of_lines(row.line, column.line);
+        let (word, bit) = self.partner_at(row.line, column.line);
         let left = self.left(place, flow.links);
-        (self.sides[side].open[word] & bit != 0 && left >= 0.0).then_some(Flow { left, ..flow })
+        (self.open[word] & bit != 0 && left >= 0.0).then_some(Flow { left, ..flow })
     }
 
     /// The place of an unfinished flow and its links; `None` where `number` is none of the account's.
