@@ -15,6 +15,8 @@
 //! Bringing sets up to date with delay, since mostly a link that is freed at a rank is taken again at that very rank: what
 //! it spares in writes it costs in looking whom to believe.
 
+use std::ops::Range;
+
 use crate::running::NEVER;
 
 /// The free links of every rank.
@@ -165,18 +167,21 @@ impl Free {
         }
     }
 
-    /// Takes the first line out of those that are on offer at `rank`, and still free, in a word of the set from `word` on.
+    /// The words of the sets of `ranks`, one rank after the other.
     #[inline]
-    pub(crate) fn take_offer(&mut self, rank: u32, word: usize) -> Option<u32> {
-        let first = rank as usize * self.width;
-        let offered = &mut self.offered[first..first + self.width];
-        let free = &self.free[first..first + self.width];
-        for (nth, (offered, free)) in offered.iter_mut().zip(free).enumerate().skip(word) {
-            if *offered != 0 {
-                let lines = *offered & free;
-                *offered = lines & lines.wrapping_sub(1);
+    pub(crate) fn words(&self, ranks: Range<u32>) -> Range<usize> {
+        ranks.start as usize * self.width..ranks.end as usize * self.width
+    }
+
+    /// Takes the first offer out of these words, of a link that is still free, and returns its word and bit.
+    #[inline]
+    pub(crate) fn take_offer(&mut self, words: Range<usize>) -> Option<(usize, u32)> {
+        for at in words {
+            if self.offered[at] != 0 {
+                let lines = self.offered[at] & self.free[at];
+                self.offered[at] = lines & lines.wrapping_sub(1);
                 if lines != 0 {
-                    return Some(nth as u32 * 64 + lines.trailing_zeros());
+                    return Some((at, lines.trailing_zeros()));
                 }
             }
         }
@@ -257,7 +262,9 @@ mod tests {
         free.note(5, 0);
         let mut taken = Vec::new();
         for rank in 0..3 {
-            while let Some(line) = free.take_offer(rank, 0) {
+            let words = free.words(rank..rank + 1);
+            while let Some((word, bit)) = free.take_offer(words.clone()) {
+                let line = (word - words.start) as u32 * 64 + bit;
                 let link = (0..100).find(|&link| line_of(rank, link) == Some(line));
                 taken.push((rank, link.expect("it is a line of the account")));
             }

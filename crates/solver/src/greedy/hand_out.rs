@@ -7,6 +7,8 @@
 //! frequent case. Else a rank takes what both links have left, from several partners where need be, and what is over then is
 //! taken from the lowest ranks.
 
+use std::ops::Range;
+
 use super::{GreedyFill, of_few};
 use crate::maxmin::NEGLIGIBLE;
 use crate::running::{NEVER, Served};
@@ -23,18 +25,20 @@ impl GreedyFill {
     /// Hands out all offers, and those that arise from it.
     pub(super) fn hand_out(&mut self, now: f64) {
         self.free.offer_collected();
-        for rank in 0..self.order.len() as u32 {
-            self.hand_out_at(rank, now);
-        }
+        self.hand_out_at(0..self.order.len() as u32, now);
     }
 
-    /// Lets the account at `rank` have what is on offer to it, and offers what is over to those behind.
-    pub(super) fn hand_out_at(&mut self, rank: u32, now: f64) {
-        let account = self.order[rank as usize];
-        let mut word = 0;
-        while let Some(line) = self.free.take_offer(rank, word) {
+    /// Lets the accounts at these ranks have what is on offer to them, and offers what is over to those behind.
+    pub(super) fn hand_out_at(&mut self, ranks: Range<u32>, now: f64) {
+        let mut words = self.free.words(ranks.clone());
+        let (mut rank, mut of_rank) = (ranks.start, self.free.words(ranks.start..ranks.start + 1));
+        while let Some((word, bit)) = self.free.take_offer(words.clone()) {
             // What comes on offer meanwhile is for ranks behind.
-            word = line as usize / 64;
+            words.start = word;
+            while word >= of_rank.end {
+                (rank, of_rank) = (rank + 1, self.free.words(rank + 1..rank + 2));
+            }
+            let (line, account) = ((word - of_rank.start) as u32 * 64 + bit, self.order[rank as usize]);
             if self.is_matching {
                 self.join(line, rank, account, now);
             } else {
