@@ -7,13 +7,14 @@
 //! A set of lines has them in the order in which they are to be offered, too: an offer is a bit in such a set, and the
 //! first bit of the first rank is the next one. Sorting a list of them was a tenth of a run.
 //!
-//! # Cost
-//! A change flips one bit in the sets of the ranks between the one before and the one after: three on average on the
-//! Facebook trace, where five coflows are there at a time.
+//! # Links that become idle
+//! Mostly a link that is freed at a rank is taken again at that very rank or soon behind it. So where links serve one flow
+//! each, one that becomes idle counts as used up still, and becomes free rank by rank as it is offered down the ranks. A rank
+//! is served once all that is idle has come down to it, so it sees what is free; and the ranks behind the one that takes the
+//! link hear nothing of it.
 //!
-//! # Rejected
-//! Bringing sets up to date with delay, since mostly a link that is freed at a rank is taken again at that very rank: what
-//! it spares in writes it costs in looking whom to believe.
+//! # Cost
+//! A change flips one bit in the sets of the ranks between the one before and the one after: mostly one or two.
 
 use std::ops::Range;
 
@@ -62,13 +63,6 @@ impl Free {
     #[inline]
     pub(crate) fn is_free(&self, link: u32, rank: u32) -> bool {
         self.used_up[link as usize] > rank
-    }
-
-    /// The lines of `link` at ranks `from..to`.
-    #[inline]
-    fn lines_of(&self, link: u32, from: usize, to: usize) -> &[u32] {
-        let first = link as usize * self.room;
-        &self.lines[first + from..first + to]
     }
 
     /// Notes after which rank `link` is used up.
@@ -144,26 +138,37 @@ impl Free {
         self.collected.retain(|&(of_offer, _)| of_offer < rank);
     }
 
-    /// Offers what was collected.
-    pub(crate) fn offer_collected(&mut self) {
+    /// Offers what was collected. A link that is idle is free from the rank at which it is offered.
+    pub(crate) fn offer_collected(&mut self, is_idle: impl Fn(u32) -> bool) {
         let mut collected = std::mem::take(&mut self.collected);
         for (rank, link) in collected.drain(..) {
-            self.offer(rank, link);
+            self.offer(rank, link, is_idle(link));
         }
         self.collected = collected;
     }
 
-    /// Offers `link` to the first one from `rank` down that may have a use for it.
+    /// Offers `link` to the first one from `rank` down that may have a use for it, if it is free or idle there.
     #[inline]
-    pub(crate) fn offer(&mut self, rank: u32, link: u32) {
-        let to = (self.used_up[link as usize] as usize).min(self.ranks);
-        let (mut set, nowhere) = (rank as usize * self.width, self.nowhere());
-        for &line in self.lines_of(link, (rank as usize).min(to), to) {
-            if line != nowhere {
-                self.offered[set + line as usize / 64] |= 1 << (line % 64);
+    pub(crate) fn offer(&mut self, rank: u32, link: u32, is_idle: bool) {
+        let used_up = self.used_up[link as usize];
+        if used_up < rank {
+            // It is taken, or on offer to a higher rank that hands it on.
+            return;
+        }
+        let to = if is_idle { self.ranks } else { self.ranks.min(used_up as usize) };
+        let first = link as usize * self.room;
+        for at in rank as usize..to {
+            let line = self.lines[first + at];
+            if line != self.nowhere() {
+                let (word, bit) = (at * self.width + line as usize / 64, 1 << (line % 64));
+                self.offered[word] |= bit;
+                self.free[word] |= bit;
+                self.used_up[link as usize] = used_up.max(at as u32 + 1);
                 return;
             }
-            set += self.width;
+        }
+        if is_idle {
+            self.used_up[link as usize] = NEVER;
         }
     }
 
@@ -258,7 +263,7 @@ mod tests {
         for (rank, link) in [(2, 4), (2, 0), (0, 0), (1, 1), (0, 5), (1, 2)] {
             free.collect(rank, link);
         }
-        free.offer_collected();
+        free.offer_collected(|_| false);
         free.note(5, 0);
         let mut taken = Vec::new();
         for rank in 0..3 {
@@ -271,5 +276,29 @@ mod tests {
         }
         // Account 0 has nothing on link 0, nor account 1 on link 1; link 5 was used up.
         assert_eq!(taken, [(1, 0), (1, 2), (2, 0), (2, 1), (2, 4)]);
+    }
+
+    #[test]
+    fn an_idle_link_is_free_as_far_down_as_it_has_been_offered() {
+        let mut free = Free::new(100);
+        free.note_all(5, |_| NEVER);
+        (0..5).for_each(|account| free.number(account, lines(account)));
+        let is_free = |free: &Free| -> Vec<bool> { (0..5).map(|rank| free.is_free(3, rank)).collect() };
+        free.note(3, 1);
+        free.offer(3, 3, true);
+        assert_eq!(is_free(&free), [true, false, false, false, false], "who is at rank 1 was not asked");
+        free.offer(1, 3, false);
+        assert_eq!(is_free(&free), [true, false, false, false, false], "it is used at rank 1");
+        free.offer(1, 3, true);
+        assert_eq!(is_free(&free), [true, true, false, false, false]);
+        // Account 3 has nothing on link 3.
+        free.offer(3, 3, true);
+        assert_eq!(is_free(&free), [true, true, false, false, false], "who is at rank 2 was not asked");
+        free.offer(2, 3, true);
+        assert_eq!(is_free(&free), [true, true, true, false, false]);
+        free.offer(3, 3, true);
+        assert_eq!(is_free(&free), [true; 5]);
+        free.note(3, 2);
+        assert_eq!(is_free(&free), [true, true, false, false, false]);
     }
 }

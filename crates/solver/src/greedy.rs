@@ -36,7 +36,7 @@ use crate::attained::Attained;
 use crate::demand::{Demand, Flow};
 use crate::fill::{Due, Fill, Key};
 use crate::free::Free;
-use crate::running::{NEVER, Running, Served};
+use crate::running::{Running, Served};
 
 #[derive(Debug, Default)]
 struct Account {
@@ -195,10 +195,9 @@ impl GreedyFill {
             self.free.number(rank, holder.demand.lines());
         }
         for link in links {
-            if self.is_matching {
-                self.free.note(link, NEVER)
-            } else {
-                self.note(link)
+            // Where it is a matching, the link is idle, and becomes free as it is offered.
+            if !self.is_matching {
+                self.note(link);
             }
             self.free.collect(rank, link);
         }
@@ -258,7 +257,9 @@ impl Fill for GreedyFill {
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64) {
         let cap = cap.unwrap_or(f64::INFINITY);
-        self.is_matching = false;
+        if std::mem::replace(&mut self.is_matching, false) {
+            self.note_all();
+        }
         self.caps.insert(flow, cap);
         let Some((account, place, links)) = self.find(flow) else { return };
         if let Some(slot) = self.slot_of(account, place, links[0])

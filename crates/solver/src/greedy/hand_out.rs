@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::{GreedyFill, of_few};
 use crate::maxmin::NEGLIGIBLE;
-use crate::running::{NEVER, Served};
+use crate::running::Served;
 
 impl GreedyFill {
     /// Offers all links on which the account at `rank` has flows left.
@@ -24,7 +24,7 @@ impl GreedyFill {
 
     /// Hands out all offers, and those that arise from it.
     pub(super) fn hand_out(&mut self, now: f64) {
-        self.free.offer_collected();
+        self.free.offer_collected(|link| self.is_matching && self.running.first_slot(link).is_none());
         self.hand_out_at(0..self.order.len() as u32, now);
     }
 
@@ -51,7 +51,8 @@ impl GreedyFill {
     fn join(&mut self, line: u32, rank: u32, account: u32, now: f64) {
         let demand = &self.accounts[account as usize].demand;
         let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &[]) else {
-            return self.free.offer(rank + 1, demand.link(line));
+            let link = demand.link(line);
+            return self.free.offer(rank + 1, link, self.running.first_slot(link).is_none());
         };
         let links = demand.links_of(line, partner);
         let (place, left) = demand.first_unfinished(links);
@@ -69,8 +70,7 @@ impl GreedyFill {
         let Served { links: [row, column], rank, .. } = self.running[slot];
         self.change(slot, 0.0, now);
         let freed = if row == taken { column } else { row };
-        self.free.note(freed, NEVER);
-        self.free.offer(rank, freed);
+        self.free.offer(rank, freed, true);
     }
 
     /// Lets the account at `rank` take what is left of `line`, fullest partners first.
@@ -81,7 +81,7 @@ impl GreedyFill {
         while self.free.is_free(link, rank) {
             let demand = &self.accounts[account as usize].demand;
             let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &useless) else {
-                return self.free.offer(rank + 1, link);
+                return self.free.offer(rank + 1, link, false);
             };
             let links = demand.links_of(line, partner);
             let (place, left) = demand.first_unfinished(links);
@@ -125,7 +125,7 @@ impl GreedyFill {
             for freed in links {
                 if freed != link {
                     self.note(freed);
-                    self.free.offer(lower, freed);
+                    self.free.offer(lower, freed, false);
                 }
             }
         }

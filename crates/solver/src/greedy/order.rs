@@ -64,7 +64,7 @@ impl GreedyFill {
                 }
             }
             for (_, link) in self.accounts[self.order[rank as usize] as usize].demand.lines() {
-                self.free.offer(rank, link);
+                self.free.offer(rank, link, false);
             }
             self.hand_out_at(rank..rank + 1, now);
         }
