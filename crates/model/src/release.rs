@@ -157,10 +157,14 @@ impl Releases {
     }
 
     /// A flow has finished. To be told before [`Releases::coflow_done`]; only coflows whose waves come in turn care.
+    #[inline]
     pub fn flow_done(&mut self, workload: &Workload, flow: FlowId, now: Instant) {
-        if self.turns.is_empty() {
-            return;
+        if !self.turns.is_empty() {
+            self.flow_in_turn_done(workload, flow, now);
         }
+    }
+
+    fn flow_in_turn_done(&mut self, workload: &Workload, flow: FlowId, now: Instant) {
         let coflow = workload.coflow_of(flow);
         let Some(turn) = self.turns.get_mut(&coflow) else { return };
         turn.left -= 1;

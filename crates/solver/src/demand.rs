@@ -101,7 +101,10 @@ impl Demand {
         demand.find_words(&flows);
         demand.find_stakes(&flows);
         demand.find_pairs(&flows);
-        demand.number_lines(flows.iter().map(|flow| flow.links));
+        demand.number_lines();
+        for flow in &flows {
+            demand.open_pair(demand.stake(flow.links[0]).line, demand.stake(flow.links[1]).line);
+        }
         demand.unfinished = flows.len();
         demand.renewal = flows.len() / 2;
         demand.place(flows);
@@ -170,33 +173,32 @@ impl Demand {
         }
     }
 
-    /// Numbers the links that have flows left, those with most bytes left first, where these pairs are open.
-    fn number_lines(&mut self, pairs: impl Iterator<Item = [u32; 2]>) {
+    /// Numbers the links that have flows left, those with most bytes left first. No pair is open then.
+    fn number_lines(&mut self) {
         let mut sides: [Vec<(f64, u32)>; 2] = Default::default();
         for (link, stake) in self.links() {
             sides[usize::from(stake.known != NONE)].push((stake.load, link));
         }
         self.stakes.as_flattened_mut().iter_mut().for_each(|stake| stake.line = NONE);
         self.links.clear();
-        for (side, mut links) in sides.into_iter().enumerate() {
+        for mut links in sides {
             links.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-            self.row_words = if side == 0 { 0 } else { self.links.len() / 64 };
+            self.row_words = self.words;
             for (_, link) in links {
                 let (place, bit) = self.at(link);
                 self.stakes[place][bit].line = self.links.len() as u32;
                 self.links.push(link);
             }
             self.links.resize(self.links.len().next_multiple_of(64), NONE);
+            self.words = self.links.len() / 64;
         }
-        self.words = self.links.len() / 64;
-        self.open.clear();
-        self.open.resize(self.links.len() * self.words, 0);
-        for [row, column] in pairs {
-            let (row, column) = (self.stake(row).line, self.stake(column).line);
-            for (line, partner) in [(row, column), (column, row)] {
-                let (word, bit) = self.partner_at(line, partner);
-                self.open[word] |= bit;
-            }
+        self.open = vec![0; self.links.len() * self.words];
+    }
+
+    fn open_pair(&mut self, row: u32, column: u32) {
+        for (line, partner) in [(row, column), (column, row)] {
+            let (word, bit) = self.partner_at(line, partner);
+            self.open[word] |= bit;
         }
     }
 
@@ -205,17 +207,18 @@ impl Demand {
         let is_due = self.unfinished == self.renewal && self.unfinished > 0;
         if is_due {
             self.renewal /= 2;
-            let pairs: Vec<[u32; 2]> = self.open_pairs().collect();
-            self.number_lines(pairs.into_iter());
+            let (links, open) = (std::mem::take(&mut self.links), std::mem::take(&mut self.open));
+            let (row_words, words) = (self.row_words, self.words);
+            self.number_lines();
+            let line_of = |link: u32| if link == NONE { NONE } else { self.stake(link).line };
+            let lines: Vec<u32> = links.into_iter().map(line_of).collect();
+            for (rows, &column) in open.chunks(words).zip(&lines).skip(row_words * 64) {
+                for row in members(rows[..row_words].iter().copied()) {
+                    self.open_pair(lines[row as usize], column);
+                }
+            }
         }
         is_due
-    }
-
-    fn open_pairs(&self) -> impl Iterator<Item = [u32; 2]> {
-        self.columns().flat_map(move |(line, column)| {
-            let rows = members(self.open[line as usize * self.words..][..self.row_words].iter().copied());
-            rows.map(move |row| [self.link(row), column])
-        })
     }
 
     /// Finds the flows that have other bytes left than the first of their columns.
@@ -292,10 +295,6 @@ impl Demand {
         self.links[..self.row_words * 64].iter().copied().take_while(|&link| link != NONE)
     }
 
-    fn columns(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.lines().skip_while(|&(line, _)| (line as usize) < self.row_words * 64)
-    }
-
     /// The link of a line.
     pub(crate) fn link(&self, line: u32) -> u32 {
         self.links[line as usize]
@@ -330,22 +329,17 @@ impl Demand {
         (place, self.left_of(place, links[1], self.differs[word] & bit != 0))
     }
 
-    /// Of the partners with which `line` has unfinished flows, the fullest one that is `free` and not `useless`.
+    /// Of the partners with which `line` has unfinished flows, the fullest one in the set `free`.
     #[inline]
-    pub(crate) fn fullest_partner(&self, line: u32, free: &[u64], useless: &[u32]) -> Option<u32> {
-        let partners =
-            if line as usize >= self.row_words * 64 { 0..self.row_words } else { self.row_words..self.words };
-        let open = &self.open[line as usize * self.words..][..self.words];
-        for word in partners {
-            let mut usable = open[word] & free[word];
-            for line in useless.iter().filter(|&&line| line as usize / 64 == word) {
-                usable &= !(1 << (line % 64));
-            }
-            if usable != 0 {
-                return Some(word as u32 * 64 + usable.trailing_zeros());
-            }
-        }
-        None
+    pub(crate) fn fullest_partner(&self, line: u32, free: &[u64]) -> Option<u32> {
+        let is_row = (line as usize) < self.row_words * 64;
+        let (first, end) = if is_row { (self.row_words, self.words) } else { (0, self.row_words) };
+        let set = line as usize * self.words;
+        let open = &self.open[set + first..set + end];
+        let (nth, usable) = (first as u32..)
+            .zip(open.iter().zip(&free[first..end]).map(|(open, free)| open & free))
+            .find(|&(_, usable)| usable != 0)?;
+        Some(nth * 64 + usable.trailing_zeros())
     }
 
     /// The links of two lines that are partners, the row first.

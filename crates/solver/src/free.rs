@@ -157,10 +157,10 @@ impl Free {
         }
         let to = if is_idle { self.ranks } else { self.ranks.min(used_up as usize) };
         let first = link as usize * self.room;
-        for at in rank as usize..to {
-            let line = self.lines[first + at];
-            if line != self.nowhere() {
-                let (word, bit) = (at * self.width + line as usize / 64, 1 << (line % 64));
+        let lines = (rank as usize..to).zip(&self.lines[first..first + to][rank as usize..]);
+        for (at, line) in lines {
+            if *line != self.nowhere() {
+                let (word, bit) = (at * self.width + *line as usize / 64, 1 << (line % 64));
                 self.offered[word] |= bit;
                 self.free[word] |= bit;
                 self.used_up[link as usize] = used_up.max(at as u32 + 1);
@@ -181,10 +181,10 @@ impl Free {
     /// Takes the first offer out of these words, of a link that is still free, and returns its word and bit.
     #[inline]
     pub(crate) fn take_offer(&mut self, words: Range<usize>) -> Option<(usize, u32)> {
-        for at in words {
-            if self.offered[at] != 0 {
-                let lines = self.offered[at] & self.free[at];
-                self.offered[at] = lines & lines.wrapping_sub(1);
+        for (offered, at) in self.offered[words.clone()].iter_mut().zip(words) {
+            if *offered != 0 {
+                let lines = *offered & self.free[at];
+                *offered = lines & lines.wrapping_sub(1);
                 if lines != 0 {
                     return Some((at, lines.trailing_zeros()));
                 }

@@ -10,6 +10,7 @@
 use std::ops::Range;
 
 use super::{GreedyFill, of_few};
+use crate::bits::set;
 use crate::maxmin::NEGLIGIBLE;
 use crate::running::Served;
 
@@ -50,7 +51,7 @@ impl GreedyFill {
     /// Where every link serves one flow at full rate: joins `line` to the fullest partner, and stops what either was used for.
     fn join(&mut self, line: u32, rank: u32, account: u32, now: f64) {
         let demand = &self.accounts[account as usize].demand;
-        let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &[]) else {
+        let Some(partner) = demand.fullest_partner(line, self.free.set(rank)) else {
             let link = demand.link(line);
             return self.free.offer(rank + 1, link, self.running.first_slot(link).is_none());
         };
@@ -80,7 +81,9 @@ impl GreedyFill {
         let mut useless: Vec<u32> = Vec::new();
         while self.free.is_free(link, rank) {
             let demand = &self.accounts[account as usize].demand;
-            let Some(partner) = demand.fullest_partner(line, self.free.set(rank), &useless) else {
+            let mut usable = self.free.set(rank).to_vec();
+            useless.iter().for_each(|&partner| set(&mut usable, partner, false));
+            let Some(partner) = demand.fullest_partner(line, &usable) else {
                 return self.free.offer(rank + 1, link, false);
             };
             let links = demand.links_of(line, partner);
