@@ -460,7 +460,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             let mut accounts = self.accounts.of_flow(workload, fabric, FlowId(run.start));
             for flow in run {
                 let record = workload.flow(FlowId(flow));
-                let links: Few = fabric.path(record.src, record.dst).iter().map(|link| link.0).collect();
+                let links: Few = fabric.path(record.src, record.dst).into_iter().map(|link| link.0).collect();
                 if terms.scope != Scope::Fabric {
                     accounts = self.accounts.of_flow(workload, fabric, FlowId(flow));
                 }

@@ -37,6 +37,7 @@ impl Attained {
     }
 
     /// Notes that a flow of `account` goes from one rate to another.
+    #[inline]
     pub(crate) fn book(&mut self, account: u32, before: f64, rate: f64, now: f64) {
         let account = &mut self.accounts[account as usize];
         account.sent += account.rate * (now - account.since);

@@ -264,10 +264,12 @@ impl Demand {
     }
 
     /// The place of the word of one of the account's links, and its bit.
+    #[inline]
     fn at(&self, link: u32) -> (usize, usize) {
         (self.place_of_word[link as usize / 64] as usize, link as usize % 64)
     }
 
+    #[inline]
     fn stake(&self, link: u32) -> &Stake {
         let (place, bit) = self.at(link);
         &self.stakes[place][bit]
@@ -296,26 +298,31 @@ impl Demand {
     }
 
     /// The link of a line.
+    #[inline]
     pub(crate) fn link(&self, line: u32) -> u32 {
         self.links[line as usize]
     }
 
     /// The word of the open set of `line` that `partner` is in, and its bit.
+    #[inline]
     fn partner_at(&self, line: u32, partner: u32) -> (usize, u64) {
         (line as usize * self.words + partner as usize / 64, 1 << (partner % 64))
     }
 
     /// The word of the column's set of rows that a pair of links is in, and its bit.
+    #[inline]
     fn pair_at(&self, [row, column]: [u32; 2]) -> (usize, u64) {
         let (place, bit) = self.at(row);
         ((self.stake(column).known + self.row_word[place]) as usize, 1 << bit)
     }
 
     /// The number of a pair of links.
+    #[inline]
     fn pair(&self, links: [u32; 2]) -> usize {
         self.number_of_pair(self.pair_at(links))
     }
 
+    #[inline]
     fn number_of_pair(&self, (word, bit): (usize, u64)) -> usize {
         (self.pairs_before[word] + (self.known[word] & (bit - 1)).count_ones()) as usize
     }
@@ -343,6 +350,7 @@ impl Demand {
     }
 
     /// The links of two lines that are partners, the row first.
+    #[inline]
     pub(crate) fn links_of(&self, line: u32, partner: u32) -> [u32; 2] {
         [self.link(line.min(partner)), self.link(line.max(partner))]
     }
@@ -378,6 +386,7 @@ impl Demand {
     }
 
     /// Notes how many bytes the flow at a place has left, and takes those that it has sent off both links.
+    #[inline]
     pub(crate) fn settle(&mut self, place: u32, links: [u32; 2], left: f64, sent: f64) {
         self.left[place as usize] = left;
         let (word, bit) = self.pair_at(links);
@@ -394,6 +403,7 @@ impl Demand {
         self.left_of(place, links[1], self.differs[word] & bit != 0)
     }
 
+    #[inline]
     fn left_of(&self, place: u32, column: u32, differs: bool) -> f64 {
         if differs {
             return self.left[place as usize];
@@ -402,6 +412,7 @@ impl Demand {
     }
 
     /// The number of the flow at a place.
+    #[inline]
     pub(crate) fn number(&self, place: u32) -> u32 {
         self.first_number.map_or_else(|| self.flows[place as usize].number, |first| first + place)
     }

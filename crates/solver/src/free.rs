@@ -55,6 +55,7 @@ impl Free {
         }
     }
 
+    #[inline]
     fn nowhere(&self) -> u32 {
         (self.width - 1) as u32 * 64
     }
@@ -129,6 +130,7 @@ impl Free {
     }
 
     /// Offers `link` from `rank` down, once ranks and lines have settled.
+    #[inline]
     pub(crate) fn collect(&mut self, rank: u32, link: u32) {
         self.collected.push((rank, link));
     }

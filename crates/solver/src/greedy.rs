@@ -114,6 +114,7 @@ impl GreedyFill {
     }
 
     /// Starts to serve the flow at a place of an account's demand, which has so much left.
+    #[inline]
     fn start(&mut self, account: u32, place: u32, links: [u32; 2], left: f64, rate: f64, now: f64) {
         let Account { demand, rank, .. } = &self.accounts[account as usize];
         let milestone = of_few(&self.milestones, 0.0, || demand.number(place));
@@ -124,6 +125,7 @@ impl GreedyFill {
     }
 
     /// Changes the rate of what is served at `slot`, and what its account has left on its links.
+    #[inline]
     fn change(&mut self, slot: u32, rate: f64, now: f64) {
         let before = self.running[slot].rate;
         let sent = self.running.change(slot, rate, now);
