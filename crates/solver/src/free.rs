@@ -140,13 +140,17 @@ impl Free {
         self.collected.retain(|&(of_offer, _)| of_offer < rank);
     }
 
-    /// Offers what was collected. A link that is idle is free from the rank at which it is offered.
-    pub(crate) fn offer_collected(&mut self, is_idle: impl Fn(u32) -> bool) {
+    /// Offers what was collected, and returns the first rank that something was collected for. A link that is idle is free from
+    /// the rank at which it is offered.
+    pub(crate) fn offer_collected(&mut self, is_idle: impl Fn(u32) -> bool) -> u32 {
+        let mut first = self.ranks as u32;
         let mut collected = std::mem::take(&mut self.collected);
         for (rank, link) in collected.drain(..) {
+            first = first.min(rank);
             self.offer(rank, link, is_idle(link));
         }
         self.collected = collected;
+        first
     }
 
     /// Offers `link` to the first one from `rank` down that may have a use for it, if it is free or idle there.
@@ -183,8 +187,9 @@ impl Free {
     /// Takes the first offer out of these words, of a link that is still free, and returns its word and bit.
     #[inline]
     pub(crate) fn take_offer(&mut self, words: Range<usize>) -> Option<(usize, u32)> {
-        for (offered, at) in self.offered[words.clone()].iter_mut().zip(words) {
+        for (nth, offered) in self.offered[words.clone()].iter_mut().enumerate() {
             if *offered != 0 {
+                let at = words.start + nth;
                 let lines = *offered & self.free[at];
                 *offered = lines & lines.wrapping_sub(1);
                 if lines != 0 {
@@ -265,7 +270,7 @@ mod tests {
         for (rank, link) in [(2, 4), (2, 0), (0, 0), (1, 1), (0, 5), (1, 2)] {
             free.collect(rank, link);
         }
-        free.offer_collected(|_| false);
+        assert_eq!(free.offer_collected(|_| false), 0);
         free.note(5, 0);
         let mut taken = Vec::new();
         for rank in 0..3 {

@@ -25,8 +25,9 @@ impl GreedyFill {
 
     /// Hands out all offers, and those that arise from it.
     pub(super) fn hand_out(&mut self, now: f64) {
-        self.free.offer_collected(|link| self.is_matching && self.running.first_slot(link).is_none());
-        self.hand_out_at(0..self.order.len() as u32, now);
+        let is_idle = |link| self.is_matching && self.running.first_slot(link).is_none();
+        let first = self.free.offer_collected(is_idle);
+        self.hand_out_at(first..self.order.len() as u32, now);
     }
 
     /// Lets the accounts at these ranks have what is on offer to them, and offers what is over to those behind.
