@@ -4,11 +4,12 @@
 //! The account numbers its links, those with most bytes left first: these numbers are *lines*. For each line there is
 //! a bit set of the lines with which it still has an unfinished flow, and who serves the account keeps a set of its lines
 //! that are free. Then the first bit that both have is the fullest partner to be had. Searching the loads of all free
-//! partners, a dozen or two, cost five times as much as all else about a choice.
+//! partners, of which there are twenty on average, was nearly a fifth of a run.
 //!
 //! Loads change with every flow that ends, and lines do not follow at once: they are numbered anew whenever half of the
-//! flows have ended, which costs as much as two flows' bits for each flow. On the Facebook trace coflows take as long as
-//! with the order always up to date, to a part in two thousand (never renewing it: one in six hundred).
+//! flows have ended, which in all looks at each flow once more. What that does to mean completion times on the Facebook
+//! trace, against an order that is always up to date: `sebf` 21.822 s for 21.818 s, `stf` 24.37 s for 24.29 s, `sincronia`
+//! 22.133 s for 22.129 s. Lines that are never numbered anew cost more: `sebf` 21.854 s, `stf` 24.39 s.
 //!
 //! # Layout
 //! A wide coflow has tens of thousands of flows, and which one is served next is as good as random: each look at one is

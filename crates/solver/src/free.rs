@@ -5,7 +5,7 @@
 //! account, that set is over the account's own lines (see `demand`). So both are kept.
 //!
 //! A set of lines has them in the order in which they are to be offered, too: an offer is a bit in such a set, and the
-//! first bit of the first rank is the next one. Sorting a list of them was a tenth of a run.
+//! first bit of the first rank is the next one. Nothing has to be sorted, and links that were taken meanwhile drop out.
 //!
 //! # Links that become idle
 //! Mostly a link that is freed at a rank is taken again at that very rank or soon behind it. So where links serve one flow
@@ -14,7 +14,8 @@
 //! link hear nothing of it.
 //!
 //! # Cost
-//! A change flips one bit in the sets of the ranks between the one before and the one after: mostly one or two.
+//! A change flips one bit in the sets of the ranks between the one before and the one after: one on average on the
+//! Facebook trace, where five coflows are there at a time.
 
 use std::ops::Range;
 

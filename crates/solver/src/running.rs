@@ -4,7 +4,7 @@
 //! many flows wait. Those on a link are chained through their records: with equal links there is never more than one, and
 //! with others a handful. Bytes are settled only when a rate changes; when a flow ends follows from its rate and is kept
 //! by row, in blocks with the least of each, brought up to date once per instant. Most instants change rows in most blocks,
-//! so a tree of minima, which hears of every row by itself, costs three times as much.
+//! so a tree of minima, which hears of every row by itself, costs half as much again.
 
 use crate::bits::{ones, pack};
 use crate::maxmin::{NEGLIGIBLE, NONE};

@@ -2,10 +2,9 @@
 //!
 //! Rank by rank, the account takes what it can of the links that are on offer to it, fullest first, rows before columns, and
 //! what it has no use for is offered to the ranks behind; a flow that loses its place frees its other link for those behind
-//! its own rank. With equal links and no caps,
-//! each rank either joins the link to a partner for good or has no use for it: that is a matching, and by far the most
-//! frequent case. Else a rank takes what both links have left, from several partners where need be, and what is over then is
-//! taken from the lowest ranks.
+//! its own rank. With equal links and no caps, each rank either joins the link to a partner for good or has no use for it:
+//! that is a matching, and by far the most frequent case. Else a rank takes what both links have left, from several
+//! partners where need be, and what is over then is taken from the lowest ranks.
 
 use std::ops::Range;
 
