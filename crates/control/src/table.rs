@@ -175,15 +175,17 @@ impl Foresee for Table {
 
     fn loads(&self, coflow: CoflowId, visit: &mut dyn FnMut(LinkId, Bytes, BitsPerSec)) {
         let Some(coflow) = self.coflows.get(&coflow) else { return };
-        let mut loads: BTreeMap<u32, u64> = BTreeMap::new();
-        for flow in coflow.flows.values().filter_map(|&flow| self.find(flow)) {
-            for link in self.links(flow) {
-                let load = loads.entry(link).or_default();
-                *load = load.saturating_add(flow.remaining());
+        let flows = coflow.flows.values().filter_map(|&flow| self.find(flow));
+        let mut loads: Vec<(u32, u64)> = flows
+            .flat_map(|flow| self.links(flow).into_iter().map(|link| (link, flow.remaining())))
+            .collect();
+        loads.sort_unstable();
+        for of_link in loads.chunk_by(|a, b| a.0 == b.0) {
+            let load = of_link.iter().fold(0, |load: u64, (_, bytes)| load.saturating_add(*bytes));
+            if load > 0 {
+                let link = of_link[0].0;
+                visit(LinkId(link), Bytes(load.min(MOST)), self.capacity[link as usize]);
             }
-        }
-        for (link, load) in loads.into_iter().filter(|(_, load)| *load > 0) {
-            visit(LinkId(link), Bytes(load.min(MOST)), self.capacity[link as usize]);
         }
     }
 }
