@@ -114,7 +114,7 @@ impl Definition for Dclas {
             discipline: Discipline::MaxMin,
             shares: if self.weighted { weighted() } else { ClassShares::Strict },
             flow_events: false,
-            // With weights, what a queue claims and then cannot use may stay free.
+            // With weights, what is reserved for a queue that then cannot use it may stay free.
             work_conserving: !self.weighted,
             starvation_free: self.weighted,
         }

@@ -102,8 +102,8 @@ fn progressive_filling(asks: &[Ask], group: &[usize], free: &mut [f64], rates: &
 
 /// Aalo Pseudocode 1. Each link splits its capacity by weight between the classes present there; each class fills what
 /// it was offered, strictly by order inside; what is then free on a link is shared by the classes there that used up
-/// their offer. From the highest class on each is served from what is not used by those before it, nor claimed by those
-/// behind it.
+/// their offer. From the highest class on each is served from what is not used by those before it, nor reserved for
+/// those behind it.
 fn weighted(capacity: &[f64], asks: &[Ask], weights: &[u32], excess: Excess, rates: &mut [f64]) {
     let links = capacity.len();
     let classes: BTreeSet<u16> = asks.iter().map(|ask| ask.keys[0].class).collect();

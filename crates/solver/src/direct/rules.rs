@@ -132,15 +132,15 @@ impl DirectFill {
         let weight = |class: u16| f64::from(weights[usize::from(class).min(weights.len() - 1)]);
         let mut books = self.first_offers(&classes, weight);
         books.iter_mut().for_each(|book| self.fill_class(book));
-        find_claims(&mut books, &self.capacity, weight, to_highest);
-        // What classes use that were served, and what the others claim.
+        reserve(&mut books, &self.capacity, weight, to_highest);
+        // What classes use that were served, and what is reserved for the others.
         let mut taken = vec![0.0; self.capacity.len()];
         for book in &books {
-            book.offers.iter().for_each(|(&link, offer)| taken[link as usize] += offer.claim);
+            book.offers.iter().for_each(|(&link, offer)| taken[link as usize] += offer.reserved);
         }
         for book in &mut books {
             for (&link, offer) in &mut book.offers {
-                taken[link as usize] -= offer.claim;
+                taken[link as usize] -= offer.reserved;
                 offer.size = (self.capacity[link as usize] - taken[link as usize]).max(0.0);
             }
             self.fill_class(book);
@@ -183,7 +183,7 @@ impl DirectFill {
 struct Offer {
     size: f64,
     used: f64,
-    claim: f64,
+    reserved: f64,
 }
 
 /// A class with its flows and what each of their links offers it.
@@ -193,8 +193,8 @@ struct Class {
     offers: BTreeMap<u32, Offer>,
 }
 
-/// A class claims what it used on each link, and of what is free its part, if it used up what it was offered there.
-fn find_claims(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f64, to_highest: bool) {
+/// Reserves for each class what it used of each link, and its part of what is free if it used up what it was offered there.
+fn reserve(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f64, to_highest: bool) {
     let mut used: BTreeMap<u32, f64> = BTreeMap::new();
     // Of the classes that want more on a link, all their weights, or that of the highest alone.
     let mut wanting: BTreeMap<u32, (u16, f64)> = BTreeMap::new();
@@ -221,9 +221,9 @@ fn find_claims(books: &mut [Class], capacity: &[f64], weight: impl Fn(u16) -> f6
                 }
                 _ => 0.0,
             };
-            offer.claim = offer.used;
+            offer.reserved = offer.used;
             if free > NEGLIGIBLE * capacity[link as usize] {
-                offer.claim += more;
+                offer.reserved += more;
             }
         }
     }

@@ -63,7 +63,7 @@ fn a_group_that_was_idle_meanwhile_tells_those_behind_it_what_it_leaves() {
 /// A class has its weight on the links of those that wait there. One that waited beside others and was given a key of
 /// another class left its class's weight behind, on a link that nobody of that class used any more.
 #[test]
-fn who_goes_from_a_class_waiting_takes_its_claim_along() {
+fn who_goes_from_a_class_waiting_takes_its_share_along() {
     let shares = Shares::Weighted { weights: vec![2, 1], to_highest: false };
     // Where flows enter: 0 and 1. Where they leave: 2 (slow) and 3.
     let mut fill = MaxMinFill::new(vec![MIDDLE, MIDDLE, SLOW, MIDDLE], shares, 3);
