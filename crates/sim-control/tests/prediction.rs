@@ -79,8 +79,9 @@ fn what_is_lost_to_the_period_goes_with_the_period() {
     // Flows of half a megabyte last 4 ms: each end leaves links to nobody until the next round.
     for spec in ["sebf", "sincronia", "dclas:sync=0ms,first_threshold=1MB"] {
         let [short, middle, long] = [1, 10, 100].map(|period| off_by(100_000, spec, every(period)));
-        assert!(0.0 < short && short < middle && middle < long, "{spec}: {short} {middle} {long}");
-        assert!(short < 0.08 && middle < 0.25, "{spec}: {short} {middle} {long}");
+        assert!(short < middle && middle < long, "{spec}: {short} {middle} {long}");
+        // A round fills anew, and then knows which links are fullest; the simulator's greedy filling lags a little behind.
+        assert!(-0.02 < short && short < 0.08 && middle < 0.25, "{spec}: {short} {middle} {long}");
     }
 }
 
