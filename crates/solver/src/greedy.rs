@@ -8,7 +8,7 @@
 //! lesser of what both have left, and a link may serve several.
 //!
 //! Inside an account the partner with the most bytes left goes first: the longest port decides when a coflow ends. How full
-//! partners are is looked at when the account is given flows, and again whenever half of them have ended.
+//! partners are is looked at when the account is given flows, and again after every eighth of them: see `demand`.
 //!
 //! # Invariants
 //! - At every rank, no unfinished flow has capacity left on both links (after the ranks up to its own).
@@ -163,8 +163,8 @@ impl GreedyFill {
             self.running.replace(slot, place);
         }
         if holder.ranked {
-            self.free.number(holder.rank, holder.demand.lines());
             let rank = holder.rank;
+            self.free.number(rank, holder.demand.lines());
             self.offer_all(rank);
         } else if !self.newcomers.contains(&account) {
             self.newcomers.push(account);
@@ -186,11 +186,8 @@ impl GreedyFill {
         self.attained.book(account, rate, 0.0, now);
         let holder = &mut self.accounts[account as usize];
         let number = holder.demand.finish(place, links, left);
-        for of_few in [&mut self.caps, &mut self.milestones] {
-            if !of_few.is_empty() {
-                of_few.remove(&number);
-            }
-        }
+        self.caps.remove(&number);
+        self.milestones.remove(&number);
         holder.flows_left -= 1;
         let (rank, over) = (holder.rank, holder.flows_left == 0);
         if holder.demand.renew() {

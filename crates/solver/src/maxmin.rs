@@ -160,8 +160,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// An empty group on a fabric of so many links, with room for so many trials.
-    pub(crate) fn new(links: usize, trials: usize, now: f64) -> Self {
+    /// An empty group on a fabric of so many links, with so many allotments.
+    pub(crate) fn new(links: usize, allotments: usize, now: f64) -> Self {
         Self {
             sides: [Side::new(), Side::new()],
             line_of_link: vec![NONE; links],
@@ -170,7 +170,7 @@ impl Group {
             capped: Vec::new(),
             flow_count: 0,
             links: [vec![0; links.div_ceil(64)], vec![0; links.div_ceil(64)]],
-            allotments: (0..=trials).map(|_| Allotment::default()).collect(),
+            allotments: (0..allotments).map(|_| Allotment::default()).collect(),
             since: now,
             waits: Vec::new(),
             next: f64::INFINITY,
@@ -189,6 +189,13 @@ impl Group {
         self.links.iter_mut().for_each(|links| links.fill(0));
         self.allotments.iter_mut().for_each(Allotment::clear);
         (self.since, self.next, self.rate) = (now, f64::INFINITY, 0.0);
+    }
+
+    /// Gives back the memory of a group that is over.
+    pub(crate) fn free(&mut self, now: f64) {
+        if self.sides.iter().any(|side| side.blocks() > 0) {
+            *self = Self::new(self.line_of_link.len(), self.allotments.len(), now);
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -667,7 +674,7 @@ impl Lowest {
 }
 
 /// The least of `values`, in whole blocks.
-fn least(values: &[f64]) -> f64 {
+pub(crate) fn least(values: &[f64]) -> f64 {
     let mut lowest = Lowest::new();
     blocks(values).iter().for_each(|values| lowest.take(values));
     lowest.found()

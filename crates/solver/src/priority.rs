@@ -146,9 +146,9 @@ impl MaxMinFill {
         }
     }
 
-    /// How many trials each group keeps beside what it is served by.
-    fn trials(&self) -> usize {
-        if self.weighted.is_some() { weighted::TRIAL } else { 0 }
+    /// How many allotments each group keeps.
+    fn allotments(&self) -> usize {
+        if self.weighted.is_some() { weighted::STAGES } else { 1 }
     }
 
     fn find(&self, key: Key) -> Option<u32> {
@@ -164,7 +164,7 @@ impl MaxMinFill {
     fn displace(&mut self, group: u32) {
         let ranked = &self.groups[group as usize];
         let key = ranked.key;
-        for which in 0..=self.trials() {
+        for which in 0..self.allotments() {
             self.vacated.extend(ranked.group.links_used(which).map(|link| (key, link)));
         }
         let rank = self.order.partition_point(|&(other, _)| other < key);
@@ -191,7 +191,7 @@ impl MaxMinFill {
             }
             None => {
                 let (links, words) = (self.capacity.len(), self.residual.open().len());
-                let group = Group::new(links, self.trials(), now);
+                let group = Group::new(links, self.allotments(), now);
                 self.groups.push(Ranked::new(key, self.numbers, group, words, now));
                 self.ends.reserve(self.groups.len());
                 self.groups.len() as u32 - 1
@@ -222,8 +222,7 @@ impl MaxMinFill {
     /// Notes that a group is over. The tables of the last few stay for those to come.
     fn set_free(&mut self, group: u32, now: f64) {
         if let Some(latest) = self.free_groups.len().checked_sub(KEPT) {
-            let before = self.free_groups[latest];
-            self.groups[before as usize].group = Group::new(self.capacity.len(), self.trials(), now);
+            self.groups[self.free_groups[latest] as usize].group.free(now);
         }
         self.free_groups.push(group);
     }

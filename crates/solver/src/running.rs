@@ -7,7 +7,7 @@
 //! so a tree of minima, which hears of every row by itself, costs half as much again.
 
 use crate::bits::{ones, pack};
-use crate::maxmin::{NEGLIGIBLE, NONE};
+use crate::maxmin::{Block, NEGLIGIBLE, NONE, least};
 use crate::tolerance::tolerance;
 
 /// The rank after which a link that always has something left is used up.
@@ -70,7 +70,7 @@ pub(crate) struct Running {
     vacant: Vec<u32>,
     links: Vec<Link>,
     /// When the first flow on each row ends, infinity where none does: in blocks, with the least of each.
-    ends: Vec<[f64; 64]>,
+    ends: Vec<Block>,
     least: Vec<f64>,
     /// Rows whose ends are outdated.
     outdated: Vec<u32>,
@@ -244,20 +244,18 @@ impl Running {
             self.links[*row as usize].is_outdated = false;
             let ends = self.on_link(*row).map(|slot| self[slot].end());
             let block = *row as usize / 64;
-            self.ends[block][*row as usize % 64] = ends.fold(f64::INFINITY, lesser);
+            self.ends[block][*row as usize % 64] = ends.fold(f64::INFINITY, f64::min);
             self.least[block] = f64::NAN;
         }
         self.outdated.clear();
-        for (least, ends) in self.least.iter_mut().zip(&self.ends) {
-            if least.is_nan() {
-                *least = least_of(ends);
-            }
+        for (first, ends) in self.least.iter_mut().zip(&self.ends).filter(|(first, _)| first.is_nan()) {
+            *first = least(ends);
         }
     }
 
     /// When the first flow ends or reaches its milestone.
     pub(crate) fn next(&self) -> f64 {
-        self.least.iter().copied().fold(f64::INFINITY, lesser)
+        self.least.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
     /// Finds the flows that are due by `now`: the slots of those that have ended, which stay until they are stopped, and
@@ -281,20 +279,4 @@ impl Running {
             self.slots[slot as usize].milestone = 0.0;
         }
     }
-}
-
-/// Written out, since the minimum of the standard library also minds NaN.
-fn lesser(a: f64, b: f64) -> f64 {
-    if a < b { a } else { b }
-}
-
-/// In lanes, so that it is done for several at a time.
-fn least_of(values: &[f64; 64]) -> f64 {
-    let mut lanes = [f64::INFINITY; 16];
-    for values in values.as_chunks::<16>().0 {
-        for (lane, &value) in lanes.iter_mut().zip(values) {
-            *lane = lesser(value, *lane);
-        }
-    }
-    lanes.into_iter().fold(f64::INFINITY, lesser)
 }

@@ -81,9 +81,15 @@ impl GreedyFill {
         let mut useless: Vec<u32> = Vec::new();
         while self.free.is_free(link, rank) {
             let demand = &self.accounts[account as usize].demand;
-            let mut usable = self.free.set(rank).to_vec();
-            useless.iter().for_each(|&partner| set(&mut usable, partner, false));
-            let Some(partner) = demand.fullest_partner(line, &usable) else {
+            let free = self.free.set(rank);
+            let partner = if useless.is_empty() {
+                demand.fullest_partner(line, free)
+            } else {
+                let mut usable = free.to_vec();
+                useless.iter().for_each(|&partner| set(&mut usable, partner, false));
+                demand.fullest_partner(line, &usable)
+            };
+            let Some(partner) = partner else {
                 return self.free.offer(rank + 1, link, false);
             };
             let links = demand.links_of(line, partner);

@@ -107,7 +107,7 @@ impl Scratch {
         lowest.found()
     }
 
-    /// Takes up what 64 lines are given and how many flows could use each. Returns the lowest estimate.
+    /// Takes up what lines are given and how many flows could use each. Returns the lowest estimate.
     fn open(&mut self, side: usize, flows: &[f64]) -> f64 {
         let mut lowest = Lowest::new();
         let lines = blocks(&self.given[side]).iter().zip(blocks(flows));

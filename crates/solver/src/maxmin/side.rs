@@ -141,7 +141,7 @@ impl Side {
         self.list[line as usize] = self.listed.len() as u32;
         self.listed.push(line);
         let words = self.listed.len() * self.words;
-        assert!(u32::try_from(64 * words).is_ok(), "a group's tables have at most 2^32 places");
+        self.check_places();
         for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
             bits.resize(words, 0);
         }
@@ -149,10 +149,16 @@ impl Side {
         self.surplus.resize(64 * words, 0);
     }
 
+    fn check_places(&self) {
+        let places = 64 * self.words * self.listed.len();
+        assert!(u32::try_from(places).is_ok(), "a group's tables have at most 2^32 places");
+    }
+
     /// Makes room in all lists for more lines of the other side.
     pub(super) fn widen(&mut self) {
         let (before, lists) = (self.words, self.listed.len());
         self.words = wider_than(before);
+        self.check_places();
         for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
             *bits = wider(bits, lists, before, self.words, 0);
         }

@@ -23,6 +23,9 @@ use crate::maxmin::{Block, SERVICE, blocks, blocks_mut};
 /// The allotment of a group that finds what it can use of its class's offer.
 pub(super) const TRIAL: usize = 1;
 
+/// How many allotments a group has: what it is served by, and that.
+pub(super) const STAGES: usize = 2;
+
 /// What one class is offered and uses, by link.
 #[derive(Clone, Debug)]
 struct Stage {
@@ -38,7 +41,7 @@ struct Class {
     /// Links on which the class has flows, as bits.
     present: Vec<u64>,
     /// Served for real, then the trial.
-    stages: [Stage; 2],
+    stages: [Stage; STAGES],
     /// What the class is to have at least, as far as it can use it, by link.
     reserved: Vec<f64>,
     touched: bool,
@@ -207,7 +210,7 @@ impl Weighted {
             let mut sum: Block = [0.0; 64];
             let classes = self.classes.iter().zip(&mut self.behind).rev();
             for (class, behind) in classes.filter(|(class, _)| !class.is_out()) {
-                behind.as_chunks_mut().0[word] = sum;
+                blocks_mut(behind)[word] = sum;
                 let reserved = &blocks(&class.reserved)[word];
                 sum.iter_mut().zip(reserved).for_each(|(sum, reserved)| *sum += reserved);
             }
