@@ -10,20 +10,20 @@ use crate::workspace::Package;
 const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("model", &["units"]),
-    ("solver", &["units"]),
+    ("allocate", &["units"]),
     ("policy", &["model"]),
     ("trace", &["model"]),
     ("metrics", &["model"]),
-    ("sim-fluid", &["model", "solver", "metrics"]),
+    ("sim-fluid", &["model", "allocate", "metrics"]),
     ("transport", &["model"]),
     ("validate", &["model", "metrics"]),
     ("bound", &["model"]),
     ("report", &["model", "metrics"]),
     ("wire", &["model"]),
-    ("control", &["model", "solver", "wire"]),
+    ("control", &["model", "allocate", "wire"]),
     ("sim-control", &["model", "wire", "control"]),
     ("sim-packet", &["model", "transport", "metrics", "wire", "control"]),
-    ("sim-fault", &["model", "solver", "policy", "wire", "control"]),
+    ("sim-fault", &["model", "allocate", "policy", "wire", "control"]),
     (
         "experiment",
         &["model", "policy", "trace", "metrics", "sim-fluid", "sim-packet", "transport", "bound", "report"],
@@ -82,9 +82,9 @@ mod tests {
     #[test]
     fn an_arrow_of_the_table_holds_and_one_against_it_is_named() {
         assert!(faults(&[package("cavalcade-policy", &["cavalcade-model", "thiserror"])]).is_empty());
-        let found = faults(&[package("cavalcade-solver", &["cavalcade-model"])]);
+        let found = faults(&[package("cavalcade-allocate", &["cavalcade-model"])]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].starts_with("solver → model"), "{found:?}");
+        assert!(found[0].starts_with("allocate → model"), "{found:?}");
     }
 
     #[test]

@@ -18,10 +18,10 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_model::{BitsPerSec, ClassShares, Discipline, Excess, Priority, Scope, Terms};
-use cavalcade_solver::{
+use cavalcade_allocate::{
     Fill, GreedyFill, Key, MaddFill, MaxMinFill, Setup, Shares, ShortestFill, StrictFill,
 };
+use cavalcade_model::{BitsPerSec, ClassShares, Discipline, Excess, Priority, Scope, Terms};
 use cavalcade_wire::Gate;
 
 /// A flow that has something to send.

@@ -1,8 +1,8 @@
 //! Which of two solvers finds max-min rates on one switch.
 //!
-//! [`MaxMinFill`](cavalcade_solver::MaxMinFill) fills all pairs of ports together: what it does in an event goes with the
+//! [`MaxMinFill`](cavalcade_allocate::MaxMinFill) fills all pairs of ports together: what it does in an event goes with the
 //! number of ports, hardly with that of flows, and wide shuffles over few ports are its case.
-//! [`PathFill`](cavalcade_solver::PathFill) moves levels where something changed: what it does goes with the flows that share
+//! [`PathFill`](cavalcade_allocate::PathFill) moves levels where something changed: what it does goes with the flows that share
 //! links with those that come and go, and many ports with few flows each are its case. Both give the same rates.
 //!
 //! The rule goes by *crowding*: the most flows of tasks that arrive at one instant, over the number of ports. What arrives

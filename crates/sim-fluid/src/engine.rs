@@ -9,12 +9,12 @@
 //! order in which they were made. A watch that has been reached but not told of yet is forgotten when the policy, told of
 //! something else first, asks for another amount: only what it asked for last counts.
 
+use cavalcade_allocate::{Due, Fill, Key, Shares};
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
     Account, Accounts, Agenda, ClassShares, CoflowId, Decision, Event, Excess, Fabric, Few, FlowId, History,
     Instant, Nanos, Policy, PolicyFactory, Priority, Release, Releases, Scope, Target, Terms,
 };
-use cavalcade_solver::{Due, Fill, Key, Shares};
 
 use crate::book::Book;
 use crate::pending::Pending;

@@ -21,13 +21,13 @@ mod schedule;
 mod view;
 
 pub use book::Stream;
+use cavalcade_allocate::{
+    DirectFill, GreedyFill, MaddFill, MaxMinFill, PathFill, Sharing, ShortestFill, StableFill,
+};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
     ClassShares, CpuOrder, Discipline, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId,
     Terms, Workload,
-};
-use cavalcade_solver::{
-    DirectFill, GreedyFill, MaddFill, MaxMinFill, PathFill, Sharing, ShortestFill, StableFill,
 };
 pub use choice::MaxMinSolver;
 

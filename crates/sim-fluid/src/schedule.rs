@@ -1,7 +1,7 @@
 //! The schedule as it is carried out, for an observer: segments of constant rate, one flow at a time.
 
+use cavalcade_allocate::Fill;
 use cavalcade_model::FlowId;
-use cavalcade_solver::Fill;
 
 use crate::Observer;
 

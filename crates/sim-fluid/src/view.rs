@@ -3,11 +3,11 @@
 //! What a policy asks about a coflow is answered from the account that the coflow has at the instance's place, by the
 //! solver, which alone knows what has been sent. Flows that have arrived in this very instant are not in the solver yet.
 
+use cavalcade_allocate::Fill;
 use cavalcade_model::{
     Accounts, BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId,
     Nanos, Observe, Scope, Workload,
 };
-use cavalcade_solver::Fill;
 
 use crate::engine::slack;
 use crate::pending::Pending;

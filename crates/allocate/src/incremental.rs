@@ -1,0 +1,4 @@
+//! Allocators that keep rates up to date, so that an event costs what it changes.
+
+pub(crate) mod paths;
+pub(crate) mod switch;

@@ -1,0 +1,522 @@
+//! Flows one by one in the order of (key, bytes left), preemptively: ideal pFabric where all keys are equal, and the
+//! shortest flow of the first task where each task has a key.
+//!
+//! # The idea
+//! Both links of a flow rank it alike, so the greedy filling in that order is the one allocation in which no flow could
+//! displace a later one on all its links. It can be mended locally: what becomes free on a link is offered to the flows
+//! behind the one that has left it, in order; who takes it may displace a later flow on the other link, whose first link
+//! is free in turn. Of all links with something to offer the one whose next flow ranks first comes first, so what a flow
+//! takes it keeps, and no rate is set that does not last.
+//!
+//! While a flow is served it has ever fewer bytes left, so it only moves forward; a waiting flow keeps its place. So a
+//! flow that finds no room needs no second look until one of its links has more for flows of its rank.
+//!
+//! # Invariant
+//! In a refill, every flow that could have more is a candidate, or stands behind one on a link that is being searched.
+//! Whatever gives a link more for those behind a rank therefore starts a search there.
+//!
+//! # Cost
+//! For each link that something becomes free on: the heads of pairs ([`waiting`]) looked at until one finds room on both
+//! links, about 3 ns each, and O(log candidates) whenever another flow came first. A new key costs one move in the lists
+//! of the flow's links. A link with several flows (links differ, or flows are capped) adds them up anew each time.
+//!
+//! Where all links are alike and no flow is capped (the common case), [`matching`] does the same with less.
+//!
+//! Rejected: leaving a flow whose key falls where it stands until it is looked at (all of them are, before the next key);
+//! offering link by link (a third more flows take something that they lose again in the same refill); one
+//! sorted list of all waiting flows per link (three times as much to read and to move).
+
+mod matching;
+mod rank;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use crate::fill::{Due, Fill, Key};
+use crate::incremental::switch::max_min::group::{NEGLIGIBLE, NONE};
+use crate::progress::min_tree::MinTree;
+use crate::progress::service::{Service, leave_to_service};
+use crate::progress::tolerance::tolerance;
+use matching::Matching;
+pub(crate) use rank::{Rank, STEP};
+use waiting::{Head, Waiting};
+
+/// A flow with a rate, as each of its links remembers it: looking at it must not miss the cache.
+#[derive(Clone, Copy, Debug)]
+struct Served {
+    key: Key,
+    /// Bytes left at `since`.
+    left: f64,
+    since: f64,
+    rate: f64,
+    flow: u32,
+    /// The link at its other end.
+    other: u32,
+}
+
+impl Served {
+    fn left_at(&self, now: f64) -> f64 {
+        (self.left - self.rate * (now - self.since)).max(0.0)
+    }
+
+    fn rank(&self, now: f64) -> Rank {
+        Rank::new(self.key, self.left_at(now), self.flow)
+    }
+}
+
+/// For whom a link has something, told from what it serves.
+#[derive(Clone, Copy, Debug)]
+enum Gate {
+    /// For everybody: it is not full.
+    Open,
+    /// For those before the one flow that fills it.
+    Before(Served),
+    /// That has to be added up.
+    Several,
+}
+
+/// A flow that may be able to have more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Candidate {
+    rank: Rank,
+    link: u32,
+    other: u32,
+    /// Where it stood among the heads of `link`, if it did.
+    at: u32,
+    /// Whether the flows behind it on `link` are to be looked at next.
+    searches: bool,
+}
+
+impl Ord for Candidate {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let rest = |candidate: &Self| (candidate.link, candidate.searches, candidate.at);
+        self.rank.cmp(&other.rank).then_with(|| rest(self).cmp(&rest(other)))
+    }
+}
+
+impl PartialOrd for Candidate {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Account {
+    key: Key,
+    flows: Vec<u32>,
+}
+
+/// Rates for the flow with the fewest bytes left first.
+#[derive(Debug)]
+pub struct ShortestFill {
+    capacity: Vec<f64>,
+    service: Service,
+    keys: Vec<Key>,
+    /// For each flow: where it stands in its account's list.
+    in_account: Vec<u32>,
+    accounts: Vec<Account>,
+    /// Flows that have no rate and could have one.
+    waiting: Waiting,
+    /// Flows that have come since the last refill, with a flag for each. They are not in the queues yet: mostly their
+    /// account is given a key first.
+    arrived: Vec<u32>,
+    is_new: Vec<bool>,
+    /// Flows with a rate, by link.
+    served: Vec<Vec<Served>>,
+    gates: Vec<Gate>,
+    /// For each link: a rank from which on it has nothing for sure, though the flow that fills it may have moved forward.
+    closed_from: Vec<Rank>,
+    /// For each link: when a flow served there overtakes one before it, which takes two of them, at different rates.
+    overtakes: MinTree,
+    /// Links where flows enter, and where they leave, that have more for the flows behind a rank.
+    freed: [Vec<(u32, Rank)>; 2],
+    /// Flows that have come, have come forward, or may have more.
+    hopeful: Vec<u32>,
+    /// Flows that may be able to have more, in order; empty but in a refill.
+    candidates: BinaryHeap<Reverse<Candidate>>,
+    due_links: Vec<u32>,
+    matching: Matching,
+}
+
+impl ShortestFill {
+    /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
+    pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
+        let links = capacity.len();
+        Self {
+            service: Service::new(links, flows),
+            keys: vec![Key::default(); flows],
+            in_account: vec![0; flows],
+            accounts: Vec::new(),
+            waiting: Waiting::new(links, flows),
+            arrived: Vec::new(),
+            is_new: vec![false; flows],
+            served: vec![Vec::new(); links],
+            gates: vec![Gate::Open; links],
+            closed_from: vec![Rank::LAST; links],
+            overtakes: MinTree::new(links),
+            freed: Default::default(),
+            hopeful: Vec::new(),
+            candidates: BinaryHeap::new(),
+            due_links: Vec::new(),
+            matching: Matching::new(&capacity),
+            capacity,
+        }
+    }
+
+    fn rank(&self, flow: u32, now: f64) -> Rank {
+        Rank::new(self.keys[flow as usize], self.service.flows[flow as usize].left_at(now), flow)
+    }
+
+    fn is_waiting(&self, flow: u32) -> bool {
+        let record = &self.service.flows[flow as usize];
+        record.rate == 0.0 && record.cap > 0.0 && !self.is_new[flow as usize]
+    }
+
+    /// What `link` has for a flow: its capacity less the rates of the flows before it.
+    fn available(&self, link: u32, rank: Rank, now: f64) -> f64 {
+        let mut left = self.capacity[link as usize];
+        for served in &self.served[link as usize] {
+            if served.flow != rank.flow() && served.rank(now) < rank {
+                left -= served.rate;
+            }
+        }
+        if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
+    }
+
+    /// Whether `link` has anything for a flow without a rate.
+    fn is_open(&self, link: u32, rank: Rank, now: f64) -> bool {
+        rank < self.closed_from[link as usize]
+            && match &self.gates[link as usize] {
+                Gate::Open => true,
+                Gate::Before(served) => rank < served.rank(now),
+                Gate::Several => self.available(link, rank, now) > 0.0,
+            }
+    }
+
+    fn set_rate(&mut self, flow: u32, rate: f64, now: f64) {
+        if self.is_waiting(flow) && rate > 0.0 {
+            self.waiting.remove(self.rank(flow, now));
+        }
+        let before = self.service.flows[flow as usize].rate;
+        self.service.set_rate(flow, rate, now);
+        self.remember(flow, now);
+        if before > 0.0 && self.is_waiting(flow) {
+            self.waiting.insert(self.rank(flow, now));
+        }
+    }
+
+    /// Brings what its links remember of a flow up to date.
+    fn remember(&mut self, flow: u32, now: f64) {
+        let record = &self.service.flows[flow as usize];
+        for (side, &link) in record.links.iter().enumerate() {
+            let served = &mut self.served[link as usize];
+            let several = served.len() > 1;
+            served.retain(|served| served.flow != flow);
+            if record.rate > 0.0 {
+                served.push(Served {
+                    key: self.keys[flow as usize],
+                    left: record.left,
+                    since: record.since,
+                    rate: record.rate,
+                    flow,
+                    other: record.links[1 - side],
+                });
+            }
+            let gate = match served.as_slice() {
+                [] => Gate::Open,
+                [only] if only.rate < (1.0 - NEGLIGIBLE) * self.capacity[link as usize] => Gate::Open,
+                [only] => Gate::Before(*only),
+                _ => Gate::Several,
+            };
+            self.closed_from[link as usize] = match gate {
+                Gate::Before(served) => served.rank(now),
+                _ => Rank::LAST,
+            };
+            self.gates[link as usize] = gate;
+            if several || served.len() > 1 {
+                self.overtakes.set(link as usize, first_overtaking(served, now));
+                // Some may have drawn level a moment ago, and that be forgotten with the old rates.
+                self.hopeful.extend(served.iter().map(|served| served.flow));
+            }
+        }
+    }
+
+    /// Finds the first flow on `link` behind `rank` that may be able to have more.
+    fn look_behind(&mut self, link: u32, rank: Rank, now: f64) {
+        if !self.is_closed_behind(link, rank, now) {
+            let at = self.waiting.place_behind(link, rank);
+            self.candidates.extend(self.candidate_from(link, at, rank, now).map(Reverse));
+        }
+    }
+
+    /// The candidate after another one, if a link is to be searched on.
+    fn next_candidate(&self, after: Candidate, now: f64) -> Option<Candidate> {
+        let Candidate { rank, link, .. } = after;
+        if !after.searches || self.is_closed_behind(link, rank, now) {
+            return None;
+        }
+        // Mostly the list is as it was.
+        let at = match self.waiting.heads(link).get(after.at as usize) {
+            Some(head) if head.rank == rank => after.at as usize + 1,
+            _ => self.waiting.place_behind(link, rank),
+        };
+        self.candidate_from(link, at, rank, now)
+    }
+
+    /// Whether one flow fills `link` and stands no later than `rank`.
+    fn is_closed_behind(&self, link: u32, rank: Rank, now: f64) -> bool {
+        matches!(&self.gates[link as usize], Gate::Before(served) if served.rank(now) <= rank)
+    }
+
+    /// Finds the first flow on `link` behind `rank` that may be able to have more; `at` is where the heads behind it begin.
+    fn candidate_from(&self, link: u32, at: usize, rank: Rank, now: f64) -> Option<Candidate> {
+        // Flows that are served here already may want more; with equal links they never do.
+        let full = self.capacity[link as usize] * (1.0 - NEGLIGIBLE);
+        let more = self.served[link as usize]
+            .iter()
+            .filter(|served| served.rate < full)
+            .map(|served| (served.rank(now), served.other))
+            .filter(|(served, _)| *served > rank)
+            .min();
+        let more = more.map(|(rank, other)| Candidate { rank, link, other, at: NONE, searches: true });
+        for (at, head) in self.waiting.heads(link).iter().enumerate().skip(at) {
+            if more.is_some_and(|more| more.rank < head.rank) || !self.is_open(link, head.rank, now) {
+                break;
+            }
+            if self.is_open(head.other, head.rank, now) {
+                let Head { rank, other } = *head;
+                return Some(Candidate { rank, link, other, at: at as u32, searches: true });
+            }
+        }
+        more
+    }
+
+    /// Makes candidates of those that have been noted one by one.
+    fn consider_hopeful(&mut self, now: f64) {
+        while let Some(flow) = self.hopeful.pop() {
+            // A flow that finds no room now is looked at again once there is some.
+            let record = &self.service.flows[flow as usize];
+            let rank = self.rank(flow, now);
+            if record.is_present() && record.links.iter().all(|&link| self.is_open(link, rank, now)) {
+                let [link, other] = record.links;
+                self.candidates.push(Reverse(Candidate { rank, link, other, at: NONE, searches: false }));
+            }
+        }
+    }
+
+    /// Gives a flow all that its links have for it.
+    fn serve(&mut self, rank: Rank, now: f64) {
+        let record = &self.service.flows[rank.flow() as usize];
+        let ([row, column], cap, before) = (record.links, record.cap, record.rate);
+        let rate = self.available(row, rank, now).min(self.available(column, rank, now)).min(cap);
+        if rate > before * (1.0 + NEGLIGIBLE) {
+            for link in [row, column] {
+                self.make_room(link, rank, rate - before, now);
+            }
+            self.set_rate(rank.flow(), rate, now);
+            if rate == cap {
+                // It leaves something to those behind it in the queue of its links, which it has been hiding.
+                self.look_behind(row, rank, now);
+            }
+        }
+    }
+
+    /// Takes from the last flows on `link` until it can carry `more` of the flow of this rank.
+    fn make_room(&mut self, link: u32, rank: Rank, more: f64, now: f64) {
+        let capacity = self.capacity[link as usize];
+        loop {
+            let served = &self.served[link as usize];
+            let over = served.iter().map(|served| served.rate).sum::<f64>() + more - capacity;
+            let last = served.iter().copied().max_by_key(|served| served.rank(now));
+            let Some(last) = last.filter(|last| over > NEGLIGIBLE * capacity && last.rank(now) > rank) else {
+                return;
+            };
+            let kept = if last.rate - over > NEGLIGIBLE * capacity { last.rate - over } else { 0.0 };
+            self.set_rate(last.flow, kept, now);
+            self.look_behind(last.other, last.rank(now), now);
+        }
+    }
+
+    /// Notes that both links of a flow have more for the flows behind it.
+    fn free_links(&mut self, flow: u32, now: f64) {
+        let rank = self.rank(flow, now);
+        for (freed, link) in self.freed.iter_mut().zip(self.service.flows[flow as usize].links) {
+            freed.push((link, rank));
+        }
+    }
+
+    /// Gives a flow a new key.
+    fn rekey(&mut self, flow: u32, key: Key, now: f64) {
+        let old_key = self.keys[flow as usize];
+        if old_key == key {
+            return;
+        }
+        if self.is_new[flow as usize] {
+            self.keys[flow as usize] = key;
+            return;
+        }
+        if self.is_waiting(flow) {
+            let old = self.rank(flow, now);
+            self.keys[flow as usize] = key;
+            self.waiting.change(old, self.rank(flow, now));
+            if key > old_key {
+                return; // It has no more of a chance than before.
+            }
+        } else {
+            self.free_links(flow, now);
+            self.keys[flow as usize] = key;
+            self.remember(flow, now);
+        }
+        self.hopeful.push(flow);
+    }
+
+    /// Gives links one by one to those who come first on them.
+    fn fill_greedily(&mut self, now: f64) {
+        for side in 0..2 {
+            while let Some((link, rank)) = self.freed[side].pop() {
+                self.look_behind(link, rank, now);
+            }
+        }
+        self.consider_hopeful(now);
+        while let Some(&Reverse(candidate)) = self.candidates.peek() {
+            let links = [candidate.link, candidate.other];
+            if links.iter().all(|&link| self.is_open(link, candidate.rank, now)) {
+                self.candidates.pop();
+                self.serve(candidate.rank, now);
+                self.candidates.extend(self.next_candidate(candidate, now).map(Reverse));
+                self.consider_hopeful(now);
+                continue;
+            }
+            // Another has taken one of its links. The next one takes its place at the top of the heap.
+            let next = self.next_candidate(candidate, now);
+            let Some(mut top) = self.candidates.peek_mut() else { break };
+            match next {
+                Some(next) => *top = Reverse(next),
+                None => drop(PeekMut::pop(top)),
+            }
+        }
+        for &link in &self.due_links {
+            self.overtakes.set(link as usize, first_overtaking(&self.served[link as usize], now));
+        }
+    }
+}
+
+/// When the first of these flows ranks before another of its key that ranks before it now.
+fn first_overtaking(served: &[Served], now: f64) -> f64 {
+    let mut first = f64::INFINITY;
+    for (index, a) in served.iter().enumerate() {
+        for b in &served[index + 1..] {
+            let (fast, slow) = if a.rate > b.rate { (a, b) } else { (b, a) };
+            let gain = fast.rate - slow.rate;
+            if fast.key == slow.key && gain > NEGLIGIBLE * fast.rate && fast.rank(now) > slow.rank(now) {
+                let ahead = fast.left_at(now) - slow.left_at(now);
+                // Once they are a step apart, and a moment later, it is over whatever the rounding.
+                let when = now + (ahead + STEP) / gain;
+                first = first.min(when + 2.0 * tolerance(when));
+            }
+        }
+    }
+    first
+}
+
+impl Fill for ShortestFill {
+    leave_to_service!(on two links);
+
+    fn reserve_accounts(&mut self, count: usize) {
+        self.accounts.resize(count.max(self.accounts.len()), Account::default());
+        self.service.reserve_accounts(count);
+    }
+
+    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
+        self.service.add(flow, links, accounts, bytes, now);
+        let account = &mut self.accounts[accounts[0] as usize];
+        self.keys[flow as usize] = account.key;
+        self.in_account[flow as usize] = account.flows.len() as u32;
+        account.flows.push(flow);
+        self.waiting.introduce(flow, links);
+        self.is_new[flow as usize] = true;
+        self.arrived.push(flow);
+    }
+
+    fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
+        for &(account, key) in keys {
+            self.accounts[account as usize].key = key;
+            for index in 0..self.accounts[account as usize].flows.len() {
+                self.rekey(self.accounts[account as usize].flows[index], key, now);
+            }
+        }
+    }
+
+    fn set_flow_key(&mut self, flow: u32, key: Key, now: f64) {
+        if self.service.flows[flow as usize].is_present() {
+            self.rekey(flow, key, now);
+        }
+    }
+
+    fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64) {
+        let record = &self.service.flows[flow as usize];
+        if !record.is_present() {
+            return;
+        }
+        let cap = cap.unwrap_or(f64::INFINITY);
+        self.matching.is_possible &= cap == f64::INFINITY;
+        if self.is_waiting(flow) {
+            self.waiting.remove(self.rank(flow, now));
+        }
+        self.service.flows[flow as usize].cap = cap;
+        if self.is_waiting(flow) {
+            self.waiting.insert(self.rank(flow, now));
+        }
+        if self.service.flows[flow as usize].rate > cap {
+            self.free_links(flow, now);
+            self.set_rate(flow, cap, now);
+        }
+        self.hopeful.push(flow);
+    }
+
+    fn next(&self) -> f64 {
+        self.service.next().min(self.overtakes.min())
+    }
+
+    fn take_due(&mut self, now: f64, due: &mut Due) {
+        self.due_links.clear();
+        self.overtakes.up_to(now, &mut self.due_links);
+        for &link in &self.due_links {
+            self.overtakes.set(link as usize, f64::INFINITY);
+            self.hopeful.extend(self.served[link as usize].iter().map(|served| served.flow));
+        }
+        let first = due.finished.len();
+        self.service.take_due(now, due);
+        for &flow in &due.finished[first..] {
+            let account = self.service.flows[flow as usize].accounts[0] as usize;
+            self.service.remove(flow, now);
+            self.remember(flow, now);
+            self.free_links(flow, now);
+            let at = self.in_account[flow as usize] as usize;
+            self.accounts[account].flows.swap_remove(at);
+            if let Some(&moved) = self.accounts[account].flows.get(at) {
+                self.in_account[moved as usize] = at as u32;
+            }
+        }
+    }
+
+    fn refill(&mut self, now: f64) {
+        while let Some(flow) = self.arrived.pop() {
+            self.is_new[flow as usize] = false;
+            if self.is_waiting(flow) {
+                self.waiting.insert(self.rank(flow, now));
+            }
+            self.hopeful.push(flow);
+        }
+        if self.matching.is_possible {
+            self.find_matching(now);
+        } else {
+            self.fill_greedily(now);
+        }
+        self.service.finish_refill(now);
+    }
+}

@@ -1,0 +1,3 @@
+//! What a discipline means.
+
+pub(crate) mod strict;
