@@ -4,8 +4,8 @@
 //! it decides at each event. [`registry()`] lists all of them; [`parse()`] makes one from text such as
 //! `dclas:queues=4,weighted=false`; the [`Configured`] that comes out builds instances for any driver.
 //!
-//! Adding a policy is one new file (start from `las.rs`, the shortest with parameters), its `mod` line here, and its
-//! line in `registry.rs`. Every driver, command and property test then has it.
+//! Adding a policy is one new file in `policies/` (start from `las.rs`, the shortest with parameters), its `mod` line in
+//! `policies.rs`, and its line in `registry.rs`. What several policies stand on is in `support/`. Every driver, command and property test then has it.
 //!
 //! # What the policies expect of a driver
 //! - At `Reached(target)` the view's attained service of the target is at least what was watched; else a policy that
@@ -13,34 +13,12 @@
 //! - During `CoflowFinished` the facts and the attained service of that coflow can still be read.
 //! - Wakes and watches of the present instant are delivered at once, after the decision is carried out.
 
-mod contention;
-mod crux;
-mod dcas;
-mod dclas;
-mod dcoflow;
 mod definition;
-mod edf;
 mod error;
-mod fair;
-mod fifo;
-mod fifo_lm;
-mod karuna;
-mod las;
-mod link_loads;
 mod params;
-mod peers;
-mod philae;
-mod pias;
-mod ranking;
+mod policies;
 mod registry;
-mod saath;
-mod sebf;
-mod sff;
-mod sincronia;
-mod stf;
-mod tafe;
-mod task_meter;
-mod thresholds;
+mod support;
 
 #[cfg(test)]
 mod properties;
@@ -50,4 +28,4 @@ mod scripted;
 pub use definition::Preset;
 pub use error::PolicyError;
 pub use registry::{Configured, ParameterInfo, PolicyInfo, parse, registry};
-pub use thresholds::{ThresholdChoice, threshold_choices};
+pub use support::thresholds::{ThresholdChoice, threshold_choices};

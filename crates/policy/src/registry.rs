@@ -10,27 +10,28 @@ use cavalcade_model::{BitsPerSec, History, Policy, PolicyFactory, Scope, Setting
 
 use crate::definition::{Definition, Object, Preset};
 use crate::error::{PolicyError, hint};
+use crate::policies;
 
 /// One line for each policy, in the order in which they are listed.
 const ENTRIES: &[Entry] = &[
-    Entry::of::<crate::fair::Fair>(),
-    Entry::of::<crate::fifo::Fifo>(),
-    Entry::of::<crate::fifo_lm::FifoLm>(),
-    Entry::of::<crate::stf::Stf>(),
-    Entry::of::<crate::sff::Sff>(),
-    Entry::of::<crate::sebf::Sebf>(),
-    Entry::of::<crate::las::Las>(),
-    Entry::of::<crate::dclas::Dclas>(),
-    Entry::of::<crate::dcas::Dcas>(),
-    Entry::of::<crate::tafe::Tafe>(),
-    Entry::of::<crate::edf::Edf>(),
-    Entry::of::<crate::pias::Pias>(),
-    Entry::of::<crate::karuna::Karuna>(),
-    Entry::of::<crate::sincronia::Sincronia>(),
-    Entry::of::<crate::saath::Saath>(),
-    Entry::of::<crate::philae::Philae>(),
-    Entry::of::<crate::dcoflow::Dcoflow>(),
-    Entry::of::<crate::crux::Crux>(),
+    Entry::of::<policies::fair::Fair>(),
+    Entry::of::<policies::fifo::Fifo>(),
+    Entry::of::<policies::fifo_lm::FifoLm>(),
+    Entry::of::<policies::stf::Stf>(),
+    Entry::of::<policies::sff::Sff>(),
+    Entry::of::<policies::sebf::Sebf>(),
+    Entry::of::<policies::las::Las>(),
+    Entry::of::<policies::dclas::Dclas>(),
+    Entry::of::<policies::dcas::Dcas>(),
+    Entry::of::<policies::tafe::Tafe>(),
+    Entry::of::<policies::edf::Edf>(),
+    Entry::of::<policies::pias::Pias>(),
+    Entry::of::<policies::karuna::Karuna>(),
+    Entry::of::<policies::sincronia::Sincronia>(),
+    Entry::of::<policies::saath::Saath>(),
+    Entry::of::<policies::philae::Philae>(),
+    Entry::of::<policies::dcoflow::Dcoflow>(),
+    Entry::of::<policies::crux::Crux>(),
 ];
 
 /// A policy before anything is set.

@@ -38,9 +38,9 @@ use cavalcade_model::{
     Priority, Scope, Setting, Terms,
 };
 
-use crate::contention::Contention;
 use crate::definition::{About, Complaint, Definition};
 use crate::params::Parameter;
+use crate::support::contention::Contention;
 
 /// Parameters of `philae`.
 #[derive(Clone)]

@@ -36,7 +36,7 @@ use cavalcade_model::{
 
 use crate::definition::{About, Complaint, Definition};
 use crate::params::Parameter;
-use crate::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
+use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// Queues below that of the deadline flows.
 const LEVELS: usize = 7;

@@ -27,9 +27,9 @@ use cavalcade_model::{
 };
 
 use crate::definition::{About, Complaint, Definition};
-use crate::fifo::range;
 use crate::params::Parameter;
-use crate::task_meter::TaskMeter;
+use crate::support::task_ids::range;
+use crate::support::task_meter::TaskMeter;
 
 /// Parameters of `fifo_lm`: a threshold, or a percentile.
 #[derive(Clone)]

@@ -23,7 +23,7 @@ use cavalcade_model::{
 
 use crate::definition::{About, Definition};
 use crate::params::{Ascending, Parameter};
-use crate::task_meter::TaskMeter;
+use crate::support::task_meter::TaskMeter;
 
 /// Parameters of `tafe`.
 #[derive(Clone)]

@@ -31,6 +31,7 @@ use cavalcade_model::{
 
 use crate::definition::{About, Complaint, Definition, Preset};
 use crate::params::Parameter;
+use crate::support::ticks::tick_at_or_after;
 
 /// Parameters of `dclas`.
 #[derive(Clone)]
@@ -152,11 +153,6 @@ impl Instance {
             decision.watch(Target::Coflow(coflow), threshold);
         }
     }
-}
-
-/// The first multiple of `interval` at or after `now`.
-pub(crate) fn tick_at_or_after(now: Instant, interval: Nanos) -> Instant {
-    Instant(now.0.div_ceil(interval.0).saturating_mul(interval.0))
 }
 
 impl NonClairvoyant for Instance {

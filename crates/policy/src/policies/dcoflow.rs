@@ -35,8 +35,8 @@ use cavalcade_model::{
 };
 
 use crate::definition::{About, Definition};
-use crate::link_loads::LinkLoads;
 use crate::params::Parameter;
+use crate::support::link_loads::LinkLoads;
 
 /// Parameters of `dcoflow`.
 #[derive(Clone)]

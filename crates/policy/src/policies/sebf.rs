@@ -15,7 +15,7 @@ use cavalcade_model::{
 
 use crate::definition::{About, Definition};
 use crate::params::Parameter;
-use crate::ranking::Ranking;
+use crate::support::ranking::Ranking;
 
 /// Parameters of `sebf`.
 #[derive(Clone)]

@@ -9,11 +9,12 @@
 //! of online ones, which is why [`Terms::starvation_free`] is not claimed.
 
 use cavalcade_model::{
-    ClassShares, CoflowFacts, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy,
-    Priority, Scope, Setting, TaskClass, Terms,
+    ClassShares, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope,
+    Setting, Terms,
 };
 
 use crate::definition::{About, Definition};
+use crate::support::task_ids::range;
 
 /// No parameters.
 #[derive(Clone, Default)]
@@ -44,14 +45,6 @@ impl Definition for Fifo {
     }
 }
 
-/// The range of ids that a task's class has: 0 for online, 1 for background (Baraat §4.1).
-pub(crate) fn range(facts: &CoflowFacts) -> u16 {
-    match facts.class {
-        TaskClass::Online => 0,
-        TaskClass::Background => 1,
-    }
-}
-
 impl NonClairvoyant for Fifo {
     fn handle(&mut self, _: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
         if let Event::CoflowArrived(coflow) = event {
@@ -66,7 +59,7 @@ impl NonClairvoyant for Fifo {
 mod tests {
     use super::*;
     use crate::scripted::{Script, drive};
-    use cavalcade_model::{CoflowId, Target};
+    use cavalcade_model::{CoflowId, Target, TaskClass};
 
     #[test]
     fn ids_rank_and_background_tasks_go_last() {

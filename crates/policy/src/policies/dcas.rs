@@ -57,10 +57,10 @@ use cavalcade_model::{
     Message, Nanos, Policy, PortId, Priority, Scope, Setting, Terms,
 };
 
-use crate::dclas::tick_at_or_after;
 use crate::definition::{About, Complaint, Definition};
 use crate::params::Parameter;
-use crate::peers::Latest;
+use crate::support::peers::Latest;
+use crate::support::ticks::tick_at_or_after;
 
 /// Parameters of `dcas`.
 #[derive(Clone)]

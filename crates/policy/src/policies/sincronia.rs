@@ -19,9 +19,9 @@ use cavalcade_model::{
 };
 
 use crate::definition::{About, Definition};
-use crate::link_loads::LinkLoads;
 use crate::params::Parameter;
-use crate::ranking::Ranking;
+use crate::support::link_loads::LinkLoads;
+use crate::support::ranking::Ranking;
 
 /// Parameters of `sincronia`.
 #[derive(Clone)]

@@ -30,9 +30,9 @@ use cavalcade_model::{
     Policy, PortId, Priority, Scope, Setting, TaskId, Terms,
 };
 
-use crate::contention::Contention;
 use crate::definition::{About, Complaint, Definition};
 use crate::params::Parameter;
+use crate::support::contention::Contention;
 
 /// Parameters of `crux`.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ use cavalcade_model::{
 
 use crate::definition::{About, Complaint, Definition};
 use crate::params::Parameter;
-use crate::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
+use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// How many priority queues switches have.
 const QUEUES: usize = 8;

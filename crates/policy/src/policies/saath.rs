@@ -41,10 +41,10 @@ use cavalcade_model::{
     NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Target, Terms,
 };
 
-use crate::contention::Contention;
-use crate::dclas::tick_at_or_after;
 use crate::definition::{About, Complaint, Definition};
 use crate::params::Parameter;
+use crate::support::contention::Contention;
+use crate::support::ticks::tick_at_or_after;
 
 /// Parameters of `saath`.
 #[derive(Clone)]

@@ -1,0 +1,10 @@
+//! What several policies stand on: who meets whom, what has been sent, and in which order.
+
+pub(crate) mod contention;
+pub(crate) mod link_loads;
+pub(crate) mod peers;
+pub(crate) mod ranking;
+pub(crate) mod task_ids;
+pub(crate) mod task_meter;
+pub(crate) mod thresholds;
+pub(crate) mod ticks;
