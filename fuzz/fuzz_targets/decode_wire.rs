@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/wire/tests/property/mod.rs"]
+#[path = "../../crates/protocol/tests/property/mod.rs"]
 mod property;
 
 use libfuzzer_sys::fuzz_target;

@@ -10,7 +10,7 @@ import java.util.function.Consumer;
  * The byte format between a client and the agent: a frame is four bytes of length, little-endian, then one message.
  *
  * <p>Numbers are little-endian base-128 varints in as few bytes as they need; what may be missing begins with 0 or 1; a
- * message begins with the number of its kind. The Rust crate {@code wire} is the definition.
+ * message begins with the number of its kind. The Rust crate {@code protocol} is the definition.
  */
 final class Wire {
     static final int PROTOCOL = 1;

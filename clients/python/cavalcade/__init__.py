@@ -12,7 +12,7 @@ Without an agent, or with one that is silent, everything is plain TCP, and the s
 itself once there is one. No call waits for longer than a lease of the agent after its last word.
 
 Modules: ``wire`` has the byte format, ``client`` the state machine without sockets or clocks (both as in the Rust crates
-``wire`` and ``control``), ``session`` the threads and the blocking face, ``aio`` the one for asyncio.
+``protocol``), ``session`` the threads and the blocking face, ``aio`` the one for asyncio.
 """
 
 from .session import CoflowSocket, Session

@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use cavalcade_model::{BitsPerSec, Bytes, CpuOrder, Nanos};
+use cavalcade_harness::CpuOrder;
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use cavalcade_wire::{AgentMessage, ClientMessage, Frames, PROTOCOL, frame};
+use cavalcade_protocol::{AgentMessage, ClientMessage, Frames, PROTOCOL, frame};
 use support::Place;
 
 /// A process that is killed when it is dropped.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use cavalcade_wire::{CoflowKey, Directive};
+use cavalcade_protocol::{CoflowKey, Directive};
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 

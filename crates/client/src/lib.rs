@@ -35,9 +35,8 @@ mod stream;
 
 #[cfg(feature = "tokio")]
 pub use async_stream::AsyncCoflowStream;
-pub use cavalcade_control::Registration;
 pub use cavalcade_model::{Bytes, Nanos, TaskClass};
-pub use cavalcade_wire::{CoflowKey, Directive, Gate};
+pub use cavalcade_protocol::{CoflowKey, Directive, Gate, Registration};
 pub use options::{DscpMap, TriedOptions, try_options};
 pub use session::Session;
 pub use stream::CoflowStream;

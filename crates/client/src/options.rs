@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
 use cavalcade_model::BitsPerSec;
-use cavalcade_wire::Gate;
+use cavalcade_protocol::Gate;
 
 /// Which DSCP stands for each class, the highest class first. ECN bits are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

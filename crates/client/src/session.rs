@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
-use cavalcade_control::{Client, ClientEvent, Registration};
 use cavalcade_model::{Bytes, Instant};
-use cavalcade_wire::{CoflowKey, Directive, Endpoints, Frames, Gate, frame};
+use cavalcade_protocol::{
+    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Registration, frame,
+};
 
 use crate::options::{self, DscpMap};
 use crate::stream::{CoflowStream, PIECE};

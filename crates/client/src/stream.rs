@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use cavalcade_wire::{CoflowKey, Directive};
+use cavalcade_protocol::{CoflowKey, Directive};
 
 use crate::session::Shared;
 

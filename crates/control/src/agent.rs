@@ -29,12 +29,12 @@ use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
-use cavalcade_wire::{AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Report};
+use cavalcade_protocol::{
+    AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Negotiation, Report, TaskCounter,
+};
 
-use crate::counter::TaskCounter;
 use crate::explanation::Explanation;
 use crate::hosted::{Factory, Hosted};
-use crate::negotiation::Negotiation;
 
 /// Classes that a network tells apart, at most (DSCP leaves no more).
 pub const CLASSES: usize = 8;

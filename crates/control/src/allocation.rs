@@ -22,7 +22,7 @@ use cavalcade_allocate::{
     Fill, GreedyFill, Key, MaddFill, MaxMinFill, Setup, Shares, ShortestFill, StrictFill,
 };
 use cavalcade_model::{BitsPerSec, ClassShares, Discipline, Excess, Priority, Scope, Terms};
-use cavalcade_wire::Gate;
+use cavalcade_protocol::Gate;
 
 /// A flow that has something to send.
 #[derive(Clone, Copy, Debug)]

@@ -30,7 +30,7 @@ mod status;
 use std::collections::{BTreeMap, VecDeque};
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
-use cavalcade_wire::{CoflowKey, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report};
+use cavalcade_protocol::{CoflowKey, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report};
 
 use crate::agent::CLASSES;
 use crate::hosted::{Factory, Hosted};

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{Bytes, CoflowId, Nanos, PortId, Priority};
-use cavalcade_wire::{CoflowKey, Gate};
+use cavalcade_protocol::{CoflowKey, Gate};
 
 use crate::table::{Coflow, Flow, Table};
 

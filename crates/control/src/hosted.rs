@@ -20,7 +20,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Decision, Event, FlowFacts, FlowId, History, Instant, Message, Nanos,
     Observe, Policy, PolicyFactory, PortId, Priority, Setting, Target, TaskId, Terms,
 };
-use cavalcade_wire::{CoflowKey, Facts, FlowOrder, Gate, Statement};
+use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Statement};
 
 use crate::allocation::{Contender, allocate};
 use crate::explanation::Explanation;

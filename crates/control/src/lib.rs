@@ -1,8 +1,8 @@
 //! Who tells whom: the live control plane as state machines without sockets or clocks.
 //!
 //! A policy decides who goes first; that is of use only when every sender hears of it in time and none is lost when
-//! something breaks. This crate is that part: [`Coordinator`], [`Agent`], [`Client`], and [`Negotiation`] between hosts.
-//! All have the same face: `handle_*` takes in what happened and when, `poll_*` gives out what is to be sent and when to
+//! something breaks. This crate is that part: [`Coordinator`] and [`Agent`]; the client's side and the negotiation between
+//! hosts are in `cavalcade-protocol`. All have the same face: `handle_*` takes in what happened and when, `poll_*` gives out what is to be sent and when to
 //! come again. The tokio shell, the fault simulator and tests drive the same code.
 //!
 //! # What holds when things fail
@@ -22,12 +22,9 @@
 
 mod agent;
 mod allocation;
-mod client;
 mod coordinator;
-mod counter;
 mod explanation;
 mod hosted;
-mod negotiation;
 mod numbering;
 mod table;
 
@@ -35,9 +32,6 @@ pub use agent::{
     Agent, AgentConfig, AgentCounters, AgentOutput, CLASSES, ClientId, Decentralised, FlowStatus, Mode,
     PartStatus,
 };
-pub use client::{Client, ClientEvent, Registration};
 pub use coordinator::{CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters};
-pub use counter::TaskCounter;
 pub use explanation::{Direction, Explanation, Obstacle};
 pub use hosted::Factory;
-pub use negotiation::Negotiation;

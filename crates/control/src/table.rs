@@ -10,7 +10,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
     Priority, TaskClass, TaskId,
 };
-use cavalcade_wire::{CoflowKey, Facts, FlowOrder, Gate};
+use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate};
 
 /// What is taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;

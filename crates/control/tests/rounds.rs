@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
 use cavalcade_policy::parse;
-use cavalcade_wire::{
+use cavalcade_protocol::{
     AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Gate, Keyed, KillSwitch, Message, PROTOCOL,
     Refusal, Report,
 };

@@ -3,30 +3,21 @@
 //! - [`Workload`]: [`Task`]s, each a DAG of [`Stage`]s; a stage is a [`Coflow`] (flows that matter only together) or
 //!   computation. This is what a trace holds.
 //! - [`Fabric`]: links with capacities and the path between two hosts: the big switch, trees, leaf–spines and fat-trees.
-//! - [`Releases`]: when a flow may start, and when computation on hosts is done, the same in every driver.
-//! - [`Accounts`] and [`Agenda`]: where a policy's instances stand, what a coflow is at each, and what they are to be told,
-//!   the same in every simulated driver.
 //! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small numbers.
 //! - [`MeasuredSizes`]: the flow sizes of web search and data mining.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
 
-mod accounts;
-mod agenda;
-mod computing;
 pub mod contract;
 mod fabric;
 mod flow_sizes;
 mod ids;
 mod random;
-mod release;
+mod scope;
 mod workload;
 
-pub use accounts::{Account, Accounts, Few};
-pub use agenda::Agenda;
 pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};
-pub use computing::CpuOrder;
 pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
     Message, NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
@@ -38,7 +29,6 @@ pub use fabric::{
 pub use flow_sizes::MeasuredSizes;
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
 pub use random::{SplitMix64, mix};
-pub use release::{Release, Releases};
 pub use workload::{
     Coflow, CoflowRef, Compute, Flow, Host, LATEST, Place, Stage, Task, TaskClass, Window, Work, Workload,
     WorkloadBuilder, WorkloadError,

@@ -53,7 +53,7 @@ pub struct About {
 #[derive(Debug)]
 pub(crate) enum Query {
     Look(proto::LookRequest, oneshot::Sender<proto::View>),
-    Why(cavalcade_wire::CoflowKey, oneshot::Sender<Result<proto::Explanation, String>>),
+    Why(cavalcade_protocol::CoflowKey, oneshot::Sender<Result<proto::Explanation, String>>),
     Drain(bool, oneshot::Sender<proto::DrainReply>),
     Metrics(oneshot::Sender<String>),
 }
@@ -100,7 +100,7 @@ fn stopping() -> Status {
     Status::unavailable("it is being stopped")
 }
 
-fn key(text: &str) -> Result<cavalcade_wire::CoflowKey, Status> {
+fn key(text: &str) -> Result<cavalcade_protocol::CoflowKey, Status> {
     let wrong = |()| Status::invalid_argument(format!("'{text}' is no coflow: expected task.stage.serial"));
     text.parse().map_err(wrong)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cavalcade_control::{Agent, AgentOutput, ClientId};
 use cavalcade_model::PortId;
-use cavalcade_wire::{
+use cavalcade_protocol::{
     AgentMessage, ClientMessage, Datagram, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Report,
 };
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixStream};

@@ -8,7 +8,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::rc::{Rc, Weak};
 
-use cavalcade_wire::{Frames, Message, frame};
+use cavalcade_protocol::{Frames, Message, frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use cavalcade_control::Coordinator;
 use cavalcade_model::PortId;
-use cavalcade_wire::{MAX_FRAME, Orders, Report};
+use cavalcade_protocol::{MAX_FRAME, Orders, Report};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 

@@ -7,7 +7,7 @@ use std::io;
 
 use cavalcade_control::{Agent, Coordinator};
 use cavalcade_model::Instant;
-use cavalcade_wire::Gate;
+use cavalcade_protocol::Gate;
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Response, StatusCode};

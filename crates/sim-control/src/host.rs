@@ -3,9 +3,11 @@
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
 
-use cavalcade_control::{Agent, AgentOutput, Client, ClientEvent, ClientId, Registration};
+use cavalcade_control::{Agent, AgentOutput, ClientId};
 use cavalcade_model::{BitsPerSec, Bytes, Decision, FlowId, Foresee, Instant, PortId};
-use cavalcade_wire::{CoflowKey, Datagram, Endpoints, Gate, Orders, Report};
+use cavalcade_protocol::{
+    Client, ClientEvent, CoflowKey, Datagram, Endpoints, Gate, Orders, Registration, Report,
+};
 
 /// The one client's connection.
 const CLIENT: ClientId = ClientId(0);

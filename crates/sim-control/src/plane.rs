@@ -4,14 +4,12 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
-use cavalcade_control::{
-    Agent, AgentConfig, Coordinator, CoordinatorConfig, Decentralised, Factory, Mode, Registration,
-};
+use cavalcade_control::{Agent, AgentConfig, Coordinator, CoordinatorConfig, Decentralised, Factory, Mode};
 use cavalcade_model::{
     Clairvoyant, CoflowId, Decision, Event, FlowId, Foresee, Instant, Nanos, PortId, Scope, Setting,
     SplitMix64, TaskId,
 };
-use cavalcade_wire::{CoflowKey, Datagram, Message, Orders, Report};
+use cavalcade_protocol::{CoflowKey, Datagram, Message, Orders, Registration, Report};
 
 use crate::host::{Host, Said, address};
 use crate::{Conditions, Traffic};

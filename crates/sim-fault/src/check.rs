@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use cavalcade_control::{Coordinator, CoordinatorConfig};
 use cavalcade_model::{Bytes, Instant, PortId};
-use cavalcade_wire::{CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Report};
+use cavalcade_protocol::{
+    CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Report,
+};
 
 use crate::world::World;
 use crate::{PATIENCE_MS, Violation};

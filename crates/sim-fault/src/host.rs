@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use cavalcade_control::{Agent, AgentConfig, AgentOutput, Client, ClientId, Decentralised, Mode};
+use cavalcade_control::{Agent, AgentConfig, AgentOutput, ClientId, Decentralised, Mode};
 use cavalcade_model::{BitsPerSec, Instant, Nanos, PortId};
-use cavalcade_wire::{AgentMessage, ClientMessage, Datagram, Message, Report};
+use cavalcade_protocol::{AgentMessage, Client, ClientMessage, Datagram, Message, Report};
 
 use crate::dice::Dice;
 use crate::world::Choice;

@@ -1,9 +1,8 @@
 //! What applications transfer, and how bytes move: TCP as max-min sharing of what is open, with rates as caps.
 
 use cavalcade_allocate::{Fill, Key, MaxMinFill, Shares};
-use cavalcade_control::Registration;
 use cavalcade_model::Bytes;
-use cavalcade_wire::{CoflowKey, Endpoints, Gate};
+use cavalcade_protocol::{CoflowKey, Endpoints, Gate, Registration};
 
 use crate::FAULTS_MS;
 use crate::dice::Dice;

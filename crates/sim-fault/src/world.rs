@@ -2,10 +2,10 @@
 
 use core::net::{IpAddr, Ipv4Addr};
 
-use cavalcade_control::{ClientEvent, Coordinator, CoordinatorConfig, Factory};
+use cavalcade_control::{Coordinator, CoordinatorConfig, Factory};
 use cavalcade_model::{BitsPerSec, Instant};
 use cavalcade_policy::parse;
-use cavalcade_wire::{Datagram, Keyed, KillSwitch, Message, Orders, Report};
+use cavalcade_protocol::{ClientEvent, Datagram, Keyed, KillSwitch, Message, Orders, Report};
 
 use crate::dice::Dice;
 use crate::host::{Clock, Host, Outgoing, RATE};

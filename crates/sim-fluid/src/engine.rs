@@ -10,10 +10,11 @@
 //! something else first, asks for another amount: only what it asked for last counts.
 
 use cavalcade_allocate::{Due, Fill, Key, Shares};
+use cavalcade_harness::{Account, Accounts, Agenda, Few, Release, Releases};
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
-    Account, Accounts, Agenda, ClassShares, CoflowId, Decision, Event, Excess, Fabric, Few, FlowId, History,
-    Instant, Nanos, Policy, PolicyFactory, Priority, Release, Releases, Scope, Target, Terms,
+    ClassShares, CoflowId, Decision, Event, Excess, Fabric, FlowId, History, Instant, Nanos, Policy,
+    PolicyFactory, Priority, Scope, Target, Terms,
 };
 
 use crate::book::Book;

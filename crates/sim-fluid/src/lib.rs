@@ -24,10 +24,11 @@ pub use book::Stream;
 use cavalcade_allocate::{
     DirectFill, GreedyFill, MaddFill, MaxMinFill, PathFill, Sharing, ShortestFill, StableFill,
 };
+use cavalcade_harness::CpuOrder;
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    ClassShares, CpuOrder, Discipline, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId,
-    Terms, Workload,
+    ClassShares, Discipline, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId, Terms,
+    Workload,
 };
 pub use choice::MaxMinSolver;
 

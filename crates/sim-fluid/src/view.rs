@@ -4,9 +4,10 @@
 //! solver, which alone knows what has been sent. Flows that have arrived in this very instant are not in the solver yet.
 
 use cavalcade_allocate::Fill;
+use cavalcade_harness::Accounts;
 use cavalcade_model::{
-    Accounts, BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId,
-    Nanos, Observe, Scope, Workload,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Nanos,
+    Observe, Scope, Workload,
 };
 
 use crate::engine::slack;

@@ -9,10 +9,11 @@ mod worked;
 
 use std::num::NonZeroU32;
 
+use cavalcade_harness::CpuOrder;
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    Coflow, CoflowId, Compute, CpuOrder, Fabric, Flow, FlowId, Host, Instant, Nanos, PortId, Stage,
-    StageIndex, Task, TaskClass, Work, Workload, WorkloadBuilder,
+    Coflow, CoflowId, Compute, Fabric, Flow, FlowId, Host, Instant, Nanos, PortId, Stage, StageIndex, Task,
+    TaskClass, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_sim_fluid::{Observer, Options, simulate};
 use cavalcade_validate::{Checks, Segment, validate};

@@ -14,10 +14,10 @@
 
 use std::collections::BTreeMap;
 
+use cavalcade_harness::{Account, Accounts, Agenda, Release};
 use cavalcade_model::{
-    Account, Accounts, Agenda, BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts,
-    FlowId, Foresee, History, Instant, LinkId, Nanos, Observe, Policy, PolicyFactory, PortId, Priority,
-    Release, Scope, Target, Workload,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts, FlowId, Foresee, History,
+    Instant, LinkId, Nanos, Observe, Policy, PolicyFactory, PortId, Priority, Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;

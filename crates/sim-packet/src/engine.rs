@@ -18,8 +18,9 @@ mod hosts;
 mod life;
 mod packets;
 
+use cavalcade_harness::Releases;
 use cavalcade_metrics::{EngineCounts, MessageUse, Outcome, PortUse, QueueUse};
-use cavalcade_model::{Bytes, Instant, PolicyFactory, Releases, SplitMix64, Workload};
+use cavalcade_model::{Bytes, Instant, PolicyFactory, SplitMix64, Workload};
 use cavalcade_transport::{PortLogic, PortSetup, Transport};
 
 use crate::capture::Seen;

@@ -1,5 +1,5 @@
 //! What a policy's instances say to each other as the live system says it: statements in the datagrams of
-//! `cavalcade-wire`, numbered and sorted out by the [`Negotiation`] of `cavalcade-control`, over the network of the
+//! `cavalcade-protocol`, numbered and sorted out by its [`Negotiation`], over the network of the
 //! simulation.
 //!
 //! A datagram is one packet without a flow: it is sent once, ahead of data and in the highest class, waits in queues, is
@@ -14,10 +14,9 @@
 //! Rejected: a message as a flow under the run's transport. It cannot be lost, which the live system's can, and it competes
 //! as a flow where transports count flows.
 
-use cavalcade_control::Negotiation;
 use cavalcade_metrics::MessageUse;
 use cavalcade_model::{Bytes, CoflowId, Instant, Message, PortId, Work, Workload};
-use cavalcade_wire::{CoflowKey, Datagram, Message as _, Statement};
+use cavalcade_protocol::{CoflowKey, Datagram, Message as _, Negotiation, Statement};
 
 /// A message on its way from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +166,8 @@ mod tests {
     use crate::coupling::Coupling;
     use crate::network::{Link, Network};
     use crate::options::Options;
-    use cavalcade_model::{BitsPerSec, Flow, Nanos, Release, WorkloadBuilder};
+    use cavalcade_harness::Release;
+    use cavalcade_model::{BitsPerSec, Flow, Nanos, WorkloadBuilder};
     use proptest::prelude::*;
 
     const LINK: Link = Link { rate: BitsPerSec(10_000_000_000), delay: Nanos(1_000) };

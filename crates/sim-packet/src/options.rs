@@ -1,7 +1,8 @@
 //! What belongs to a run besides workload, network, transport and policy.
 
-use cavalcade_model::{CpuOrder, Instant, Nanos, Workload};
-use cavalcade_wire::MAX_DATAGRAM;
+use cavalcade_harness::CpuOrder;
+use cavalcade_model::{Instant, Nanos, Workload};
+use cavalcade_protocol::MAX_DATAGRAM;
 
 use crate::error::SimulationError;
 use crate::network::Network;

@@ -11,10 +11,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use cavalcade_model::{BitsPerSec, Bytes, PortId};
-use cavalcade_runtime::block_on;
-use cavalcade_wire::{
+use cavalcade_protocol::{
     CoflowEntry, CoflowKey, FlowEntry, Frames, Keyed, Orders, PROTOCOL, Progress, Report, frame,
 };
+use cavalcade_runtime::block_on;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{Bytes, Instant, Nanos};
-use cavalcade_wire::{
+use cavalcade_protocol::{
     AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal,
 };
 

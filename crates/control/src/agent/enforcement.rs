@@ -1,7 +1,7 @@
 //! What clients are told, and who goes on when a flow ends between two rounds.
 
 use cavalcade_model::{Instant, Nanos};
-use cavalcade_wire::{AgentMessage, Directive, FlowOrder, Gate};
+use cavalcade_protocol::{AgentMessage, Directive, FlowOrder, Gate};
 
 use super::{Agent, AgentOutput, Flow, Mode};
 
@@ -45,7 +45,7 @@ impl Agent {
     }
 
     /// The agent at another host says something.
-    pub fn handle_datagram(&mut self, now: Instant, datagram: cavalcade_wire::Datagram) {
+    pub fn handle_datagram(&mut self, now: Instant, datagram: cavalcade_protocol::Datagram) {
         let from = datagram.from;
         let Mode::Decentralised(own) = &mut self.mode else { return };
         if from.0 >= self.config.ports {

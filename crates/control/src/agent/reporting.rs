@@ -4,7 +4,7 @@
 //! A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
-use cavalcade_wire::{CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Report};
+use cavalcade_protocol::{CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Report};
 
 use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{FlowId, Instant, PortId};
-use cavalcade_wire::CoflowKey;
+use cavalcade_protocol::CoflowKey;
 
 /// What is known of an agent, and what it has been told.
 #[derive(Debug)]

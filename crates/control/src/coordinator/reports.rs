@@ -1,12 +1,11 @@
 //! What reports say, taken in.
 
 use cavalcade_model::{Bytes, Instant, PortId};
-use cavalcade_wire::{CoflowEntry, CoflowKey, FlowEntry, Report};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Report, TaskCounter};
 
 use super::Coordinator;
 use super::peers::{OpenFlow, Part};
 use crate::agent::CLASSES;
-use crate::counter::TaskCounter;
 use crate::hosted::NewFlow;
 
 const KNOWN: &str = "a report is taken in from a known peer";

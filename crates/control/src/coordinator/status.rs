@@ -1,7 +1,7 @@
 //! What a coordinator knows, for people.
 
 use cavalcade_model::{Bytes, FlowId, PortId, Priority};
-use cavalcade_wire::{CoflowKey, Facts, Gate};
+use cavalcade_protocol::{CoflowKey, Facts, Gate};
 
 use super::Coordinator;
 use crate::explanation::Explanation;

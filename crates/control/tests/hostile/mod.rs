@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
-use cavalcade_wire::{
+use cavalcade_protocol::{
     ClientMessage, CoflowEntry, CoflowKey, Datagram, Endpoints, Facts, FlowEntry, FlowOrder, Gate, Keyed,
     KillSwitch, Orders, PROTOCOL, Progress, Report, Statement,
 };

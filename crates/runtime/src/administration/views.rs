@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cavalcade_control::{Agent, CoflowFlow, CoflowStatus, Coordinator, Direction, FlowStatus, Mode};
 use cavalcade_model::{Bytes, Instant, Priority, TaskClass};
-use cavalcade_wire::{CoflowKey, Facts, Gate};
+use cavalcade_protocol::{CoflowKey, Facts, Gate};
 
 use super::{About, proto};
 

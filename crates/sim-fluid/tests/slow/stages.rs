@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_model::{CpuOrder, Host, Instant, Nanos, StageIndex, TaskId, Work, Workload};
+use cavalcade_harness::CpuOrder;
+use cavalcade_model::{Host, Instant, Nanos, StageIndex, TaskId, Work, Workload};
 
 use super::FlowState;
 

@@ -1,6 +1,7 @@
 //! The life of a flow, from its release to the last of its packets, and what a policy decides about it in between.
 
-use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Priority, Release, TaskId};
+use cavalcade_harness::Release;
+use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Priority, TaskId};
 use cavalcade_transport::{FlowSetup, Header, Kind as PacketKind, Sender, Transport};
 
 use super::{Engine, NOWHERE, OTHERS, POLICY, RELEASE};

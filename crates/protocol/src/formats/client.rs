@@ -7,9 +7,9 @@
 use cavalcade_model::{Bytes, Nanos, PortId, TaskClass};
 use core::net::SocketAddr;
 
-use crate::bytes::{fields, variants};
-use crate::coordination::Directive;
-use crate::names::{CoflowKey, Facts};
+use super::bytes::{fields, variants};
+use super::coordination::Directive;
+use super::names::{CoflowKey, Facts};
 
 fields! {
     /// The two ends of a connection.

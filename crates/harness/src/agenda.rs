@@ -21,7 +21,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-use crate::{Decision, Event, Instant, Message, PortId, SplitMix64, Target};
+use cavalcade_model::{Decision, Event, Instant, Message, PortId, SplitMix64, Target};
 
 /// Turns at one and the same instant after which a policy is taken to be stuck.
 const MAX_TURNS_AT_ONCE: u32 = 100_000;
@@ -209,7 +209,7 @@ impl<T: Copy + PartialOrd> Agenda<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CoflowId, FlowId};
+    use cavalcade_model::{CoflowId, FlowId};
 
     fn message(order: u64) -> Message {
         Message::Desired { coflow: CoflowId(0), order }

@@ -1,7 +1,7 @@
 //! Messages on a byte stream: four bytes of length, little-endian, then the message.
 
-use crate::bytes::Message;
-use crate::error::WireError;
+use super::bytes::Message;
+use super::error::WireError;
 
 /// The longest message in bytes: a snapshot of a million flows fits.
 pub const MAX_FRAME: usize = 32 << 20;

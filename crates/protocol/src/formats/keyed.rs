@@ -3,8 +3,8 @@
 //! Flows and coflows of an agent are numbered in order of appearance, and what changes in a round lies close together:
 //! a gap takes one byte where the number would take three.
 
-use crate::bytes::{Field, Reader, put_varint};
-use crate::error::WireError;
+use super::bytes::{Field, Reader, put_varint};
+use super::error::WireError;
 
 /// Items by strictly ascending number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl<T: Field> Field for Keyed<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bytes::Message;
+    use crate::formats::bytes::Message;
 
     #[test]
     fn close_numbers_take_a_byte_each() {

@@ -13,10 +13,7 @@
 
 use std::ops::{Deref, Index, IndexMut};
 
-use crate::{
-    BitsPerSec, CoflowId, Fabric, FlowId, History, LinkId, Path, Policy, PolicyFactory, PortId, Scope,
-    Setting, TaskId, Work, Workload,
-};
+use cavalcade_model::{CoflowId, Fabric, FlowId, Path, Scope, TaskId, Work, Workload};
 
 /// What a coflow is at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,56 +193,6 @@ impl IndexMut<u32> for Accounts {
     }
 }
 
-impl Scope {
-    /// How many instances of a policy there are on `fabric`.
-    pub fn places(self, fabric: &Fabric) -> usize {
-        match self {
-            Scope::Fabric => 1,
-            Scope::Host => fabric.ports() as usize,
-            Scope::Link => fabric.link_count(),
-        }
-    }
-
-    /// The place from which `flow` is sent: its host, or the link on which it enters, which have the same number. What
-    /// single flows are watched for is decided there.
-    #[inline]
-    pub fn sender(self, workload: &Workload, flow: FlowId) -> u32 {
-        match self {
-            Scope::Fabric => 0,
-            Scope::Host | Scope::Link => workload.flow(flow).src.0,
-        }
-    }
-
-    /// Whether the instance at `place` sees `flow`.
-    #[inline]
-    pub fn sees(self, workload: &Workload, fabric: &Fabric, flow: FlowId, place: u32) -> bool {
-        let flow = workload.flow(flow);
-        match self {
-            Scope::Fabric => true,
-            Scope::Host => flow.src.0 == place,
-            Scope::Link => fabric.path(flow.src, flow.dst).contains(&LinkId(place)),
-        }
-    }
-
-    /// The rate of the link or host at `place`; for the whole fabric, of its fastest link.
-    pub fn line_rate(self, fabric: &Fabric, place: u32) -> BitsPerSec {
-        match self {
-            Scope::Fabric => fabric.links().map(|link| fabric.capacity(link)).max().unwrap_or_default(),
-            Scope::Host => fabric.capacity(fabric.ingress(PortId(place))),
-            Scope::Link => fabric.capacity(LinkId(place)),
-        }
-    }
-
-    /// An instance of a policy of this scope for each place, in order.
-    pub fn instances(self, factory: &dyn PolicyFactory, fabric: &Fabric, history: &History) -> Vec<Policy> {
-        let build = |place| {
-            let line_rate = self.line_rate(fabric, place);
-            factory.build(&Setting { ports: fabric.ports(), line_rate, history })
-        };
-        (0..self.places(fabric) as u32).map(build).collect()
-    }
-}
-
 /// As many numbers as a path has links, or fewer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Few {
@@ -277,7 +224,7 @@ impl Deref for Few {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, Flow, Instant, Nanos, WorkloadBuilder};
+    use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, WorkloadBuilder};
 
     /// One coflow of three flows, two of which leave port 0.
     fn scene() -> (Workload, Fabric) {

@@ -11,8 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::{Datagram, MAX_DATAGRAM, Message, PROTOCOL, Statement};
 use cavalcade_model::{Instant, Nanos, PortId};
-use cavalcade_wire::{Datagram, MAX_DATAGRAM, Message, PROTOCOL, Statement};
 
 /// After how long what a peer said is dropped (D-CAS §V-A).
 const EXPIRY: Nanos = Nanos::from_secs(2);
@@ -120,7 +120,7 @@ impl Negotiation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cavalcade_wire::CoflowKey;
+    use crate::CoflowKey;
 
     fn desired(order: u64) -> Statement {
         Statement::Desired { coflow: CoflowKey::new(u64::MAX / 2, &[]), order }

@@ -3,7 +3,7 @@
 mod property;
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
-use cavalcade_wire::*;
+use cavalcade_protocol::*;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Host, Instant, Nanos, StageIndex, TaskId, Workload};
+use cavalcade_model::{Host, Instant, Nanos, StageIndex, TaskId, Workload};
 
 /// Who computes first on a host with more computations than slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

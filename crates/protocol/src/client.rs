@@ -12,10 +12,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::{AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal};
 use cavalcade_model::{Bytes, Instant, Nanos, PortId, TaskClass};
-use cavalcade_wire::{
-    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal,
-};
 
 use crate::counter::TaskCounter;
 

@@ -6,7 +6,7 @@
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::error::WireError;
+use super::error::WireError;
 
 /// Something with a byte format of its own.
 pub trait Message: Sized {
@@ -281,13 +281,13 @@ macro_rules! fields {
             $($(#[$field_doc])* pub $field: $type,)*
         }
 
-        impl $crate::bytes::Field for $name {
+        impl $crate::formats::bytes::Field for $name {
             const NAME: &'static str = $title;
             fn put(&self, out: &mut Vec<u8>) {
-                $($crate::bytes::Field::put(&self.$field, out);)*
+                $($crate::formats::bytes::Field::put(&self.$field, out);)*
             }
-            fn take(reader: &mut $crate::bytes::Reader<'_>) -> Result<Self, $crate::WireError> {
-                Ok(Self { $($field: $crate::bytes::Field::take(reader)?,)* })
+            fn take(reader: &mut $crate::formats::bytes::Reader<'_>) -> Result<Self, $crate::WireError> {
+                Ok(Self { $($field: $crate::formats::bytes::Field::take(reader)?,)* })
             }
         }
     };
@@ -304,20 +304,20 @@ macro_rules! variants {
             $($(#[$variant_doc])* $variant { $($(#[$field_doc])* $field: $type,)* },)*
         }
 
-        impl $crate::bytes::Field for $name {
+        impl $crate::formats::bytes::Field for $name {
             const NAME: &'static str = $title;
             fn put(&self, out: &mut Vec<u8>) {
                 match self {
                     $($name::$variant { $($field),* } => {
-                        $crate::bytes::put_varint($tag, out);
-                        $($crate::bytes::Field::put($field, out);)*
+                        $crate::formats::bytes::put_varint($tag, out);
+                        $($crate::formats::bytes::Field::put($field, out);)*
                     })*
                 }
             }
-            fn take(reader: &mut $crate::bytes::Reader<'_>) -> Result<Self, $crate::WireError> {
+            fn take(reader: &mut $crate::formats::bytes::Reader<'_>) -> Result<Self, $crate::WireError> {
                 let before = reader.left();
                 match reader.varint($title, u64::MAX)? {
-                    $($tag => Ok($name::$variant { $($field: $crate::bytes::Field::take(reader)?,)* }),)*
+                    $($tag => Ok($name::$variant { $($field: $crate::formats::bytes::Field::take(reader)?,)* }),)*
                     _ => Err(reader.invalid($title, before - reader.left(), "a kind that this version knows")),
                 }
             }

@@ -12,9 +12,9 @@
 
 use cavalcade_model::{BitsPerSec, Bytes, Nanos, PortId, Priority};
 
-use crate::bytes::{fields, variants};
-use crate::keyed::Keyed;
-use crate::names::{CoflowKey, Facts};
+use super::bytes::{fields, variants};
+use super::keyed::Keyed;
+use super::names::{CoflowKey, Facts};
 
 fields! {
     /// What an agent says of its flows.

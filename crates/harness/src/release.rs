@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::computing::{CpuOrder, Hosts};
-use crate::{CoflowId, FlowId, Instant, Nanos, StageIndex, TaskId, Work, Workload};
+use cavalcade_model::{CoflowId, FlowId, Instant, Nanos, StageIndex, TaskId, Work, Workload};
 
 /// Something that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

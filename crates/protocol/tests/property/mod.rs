@@ -1,6 +1,6 @@
 //! What holds for any bytes, for tests and fuzz targets.
 
-use cavalcade_wire::{AgentMessage, ClientMessage, Datagram, Frames, Message, Orders, Report};
+use cavalcade_protocol::{AgentMessage, ClientMessage, Datagram, Frames, Message, Orders, Report};
 
 /// Bytes are refused, or they are exactly what the message that was read is written as.
 pub(crate) fn decoding_holds<M: Message>(bytes: &[u8]) {

@@ -5,8 +5,8 @@
 
 use cavalcade_model::{Instant, PortId};
 
-use crate::bytes::{fields, variants};
-use crate::names::CoflowKey;
+use super::bytes::{fields, variants};
+use super::names::CoflowKey;
 
 /// The longest datagram in bytes: fits an Ethernet frame behind IPv6 and UDP headers.
 pub const MAX_DATAGRAM: usize = 1400;

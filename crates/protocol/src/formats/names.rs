@@ -2,7 +2,7 @@
 
 use cavalcade_model::{Bytes, Instant, TaskClass};
 
-use crate::bytes::fields;
+use super::bytes::fields;
 
 /// The name of a coflow: the same on every host, and unique.
 ///
@@ -51,14 +51,14 @@ impl core::str::FromStr for CoflowKey {
 
 /// The serial as the distance from the task's number, since a task's first coflow has the distance 0. It wraps: any pair
 /// of numbers has exactly one form.
-impl crate::bytes::Field for CoflowKey {
+impl crate::formats::bytes::Field for CoflowKey {
     const NAME: &'static str = "a coflow's key";
     fn put(&self, out: &mut Vec<u8>) {
         self.task.put(out);
         self.stage.put(out);
         self.serial.wrapping_sub(self.task).put(out);
     }
-    fn take(reader: &mut crate::bytes::Reader<'_>) -> Result<Self, crate::WireError> {
+    fn take(reader: &mut crate::formats::bytes::Reader<'_>) -> Result<Self, crate::WireError> {
         let (task, stage) = (u64::take(reader)?, u16::take(reader)?);
         Ok(Self { task, stage, serial: task.wrapping_add(u64::take(reader)?) })
     }

@@ -1,0 +1,33 @@
+//! What the parts of the live system say to each other, and the two machines that need nothing else.
+//!
+//! | between | carried by | messages |
+//! |---|---|---|
+//! | client library and agent | frames over a Unix socket | [`ClientMessage`], [`AgentMessage`] |
+//! | agent and coordinator | frames over TCP | [`Report`], [`Orders`]: deltas, by round |
+//! | agent and agent | one UDP datagram each | [`Datagram`]: what instances of a host-scope policy say |
+//!
+//! `formats` holds the messages as bytes. [`Client`] is the application's side of the agent protocol, [`Negotiation`] the
+//! exchange of datagrams between hosts, [`TaskCounter`] the numbers that name coflows. They are here and not in
+//! `cavalcade-control` so that an application that links the client library links no coordinator and no allocator.
+//!
+//! # What was rejected
+//! - Protocol Buffers: several encodings of one value, and every list item carries its field tags. A report of 100 flows
+//!   takes 341 bytes here. Other languages reach the system through the client protocol, which is eleven messages.
+//! - Version numbers in every message: a connection begins with one (a datagram carries it), and stays with it.
+
+mod client;
+mod counter;
+mod formats;
+mod negotiation;
+
+pub use client::{Client, ClientEvent, Registration};
+pub use counter::TaskCounter;
+pub use formats::{
+    AgentMessage, ClientMessage, CoflowEntry, CoflowKey, Datagram, Directive, Endpoints, Facts, FlowEntry,
+    FlowOrder, Frames, Gate, Keyed, KillSwitch, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Progress, Refusal,
+    Report, Statement, WireError, frame,
+};
+pub use negotiation::Negotiation;
+
+/// The version of all formats. Parts of different versions refuse each other at the first message.
+pub const PROTOCOL: u16 = 1;
