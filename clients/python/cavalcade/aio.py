@@ -11,10 +11,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Optional
+from typing import Any, Optional
 
-from .session import Session, _PIECE
-from .wire import CoflowKey, Directive, OFF
+from .session import Session
+from .stream import PIECE, Buffer
+from .wire import OFF, CoflowKey, Directive
 
 
 def stream(
@@ -24,7 +25,7 @@ def stream(
     return CoflowWriter(session, writer, session._open(writer.get_extra_info("socket"), key, size_bytes))
 
 
-async def register(session: Session, **facts) -> CoflowKey:
+async def register(session: Session, **facts: Any) -> CoflowKey:
     """:meth:`Session.register` without holding up the loop."""
     return await asyncio.to_thread(session.register, **facts)
 
@@ -46,7 +47,7 @@ class CoflowWriter:
         except RuntimeError:
             pass  # The loop is closed.
 
-    async def write(self, data) -> None:
+    async def write(self, data: Buffer) -> None:
         """Sends all of ``data``, as the gate lets it."""
         view = memoryview(data).cast("B")
         self._session._set_idle(self._flow, False)
@@ -55,7 +56,7 @@ class CoflowWriter:
                 self._news.clear()
                 if self.directive.gate == OFF:
                     await self._news.wait()
-            piece, view = view[:_PIECE], view[_PIECE:]
+            piece, view = view[:PIECE], view[PIECE:]
             self._writer.write(piece)
             await self._writer.drain()
             self._session._sent(self._flow, len(piece))

@@ -2,18 +2,22 @@
 
 Nothing here makes an application wait for anything but an order that holds. Without an agent, with one that hangs, or between
 two of them, every flow is open. The client is where the truth about its flows is, and says all of it again on every new
-connection. It is the state machine of the Rust crate ``control``; times are nanoseconds since 1970.
+connection. It is the state machine of the Rust crate ``protocol``; times are nanoseconds since 1970 by a clock that is
+never set back.
 """
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Callable, Optional
 
 from . import wire
-from .wire import CoflowKey, Directive, Facts
+from .wire import CoflowKey, Directive, Ends, Facts
 
 _STEP = 1 << 24
+_LOG = logging.getLogger("cavalcade")
 
 
 @dataclass
@@ -26,11 +30,11 @@ class _Coflow:
 @dataclass
 class _Flow:
     key: CoflowKey
-    ends: tuple
+    ends: Ends
     size: Optional[int]
     sent: int = 0
     idle: bool = False
-    said: tuple = (0, False)
+    said: tuple[int, bool] = (0, False)
     directive: Directive = field(default_factory=Directive)
 
 
@@ -45,12 +49,21 @@ class Client:
         self._said_at = 0
         self._coflows: dict[CoflowKey, _Coflow] = {}
         self._flows: dict[int, _Flow] = {}
-        self._requests: dict[int, tuple] = {}
+        self._requests: dict[int, tuple[list[CoflowKey], Optional[int], Facts]] = {}
         self._next_request = self._next_flow = 0
         self._next_serial = 0
         self.outbox: list[bytes] = []
         self.keys: dict[int, CoflowKey] = {}
-        self.refusals: list[str] = []
+        self.refusals: deque[str] = deque(maxlen=64)
+
+    def forked(self, name: int) -> "Client":
+        """Returns the client of a forked child: another client, which knows none of its parent's flows and coflows.
+
+        Numbers go on where the parent's stood, so that a stream the child inherited names no flow of the child.
+        """
+        child = Client(name, self._directed)
+        child._next_flow, child._next_request = self._next_flow, self._next_request
+        return child
 
     def register(self, now: int, parents: list[CoflowKey], deadline: Optional[int], facts: Facts) -> int:
         """Asks for a coflow, whose key appears in ``keys`` under the number returned."""
@@ -64,7 +77,9 @@ class Client:
             self.outbox.append(wire.register(request, parents, deadline, facts))
         return request
 
-    def _register_alone(self, now, request, parents, deadline, facts) -> None:
+    def _register_alone(
+        self, now: int, request: int, parents: list[CoflowKey], deadline: Optional[int], facts: Facts
+    ) -> None:
         """A key from a counter that no other part of the system uses: odd numbers, never below the time."""
         start = (self._name * 2) % _STEP | 1
         least = max(now, self._next_serial)
@@ -76,7 +91,7 @@ class Client:
         self._coflows[key] = _Coflow(own)
         self.keys[request] = key
 
-    def open(self, key: CoflowKey, ends: tuple, size: Optional[int]) -> int:
+    def open(self, key: CoflowKey, ends: Ends, size: Optional[int]) -> int:
         """A connection begins to carry a flow; returns its number."""
         flow = self._next_flow
         self._next_flow += 1
@@ -138,7 +153,7 @@ class Client:
         for request, (parents, deadline, facts) in requests.items():
             self._register_alone(now, request, parents, deadline, facts)
 
-    def handle_message(self, now: int, message) -> None:
+    def handle_message(self, now: int, message: object) -> None:
         """The agent says something."""
         if self.welcomed:
             self._lease_until = now + self._lease
@@ -157,6 +172,7 @@ class Client:
                 self._directed(message.flow)
         elif isinstance(message, wire.Refused):
             self.refusals.append(message.reason)
+            _LOG.warning("the agent refused: %s", message.reason)
 
     def _say_everything(self) -> None:
         """A new agent knows nothing."""

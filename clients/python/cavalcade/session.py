@@ -1,7 +1,10 @@
-"""A session with the agent, and sockets whose bytes are flows of coflows: for programs that block.
+"""A session with the agent, for programs that block.
 
 Two threads keep a session: one reads what the agent says, one writes and keeps the time. Rates are set with
 SO_MAX_PACING_RATE, classes as DSCP; both need no privilege.
+
+A session survives ``fork``: the child is another client of the agent, connected when it first uses the session. Streams
+that the child inherits are plain TCP there; their flows stay the parent's.
 """
 
 from __future__ import annotations
@@ -13,37 +16,69 @@ import time
 import weakref
 from typing import Callable, Optional
 
-from . import wire
+from . import clock, wire
 from .client import Client
+from .stream import CoflowSocket
 from .wire import CoflowKey, Directive, Facts, OFF
 
 _PATIENCE = 0.2
 _RETRY = 0.05
-_PIECE = 256 << 10
 _UNSENT = 128 << 10
 _SO_MAX_PACING_RATE = 47
 _TCP_NOTSENT_LOWAT = 25
 # CS5 to CS2, the default, then lower effort (RFC 8622).
 _DSCP = (40, 32, 24, 16, 0, 1, 1, 1)
 
+_sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+
+
+def default_path() -> str:
+    """Returns where an agent listens that was given no path: ``cavalcade.sock`` in ``$XDG_RUNTIME_DIR``, else in ``/run``."""
+    return os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/run", "cavalcade.sock")
+
 
 class Session:
-    """An application's connection to the agent of its host. There may be none: then all is plain TCP."""
+    """An application's connection to the agent of its host. Without an agent everything is plain TCP."""
 
-    def __init__(self, path: str, dscp: tuple = _DSCP) -> None:
-        self._path, self._dscp = path, dscp
+    def __init__(self, path: Optional[str] = None, dscp: tuple[int, ...] = _DSCP) -> None:
+        self._path, self._dscp = path or default_path(), dscp
+        self._client = Client(_name(), self._directed)
+        self._is_closed = False
+        self._begin()
+        _sessions.add(self)
+        self._keep_connected()
+
+    def _begin(self) -> None:
+        """Sets up what belongs to one process: locks, sockets, and the thread."""
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
         self._sockets: dict[int, socket.socket] = {}
         self._listeners: dict[int, Callable[[], None]] = {}
-        self._client = Client(int.from_bytes(os.urandom(8), "little"), self._directed)
-        self._is_closed = self._is_broken = False
-        threading.Thread(target=_keep_connected, args=(weakref.ref(self), path), daemon=True).start()
+        self._is_broken = False
+        self._agent: Optional[socket.socket] = None
+        self._keeper: Optional[threading.Thread] = None
+
+    def _after_fork_in_child(self) -> None:
+        agent, client = self._agent, self._client
+        # Only this process's end: a shutdown would cut off the parent.
+        if agent is not None:
+            agent.close()
+        self._begin()
+        self._client = client.forked(_name())
+
+    def _keep_connected(self) -> None:
+        """Starts the thread that looks for the agent, where there is none in this process."""
+        if self._keeper is None and not self._is_closed:
+            self._keeper = threading.Thread(
+                target=_keep_connected, args=(weakref.ref(self), self._path), name="cavalcade", daemon=True
+            )
+            self._keeper.start()
 
     def wait_ready(self, seconds: float) -> bool:
         """Waits until an agent has answered; for tests and tools, since everything works without."""
         with self._news:
+            self._keep_connected()
             return self._news.wait_for(lambda: self._client.welcomed, seconds)
 
     def register(
@@ -54,47 +89,77 @@ class Session:
         background: bool = False,
         weight: int = 1,
     ) -> CoflowKey:
-        """A new coflow, which starts after ``parents`` and has ``deadline_s`` from now. Returns at once without an agent."""
+        """Registers a coflow that starts after ``parents`` and is due ``deadline_s`` from now, and returns its key.
+
+        Takes at most 0.2 s: an agent that is absent or does not answer is done without.
+        """
         facts = Facts(0, None, size_bytes, background, max(weight, 1))
         deadline = None if deadline_s is None else int(deadline_s * 1e9)
+        until = time.monotonic() + _PATIENCE
         with self._news:
-            request = self._client.register(time.time_ns(), list(parents or []), deadline, facts)
+            self._keep_connected()
+            request = self._client.register(clock.now(), list(parents or []), deadline, facts)
             self._work.notify_all()
-            while request not in self._client.keys:
-                if not self._news.wait(_PATIENCE) and request not in self._client.keys:
-                    # The agent hangs: the client gets along without.
-                    self._client.handle_disconnected(time.time_ns())
-                    self._is_broken = True
+            # Every word of the agent notifies; the deadline is that of the call.
+            if not self._news.wait_for(lambda: request in self._client.keys, until - time.monotonic()):
+                self._client.handle_disconnected(clock.now())
+                self._is_broken = True
             return self._client.keys.pop(request)
 
-    def stream(self, sock: socket.socket, key: CoflowKey, size_bytes: Optional[int] = None) -> "CoflowSocket":
-        """Makes ``sock``, connected to its receiver, carry a flow of a coflow."""
+    def stream(self, sock: socket.socket, key: CoflowKey, size_bytes: Optional[int] = None) -> CoflowSocket:
+        """Makes ``sock``, connected to its receiver, carry a flow of the coflow ``key``.
+
+        Raises ``TypeError`` where ``key`` is no key, and ``OSError`` where the socket is not connected.
+        """
         return CoflowSocket(self, sock, self._open(sock, key, size_bytes))
 
+    def connect(
+        self,
+        address: tuple[str, int],
+        key: CoflowKey,
+        size_bytes: Optional[int] = None,
+        timeout: Optional[float] = None,
+    ) -> CoflowSocket:
+        """Connects to ``address`` (host, port) and makes the connection carry a flow of the coflow ``key``."""
+        sock = socket.create_connection(address, timeout)
+        try:
+            return self.stream(sock, key, size_bytes)
+        except BaseException:
+            sock.close()
+            raise
+
     def unregister(self, key: CoflowKey) -> None:
-        """A coflow is over."""
+        """Ends a coflow."""
         with self._work:
             self._client.unregister(key)
             self._work.notify_all()
+
+    def refusals(self) -> list[str]:
+        """Returns what the agent refused lately, oldest first. Each is also a warning of the logger ``cavalcade``."""
+        with self._lock:
+            return list(self._client.refusals)
 
     def close(self) -> None:
         """Ends the session; its flows go on as plain TCP."""
         with self._work:
             self._is_closed = True
-            self._client.handle_disconnected(time.time_ns())
+            self._client.handle_disconnected(clock.now())
             self._work.notify_all()
             self._news.notify_all()
 
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _open(self, sock: socket.socket, key: CoflowKey, size: Optional[int]) -> int:
+        if not isinstance(key, CoflowKey):
+            raise TypeError(f"expected the CoflowKey that register() returned, found {key!r}")
         ends = (sock.getsockname()[:2], sock.getpeername()[:2])
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
         with self._work:
+            self._keep_connected()
             flow = self._client.open(key, ends, size)
             self._sockets[flow] = sock
             self._work.notify_all()
@@ -111,10 +176,11 @@ class Session:
         with self._lock:
             return self._client.directive(flow)
 
-    def _wait_for_gate(self, flow: int) -> None:
+    def _wait_for_gate(self, flow: int, timeout: Optional[float]) -> bool:
+        """Waits while a flow may not send, for at most ``timeout`` seconds. Returns whether it may."""
         with self._news:
             self._client.set_idle(flow, False)
-            self._news.wait_for(lambda: self._client.directive(flow).gate != OFF)
+            return self._news.wait_for(lambda: self._client.directive(flow).gate != OFF, timeout)
 
     def _sent(self, flow: int, more: int) -> None:
         with self._lock:
@@ -125,7 +191,7 @@ class Session:
             self._client.set_idle(flow, idle)
 
     def _directed(self, flow: int) -> None:
-        """Carries out what the client has been told; called with the lock held."""
+        """Carries out a new directive; called with the lock held."""
         sock = self._sockets.get(flow)
         if sock is not None:
             directive = self._client.directive(flow)
@@ -146,55 +212,20 @@ class Session:
             listener()
 
 
-class CoflowSocket:
-    """A connected socket whose bytes are a flow of a coflow. Closing it ends the flow and the connection."""
-
-    def __init__(self, session: Session, sock: socket.socket, flow: int) -> None:
-        self._session, self._sock, self._flow = session, sock, flow
-
-    def send(self, data) -> int:
-        """Sends some of ``data`` once the flow may, and returns how much."""
-        self._session._wait_for_gate(self._flow)
-        sent = self._sock.send(memoryview(data)[:_PIECE])
-        self._session._sent(self._flow, sent)
-        return sent
-
-    def sendall(self, data) -> None:
-        """Sends all of ``data``."""
-        view = memoryview(data).cast("B")
-        while len(view):
-            view = view[self.send(view) :]
-
-    def rest(self) -> None:
-        """Says that there is nothing to send until the next call, so that others may use what this flow does not."""
-        self._session._set_idle(self._flow, True)
-
-    @property
-    def directive(self) -> Directive:
-        """How it is to be sent at present."""
-        return self._session._directive(self._flow)
-
-    def recv(self, size: int) -> bytes:
-        """Receives, as the socket does."""
-        return self._sock.recv(size)
-
-    def fileno(self) -> int:
-        """The socket's descriptor."""
-        return self._sock.fileno()
-
-    def close(self) -> None:
-        """Ends the flow and closes the connection."""
-        self._session._close(self._flow)
-        self._sock.close()
-
-    def __enter__(self) -> "CoflowSocket":
-        return self
-
-    def __exit__(self, *_) -> None:
-        self.close()
+def _name() -> int:
+    """Returns a number for a client, which no other client of this user on this host has."""
+    return int.from_bytes(os.urandom(8), "little")
 
 
-def _keep_connected(weak, path: str) -> None:
+def _after_fork_in_child() -> None:
+    for session in list(_sessions):
+        session._after_fork_in_child()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+def _keep_connected(weak: "weakref.ref[Session]", path: str) -> None:
     """Looks for the agent until the session is closed or dropped."""
     while True:
         session = weak()
@@ -213,22 +244,24 @@ def _keep_connected(weak, path: str) -> None:
         if session is None:
             return
         with session._news:
+            session._agent = None
             session._is_broken = False
-            session._client.handle_disconnected(time.time_ns())
+            session._client.handle_disconnected(clock.now())
             session._news.notify_all()
         del session
         time.sleep(_RETRY)
 
 
-def _attend(weak, sock: socket.socket) -> None:
-    """One connection, from its hello to its end."""
+def _attend(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
+    """Serves one connection, from its hello to its end."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, b"\0" * 8 + (200_000).to_bytes(8, "little"))
     session = weak()
     if session is not None:
         with session._lock:
+            session._agent = sock
             session._client.handle_connected()
     del session
-    listening = threading.Thread(target=_listen, args=(weak, sock), daemon=True)
+    listening = threading.Thread(target=_listen, args=(weak, sock), name="cavalcade-reader", daemon=True)
     listening.start()
     try:
         _talk(weak, sock)
@@ -240,7 +273,7 @@ def _attend(weak, sock: socket.socket) -> None:
         listening.join()
 
 
-def _listen(weak, sock: socket.socket) -> None:
+def _listen(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
     """Reads until the connection ends."""
     frames = wire.Frames()
     try:
@@ -250,7 +283,7 @@ def _listen(weak, sock: socket.socket) -> None:
                 return
             with session._news:
                 for message in frames.push(data):
-                    session._client.handle_message(time.time_ns(), message)
+                    session._client.handle_message(clock.now(), message)
                 session._news.notify_all()
                 session._work.notify_all()
             del session
@@ -263,8 +296,8 @@ def _listen(weak, sock: socket.socket) -> None:
             session._work.notify_all()
 
 
-def _talk(weak, sock: socket.socket) -> None:
-    """Writes what is to be said, and keeps the time."""
+def _talk(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
+    """Writes what is to be sent, and keeps the time."""
     connected = time.monotonic()
     while True:
         session = weak()
@@ -272,13 +305,13 @@ def _talk(weak, sock: socket.socket) -> None:
             return
         with session._work:
             client = session._client
-            is_silent = client.handle_timeout(time.time_ns())
+            is_silent = client.handle_timeout(clock.now())
             hangs = not client.welcomed and time.monotonic() - connected > _PATIENCE
             if is_silent or hangs or session._is_broken:
                 return
             said, client.outbox = b"".join(client.outbox), []
             if not said:
-                session._work.wait(max(client.timeout(time.time_ns()) / 1e9, 1e-4))
+                session._work.wait(max(client.timeout(clock.now()) / 1e9, 1e-4))
         del session
         if said:
             sock.sendall(said)

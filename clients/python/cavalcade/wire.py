@@ -9,11 +9,15 @@ from __future__ import annotations
 import ipaddress
 import struct
 from dataclasses import dataclass
-from typing import NamedTuple, Optional
+from typing import Iterator, NamedTuple, Optional, Union
 
 PROTOCOL = 1
 MAX_FRAME = 32 << 20
 _U64 = (1 << 64) - 1
+
+
+# The two ends of a connection, the near one first: address and port.
+Ends = tuple[tuple[str, int], tuple[str, int]]
 
 
 class WireError(ValueError):
@@ -183,7 +187,7 @@ def unregister(key: CoflowKey) -> bytes:
     return Writer(3).key(key).frame()
 
 
-def open_flow(flow: int, key: CoflowKey, ends: tuple, size: Optional[int], sent: int) -> bytes:
+def open_flow(flow: int, key: CoflowKey, ends: Ends, size: Optional[int], sent: int) -> bytes:
     (local, remote) = ends
     writer = Writer(4).number(flow).key(key).address(*local).address(*remote)
     return writer.optional(size).number(sent).frame()
@@ -221,7 +225,10 @@ class Refused(NamedTuple):
     reason: str
 
 
-def decode(data: bytes):
+Message = Union[Welcome, Registered, Direct, Alive, Refused]
+
+
+def decode(data: bytes) -> Message:
     """What an agent says."""
     reader = Reader(data)
     message = _read(reader)
@@ -229,7 +236,7 @@ def decode(data: bytes):
     return message
 
 
-def _read(reader: Reader):
+def _read(reader: Reader) -> Message:
     kind = reader.number()
     if kind == 0:
         reader.number(), reader.number()
@@ -275,7 +282,7 @@ class Frames:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def push(self, data: bytes):
+    def push(self, data: bytes) -> Iterator[Message]:
         """Takes in bytes; gives out the messages that are complete."""
         self._buffer += data
         while len(self._buffer) >= 4:

@@ -319,6 +319,15 @@ fn python_on_asyncio_conforms() {
     python("asyncio");
 }
 
+#[test]
+fn pythons_own_tests_pass() {
+    if runs("python3", "--version") {
+        let mut command = Command::new("python3");
+        command.args(["-B", "-m", "unittest", "discover", "-s", "tests"]).current_dir(clients().join("python"));
+        assert!(command.status().unwrap().success());
+    }
+}
+
 /// Compiles the Java client with `more` into `folder`; whether there is a compiler.
 fn javac(folder: &Path, more: &Path) -> bool {
     if !runs("javac", "-version") {

@@ -1,0 +1,229 @@
+"""What a session promises an application, tried against an agent that does what the test says."""
+
+import http.client
+import multiprocessing
+import os
+import socket
+import struct
+import tempfile
+import threading
+import time
+import unittest
+from unittest import mock
+
+from cavalcade import CoflowKey, Session, wire
+from cavalcade.wire import Writer
+
+LEASE_NS = 300_000_000
+KEY = CoflowKey(7, 0, 7)
+
+
+class Agent:
+    """An agent that welcomes clients, keeps their leases, and turns every flow off if told to."""
+
+    def __init__(self, registers: bool = True, off: bool = False) -> None:
+        self.registers, self.off, self.is_silent = registers, off, False
+        self.path = os.path.join(tempfile.mkdtemp(), "agent.sock")
+        self.heard: list[int] = []
+        self.clients: set[int] = set()
+        self._connections: list[socket.socket] = []
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.path)
+        self._listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for sock in self._connections:
+            sock.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                sock, _ = self._listener.accept()
+            except OSError:
+                return
+            self._connections.append(sock)
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        threading.Thread(target=self._keep_alive, args=(sock,), daemon=True).start()
+        buffer = b""
+        try:
+            while data := sock.recv(65536):
+                buffer += data
+                while len(buffer) >= 4 and len(buffer) >= 4 + struct.unpack_from("<I", buffer)[0]:
+                    (length,) = struct.unpack_from("<I", buffer)
+                    self._answer(sock, buffer[4 : 4 + length])
+                    buffer = buffer[4 + length :]
+        except OSError:
+            pass
+
+    def _answer(self, sock: socket.socket, message: bytes) -> None:
+        reader = wire.Reader(message)
+        kind = reader.number()
+        self.heard.append(kind)
+        if kind == 0:
+            reader.number()
+            self.clients.add(reader.number())
+            sock.sendall(Writer(0).number(1).number(0).number(10_000_000).number(LEASE_NS).frame())
+        elif kind == 1 and self.registers:
+            facts = wire.Facts(1)
+            sock.sendall(Writer(1).number(reader.number()).key(KEY).facts_of(facts).frame())
+        elif kind == 4 and self.off:
+            sock.sendall(Writer(2).number(reader.number()).number(0).number(0).frame())
+
+    def _keep_alive(self, sock: socket.socket) -> None:
+        try:
+            while True:
+                if not self.is_silent:
+                    sock.sendall(Writer(3).frame())
+                time.sleep(0.02)
+        except OSError:
+            pass
+
+
+def facts_of(self: Writer, facts: wire.Facts) -> Writer:
+    """Writes facts that may not be missing."""
+    self.number(facts.arrival).optional(facts.deadline).optional(facts.size)
+    return self.flag(facts.background).number(facts.weight)
+
+
+Writer.facts_of = facts_of
+
+
+def eventually(holds) -> None:
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until, "never"
+        time.sleep(0.005)
+
+
+class Sessions(unittest.TestCase):
+    def agent(self, **options) -> Agent:
+        agent = Agent(**options)
+        self.addCleanup(agent.close)
+        return agent
+
+    def connection(self) -> tuple:
+        """A connected pair over TCP."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            near = socket.create_connection(server.getsockname())
+            far, _ = server.accept()
+        self.addCleanup(near.close)
+        self.addCleanup(far.close)
+        return near, far
+
+    def test_a_request_that_is_never_answered_ends_though_the_agent_goes_on_talking(self):
+        agent = self.agent(registers=False)
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            answered = threading.Event()
+            threading.Thread(target=lambda: (session.register(), answered.set()), daemon=True).start()
+            self.assertTrue(answered.wait(60))
+
+    def test_a_clock_that_is_set_back_keeps_no_flow_waiting(self):
+        agent = self.agent(off=True)
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            near, far = self.connection()
+            stream = session.stream(near, session.register())
+            eventually(lambda: stream.directive.gate == wire.OFF)
+            with mock.patch("time.time_ns", lambda: 1), mock.patch("time.time", lambda: 1e-9):
+                agent.is_silent = True
+                stream.sendall(b"x")
+            self.assertEqual(far.recv(1), b"x")
+
+    def test_serials_grow_though_the_clock_is_set_back(self):
+        with Session("/nonexistent/agent.sock") as session:
+            first = session.register()
+            with mock.patch("time.time_ns", lambda: 1):
+                self.assertLess(first, session.register())
+
+    def test_a_flow_that_waits_obeys_the_timeout_of_its_socket(self):
+        agent = self.agent(off=True)
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            near, _far = self.connection()
+            stream = session.stream(near, session.register())
+            eventually(lambda: stream.directive.gate == wire.OFF)
+            stream.settimeout(0.01)
+            self.assertRaises(TimeoutError, stream.sendall, b"x")
+            stream.setblocking(False)
+            self.assertRaises(BlockingIOError, stream.send, b"x")
+
+    def test_a_stream_needs_the_key_of_a_coflow(self):
+        with Session("/nonexistent/agent.sock") as session:
+            near, _far = self.connection()
+            with self.assertRaisesRegex(TypeError, "CoflowKey"):
+                session.stream(near, "shuffle")
+
+    def test_a_forked_child_sends_on_its_parents_stream_as_plain_tcp(self):
+        agent = self.agent(off=True)
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            near, far = self.connection()
+            stream = session.stream(near, session.register())
+            eventually(lambda: stream.directive.gate == wire.OFF)
+            child = multiprocessing.get_context("fork").Process(target=stream.sendall, args=(b"child",))
+            child.start()
+            child.join(60)
+            self.assertEqual(child.exitcode, 0)
+            self.assertEqual(far.recv(5), b"child")
+            self.assertEqual(stream.directive.gate, wire.OFF, "the parent's flow still waits")
+
+    def test_a_forked_child_is_a_client_of_its_own(self):
+        agent = self.agent()
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+
+            def use() -> None:
+                assert session.wait_ready(60) and session.register() == KEY
+
+            child = multiprocessing.get_context("fork").Process(target=use)
+            child.start()
+            child.join(60)
+            self.assertEqual(child.exitcode, 0)
+            self.assertEqual(len(agent.clients), 2)
+            self.assertEqual(session.register(), KEY, "the parent's session goes on")
+
+    def test_the_library_of_http_works_on_a_stream(self):
+        def serve(far: socket.socket) -> None:
+            request = b""
+            while b"\r\n\r\n" not in request:
+                request += far.recv(4096)
+            far.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+
+        with Session("/nonexistent/agent.sock") as session:
+            near, far = self.connection()
+            threading.Thread(target=serve, args=(far,), daemon=True).start()
+            client = http.client.HTTPConnection("localhost")
+            client.sock = session.stream(near, session.register())
+            client.request("GET", "/")
+            self.assertEqual(client.getresponse().read(), b"hello")
+
+    def test_a_connection_closes_with_the_last_of_its_files(self):
+        with Session("/nonexistent/agent.sock") as session:
+            near, far = self.connection()
+            stream = session.stream(near, session.register())
+            with stream.makefile("wb") as file:
+                stream.close()
+                file.write(b"after")
+            self.assertEqual(far.recv(5), b"after")
+            self.assertEqual(far.recv(1), b"")
+
+    def test_files_and_buffers_arrive_whole(self):
+        with Session("/nonexistent/agent.sock") as session, tempfile.TemporaryFile() as file:
+            file.write(b"0123456789")
+            near, far = self.connection()
+            stream = session.stream(near, session.register())
+            self.assertEqual(stream.sendfile(file, 2, 5), 5)
+            self.assertEqual(stream.sendmsg([b"ab", b"c"]), 3)
+            stream.shutdown(socket.SHUT_WR)
+            with far.makefile("rb") as received:
+                self.assertEqual(received.read(), b"23456abc")
+
+
+if __name__ == "__main__":
+    unittest.main()
