@@ -323,7 +323,9 @@ fn python_on_asyncio_conforms() {
 fn pythons_own_tests_pass() {
     if runs("python3", "--version") {
         let mut command = Command::new("python3");
-        command.args(["-B", "-m", "unittest", "discover", "-s", "tests"]).current_dir(clients().join("python"));
+        command
+            .args(["-B", "-m", "unittest", "discover", "-s", "tests"])
+            .current_dir(clients().join("python"));
         assert!(command.status().unwrap().success());
     }
 }
@@ -333,8 +335,9 @@ fn javac(folder: &Path, more: &Path) -> bool {
     if !runs("javac", "-version") {
         return false;
     }
-    let sources =
-        std::fs::read_dir(clients().join("java/cavalcade")).unwrap().map(|entry| entry.unwrap().path());
+    let sources = std::fs::read_dir(clients().join("java/src/main/java/cavalcade"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let mut command = Command::new("javac");
     command.args(["-Xlint:all", "-Werror", "-d"]).arg(folder).arg(more).args(sources);
     assert!(command.status().unwrap().success(), "the Java client compiles without a warning");
@@ -350,7 +353,7 @@ fn java(folder: &Path, class: &str) -> Command {
 #[test]
 fn java_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    if javac(folder.path(), &clients().join("java/Driver.java")) {
+    if javac(folder.path(), &clients().join("java/src/test/java/Driver.java")) {
         conforms(|path| {
             let mut command = java(folder.path(), "Driver");
             command.arg(path);

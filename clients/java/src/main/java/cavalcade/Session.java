@@ -42,6 +42,8 @@ public final class Session implements AutoCloseable {
     /** CS5 to CS2, the default, then lower effort (RFC 8622). */
     private static final int[] DSCP = {40, 32, 24, 16, 0, 1, 1, 1};
 
+    private static final long OFFSET = offset();
+
     private final Object lock = new Object();
     private final Path path;
     private final Client client = new Client(new SecureRandom().nextLong(), this::directed);
@@ -62,9 +64,17 @@ public final class Session implements AutoCloseable {
         return thread;
     }
 
+    /**
+     * The time: nanoseconds since 1970 when the program started, monotonic from then on. The wall clock can be set back while
+     * a lease holds, which would keep a flow waiting for as long.
+     */
     private static long now() {
+        return OFFSET + System.nanoTime();
+    }
+
+    private static long offset() {
         Instant now = Instant.now();
-        return now.getEpochSecond() * 1_000_000_000 + now.getNano();
+        return now.getEpochSecond() * 1_000_000_000 + now.getNano() - System.nanoTime();
     }
 
     /** Waits on the lock, at most for so many nanoseconds. */
@@ -258,8 +268,8 @@ public final class Session implements AutoCloseable {
     }
 
     /**
-     * Writes what is to be said, and keeps the time. An agent that reads nothing holds it up; whoever waits for a gate looks
-     * at the lease for himself.
+     * Writes what is to be sent, and keeps the time. An agent that reads nothing blocks it; streams that wait for a gate check
+     * the lease themselves.
      */
     private void talk(SocketChannel channel) throws IOException {
         long connected = System.nanoTime();
