@@ -63,6 +63,9 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// held like all others.
 const SHELLS: &[&str] = &["cli", "runtime", "client", "lab"];
 
+/// Crates that only tests use; they may do what the shells may.
+const OF_TESTS: &[&str] = &["skip"];
+
 /// Async runtimes belong to the live driver's shell alone.
 const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio"];
 
@@ -70,7 +73,7 @@ const PREFIX: &str = "cavalcade-";
 
 /// Whether a package stands at the outer edge (or is no part of the product at all, as this program).
 pub(crate) fn is_shell(package: &str) -> bool {
-    package.strip_prefix(PREFIX).is_none_or(|name| SHELLS.contains(&name))
+    package.strip_prefix(PREFIX).is_none_or(|name| SHELLS.contains(&name) || OF_TESTS.contains(&name))
 }
 
 /// Every dependency that breaks the table, in words.

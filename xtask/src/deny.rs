@@ -4,8 +4,9 @@
 //! teaches people to ignore it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use crate::fetch;
 use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
 
@@ -17,16 +18,14 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<PathBuf, Failure> {
     let tools = workspace.target.join("tools");
     let ours = tools.join("bin").join("cargo-deny");
     for program in [PathBuf::from("cargo-deny"), ours.clone()] {
-        let mut probe = Command::new(&program);
-        probe.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
-        if probe.status().is_ok_and(|status| status.success()) {
+        if program.to_str().is_some_and(|program| fetch::runs(program, "--version")) {
             return Ok(program);
         }
     }
-    // A build folder of its own, removed afterwards: hundreds of megabytes that nobody needs again.
+    // A build folder of its own, removed afterwards: hundreds of megabytes that are not needed again.
     let build = tools.join("build");
     workspace
-        .cargo(&["install", "--locked", "cargo-deny", "--version", VERSION])
+        .cargo(&["install", "--quiet", "--locked", "cargo-deny", "--version", VERSION])
         .env("CARGO_INSTALL_ROOT", &tools)
         .env("CARGO_TARGET_DIR", &build)
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
@@ -36,9 +35,14 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<PathBuf, Failure> {
     Ok(ours)
 }
 
-/// Checks the dependencies against `deny.toml`.
-pub(crate) fn check(workspace: &Workspace, program: &Path) -> Result<(), Failure> {
+/// Checks the dependencies, which are fetched already, against `deny.toml`; `setting` may add to the environment.
+pub(crate) fn check(
+    workspace: &Workspace,
+    program: &Path,
+    setting: impl Fn(Run) -> Run,
+) -> Result<(), Failure> {
     let mut command = Command::new(program);
-    command.args(["--offline", "check", "bans", "licenses", "sources"]).current_dir(&workspace.root);
-    Run::new(command).check()
+    command.args(["--offline", "--locked", "check", "bans", "licenses", "sources"]);
+    command.current_dir(&workspace.root);
+    setting(Run::new(command)).check()
 }

@@ -7,6 +7,7 @@
 use std::fs;
 use std::process::Command;
 
+use crate::fetch;
 use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
 
@@ -18,14 +19,12 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
 /// The target has to be named: without it the flags would also reach build scripts, which cannot link them.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Whether there are targets, and a machine that can run them: libFuzzer needs a C++ compiler.
-pub(crate) fn is_possible(workspace: &Workspace) -> bool {
-    let compiler = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
-    let ready = compiler && cfg!(all(target_os = "linux", target_arch = "x86_64"));
-    if !ready {
-        eprintln!("fuzzing is skipped: it needs x86-64 Linux and a C++ compiler (c++)");
+/// What this machine lacks for fuzzing, if anything.
+pub(crate) fn missing() -> Option<&'static str> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Some("x86-64 Linux");
     }
-    ready && workspace.root.join("fuzz/Cargo.toml").exists()
+    (!fetch::runs("c++", "--version")).then_some("a C++ compiler as 'c++', for libFuzzer (Debian: g++)")
 }
 
 /// How long each target runs.
@@ -52,7 +51,8 @@ pub(crate) fn run(workspace: &Workspace, budget: Budget) -> Result<(), Failure> 
     let names = targets(workspace)?;
     let build = workspace.target.join("fuzz");
     workspace
-        .cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml", "--bins", "--target", TARGET])
+        .cargo(&["build", "--release", "--locked", "--manifest-path", "fuzz/Cargo.toml"])
+        .args(&["--bins", "--target", TARGET])
         .env("CARGO_TARGET_DIR", &build)
         .env("RUSTFLAGS", COVERAGE)
         .check()?;

@@ -15,6 +15,8 @@ pub(crate) struct Workspace {
     pub(crate) target: PathBuf,
     /// The packages of the workspace.
     pub(crate) packages: Vec<Package>,
+    /// Whether cargo may not use the network.
+    is_offline: bool,
 }
 
 /// One package of the workspace.
@@ -51,14 +53,21 @@ impl Workspace {
                 .iter()
                 .map(Package::from_metadata)
                 .collect::<Option<_>>()?,
+            is_offline: false,
         })
+    }
+
+    /// From now on cargo may not use the network.
+    pub(crate) fn go_offline(&mut self) {
+        self.is_offline = true;
     }
 
     /// A cargo command in the root of the checkout.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Run {
         let mut command = Command::new(cargo());
         command.args(arguments).current_dir(&self.root);
-        Run::new(command)
+        let run = Run::new(command);
+        if self.is_offline { run.env("CARGO_NET_OFFLINE", "true") } else { run }
     }
 
     /// The text of a file of the checkout.

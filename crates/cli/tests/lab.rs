@@ -1,7 +1,6 @@
 //! The lab: transfers arrive whole under every policy and whatever breaks, and nothing of it is left. No test looks at a time.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
-#![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 
 mod support;
 
@@ -34,7 +33,7 @@ fn runs(ran: &Ran) -> Vec<Value> {
     document["runs"].as_array().unwrap().clone()
 }
 
-/// Whether network namespaces can be made here; says so where they cannot.
+/// Tells whether network namespaces can be made here; reports the test as skipped where they cannot.
 fn has_namespaces() -> bool {
     let name = format!("cvt-{}", std::process::id());
     let ip = |arguments: &[&str]| {
@@ -49,7 +48,7 @@ fn has_namespaces() -> bool {
             .is_ok_and(|status| status.success());
     ip(&["netns", "del", &name]);
     if !can {
-        eprintln!("skipped: this machine lets nobody make network namespaces here");
+        cavalcade_skip::skipped("network namespaces with bridges and traffic control (root, iproute2)");
     }
     can
 }

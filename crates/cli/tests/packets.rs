@@ -1,6 +1,5 @@
 //! The packet engine from the command line: the output of the fluid one, and what is said where something cannot be.
 
-#![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
 mod support;
@@ -169,8 +168,8 @@ fn what_crosses_a_link_can_be_captured_and_read_by_others() {
     assert_eq!(payload, 38 * 1_048_576);
 }
 
-/// What tshark makes of the fields of a capture that match `filter`: a line for each packet. `None`, and a word of it, where
-/// tshark is not installed.
+/// The fields that tshark reads in the packets of a capture that match `filter`: a line for each packet. Where tshark is not
+/// installed the test is reported as skipped.
 fn tshark(place: &Place, file: &str, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let script =
         concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../docs/wireshark/cavalcade_spc.lua");
@@ -181,7 +180,7 @@ fn tshark(place: &Place, file: &str, filter: &str, fields: &[&str]) -> Option<Ve
     let output = match command.output() {
         Ok(output) => output,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            eprintln!("skipped: tshark is not installed, so nobody but this test reads the capture");
+            cavalcade_skip::skipped("tshark (Debian: tshark)");
             return None;
         }
         Err(error) => panic!("{error}"),

@@ -1,9 +1,8 @@
 //! Standby and restart: a lease in a real etcd, and a coordinator that rebuilds what it knows from its agents.
 //!
-//! The tests with etcd need its server (`etcd`, Debian's package `etcd-server`) and are left out with a message without it.
+//! The tests with etcd need its server (`etcd`, Debian's package `etcd-server`) and are reported as skipped without it.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
-#![allow(clippy::print_stderr, reason = "a test that is left out says so")]
 
 mod support;
 
@@ -31,7 +30,7 @@ struct Etcd {
 }
 
 impl Etcd {
-    /// `None`, with a message, where there is no etcd on this machine.
+    /// Starts a server; where there is no etcd on this machine the test is reported as skipped.
     fn start(folder: &Path) -> Option<Self> {
         Self::start_with(folder, "http", &[])
     }
@@ -52,8 +51,8 @@ impl Etcd {
             .spawn();
         match started {
             Ok(process) => Some(Self { process, at, is_secure: scheme == "https" }),
-            Err(error) => {
-                eprintln!("left out: no etcd here ({error}); Debian's package is etcd-server");
+            Err(_) => {
+                cavalcade_skip::skipped("etcd (Debian: etcd-server)");
                 None
             }
         }

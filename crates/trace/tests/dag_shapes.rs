@@ -1,8 +1,6 @@
 //! Shapes of DAGs: what is read, what is refused, and the workloads that come of them.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::PathBuf;
 
 use cavalcade_model::{Bytes, Compute, Nanos, Work, Workload};
 use cavalcade_trace::generate::Dag;
@@ -102,16 +100,12 @@ fn longest_chain(workload: &Workload, task: usize) -> Nanos {
 
 #[test]
 fn the_published_shapes_are_read_and_make_workloads() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/dag");
     for (name, count, timed) in [
         ("tpcds_aqe_dag.json", 92, false),
         ("decima_tpch/tpch_2g.json", 22, true),
         ("decima_tpch/tpch_100g.json", 22, true),
     ] {
-        let Ok(bytes) = fs::read(folder.join(name)) else {
-            eprintln!("skipped: there is no {name} in {}", folder.display());
-            continue;
-        };
+        let Some(bytes) = cavalcade_skip::public_data(&format!("dag/{name}")) else { return };
         let shapes = read_shapes(&bytes, name).unwrap();
         assert_eq!(shapes.len(), count, "{name}");
         let dag = Dag { tasks: count as u32, ports: 50, ..Dag::default() };

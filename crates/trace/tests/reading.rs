@@ -1,7 +1,6 @@
 //! What each format means, and what is said about traces that are wrong.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use cavalcade_model::{Bytes, Flow, Instant, Nanos, PortId, Workload};
 use cavalcade_trace::{Format, Limits, ReadOptions, read, write};
@@ -357,14 +356,9 @@ fn bytes_that_are_no_text_are_named_with_their_place() {
     assert_eq!((error.line, error.column, error.span), (Some(2), Some(5), Some(8..9)));
 }
 
-#[expect(clippy::print_stderr, reason = "a skipped test has to say so")]
+/// A published trace; the test is reported as skipped where it is absent.
 fn shared(name: &str) -> Option<Vec<u8>> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/coflow").join(name);
-    let bytes = std::fs::read(&path).ok();
-    if bytes.is_none() {
-        eprintln!("skipped: {name} is not in ../shared/data/coflow");
-    }
-    bytes
+    cavalcade_skip::public_data(&format!("coflow/{name}"))
 }
 
 #[test]

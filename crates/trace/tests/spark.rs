@@ -2,8 +2,6 @@
 //! ones that lies in `shared/data`.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 
 use cavalcade_model::{Bytes, Compute, Nanos, StageIndex, Work};
 use cavalcade_trace::{Certainty, File, Format, ReadOptions, Reading, TraceError, read_files, write};
@@ -340,15 +338,9 @@ fn real_stages_end_when_the_log_says_less_what_they_waited() {
 }
 
 /// A real log and its conversion by the reference converter; `None` where they are not there.
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
 fn reference(name: &str) -> Option<(Reading, Value)> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/spark");
-    let (Ok(log), Ok(converted)) =
-        (fs::read(folder.join(format!("{name}.zstd"))), fs::read(folder.join(format!("{name}.coflow.json"))))
-    else {
-        eprintln!("skipped: there is no {name} in {}", folder.display());
-        return None;
-    };
+    let log = cavalcade_skip::public_data(&format!("spark/{name}.zstd"))?;
+    let converted = cavalcade_skip::public_data(&format!("spark/{name}.coflow.json"))?;
     let reading = read_files(&[File { name, bytes: &log }], &ReadOptions::default()).expect("a real log");
     Some((reading, serde_json::from_slice(&converted).expect("JSON")))
 }
