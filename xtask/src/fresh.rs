@@ -95,6 +95,7 @@ pub(crate) fn whole(workspace: &Workspace, commands: &[&str]) -> Result<(), Fail
     }
     let mut times = Vec::new();
     for command in commands {
+        eprintln!("\n== {command}");
         let start = Instant::now();
         let run = if hides {
             let hidden = hidden(workspace, &scratch.0);
@@ -107,9 +108,12 @@ pub(crate) fn whole(workspace: &Workspace, commands: &[&str]) -> Result<(), Fail
         };
         let ended = run.in_folder(&clone).check();
         times.push(format!("{:>8.1} s  {command}", start.elapsed().as_secs_f64()));
-        println!("{}", times.join("\n"));
-        ended?;
+        if ended.is_err() {
+            println!("{}", times.join("\n"));
+            return ended;
+        }
     }
+    println!("{}", times.join("\n"));
     Ok(())
 }
 

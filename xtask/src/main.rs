@@ -38,7 +38,8 @@ cargo xtask TASK
   arrows          which crate may use which, and which may do I/O
   fuzz [SECONDS]  every fuzz target for so long (default 60)
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
-  fresh [COMMAND…] the README's commands (or these) as on a new machine: a fresh clone, empty homes, nothing cached
+  fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
+                  (with COMMAND… those; with --homes only what fetches)
   bench           CPU seconds of each policy on the Facebook trace against its target
   help            this text
 
@@ -78,6 +79,7 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             fetch::all(&workspace)?;
             deny::check(&workspace, &deny::installed(&workspace)?, |run| run)
         }
+        ["fresh", "--homes"] => fresh::fetching(&workspace, &deny::installed(&workspace)?),
         ["fresh", commands @ ..] => fresh::whole(&workspace, commands),
         ["arrows"] => arrows(&workspace),
         ["fuzz"] => fuzz::run(&workspace, fuzz::Budget::Seconds(LONG_FUZZ_SECONDS)),
