@@ -7,6 +7,7 @@ use cavalcade_model::{Nanos, PolicyFactory, Scope};
 use cavalcade_policy::Configured as Policy;
 use cavalcade_sim_packet::capture::{self, Seen, least_overhead};
 use cavalcade_sim_packet::{Network, Observer, Options, Run, SimulationError, simulate};
+use cavalcade_spec::list;
 use cavalcade_transport::{Configured as Transport, Definition, Visitor, parse};
 
 use crate::arguments::{Carriage, Conditions, Engine};
@@ -92,7 +93,7 @@ impl Carrier {
             )));
         }
         let wire = Wire { link_delay, mtu, headers, in_band };
-        let named = specs(carriage.transport.as_deref().unwrap_or(DEFAULT));
+        let named = list(carriage.transport.as_deref().unwrap_or(DEFAULT));
         named.iter().map(|spec| Ok(Self::Packets { transport: transport(spec)?, wire })).collect()
     }
 
@@ -207,21 +208,6 @@ impl Carrier {
     }
 }
 
-/// The parts of a list of specifications: what has an `=` but no name belongs to the one before.
-fn specs(list: &str) -> Vec<String> {
-    let mut specs: Vec<String> = Vec::new();
-    for part in list.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-        match specs.last_mut() {
-            Some(last) if part.contains('=') && !part.contains(':') => {
-                last.push(if last.contains(':') { ',' } else { ':' });
-                last.push_str(part);
-            }
-            _ => specs.push(part.to_owned()),
-        }
-    }
-    specs
-}
-
 /// Reads one transport.
 ///
 /// # Errors
@@ -332,13 +318,6 @@ impl Observer for Watcher<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn settings_belong_to_the_transport_before_them() {
-        assert_eq!(specs("dctcp,pfabric"), ["dctcp", "pfabric"]);
-        let with = specs("dctcp:marking=30KB,initial_window=16,reno:ack_every=2, pfabric");
-        assert_eq!(with, ["dctcp:marking=30KB,initial_window=16", "reno:ack_every=2", "pfabric"]);
-    }
 
     #[test]
     fn a_transport_is_named_for_packets_only() {

@@ -9,8 +9,8 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use cavalcade_model::{BitsPerSec, FabricSpec, Nanos, Workload};
+use cavalcade_spec::SpecError;
 use cavalcade_trace::{Format, UnknownFormat};
-use cavalcade_transport::TransportError;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -252,7 +252,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Where it names a transport that there is not.
-    pub(crate) fn carrier(&self) -> Result<Carrier, TransportError> {
+    pub(crate) fn carrier(&self) -> Result<Carrier, SpecError> {
         if let Some(ControlRecord { period_ns }) = self.control {
             return Ok(Carrier::Controlled { period: Nanos(period_ns) });
         }

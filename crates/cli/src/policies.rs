@@ -72,11 +72,7 @@ pub(crate) fn place_of(policies: &[Configured], policy: &Configured) -> Option<u
 
 /// All that is needed to make the same policy again.
 pub(crate) fn record(policy: &Configured) -> PolicyRecord {
-    let settings: Vec<String> =
-        policy.params().iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let colon = if settings.is_empty() { "" } else { ":" };
-    let spec = format!("{}{colon}{}", policy.name(), settings.join(","));
-    PolicyRecord { spec, name: policy.name().to_owned(), params: params_json(policy) }
+    PolicyRecord { spec: policy.spec(), name: policy.name().to_owned(), params: params_json(policy) }
 }
 
 fn params_json(policy: &Configured) -> Value {
@@ -111,11 +107,11 @@ fn describe(info: &PolicyInfo, text: &mut String) -> std::fmt::Result {
     writeln!(text, "    source  {}", info.source)?;
     writeln!(text, "    knows   {} ({sizes}; scope: {})", info.knows, scope_name(info.scope))?;
     writeln!(text, "    cost    {}", info.cost)?;
-    let settings = info.parameters.iter().map(|p| p.name.len() + 1 + p.default.len());
+    let settings = info.parameters.iter().map(|p| p.name.len() + 1 + p.value.len());
     let presets = info.presets.iter().map(|preset| preset.name.len());
     let column = settings.chain(presets).max().unwrap_or(0);
     for parameter in &info.parameters {
-        let setting = format!("{}={}", parameter.name, parameter.default);
+        let setting = format!("{}={}", parameter.name, parameter.value);
         writeln!(text, "    {setting:column$}  {} ({})", parameter.meaning, parameter.expected)?;
     }
     for preset in info.presets {
@@ -131,7 +127,7 @@ fn info_json(info: &PolicyInfo) -> Value {
         .map(|parameter| {
             json!({
                 "name": parameter.name,
-                "default": parameter.default,
+                "default": parameter.value,
                 "expected": parameter.expected,
                 "meaning": parameter.meaning,
             })

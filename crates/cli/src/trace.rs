@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use cavalcade_model::Workload;
-use cavalcade_trace::generate::ParameterInfo;
+use cavalcade_spec::{ParameterInfo, SpecError};
 use cavalcade_trace::shapes::read_shapes;
-use cavalcade_trace::{Failures, Generator, GeneratorError, WriteError, generate, with_failures, write};
+use cavalcade_trace::{Failures, Generator, WriteError, generate, with_failures, write};
 
 use crate::arguments::{Convert, Generate, Info, Trace, TraceOutput};
 use crate::failure::{Failure, Kind};
@@ -88,7 +88,7 @@ fn catalogue() -> String {
 /// # Errors
 /// Where there is no such generator or parameter, or the file holds no shapes.
 pub(crate) fn generated(spec: &str, shapes: Option<&Path>, seed: u64) -> Result<Workload, Failure> {
-    let generator: Generator = spec.parse().map_err(|error: GeneratorError| {
+    let generator: Generator = spec.parse().map_err(|error: SpecError| {
         Failure::usage(error.to_string())
             .help("'cavalcade trace generate' lists generators and their parameters")
     })?;

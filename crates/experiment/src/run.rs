@@ -9,10 +9,11 @@
 use cavalcade_bound::{Conditions as BoundConditions, lower_bounds};
 use cavalcade_metrics::{BinThresholds, LowerBound};
 use cavalcade_model::{BitsPerSec, Fabric, FabricError, FabricSpec, Nanos, PolicyFactory, Workload};
-use cavalcade_policy::{Configured, PolicyError, parse};
+use cavalcade_policy::{Configured, parse};
 use cavalcade_sim_fluid::{Options, refuses, simulate};
 use cavalcade_sim_packet::{Network, NetworkError, Options as PacketOptions, SimulationError};
-use cavalcade_transport::{Configured as Transport, Definition, TransportError, Visitor};
+use cavalcade_spec::{Carried, SpecError};
+use cavalcade_transport::{Configured as Transport, Definition, Visitor};
 
 use crate::row::Row;
 use crate::workload::{Files, WorkloadError, WorkloadSpec};
@@ -79,30 +80,19 @@ pub(crate) enum Subject {
     Packets { policy: Option<Configured>, transport: Transport },
 }
 
-/// Why a text is nothing that can be run.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SubjectError {
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-    #[error(transparent)]
-    Transport(#[from] TransportError),
-}
-
 impl Subject {
-    pub(crate) fn read(text: &str) -> Result<Self, SubjectError> {
+    pub(crate) fn read(text: &str) -> Result<Self, SpecError> {
         if let Some(programs) = text.strip_prefix("bound:").and_then(|programs| programs.parse().ok()) {
             return Ok(Self::Bound { programs });
         }
-        if let Some(transport) = text.strip_prefix("over ") {
-            return Ok(Self::Packets { policy: None, transport: cavalcade_transport::parse(transport)? });
-        }
-        match text.split_once(" over ") {
-            Some((policy, transport)) => Ok(Self::Packets {
-                policy: Some(parse(policy)?),
-                transport: cavalcade_transport::parse(transport)?,
-            }),
-            None => Ok(Self::Policy(parse(text)?)),
-        }
+        let Carried { policy, transport } = Carried::read(text);
+        let policy = policy.map(parse).transpose()?;
+        let transport = transport.map(cavalcade_transport::parse).transpose()?;
+        Ok(match (policy, transport) {
+            (policy, Some(transport)) => Self::Packets { policy, transport },
+            (Some(policy), None) => Self::Policy(policy),
+            (None, None) => unreachable!("a text without a transport is a policy"),
+        })
     }
 
     pub(crate) fn label(&self) -> String {

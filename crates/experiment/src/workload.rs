@@ -24,10 +24,9 @@ use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Nanos, PortId, Stage, StageIndex, Work, Workload,
     WorkloadBuilder,
 };
+use cavalcade_spec::SpecError;
 use cavalcade_trace::generate::permute_arrivals;
-use cavalcade_trace::{
-    GenerateError, Generator, GeneratorError, ReadOptions, TraceError, generate, read, shapes,
-};
+use cavalcade_trace::{GenerateError, Generator, ReadOptions, TraceError, generate, read, shapes};
 
 /// A folder that files are taken from.
 pub trait Files {
@@ -64,7 +63,7 @@ enum Step {
 pub enum WorkloadError {
     /// A generator that there is not, or that has no such parameter.
     #[error(transparent)]
-    Generator(#[from] GeneratorError),
+    Generator(#[from] SpecError),
     /// A step that there is not.
     #[error(
         "'{0}' is nothing that can be done to a workload: write permute, uncouple, or 'waves N', 'waves N split', 'turns N' or 'turns N split' with N from 2 to 4"

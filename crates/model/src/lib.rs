@@ -15,6 +15,7 @@ mod flow_sizes;
 mod ids;
 mod random;
 mod scope;
+mod words;
 mod workload;
 
 pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};

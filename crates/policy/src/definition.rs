@@ -6,8 +6,7 @@
 //! whether a policy knows sizes from the kind of instance that it builds.
 
 use cavalcade_model::{Policy, Setting, Terms};
-
-use crate::params::Parameter;
+use cavalcade_spec::{Complaint, Kind, Parameter, ParameterInfo, SpecError, configure, describe};
 
 /// What a person wants to know of a policy before choosing it.
 pub(crate) struct About {
@@ -34,31 +33,6 @@ pub struct Preset {
     pub meaning: &'static str,
 }
 
-/// A setting that cannot be used.
-#[derive(Debug)]
-pub(crate) struct Complaint {
-    /// The parameter to change.
-    pub(crate) parameter: &'static str,
-    /// What would have been accepted.
-    pub(crate) expected: String,
-}
-
-impl Complaint {
-    /// That `parameter` should have been as `expected` says.
-    pub(crate) fn new(parameter: &'static str, expected: impl Into<String>) -> Self {
-        Self { parameter, expected: expected.into() }
-    }
-
-    /// An error unless `holds`.
-    pub(crate) fn unless(
-        holds: bool,
-        parameter: &'static str,
-        expected: impl Into<String>,
-    ) -> Result<(), Complaint> {
-        if holds { Ok(()) } else { Err(Self::new(parameter, expected)) }
-    }
-}
-
 /// A policy as its file defines it: typed parameters and what follows from them.
 pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
     /// Name, source, cost.
@@ -82,14 +56,13 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
     fn build(&self, setting: &Setting<'_>) -> Policy;
 }
 
-/// A [`Definition`] whose type has been forgotten. Parameters are known by their place in the table.
+/// A [`Definition`] whose type has been forgotten.
 pub(crate) trait Object: Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Object>;
-    fn get(&self, parameter: usize) -> String;
-    fn expected(&self, parameter: usize) -> &'static str;
-    /// Whether `text` could be read.
-    fn set(&mut self, parameter: usize, text: &str) -> bool;
-    fn check(&mut self, given: &[&str]) -> Result<(), Complaint>;
+    /// Every parameter with its value.
+    fn parameters(&self) -> Vec<ParameterInfo>;
+    /// Sets what `settings` names and checks the whole.
+    fn configure(&mut self, settings: &str) -> Result<(), SpecError>;
     fn terms(&self) -> Terms;
     fn build(&self, setting: &Setting<'_>) -> Policy;
 }
@@ -99,20 +72,13 @@ impl<D: Definition> Object for D {
         Box::new(self.clone())
     }
 
-    fn get(&self, parameter: usize) -> String {
-        (D::PARAMETERS[parameter].field)(&mut self.clone()).write()
+    fn parameters(&self) -> Vec<ParameterInfo> {
+        describe(D::PARAMETERS, self)
     }
 
-    fn expected(&self, parameter: usize) -> &'static str {
-        (D::PARAMETERS[parameter].field)(&mut self.clone()).expected()
-    }
-
-    fn set(&mut self, parameter: usize, text: &str) -> bool {
-        (D::PARAMETERS[parameter].field)(self).read(text)
-    }
-
-    fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
-        Definition::check(self, given)
+    fn configure(&mut self, settings: &str) -> Result<(), SpecError> {
+        let check = |policy: &mut D, given: &[&str]| Definition::check(policy, given);
+        configure((Kind::Policy, D::ABOUT.name), D::PARAMETERS, self, settings, check)
     }
 
     fn terms(&self) -> Terms {

@@ -14,8 +14,6 @@
 //! - Wakes and watches of the present instant are delivered at once, after the decision is carried out.
 
 mod definition;
-mod error;
-mod params;
 mod policies;
 mod registry;
 mod support;
@@ -26,6 +24,5 @@ mod properties;
 mod scripted;
 
 pub use definition::Preset;
-pub use error::PolicyError;
-pub use registry::{Configured, ParameterInfo, PolicyInfo, parse, registry};
+pub use registry::{Configured, PolicyInfo, parse, registry};
 pub use support::thresholds::{ThresholdChoice, threshold_choices};

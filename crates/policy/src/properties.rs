@@ -6,7 +6,9 @@ use cavalcade_model::{
 use proptest::prelude::*;
 
 use crate::scripted::{Driven, Script, drive};
-use crate::{PolicyError, parse, registry};
+use cavalcade_spec::SpecError;
+
+use crate::{parse, registry};
 
 /// Texts of all kinds of values.
 const VALUES: &[&str] = &[
@@ -44,7 +46,7 @@ fn every_setting_that_is_accepted_round_trips_as_text() {
         let mut specs = vec![info.name.to_owned()];
         for parameter in &info.parameters {
             specs.extend(VALUES.iter().map(|value| format!("{}:{}={value}", info.name, parameter.name)));
-            let default = format!("{}:{}={}", info.name, parameter.name, parameter.default);
+            let default = format!("{}:{}={}", info.name, parameter.name, parameter.value);
             assert_eq!(parse(&default).unwrap().label(), info.name, "{default} is the default");
             let changed = |value: &&&str| {
                 parse(&format!("{}:{}={value}", info.name, parameter.name))
@@ -107,11 +109,11 @@ fn names_are_unique_and_every_line_says_something() {
 #[test]
 fn an_unknown_name_gets_the_nearest() {
     let message = |spec: &str| parse(spec).unwrap_err().to_string();
-    assert_eq!(message("dclass"), "unknown policy dclass: did you mean dclas?");
-    assert_eq!(message("fifo-lm"), "unknown policy fifo-lm: did you mean fifo_lm?");
-    assert!(message("xyzzy").starts_with("unknown policy xyzzy: known are fair, fifo, "));
-    assert_eq!(message("dclas:queue=3"), "policy dclas has no parameter queue: did you mean queues?");
-    assert_eq!(message("fair:x=3"), "policy fair has no parameter x: it has none");
+    assert_eq!(message("dclass"), "unknown policy \"dclass\": did you mean dclas?");
+    assert_eq!(message("fifo-lm"), "unknown policy \"fifo-lm\": did you mean fifo_lm?");
+    assert!(message("xyzzy").starts_with("unknown policy \"xyzzy\": known are fair, fifo, "));
+    assert_eq!(message("dclas:queue=3"), "policy dclas has no parameter \"queue\": did you mean queues?");
+    assert_eq!(message("fair:x=3"), "policy fair has no parameter \"x\": it has none");
 }
 
 #[test]
@@ -119,12 +121,12 @@ fn a_bad_value_says_what_was_expected() {
     let message = |spec: &str| parse(spec).unwrap_err().to_string();
     assert_eq!(
         message("dclas:queues=ten"),
-        "policy dclas: queues=ten cannot be used: expected a whole number"
+        "policy dclas: queues=ten cannot be used: expected a whole number up to 4294967295"
     );
     assert_eq!(message("dclas:queues=0"), "policy dclas: queues=0 cannot be used: expected 1 to 1000");
     assert!(message("dclas:sync=10").contains("expected a time such as 10ms"));
-    assert!(matches!(parse("dclas:queues"), Err(PolicyError::NoValue { .. })));
-    assert!(matches!(parse("dclas:queues=1,queues=2"), Err(PolicyError::Repeated { .. })));
+    assert!(matches!(parse("dclas:queues"), Err(SpecError::NoValue { .. })));
+    assert!(matches!(parse("dclas:queues=1,queues=2"), Err(SpecError::Repeated { .. })));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use cavalcade_model::{BitsPerSec, History, Policy, PolicyFactory, Scope, Setting, Terms};
+use cavalcade_spec::{Kind, ParameterInfo, SpecError, find, print};
 
 use crate::definition::{Definition, Object, Preset};
-use crate::error::{PolicyError, hint};
 use crate::policies;
 
 /// One line for each policy, in the order in which they are listed.
@@ -69,27 +69,8 @@ pub struct PolicyInfo {
     pub presets: &'static [Preset],
 }
 
-/// What is known of a parameter, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParameterInfo {
-    /// Its name in specifications.
-    pub name: &'static str,
-    /// Its default, as text.
-    pub default: String,
-    /// What values are accepted.
-    pub expected: &'static str,
-    /// What it does, in one line.
-    pub meaning: &'static str,
-}
-
 fn describe<D: Definition>() -> PolicyInfo {
     let default = D::default();
-    let parameters = D::PARAMETERS.iter().enumerate().map(|(index, parameter)| ParameterInfo {
-        name: parameter.name,
-        default: default.get(index),
-        expected: default.expected(index),
-        meaning: parameter.meaning,
-    });
     PolicyInfo {
         name: D::ABOUT.name,
         title: D::ABOUT.title,
@@ -98,7 +79,7 @@ fn describe<D: Definition>() -> PolicyInfo {
         scope: Definition::terms(&default).scope,
         knows: D::ABOUT.knows,
         cost: D::ABOUT.cost,
-        parameters: parameters.collect(),
+        parameters: Object::parameters(&default),
         presets: D::PRESETS,
     }
 }
@@ -135,8 +116,13 @@ impl Configured {
 
     /// Every parameter with its value as text, in the order of [`PolicyInfo::parameters`].
     pub fn params(&self) -> Vec<(&'static str, String)> {
-        let names = self.info.parameters.iter().map(|parameter| parameter.name);
-        names.enumerate().map(|(index, name)| (name, self.policy.get(index))).collect()
+        self.policy.parameters().into_iter().map(|info| (info.name, info.value)).collect()
+    }
+
+    /// The specification of this policy with all its parameters, which means the same even after a default has changed.
+    pub fn spec(&self) -> String {
+        let params = self.params();
+        print(self.name(), params.iter().map(|(name, value)| (*name, value.as_str())))
     }
 
     /// The shortest specification of this policy: a preset's name, or the policy's with what differs from the defaults.
@@ -146,13 +132,8 @@ impl Configured {
         if let Some(preset) = self.info.presets.iter().find(|preset| is_this(preset.name)) {
             return preset.name.to_owned();
         }
-        let spec = |settings: &[(&str, String)]| match settings {
-            [] => self.name().to_owned(),
-            _ => {
-                let parts: Vec<String> =
-                    settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                format!("{}:{}", self.name(), parts.join(","))
-            }
+        let spec = |settings: &[(&'static str, String)]| {
+            print(self.name(), settings.iter().map(|(name, value)| (*name, value.as_str())))
         };
         let mut settings = params.clone();
         // One setting may imply another (a threshold given switches the percentile off), so being equal to the default
@@ -169,46 +150,6 @@ impl Configured {
     /// Whether its instances are told sizes.
     pub fn knows_sizes(&self) -> bool {
         builds_clairvoyant(&*self.policy)
-    }
-
-    /// Sets what `settings` names and checks the whole.
-    fn configure(&mut self, settings: &str) -> Result<(), PolicyError> {
-        let policy = self.name();
-        let mut given: Vec<&'static str> = Vec::new();
-        for setting in settings.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
-            let no_value = || PolicyError::NoValue { policy, setting: setting.to_owned() };
-            let (name, value) = setting.split_once('=').ok_or_else(no_value)?;
-            let (name, value) = (name.trim(), value.trim());
-            let index = self.info.parameters.iter().position(|parameter| parameter.name == name);
-            let index = index.ok_or_else(|| {
-                let known: Vec<&str> = self.info.parameters.iter().map(|parameter| parameter.name).collect();
-                PolicyError::UnknownParameter { policy, name: name.to_owned(), hint: hint(name, &known) }
-            })?;
-            let parameter = &self.info.parameters[index];
-            if given.contains(&parameter.name) {
-                return Err(PolicyError::Repeated { policy, parameter: parameter.name });
-            }
-            given.push(parameter.name);
-            if !self.policy.set(index, value) {
-                let expected = parameter.expected.to_owned();
-                return Err(PolicyError::BadValue {
-                    policy,
-                    parameter: parameter.name,
-                    value: value.to_owned(),
-                    expected,
-                });
-            }
-        }
-        self.policy.check(&given).map_err(|complaint| {
-            let index = self.info.parameters.iter().position(|known| known.name == complaint.parameter);
-            let value = self.policy.get(index.expect("a complaint names a parameter of its policy"));
-            PolicyError::BadValue {
-                policy,
-                parameter: complaint.parameter,
-                value,
-                expected: complaint.expected,
-            }
-        })
     }
 }
 
@@ -235,28 +176,21 @@ impl PolicyFactory for Configured {
 }
 
 /// Makes a policy from its specification: `dclas`, `dclas:queues=4,weighted=false`, or a preset's name, with or without
-/// settings of its own.
+/// settings of its own. Case does not matter in names.
 ///
 /// # Errors
 /// Where a name is unknown (the message names the nearest) or a value cannot be used (it says what was expected).
-pub fn parse(spec: &str) -> Result<Configured, PolicyError> {
-    let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
-    let name = name.trim();
-    for (entry, info) in ENTRIES.iter().zip(registry()) {
-        let fresh = || Configured { policy: (entry.default)(), info };
-        if info.name == name {
-            let mut made = fresh();
-            made.configure(settings)?;
-            return Ok(made);
-        }
-        if let Some(preset) = info.presets.iter().find(|preset| preset.name == name) {
-            let mut made = fresh();
-            made.configure(preset.settings)?;
-            made.configure(settings)?;
-            return Ok(made);
-        }
-    }
-    let presets = registry().iter().flat_map(|info| info.presets).map(|preset| preset.name);
-    let known: Vec<&str> = registry().iter().map(|info| info.name).chain(presets).collect();
-    Err(PolicyError::UnknownPolicy { name: name.to_owned(), hint: hint(name, &known) })
+pub fn parse(spec: &str) -> Result<Configured, SpecError> {
+    let policies = registry().iter().enumerate().map(|(index, info)| (info.name, index, ""));
+    let presets = registry().iter().enumerate().flat_map(|(index, info)| {
+        info.presets.iter().map(move |preset| (preset.name, index, preset.settings))
+    });
+    let known: Vec<(&str, usize, &str)> = policies.chain(presets).collect();
+    let names: Vec<&str> = known.iter().map(|(name, ..)| *name).collect();
+    let (place, settings) = find(Kind::Policy, spec, &names)?;
+    let (_, index, preset) = known[place];
+    let mut policy = (ENTRIES[index].default)();
+    policy.configure(preset)?;
+    policy.configure(settings)?;
+    Ok(Configured { policy, info: &registry()[index] })
 }

@@ -49,7 +49,7 @@ use std::io;
 use cavalcade_model::{Bytes, Workload};
 
 pub use error::{Expectation, TraceError, TraceErrorKind, WriteError};
-pub use generate::{Failures, GenerateError, Generator, GeneratorError, generate, with_failures};
+pub use generate::{Failures, GenerateError, Generator, generate, with_failures};
 pub use notes::{Certainty, Note};
 
 use error::Fault;

@@ -15,10 +15,11 @@
 //!   makes room. `late_yields=false` takes it for the most urgent.
 
 use cavalcade_model::{Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
 use crate::dctcp::{self, Dctcp, ONE, dctcp_parameters};
-use crate::parameters::{Parameter, at_least_one};
+use crate::parameters::at_least_one;
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, WindowLaw, WindowReceiver, WindowSender};
@@ -141,11 +142,14 @@ impl Definition for D2tcp {
         },
     );
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         self.dctcp.check()?;
         at_least_one("least_percent", self.least_percent)?;
         if self.most_percent < self.least_percent {
-            return Err(("most_percent", format!("at least least_percent, which is {}", self.least_percent)));
+            return Err(Complaint::new(
+                "most_percent",
+                format!("at least least_percent, which is {}", self.least_percent),
+            ));
         }
         Ok(())
     }

@@ -19,13 +19,14 @@
 //! - C is the virtual capacity of [`crate::capacity`], never above the link's rate.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::capacity::{Gains, VirtualCapacity};
 use crate::contract::{FlowSetup, PortLogic, PortSetup, SwitchNeeds, Transport};
 use crate::known_flows::KnownFlows;
 use crate::paced::{Answer, EchoingReceiver, PacedSender, RateLaw};
 use crate::packet::{Flags, Header};
-use crate::parameters::{Parameter, at_least_one};
+use crate::parameters::{self, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 
@@ -242,14 +243,14 @@ impl Definition for D3 {
         "D3: switches reserve the rates that deadlines need, first come, first served";
     const SOURCE: &'static str = "Wilson et al., SIGCOMM 2011";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter::spare_gain(|p| &mut p.spare_gain),
-        Parameter::queue_gain(|p| &mut p.queue_gain),
-        Parameter::receive_window(|p| &mut p.window),
-        Parameter::minimum_rto(|p| &mut p.minimum_rto),
-        Parameter::buffer(|p| &mut p.buffer),
+        parameters::spare_gain(|p| &mut p.spare_gain),
+        parameters::queue_gain(|p| &mut p.queue_gain),
+        parameters::receive_window(|p| &mut p.window),
+        parameters::minimum_rto(|p| &mut p.minimum_rto),
+        parameters::buffer(|p| &mut p.buffer),
     ];
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         at_least_one("window", self.window)
     }
 }

@@ -12,10 +12,11 @@
 //! α is a fraction of 2²⁰: Linux's 2¹⁰ stops falling at 15/1024, which keeps cutting flows that are never marked much.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::aimd::Aimd;
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
-use crate::parameters::{Parameter, at_least_one};
+use crate::parameters::at_least_one;
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, Acknowledging, WindowLaw, WindowReceiver, WindowSender};
@@ -167,20 +168,20 @@ impl WindowLaw for Law {
 macro_rules! dctcp_parameters {
     ($($field:ident)? $(; $($own:expr),+ $(,)?)?) => {
         &[
-            Parameter::initial_window(|p| &mut p.$($field.)?initial_window),
+            $crate::parameters::initial_window(|p| &mut p.$($field.)?initial_window),
             Parameter {
                 name: "gain_divisor",
                 meaning: "1/g: over how many windows the marked share is averaged",
                 field: |p| &mut p.$($field.)?gain_divisor,
             },
-            Parameter::minimum_rto(|p| &mut p.$($field.)?minimum_rto),
-            Parameter::ack_every(|p| &mut p.$($field.)?ack_every),
+            $crate::parameters::minimum_rto(|p| &mut p.$($field.)?minimum_rto),
+            $crate::parameters::ack_every(|p| &mut p.$($field.)?ack_every),
             Parameter {
                 name: "marking",
                 meaning: "K: switches mark what joins a queue of so much or more",
                 field: |p| &mut p.$($field.)?marking,
             },
-            Parameter::buffer(|p| &mut p.$($field.)?buffer),
+            $crate::parameters::buffer(|p| &mut p.$($field.)?buffer),
             $($($own),+)?
         ]
     };
@@ -216,9 +217,9 @@ impl Definition for Dctcp {
     const SOURCE: &'static str = "Alizadeh et al., SIGCOMM 2010, §3; RFC 8257";
     const PARAMETERS: &'static [Parameter<Self>] = dctcp_parameters!();
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         if self.marking >= self.buffer {
-            return Err(("marking", format!("less than the buffer of {}", self.buffer)));
+            return Err(Complaint::new("marking", format!("less than the buffer of {}", self.buffer)));
         }
         at_least_one("initial_window", self.initial_window)?;
         at_least_one("gain_divisor", self.gain_divisor)?;

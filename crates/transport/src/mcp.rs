@@ -37,10 +37,10 @@
 //! ignored, and two segments are the least. It was at the receiver there; the sender knows the same.
 
 use cavalcade_model::{Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
 use crate::dctcp::{self, Dctcp, dctcp_parameters};
-use crate::parameters::Parameter;
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, WindowLaw, WindowReceiver, WindowSender};
@@ -340,7 +340,7 @@ impl Definition for Mcp {
         },
     );
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         self.dctcp.check()
     }
 }

@@ -23,11 +23,12 @@
 use core::cmp::Ordering;
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::contract::{FlowSetup, PortLogic, PortSetup, SwitchNeeds, Transport};
 use crate::paced::{Answer, EchoingReceiver, PacedSender, RateLaw};
 use crate::packet::{Flags, Header};
-use crate::parameters::{Parameter, at_least_one};
+use crate::parameters::{self, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 
@@ -354,12 +355,12 @@ impl Definition for Pdq {
             field: |p| &mut p.early_start,
         },
         Parameter { name: "list", meaning: "flows that a port keeps", field: |p| &mut p.list },
-        Parameter::receive_window(|p| &mut p.window),
-        Parameter::minimum_rto(|p| &mut p.minimum_rto),
-        Parameter::buffer(|p| &mut p.buffer),
+        parameters::receive_window(|p| &mut p.window),
+        parameters::minimum_rto(|p| &mut p.minimum_rto),
+        parameters::buffer(|p| &mut p.buffer),
     ];
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         at_least_one("list", self.list)?;
         at_least_one("window", self.window)
     }

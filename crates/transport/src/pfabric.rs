@@ -10,10 +10,11 @@
 //! the base round trip here, so that it means the same on other fabrics.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::aimd::Aimd;
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
-use crate::parameters::{Parameter, at_least_one};
+use crate::parameters::{self, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, Acknowledging, WindowLaw, WindowReceiver, WindowSender};
@@ -112,13 +113,13 @@ impl Definition for Pfabric {
             meaning: "timeouts in a row after which only probes are sent; 0 for never",
             field: |p| &mut p.probe_after,
         },
-        Parameter::buffer(|p| &mut p.buffer),
+        parameters::buffer(|p| &mut p.buffer),
     ];
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         at_least_one("window", self.window)?;
         if self.rto == Nanos::ZERO {
-            return Err(("rto", "a time above 0ns".to_owned()));
+            return Err(Complaint::new("rto", "a time above 0ns".to_owned()));
         }
         Ok(())
     }

@@ -3,8 +3,11 @@
 //! A carrier is generic over its transport, so what is read from text comes back through a [`Visitor`]: a generic function
 //! as a value, called with the transport's own type.
 
+use cavalcade_spec::{
+    Complaint, Kind, Parameter, ParameterInfo, SpecError, configure, describe, find, print,
+};
+
 use crate::contract::Transport;
-use crate::parameters::Parameter;
 
 /// A transport as its file defines it.
 pub trait Definition: Transport + Clone + Default + Send + Sync + 'static {
@@ -20,8 +23,8 @@ pub trait Definition: Transport + Clone + Default + Send + Sync + 'static {
     /// Checks the parameters against each other.
     ///
     /// # Errors
-    /// The parameter to change, and what would be accepted.
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    /// Names the parameter to change, and what would be accepted.
+    fn check(&self) -> Result<(), Complaint> {
         Ok(())
     }
 }
@@ -52,9 +55,9 @@ macro_rules! transports {
                 }
             }
 
-            fn set(&mut self, name: &str, text: &str) -> Result<(), TransportError> {
+            fn configure(&mut self, settings: &str) -> Result<(), SpecError> {
                 match self {
-                    $(Self::$variant(transport) => set(transport, name, text),)*
+                    $(Self::$variant(transport) => set_all(transport, settings),)*
                 }
             }
         }
@@ -79,49 +82,6 @@ transports! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configured(Any);
 
-/// Why a specification of a transport is refused. Each message says what to write instead.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TransportError {
-    /// No transport of that name.
-    #[error("unknown transport {name}: known are {known}")]
-    UnknownTransport {
-        /// The name given.
-        name: String,
-        /// All names.
-        known: String,
-    },
-    /// The transport has no such parameter.
-    #[error("transport {transport} has no parameter {name}: known are {known}")]
-    UnknownParameter {
-        /// The transport.
-        transport: &'static str,
-        /// The name given.
-        name: String,
-        /// All names.
-        known: String,
-    },
-    /// A setting without `=`.
-    #[error("transport {transport}: the setting {setting} has no value: write it as parameter=value")]
-    NoValue {
-        /// The transport.
-        transport: &'static str,
-        /// What was given.
-        setting: String,
-    },
-    /// A value that the parameter cannot take, alone or beside the others.
-    #[error("transport {transport}: {parameter}={value} cannot be used: expected {expected}")]
-    BadValue {
-        /// The transport.
-        transport: &'static str,
-        /// The parameter.
-        parameter: &'static str,
-        /// The value given.
-        value: String,
-        /// What would be accepted.
-        expected: String,
-    },
-}
-
 impl Configured {
     /// Does something with the transport, as its own type.
     pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
@@ -140,28 +100,35 @@ impl Configured {
         self.visit(Name)
     }
 
-    /// Its parameters as text, which [`parse`] takes back.
-    pub fn params(&self) -> Vec<(&'static str, String)> {
-        struct Params;
-        impl Visitor for Params {
-            type Output = Vec<(&'static str, String)>;
+    /// Its parameters with their values.
+    pub fn parameters(&self) -> Vec<ParameterInfo> {
+        struct Parameters;
+        impl Visitor for Parameters {
+            type Output = Vec<ParameterInfo>;
             fn visit<T: Definition>(self, transport: &T) -> Self::Output {
-                let mut transport = transport.clone();
-                let text = |parameter: &Parameter<T>| {
-                    let value = (parameter.field)(&mut transport).write();
-                    (parameter.name, value)
-                };
-                T::PARAMETERS.iter().map(text).collect()
+                describe(T::PARAMETERS, transport)
             }
         }
-        self.visit(Params)
+        self.visit(Parameters)
+    }
+
+    /// Its parameters as text, which [`parse`] takes back.
+    pub fn params(&self) -> Vec<(&'static str, String)> {
+        self.parameters().into_iter().map(|info| (info.name, info.value)).collect()
     }
 
     /// Name and all parameters, as [`parse`] takes them.
     pub fn spec(&self) -> String {
-        let params: Vec<String> =
-            self.params().iter().map(|(name, value)| format!("{name}={value}")).collect();
-        format!("{}:{}", self.name(), params.join(","))
+        let params = self.params();
+        print(self.name(), params.iter().map(|(name, value)| (*name, value.as_str())))
+    }
+
+    /// The shortest specification: the name, and what differs from the defaults.
+    pub fn label(&self) -> String {
+        let defaults = parse(self.name()).map(|default| default.params()).unwrap_or_default();
+        let params = self.params();
+        let own = params.iter().filter(|param| !defaults.contains(param));
+        print(self.name(), own.map(|(name, value)| (*name, value.as_str())))
     }
 }
 
@@ -174,51 +141,19 @@ pub fn registry() -> Vec<Configured> {
 ///
 /// # Errors
 /// Where a name is unknown or a value cannot be used.
-pub fn parse(spec: &str) -> Result<Configured, TransportError> {
-    let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
-    let known = registry();
-    let Some(found) = known.iter().find(|transport| transport.name() == name) else {
-        let known: Vec<_> = known.iter().map(Configured::name).collect();
-        return Err(TransportError::UnknownTransport { name: name.to_owned(), known: known.join(", ") });
-    };
-    let mut configured = found.clone();
-    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
-        let Some((parameter, value)) = setting.split_once('=') else {
-            return Err(TransportError::NoValue { transport: found.name(), setting: setting.to_owned() });
-        };
-        configured.0.set(parameter, value)?;
-    }
-    configured.visit(Check)?;
-    Ok(configured)
+pub fn parse(spec: &str) -> Result<Configured, SpecError> {
+    let mut known = registry();
+    let names: Vec<&str> = known.iter().map(Configured::name).collect();
+    let (place, settings) = find(Kind::Transport, spec, &names)?;
+    let mut found = known.swap_remove(place);
+    found.0.configure(settings)?;
+    Ok(found)
 }
 
-fn set<T: Definition>(transport: &mut T, name: &str, text: &str) -> Result<(), TransportError> {
-    let Some(parameter) = T::PARAMETERS.iter().find(|parameter| parameter.name == name) else {
-        let known: Vec<_> = T::PARAMETERS.iter().map(|parameter| parameter.name).collect();
-        let (name, known) = (name.to_owned(), known.join(", "));
-        return Err(TransportError::UnknownParameter { transport: T::NAME, name, known });
-    };
-    let field = (parameter.field)(transport);
-    if field.read(text) {
-        return Ok(());
-    }
-    let (value, expected) = (text.to_owned(), field.expected().to_owned());
-    Err(TransportError::BadValue { transport: T::NAME, parameter: parameter.name, value, expected })
-}
-
-struct Check;
-
-impl Visitor for Check {
-    type Output = Result<(), TransportError>;
-
-    fn visit<T: Definition>(self, transport: &T) -> Self::Output {
-        transport.check().map_err(|(parameter, expected)| {
-            let mut transport = transport.clone();
-            let place = T::PARAMETERS.iter().find(|candidate| candidate.name == parameter);
-            let value = place.map_or_else(String::new, |place| (place.field)(&mut transport).write());
-            TransportError::BadValue { transport: T::NAME, parameter, value, expected }
-        })
-    }
+fn set_all<T: Definition>(transport: &mut T, settings: &str) -> Result<(), SpecError> {
+    configure((Kind::Transport, T::NAME), T::PARAMETERS, transport, settings, |transport, _| {
+        transport.check()
+    })
 }
 
 #[cfg(test)]
@@ -238,10 +173,10 @@ mod tests {
     #[test]
     fn bad_specifications_say_what_to_write_instead() {
         let message = |spec: &str| parse(spec).unwrap_err().to_string();
-        assert!(message("cubic").starts_with("unknown transport cubic: known are reno, dctcp, "));
+        assert!(message("cubic").starts_with("unknown transport \"cubic\": known are reno, dctcp, "));
         assert!(
             message("dctcp:k=65")
-                .starts_with("transport dctcp has no parameter k: known are initial_window,")
+                .starts_with("transport dctcp has no parameter \"k\": known are initial_window,")
         );
         assert_eq!(
             message("dctcp:marking=400KB"),

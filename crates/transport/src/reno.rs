@@ -5,10 +5,11 @@
 //! [`crate::scoreboard`], with selective acknowledgements, so this is what the literature calls NewReno with SACK.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 use crate::aimd::Aimd;
 use crate::contract::{FlowSetup, NoLogic, PortSetup, SwitchNeeds, Transport};
-use crate::parameters::{Parameter, at_least_one};
+use crate::parameters::{self, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, Acknowledging, WindowLaw, WindowReceiver, WindowSender};
@@ -90,13 +91,13 @@ impl Definition for Reno {
     const TITLE: &'static str = "TCP Reno with selective acknowledgements over drop-tail queues";
     const SOURCE: &'static str = "RFC 5681, RFC 6675, RFC 6298";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter::initial_window(|p| &mut p.initial_window),
-        Parameter::minimum_rto(|p| &mut p.minimum_rto),
-        Parameter::ack_every(|p| &mut p.ack_every),
-        Parameter::buffer(|p| &mut p.buffer),
+        parameters::initial_window(|p| &mut p.initial_window),
+        parameters::minimum_rto(|p| &mut p.minimum_rto),
+        parameters::ack_every(|p| &mut p.ack_every),
+        parameters::buffer(|p| &mut p.buffer),
     ];
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         at_least_one("initial_window", self.initial_window)?;
         at_least_one("ack_every", self.ack_every)
     }

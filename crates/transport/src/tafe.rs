@@ -37,11 +37,11 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter, Value};
 
 use crate::contract::{FlowSetup, PortLogic, PortSetup, Receiver, Sender, SwitchNeeds, Transport};
 use crate::dctcp::{self, Dctcp, ONE, dctcp_parameters};
 use crate::packet::Header;
-use crate::parameters::{Parameter, Value};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 use crate::window::{Ack, WindowLaw, WindowReceiver, WindowSender};
@@ -98,8 +98,8 @@ impl Value for Thresholds {
         list.join("/")
     }
 
-    fn expected(&self) -> &'static str {
-        "one to seven ascending sizes such as 100KB/1MB/10MB"
+    fn expected(&self) -> String {
+        "one to seven ascending sizes such as 100KB/1MB/10MB".to_owned()
     }
 }
 
@@ -343,9 +343,9 @@ impl Definition for Tafe {
         },
     );
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         if self.largest == Bytes::ZERO {
-            return Err(("largest", "at least 1B".to_owned()));
+            return Err(Complaint::new("largest", "at least 1B".to_owned()));
         }
         self.dctcp.check()
     }

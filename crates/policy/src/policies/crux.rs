@@ -29,9 +29,9 @@ use cavalcade_model::{
     BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe,
     Policy, PortId, Priority, Scope, Setting, TaskId, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
 use crate::support::contention::Contention;
 
 /// Parameters of `crux`.

@@ -56,9 +56,9 @@ use cavalcade_model::{
     BitsPerSec, Bytes, Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant,
     Message, Nanos, Policy, PortId, Priority, Scope, Setting, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
 use crate::support::peers::Latest;
 use crate::support::ticks::tick_at_or_after;
 

@@ -28,9 +28,9 @@ use cavalcade_model::{
     Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Excess, Instant, Nanos, NonClairvoyant,
     Observe, Policy, Priority, Scope, Setting, Target, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition, Preset};
-use crate::params::Parameter;
+use crate::definition::{About, Definition, Preset};
 use crate::support::ticks::tick_at_or_after;
 
 /// Parameters of `dclas`.

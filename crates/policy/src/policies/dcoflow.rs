@@ -33,9 +33,9 @@ use cavalcade_model::{
     Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant, Policy, Priority,
     Scope, Setting, Terms,
 };
+use cavalcade_spec::Parameter;
 
 use crate::definition::{About, Definition};
-use crate::params::Parameter;
 use crate::support::link_loads::LinkLoads;
 
 /// Parameters of `dcoflow`.

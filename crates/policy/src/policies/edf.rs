@@ -10,7 +10,7 @@ use cavalcade_model::{
 };
 
 use crate::definition::{About, Definition};
-use crate::params::Parameter;
+use cavalcade_spec::Parameter;
 
 /// Parameters of `edf`.
 #[derive(Clone, Default)]

@@ -25,9 +25,9 @@ use cavalcade_model::{
     Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy,
     Priority, Scope, Setting, Target, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
 use crate::support::task_ids::range;
 use crate::support::task_meter::TaskMeter;
 

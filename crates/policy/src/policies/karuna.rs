@@ -33,9 +33,9 @@ use cavalcade_model::{
     BitsPerSec, Bytes, Clairvoyant, ClassShares, Decision, Discipline, Event, FlowId, Foresee, Instant,
     Nanos, Policy, Priority, Scope, Setting, Target, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
 use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// Queues below that of the deadline flows.

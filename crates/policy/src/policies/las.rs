@@ -22,8 +22,8 @@ use cavalcade_model::{
     Scope, Setting, Target, Terms,
 };
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
+use cavalcade_spec::{Complaint, Parameter};
 
 /// Parameters of `las`.
 #[derive(Clone)]

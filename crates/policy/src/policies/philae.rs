@@ -37,9 +37,9 @@ use cavalcade_model::{
     ClassShares, CoflowId, Decision, Discipline, Event, FlowId, Instant, NonClairvoyant, Observe, Policy,
     Priority, Scope, Setting, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
 use crate::support::contention::Contention;
 
 /// Parameters of `philae`.

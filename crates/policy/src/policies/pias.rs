@@ -14,9 +14,9 @@ use cavalcade_model::{
     Bytes, ClassShares, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority,
     Scope, Setting, Target, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
 use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// How many priority queues switches have.

@@ -40,9 +40,9 @@ use cavalcade_model::{
     BitsPerSec, Bytes, ClassShares, CoflowFacts, CoflowId, Decision, Discipline, Event, Instant, Nanos,
     NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Target, Terms,
 };
+use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Complaint, Definition};
-use crate::params::Parameter;
+use crate::definition::{About, Definition};
 use crate::support::contention::Contention;
 use crate::support::ticks::tick_at_or_after;
 

@@ -17,9 +17,9 @@
 use cavalcade_model::{
     Clairvoyant, ClassShares, Decision, Discipline, Event, Foresee, Instant, Policy, Scope, Setting, Terms,
 };
+use cavalcade_spec::Parameter;
 
 use crate::definition::{About, Definition};
-use crate::params::Parameter;
 use crate::support::link_loads::LinkLoads;
 use crate::support::ranking::Ranking;
 

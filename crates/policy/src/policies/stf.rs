@@ -15,7 +15,7 @@ use cavalcade_model::{
 };
 
 use crate::definition::{About, Definition};
-use crate::params::Parameter;
+use cavalcade_spec::Parameter;
 
 /// Parameters of `stf`.
 #[derive(Clone)]

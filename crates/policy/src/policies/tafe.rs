@@ -20,9 +20,9 @@ use cavalcade_model::{
     Bytes, Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Foresee, Instant, Policy,
     Priority, Scope, Setting, Target, TaskId, Terms,
 };
+use cavalcade_spec::{Ascending, Parameter};
 
 use crate::definition::{About, Definition};
-use crate::params::{Ascending, Parameter};
 use crate::support::task_meter::TaskMeter;
 
 /// Parameters of `tafe`.

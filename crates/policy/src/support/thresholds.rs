@@ -25,8 +25,7 @@
 
 use cavalcade_model::{Bytes, History, contract::SizeBin};
 
-use crate::definition::Complaint;
-use crate::params::{Ascending, Value};
+use cavalcade_spec::{Ascending, Complaint, Value};
 
 /// Which thresholds to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +60,8 @@ impl Value for Thresholds {
         }
     }
 
-    fn expected(&self) -> &'static str {
-        "websearch, datamining, optimised, or rising sizes such as 100KB/1MB/10MB"
+    fn expected(&self) -> String {
+        "websearch, datamining, optimised, or rising sizes such as 100KB/1MB/10MB".to_owned()
     }
 }
 

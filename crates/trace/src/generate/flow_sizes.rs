@@ -3,8 +3,7 @@
 use core::fmt;
 
 use cavalcade_model::MeasuredSizes;
-
-use super::parameters::Value;
+use cavalcade_spec::{Choice, Value};
 
 /// A law of flow sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,21 +37,14 @@ impl Sizes {
     }
 }
 
-impl fmt::Display for Sizes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Sizes::Pareto => "pareto",
-            Sizes::WebSearch => "websearch",
-            Sizes::DataMining => "datamining",
-        })
-    }
+impl Choice for Sizes {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("pareto", Sizes::Pareto), ("websearch", Sizes::WebSearch), ("datamining", Sizes::DataMining)];
 }
 
-impl Value for Sizes {
-    fn read(text: &str) -> Result<Self, String> {
-        let all = [Sizes::Pareto, Sizes::WebSearch, Sizes::DataMining];
-        let found = all.into_iter().find(|sizes| sizes.to_string() == text);
-        found.ok_or_else(|| "pareto, websearch or datamining".to_owned())
+impl fmt::Display for Sizes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.write())
     }
 }
 

@@ -12,15 +12,14 @@
 //! which a deadline is what is left of a share of the link (protocols.md §1.5). It ties deadlines to sizes, so that a sweep of
 //! one moves the other.
 
-use core::fmt;
-
 use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Flow, Nanos, PortId, Stage, Task, TaskClass, Work, Workload,
     WorkloadBuilder,
 };
+use cavalcade_spec::Choice;
 
 use super::flow_sizes::Sizes;
-use super::parameters::{Value, parameters};
+use super::parameters::parameters;
 use super::random::{Purpose, Random};
 use super::shape::{FlowBudget, instant, require_counts, require_load};
 use super::{GenerateError, Recipe, require};
@@ -62,21 +61,9 @@ pub enum Deadlines {
     Fixed,
 }
 
-impl fmt::Display for Deadlines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Deadlines::Exponential => "exponential",
-            Deadlines::Fixed => "fixed",
-        })
-    }
-}
-
-impl Value for Deadlines {
-    fn read(text: &str) -> Result<Self, String> {
-        let found =
-            [Deadlines::Exponential, Deadlines::Fixed].into_iter().find(|law| law.to_string() == text);
-        found.ok_or_else(|| "exponential or fixed".to_owned())
-    }
+impl Choice for Deadlines {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("exponential", Deadlines::Exponential), ("fixed", Deadlines::Fixed)];
 }
 
 impl Recipe for Mixed {

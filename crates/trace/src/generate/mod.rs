@@ -33,6 +33,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use cavalcade_model::{Workload, WorkloadError};
+use cavalcade_spec::{Kind, ParameterInfo, SpecError, configure, describe, find, print};
 
 pub use aggregate::Aggregate;
 pub use batch::Batch;
@@ -42,7 +43,7 @@ pub use facebook::Facebook;
 pub use failures::{Failures, with_failures};
 pub use flow_sizes::Sizes;
 pub use mixed::{Deadlines, Mixed};
-pub use parameters::{Mix, ParameterInfo};
+pub use parameters::Mix;
 pub use permute::permute_arrivals;
 pub use poisson::Poisson;
 pub use retrieval::Retrieval;
@@ -50,7 +51,7 @@ pub use sizes::{Fixed, Uniform};
 pub use tailed::{Tail, Tailed};
 pub use tasks::Tasks;
 
-use parameters::{Parameters, nearest};
+use parameters::Parameters;
 
 /// The most flows that a generator makes.
 pub const MOST_FLOWS: u64 = 1 << 27;
@@ -104,61 +105,6 @@ pub enum GenerateError {
     Workload(#[from] WorkloadError),
 }
 
-/// Why a text is no [`Generator`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GeneratorError {
-    /// No generator of that name.
-    #[error("unknown generator {found:?}: did you mean {nearest}? Known are {known}")]
-    UnknownGenerator {
-        /// The name given.
-        found: String,
-        /// The most similar name.
-        nearest: &'static str,
-        /// All names.
-        known: String,
-    },
-    /// The generator has no such parameter.
-    #[error("{generator} has no parameter {found:?}: did you mean {nearest}? It has {known}")]
-    UnknownParameter {
-        /// The generator.
-        generator: &'static str,
-        /// The parameter given.
-        found: String,
-        /// The most similar name.
-        nearest: &'static str,
-        /// All of its parameters.
-        known: String,
-    },
-    /// A part that is not `parameter=value`.
-    #[error("{generator}: found {found:?}, expected parameter=value, separated by commas")]
-    NoAssignment {
-        /// The generator.
-        generator: &'static str,
-        /// The part.
-        found: String,
-    },
-    /// A parameter given twice.
-    #[error("{generator}: {parameter} is given twice, expected once")]
-    GivenTwice {
-        /// The generator.
-        generator: &'static str,
-        /// The parameter.
-        parameter: &'static str,
-    },
-    /// A value that cannot be read.
-    #[error("{generator}: {parameter}={value} is not understood: expected {expected}")]
-    BadValue {
-        /// The generator.
-        generator: &'static str,
-        /// The parameter.
-        parameter: &'static str,
-        /// The value given.
-        value: String,
-        /// What would be understood.
-        expected: String,
-    },
-}
-
 macro_rules! generators {
     ($($(#[$doc:meta])* $kind:ident),* $(,)?) => {
         /// A recipe for workloads, with its parameters.
@@ -174,7 +120,7 @@ macro_rules! generators {
                     name: $kind::NAME,
                     meaning: $kind::MEANING,
                     source: $kind::SOURCE,
-                    parameters: $kind::default().list(),
+                    parameters: describe($kind::PARAMETERS, &$kind::default()),
                 }),*]
             }
 
@@ -185,22 +131,23 @@ macro_rules! generators {
                 }
             }
 
-            fn with_defaults(name: &str) -> Option<Self> {
-                match name {
-                    $($kind::NAME => Some(Generator::$kind($kind::default())),)*
-                    _ => None,
+            /// Its parameters with their values.
+            pub fn parameters(&self) -> Vec<ParameterInfo> {
+                match self {
+                    $(Generator::$kind(parameters) => describe($kind::PARAMETERS, parameters),)*
                 }
             }
 
-            fn parameters(&self) -> &dyn Parameters {
-                match self {
-                    $(Generator::$kind(parameters) => parameters,)*
-                }
+            fn defaults() -> Vec<Self> {
+                vec![$(Generator::$kind($kind::default())),*]
             }
 
-            fn parameters_mut(&mut self) -> &mut dyn Parameters {
+            fn configure(&mut self, settings: &str) -> Result<(), SpecError> {
+                let id = (Kind::Generator, self.name());
                 match self {
-                    $(Generator::$kind(parameters) => parameters,)*
+                    $(Generator::$kind(parameters) => {
+                        configure(id, $kind::PARAMETERS, parameters, settings, |_, _| Ok(()))
+                    })*
                 }
             }
         }
@@ -247,63 +194,21 @@ generators! {
 impl fmt::Display for Generator {
     /// The name and every parameter, so that the text says all even after a default has changed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())?;
-        for (index, parameter) in self.parameters().list().into_iter().enumerate() {
-            let separator = if index == 0 { ':' } else { ',' };
-            write!(f, "{separator}{}={}", parameter.name, parameter.value)?;
-        }
-        Ok(())
+        let parameters = self.parameters();
+        f.write_str(&print(self.name(), parameters.iter().map(|info| (info.name, info.value.as_str()))))
     }
 }
 
 impl FromStr for Generator {
-    type Err = GeneratorError;
+    type Err = SpecError;
 
-    fn from_str(text: &str) -> Result<Self, GeneratorError> {
-        let (name, assignments) = text.trim().split_once(':').unwrap_or((text.trim(), ""));
-        let mut generator = Self::with_defaults(name).ok_or_else(|| {
-            let names: Vec<_> = Self::catalogue().iter().map(|info| info.name).collect();
-            GeneratorError::UnknownGenerator {
-                found: name.to_owned(),
-                nearest: nearest(name, &names),
-                known: names.join(", "),
-            }
-        })?;
-        let mut given = Vec::new();
-        for part in assignments.split(',').filter(|part| !part.trim().is_empty()) {
-            let parameter = generator.assign(part)?;
-            if given.contains(&parameter) {
-                return Err(GeneratorError::GivenTwice { generator: generator.name(), parameter });
-            }
-            given.push(parameter);
-        }
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let mut known = Self::defaults();
+        let names: Vec<&str> = known.iter().map(Self::name).collect();
+        let (place, settings) = find(Kind::Generator, text, &names)?;
+        let mut generator = known.swap_remove(place);
+        generator.configure(settings)?;
         Ok(generator)
-    }
-}
-
-impl Generator {
-    /// Sets a parameter from `parameter=value`; gives back its name.
-    fn assign(&mut self, part: &str) -> Result<&'static str, GeneratorError> {
-        let generator = self.name();
-        let (found, value) = part
-            .split_once('=')
-            .map(|(name, value)| (name.trim(), value.trim()))
-            .ok_or_else(|| GeneratorError::NoAssignment { generator, found: part.trim().to_owned() })?;
-        let names: Vec<_> = self.parameters().list().iter().map(|parameter| parameter.name).collect();
-        let Some(&parameter) = names.iter().find(|&&name| name == found) else {
-            return Err(GeneratorError::UnknownParameter {
-                generator,
-                found: found.to_owned(),
-                nearest: nearest(found, &names),
-                known: names.join(", "),
-            });
-        };
-        match self.parameters_mut().set(parameter, value) {
-            Ok(()) => Ok(parameter),
-            Err(expected) => {
-                Err(GeneratorError::BadValue { generator, parameter, value: value.to_owned(), expected })
-            }
-        }
     }
 }
 

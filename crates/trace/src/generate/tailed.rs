@@ -18,8 +18,9 @@
 use core::fmt;
 
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+use cavalcade_spec::Value;
 
-use super::parameters::{Value, parameters};
+use super::parameters::parameters;
 use super::random::{Purpose, Random};
 use super::shape::{FlowBudget, instant, require_counts};
 use super::{GenerateError, Recipe, require};
@@ -91,25 +92,34 @@ impl fmt::Display for Tail {
 }
 
 impl Value for Tail {
-    fn read(text: &str) -> Result<Self, String> {
-        let parts: Vec<&str> = text.split(':').collect();
-        let numbers: Option<Vec<f64>> = parts[1..].iter().map(|part| part.parse().ok()).collect();
-        let read = match (parts[0], numbers.as_deref()) {
-            ("none", Some([])) => Some(Tail::None),
-            ("two", Some(&[share, factor])) => Some(Tail::Two { share, factor }),
-            ("pareto", Some(&[shape, largest])) => Some(Tail::Pareto { shape, largest }),
-            ("lognormal", Some(&[sigma])) => Some(Tail::LogNormal { sigma }),
-            _ => None,
-        };
-        read.filter(|tail| tail.is_usable()).ok_or_else(|| {
-            "none, two:SHARE:FACTOR (share 0 to 1, factor 1 to 1e6), pareto:SHAPE:LARGEST (shape 0.1 to 10 but not 1, \
-             largest above 1 to 1e6) or lognormal:SIGMA (above 0 to 4)"
-                .to_owned()
-        })
+    fn read(&mut self, text: &str) -> bool {
+        Self::parse(text).map(|tail| *self = tail).is_some()
+    }
+    fn write(&self) -> String {
+        self.to_string()
+    }
+    fn expected(&self) -> String {
+        "none, two:SHARE:FACTOR (share 0 to 1, factor 1 to 1e6), pareto:SHAPE:LARGEST (shape 0.1 to 10 but not 1, \
+         largest above 1 to 1e6) or lognormal:SIGMA (above 0 to 4)"
+            .to_owned()
     }
 }
 
 impl Tail {
+    fn parse(text: &str) -> Option<Self> {
+        let (law, numbers) = text.split_once(':').unwrap_or((text, ""));
+        let numbers: Vec<f64> =
+            numbers.split_terminator(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+        let read = match (law, numbers.as_slice()) {
+            ("none", []) => Tail::None,
+            ("two", &[share, factor]) => Tail::Two { share, factor },
+            ("pareto", &[shape, largest]) => Tail::Pareto { shape, largest },
+            ("lognormal", &[sigma]) => Tail::LogNormal { sigma },
+            _ => return None,
+        };
+        read.is_usable().then_some(read)
+    }
+
     fn is_usable(&self) -> bool {
         match *self {
             Tail::None => true,
@@ -229,19 +239,19 @@ mod tests {
     #[test]
     fn a_tail_reads_what_it_prints_and_refuses_what_makes_no_law() {
         for text in ["none", "two:0.15:7", "pareto:1.1:10000", "lognormal:2"] {
-            assert_eq!(Tail::read(text).unwrap().to_string(), text);
+            assert_eq!(Tail::parse(text).unwrap().to_string(), text);
         }
         for text in
             ["", "two", "two:2:7", "two:0.1:0.5", "pareto:1:100", "pareto:2:1", "lognormal:0", "none:1"]
         {
-            assert!(Tail::read(text).is_err(), "{text}");
+            assert!(Tail::parse(text).is_none(), "{text}");
         }
     }
 
     #[test]
     fn draws_have_the_mean_that_the_load_is_computed_with() {
         for tail in ["two:0.15:7", "pareto:1.5:1000", "lognormal:1"] {
-            let tail = Tail::read(tail).unwrap();
+            let tail = Tail::parse(tail).unwrap();
             let mut random = Random::new(5, Purpose::Shapes);
             let mean = (0..400_000).map(|_| tail.draw(&mut random)).sum::<f64>() / 400_000.0;
             assert!((mean / tail.mean() - 1.0).abs() < 0.03, "{tail}: {mean} against {}", tail.mean());

@@ -38,6 +38,7 @@ mod header;
 mod port;
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
+use cavalcade_spec::{Complaint, Parameter};
 
 pub use header::{BYTES, PORTS, Returned, SpcHeader, scale_for};
 pub use port::Port;
@@ -45,7 +46,7 @@ pub use port::Port;
 use crate::capacity::Gains;
 use crate::contract::{FlowSetup, PortSetup, SwitchNeeds, Transport};
 use crate::paced::{Answer, EchoingReceiver, PacedSender, RateLaw};
-use crate::parameters::{Parameter, at_least_one};
+use crate::parameters::{self, at_least_one};
 use crate::registry::Definition;
 use crate::scoreboard::Reliability;
 
@@ -282,21 +283,21 @@ impl Definition for Spc {
             meaning: "full packets' times between two questions of a flow entitled to nothing, at least",
             field: |p| &mut p.pause,
         },
-        Parameter::spare_gain(|p| &mut p.spare_gain),
-        Parameter::queue_gain(|p| &mut p.queue_gain),
-        Parameter::receive_window(|p| &mut p.window),
-        Parameter::minimum_rto(|p| &mut p.minimum_rto),
-        Parameter::buffer(|p| &mut p.buffer),
+        parameters::spare_gain(|p| &mut p.spare_gain),
+        parameters::queue_gain(|p| &mut p.queue_gain),
+        parameters::receive_window(|p| &mut p.window),
+        parameters::minimum_rto(|p| &mut p.minimum_rto),
+        parameters::buffer(|p| &mut p.buffer),
     ];
 
-    fn check(&self) -> Result<(), (&'static str, String)> {
+    fn check(&self) -> Result<(), Complaint> {
         at_least_one("window", self.window)?;
         if !(1..=255).contains(&self.delta) {
-            return Err(("delta", "from 1 to 255".to_owned()));
+            return Err(Complaint::new("delta", "from 1 to 255".to_owned()));
         }
         if !(16..=1 << 16).contains(&self.epoch) {
             // A question is given up after four round trips, and then after eight.
-            return Err(("epoch", "from 16 to 65536".to_owned()));
+            return Err(Complaint::new("epoch", "from 16 to 65536".to_owned()));
         }
         Ok(())
     }

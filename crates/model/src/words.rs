@@ -1,0 +1,20 @@
+//! The words for choices of the contract, where a specification sets one.
+
+use cavalcade_spec::Choice;
+
+use crate::contract::{Discipline, Excess, Scope};
+
+impl Choice for Discipline {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("greedy", Discipline::Greedy), ("madd", Discipline::Madd), ("maxmin", Discipline::MaxMin)];
+}
+
+impl Choice for Excess {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("weighted", Excess::Weighted), ("highest", Excess::Highest)];
+}
+
+/// The place at which a policy without coordination decides.
+impl Choice for Scope {
+    const WORDS: &'static [(&'static str, Self)] = &[("sender", Scope::Host), ("link", Scope::Link)];
+}

@@ -1,0 +1,150 @@
+//! Specifications that cannot be used, and the name that was probably meant.
+
+use core::fmt;
+
+/// What a specification is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Decides which transfers go first.
+    Policy,
+    /// Sends packets.
+    Transport,
+    /// Makes a workload.
+    Generator,
+    /// Connects ports.
+    Fabric,
+    /// Writes a workload as text.
+    Format,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Policy => "policy",
+            Kind::Transport => "transport",
+            Kind::Generator => "generator",
+            Kind::Fabric => "fabric",
+            Kind::Format => "format",
+        })
+    }
+}
+
+/// A specification that cannot be used. Each message says what to write instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// A name that is not registered.
+    #[error("unknown {kind} {name:?}: {hint}")]
+    UnknownName {
+        /// What was looked for.
+        kind: Kind,
+        /// The name given.
+        name: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
+    /// A parameter that does not exist.
+    #[error("{kind} {owner} has no parameter {name:?}: {hint}")]
+    UnknownParameter {
+        /// What is configured.
+        kind: Kind,
+        /// Its name.
+        owner: &'static str,
+        /// The parameter given.
+        name: String,
+        /// The nearest name, or all of them.
+        hint: String,
+    },
+    /// A setting without `=`.
+    #[error("{kind} {owner}: the setting {setting:?} has no value: write it as parameter=value")]
+    NoValue {
+        /// What is configured.
+        kind: Kind,
+        /// Its name.
+        owner: &'static str,
+        /// The setting given.
+        setting: String,
+    },
+    /// A value that the parameter cannot take, alone or beside the others.
+    #[error("{kind} {owner}: {parameter}={value} cannot be used: expected {expected}")]
+    BadValue {
+        /// What is configured.
+        kind: Kind,
+        /// Its name.
+        owner: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// The value given.
+        value: String,
+        /// What would be accepted.
+        expected: String,
+    },
+    /// One parameter set twice.
+    #[error("{kind} {owner}: {parameter} is given twice: leave one of them out")]
+    Repeated {
+        /// What is configured.
+        kind: Kind,
+        /// Its name.
+        owner: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+    },
+    /// A parameter without a default that was not set.
+    #[error("{kind} {owner}: {parameter} is missing: add {parameter}=…, {expected}")]
+    Missing {
+        /// What is configured.
+        kind: Kind,
+        /// Its name.
+        owner: &'static str,
+        /// The parameter.
+        parameter: &'static str,
+        /// What is accepted.
+        expected: String,
+    },
+}
+
+/// Suggests the nearest of `known` for an unknown `name`, or lists all of them if none is near.
+pub fn hint(name: &str, known: &[&str]) -> String {
+    let name = name.to_ascii_lowercase();
+    let distance = |candidate: &str| edit_distance(&name, &candidate.to_ascii_lowercase());
+    let near = |candidate: &&&str| distance(candidate) <= (candidate.len() / 3).max(1);
+    match known.iter().filter(near).min_by_key(|known| distance(known)) {
+        Some(nearest) => format!("did you mean {nearest}?"),
+        None if known.is_empty() => "it has none".to_owned(),
+        None => format!("known are {}", known.join(", ")),
+    }
+}
+
+/// Counts the fewest insertions, deletions and replacements of characters between two words (Levenshtein).
+fn edit_distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, have) in from.chars().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
+        for (j, want) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(have != *want);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distance_counts_single_edits() {
+        assert_eq!(edit_distance("", "abc"), 3);
+        assert_eq!(edit_distance("dclas", "dcas"), 1);
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+    }
+
+    #[test]
+    fn far_names_get_the_whole_list() {
+        assert_eq!(hint("dclass", &["fair", "dclas", "dcas"]), "did you mean dclas?");
+        assert_eq!(hint("DCLASS", &["fair", "dclas", "dcas"]), "did you mean dclas?");
+        assert_eq!(hint("quantum", &["fair", "fifo"]), "known are fair, fifo");
+        assert_eq!(hint("x", &[]), "it has none");
+    }
+}
