@@ -2,8 +2,7 @@
 //!
 //! The contract (`model::contract`) is the fluid driver's: the same object is told the same events. What differs is where
 //! amounts come from. The simulator computes the instant at which a watched amount is reached; here a report says
-//! that it has been. So [`Hosted`] keeps the watches and compares, keeps when the policy wants to be woken, and keeps the
-//! priorities that hold, the last word for each coflow standing above what was said of its flows before.
+//! that it has been. So [`Hosted`] keeps the watches and compares; what a decision means is the harness's ([`PolicyHost`]).
 //!
 //! # Names
 //! Live coflows have keys, policies have dense numbers; [`Numbering`] keeps numbers in the order of keys. When it
@@ -16,9 +15,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cavalcade_harness::{Carrier, PolicyHost, Watch};
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowId, Decision, Event, FlowFacts, FlowId, History, Instant, Message, Nanos,
-    Observe, Policy, PolicyFactory, PortId, Priority, Setting, Target, TaskId, Terms,
+    BitsPerSec, Bytes, CoflowId, Event, FlowFacts, FlowId, History, Instant, Message, Nanos, PolicyFactory,
+    PortId, Priority, Setting, Target, TaskId, Terms,
 };
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Statement};
 
@@ -37,24 +37,84 @@ pub type Factory = Box<dyn PolicyFactory + Send>;
 pub(crate) struct Hosted {
     factory: Factory,
     terms: Terms,
-    policy: Policy,
+    host: PolicyHost<Instant>,
     line_rate: BitsPerSec,
     table: Table,
-    coflow_ids: Numbering<CoflowKey>,
+    kept: Kept,
     task_ids: Numbering<u64>,
-    watches: BTreeMap<Target, u64>,
-    due: BTreeSet<Target>,
-    wake_at: Option<Instant>,
-    decision: Decision,
-    statements: Vec<(PortId, Statement)>,
+    /// Active coflows of each task.
+    of_task: BTreeMap<u64, usize>,
     /// Coflows known only from what other hosts said, and when that was.
     hearsay: BTreeMap<CoflowKey, Instant>,
-    changed: BTreeSet<CoflowKey>,
     /// Coflows that have got flows since the policy was told of them.
     fresh: BTreeSet<CoflowId>,
+}
+
+/// What decisions are carried out on, beside the table.
+#[derive(Default)]
+struct Kept {
+    coflow_ids: Numbering<CoflowKey>,
+    watches: BTreeMap<Target, u64>,
+    statements: Vec<(PortId, Statement)>,
+    /// Coflows whose priority has changed.
+    changed: BTreeSet<CoflowKey>,
     /// Whether gates may differ from those computed last.
     is_dirty: bool,
 }
+
+/// Carries decisions out.
+struct Desk<'a> {
+    kept: &'a mut Kept,
+    table: &'a mut Table,
+}
+
+impl Carrier for Desk<'_> {
+    fn set_coflow(&mut self, _place: u32, coflow: CoflowId, priority: Priority) {
+        let Some(record) = self.table.coflows.get_mut(&coflow) else { return };
+        if std::mem::replace(&mut record.priority, priority) != priority {
+            self.kept.changed.insert(record.key);
+            self.kept.is_dirty = true;
+        }
+        let flows: Vec<FlowId> = record.flows.values().copied().collect();
+        for flow in flows {
+            if let Some(flow) = self.table.find_mut(flow) {
+                self.kept.is_dirty |= flow.priority.take().is_some();
+            }
+        }
+    }
+
+    fn set_flow(&mut self, _place: u32, flow: FlowId, priority: Priority) {
+        if let Some(flow) = self.table.find_mut(flow) {
+            self.kept.is_dirty |= flow.priority.replace(priority) != Some(priority);
+        }
+    }
+
+    fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>) {
+        if let Some(flow) = self.table.find_mut(flow) {
+            self.kept.is_dirty |= std::mem::replace(&mut flow.cap, cap) != cap;
+        }
+    }
+
+    fn watch(&mut self, place: u32, target: Target, bytes: Bytes) -> Watch {
+        if self.table.sent_by(target) >= bytes.0 {
+            self.kept.watches.remove(&target);
+            return Watch::Reached(place);
+        }
+        self.kept.watches.insert(target, bytes.0);
+        Watch::Pending(place)
+    }
+
+    fn post(&mut self, _from: u32, to: PortId, message: Message) -> bool {
+        // A coflow that is no longer spoken of has no key, and a message about it is of no use.
+        if let Some(coflow) = self.kept.coflow_ids.name(message.coflow.0) {
+            self.kept.statements.push((to, Statement { coflow, payload: message.payload }));
+        }
+        true
+    }
+}
+
+/// The place of the one instance.
+const HERE: u32 = 0;
 
 impl std::fmt::Debug for Hosted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,24 +126,18 @@ impl Hosted {
     /// An instance of `factory`'s policy for a fabric of `ports` ports; links are taken to have `line_rate` until told
     /// otherwise.
     pub(crate) fn new(factory: Factory, ports: u32, line_rate: BitsPerSec) -> Self {
-        let policy = build(&*factory, ports, line_rate);
+        let host = build(&*factory, ports, line_rate);
         Self {
             terms: factory.terms(),
             factory,
-            policy,
+            host,
             line_rate,
             table: Table::new(ports, line_rate),
-            coflow_ids: Numbering::default(),
+            kept: Kept::default(),
             task_ids: Numbering::default(),
-            watches: BTreeMap::new(),
-            due: BTreeSet::new(),
-            wake_at: None,
-            decision: Decision::default(),
-            statements: Vec::new(),
+            of_task: BTreeMap::new(),
             hearsay: BTreeMap::new(),
-            changed: BTreeSet::new(),
             fresh: BTreeSet::new(),
-            is_dirty: false,
         }
     }
 
@@ -97,7 +151,7 @@ impl Hosted {
         for (link, rate) in [(port.0, up), (ports + port.0, down)] {
             let known = &mut self.table.capacity[link as usize];
             let rate = if rate == BitsPerSec::ZERO { self.line_rate } else { rate };
-            self.is_dirty |= std::mem::replace(known, rate) != rate;
+            self.kept.is_dirty |= std::mem::replace(known, rate) != rate;
         }
     }
 
@@ -112,16 +166,17 @@ impl Hosted {
             }
             return;
         }
-        if self.coflow_ids.assign(key).is_none() || self.task_ids.assign(key.task).is_none() {
+        if self.kept.coflow_ids.assign(key).is_none() || self.task_ids.assign(key.task).is_none() {
             self.rebuild(now);
         }
-        let id = self.coflow_ids.assign(key).expect("there is room after renumbering");
+        let id = self.kept.coflow_ids.assign(key).expect("there is room after renumbering");
         let task = self.task_ids.assign(key.task).expect("there is room after renumbering");
         let (id, task) = (CoflowId(id), TaskId(task));
         let (flows, priority) = (BTreeMap::new(), Priority::default());
         let (attained, is_announced) = (0, false);
         self.table.coflows.insert(id, Coflow { key, task, facts, attained, flows, priority, is_announced });
-        self.changed.insert(key);
+        *self.of_task.entry(key.task).or_default() += 1;
+        self.kept.changed.insert(key);
     }
 
     /// A coflow is over.
@@ -135,11 +190,15 @@ impl Hosted {
         self.forget(Target::Coflow(id));
         self.fresh.remove(&id);
         self.table.coflows.remove(&id);
-        self.coflow_ids.remove(key);
-        if !self.table.coflows.values().any(|other| other.key.task == key.task) {
-            self.task_ids.remove(key.task);
+        self.kept.coflow_ids.remove(key);
+        if let Some(left) = self.of_task.get_mut(&key.task) {
+            *left -= 1;
+            if *left == 0 {
+                self.of_task.remove(&key.task);
+                self.task_ids.remove(key.task);
+            }
         }
-        self.changed.remove(&key);
+        self.kept.changed.remove(&key);
         self.settle(now);
     }
 
@@ -172,7 +231,7 @@ impl Hosted {
         coflow.flows.insert(name, flow);
         coflow.attained = coflow.attained.saturating_add(sent);
         let is_announced = coflow.is_announced;
-        self.is_dirty = true;
+        self.kept.is_dirty = true;
         self.fresh.insert(id);
         if is_announced && self.terms.flow_events {
             self.tell(now, Event::FlowArrived(flow));
@@ -187,7 +246,7 @@ impl Hosted {
         let Some(record) = self.table.find_mut(flow) else { return };
         let id = record.facts.coflow;
         let before = std::mem::replace(&mut record.sent, sent);
-        self.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
+        self.kept.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
         self.add_attained(now, id, sent as i128 - before as i128);
         self.check(Target::Flow(flow));
         self.settle(now);
@@ -197,7 +256,7 @@ impl Hosted {
     pub(crate) fn close_flow(&mut self, now: Instant, flow: FlowId) {
         let Some(record) = self.table.find(flow) else { return };
         let (id, name) = (record.facts.coflow, record.name());
-        self.is_dirty = true;
+        self.kept.is_dirty = true;
         if self.terms.flow_events && self.table.coflows[&id].is_announced {
             self.tell(now, Event::FlowFinished(flow));
         }
@@ -225,59 +284,52 @@ impl Hosted {
             self.check(Target::Coflow(id));
         }
         // Where equals share by what remains, every byte matters.
-        self.is_dirty |= more != 0 && self.terms.discipline != cavalcade_model::Discipline::MaxMin;
+        self.kept.is_dirty |= more != 0 && self.terms.discipline != cavalcade_model::Discipline::MaxMin;
     }
 
     /// What an instance at another host says.
     pub(crate) fn hear(&mut self, now: Instant, from: PortId, statement: Statement) {
-        let (Statement::Desired { coflow: key, .. } | Statement::Feedback { coflow: key, .. }) = statement;
+        let key = statement.coflow;
         if self.active(key).is_none() {
             self.hearsay.retain(|_, heard| now.since(*heard) <= REMEMBERED);
             self.hearsay.insert(key, now);
             let (hearsay, coflows) = (&self.hearsay, &self.table.coflows);
-            self.coflow_ids
+            self.kept
+                .coflow_ids
                 .retain(|key, id| hearsay.contains_key(key) || coflows.contains_key(&CoflowId(id)));
         }
-        if self.coflow_ids.assign(key).is_none() {
+        if self.kept.coflow_ids.assign(key).is_none() {
             self.rebuild(now);
         }
-        let Some(id) = self.coflow_ids.assign(key) else { return };
-        let coflow = CoflowId(id);
-        let message = match statement {
-            Statement::Desired { order, .. } => Message::Desired { coflow, order },
-            Statement::Feedback { order, .. } => Message::Feedback { coflow, order },
-        };
+        let Some(id) = self.kept.coflow_ids.assign(key) else { return };
+        let message = Message { coflow: CoflowId(id), payload: statement.payload };
         self.tell(now, Event::Received { from, message });
         self.settle(now);
     }
 
     /// When the policy wants to be woken.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
-        self.wake_at
+        self.host.next_wake()
     }
 
     /// Wakes the policy if its time has come.
     pub(crate) fn wake(&mut self, now: Instant) {
-        if self.wake_at.is_some_and(|when| when <= now) {
-            self.wake_at = None;
-            self.tell(now, Event::Wake);
-            self.settle(now);
-        }
+        self.settle(now);
     }
 
     /// Whether the policy wants to say something to other hosts.
     pub(crate) fn has_statements(&self) -> bool {
-        !self.statements.is_empty()
+        !self.kept.statements.is_empty()
     }
 
     /// What the policy wants to say to other hosts.
     pub(crate) fn take_statements(&mut self) -> Vec<(PortId, Statement)> {
-        std::mem::take(&mut self.statements)
+        std::mem::take(&mut self.kept.statements)
     }
 
     /// The coflows whose priorities have changed, ascending.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<CoflowKey> {
-        std::mem::take(&mut self.changed)
+        std::mem::take(&mut self.kept.changed)
     }
 
     /// The priority that holds for a coflow; the highest where it is not known.
@@ -297,7 +349,7 @@ impl Hosted {
 
     /// Whether the priority of some coflow has changed since [`Hosted::take_changed`].
     pub(crate) fn has_changed(&self) -> bool {
-        !self.changed.is_empty()
+        !self.kept.changed.is_empty()
     }
 
     /// The flow `id`, if it is still the one that is called `name`: numbers are used again.
@@ -318,13 +370,13 @@ impl Hosted {
 
     /// Whether gates may differ from those that [`Hosted::decide`] gave last.
     pub(crate) fn is_dirty(&self) -> bool {
-        self.is_dirty
+        self.kept.is_dirty
     }
 
     /// Computes the gate of every flow; hands over each, in the order of coflows and names, with the gate and the own
     /// priority that it had before and those that it has now.
     pub(crate) fn decide(&mut self, mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder)) {
-        self.is_dirty = false;
+        self.kept.is_dirty = false;
         let (mut ids, mut contenders) = (Vec::new(), Vec::new());
         for (account, coflow) in self.table.coflows.values().enumerate() {
             for &id in coflow.flows.values() {
@@ -363,91 +415,32 @@ impl Hosted {
     }
 
     fn active(&self, key: CoflowKey) -> Option<CoflowId> {
-        self.coflow_ids.get(key).map(CoflowId).filter(|id| self.table.coflows.contains_key(id))
+        self.kept.coflow_ids.get(key).map(CoflowId).filter(|id| self.table.coflows.contains_key(id))
     }
 
-    /// Hands one event to the policy and notes what it decides.
+    /// Hands one event to the policy and carries out what it decides.
     fn tell(&mut self, now: Instant, event: Event) {
-        let mut decision = std::mem::take(&mut self.decision);
-        decision.clear();
-        self.policy.handle(now, event, &self.table, &mut decision);
-        self.note(now, &decision);
-        self.decision = decision;
-    }
-
-    fn note(&mut self, now: Instant, decision: &Decision) {
-        for &(target, priority) in &decision.priorities {
-            match target {
-                Target::Coflow(id) => self.set_coflow_priority(id, priority),
-                Target::Flow(id) => {
-                    if let Some(flow) = self.table.find_mut(id) {
-                        self.is_dirty |= flow.priority.replace(priority) != Some(priority);
-                    }
-                }
-            }
-        }
-        for &(id, cap) in &decision.caps {
-            if let Some(flow) = self.table.find_mut(id) {
-                self.is_dirty |= std::mem::replace(&mut flow.cap, cap) != cap;
-            }
-        }
-        for &(target, bytes) in &decision.watches {
-            self.due.remove(&target);
-            self.watches.insert(target, bytes.0);
-            self.check(target);
-        }
-        if let Some(when) = decision.wake_at {
-            assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
-            self.wake_at = Some(when);
-        }
-        for &(to, message) in &decision.messages {
-            let (Message::Desired { coflow, .. } | Message::Feedback { coflow, .. }) = message;
-            // A coflow that nobody speaks of any more has no key; what is said of it helps nobody.
-            let Some(coflow) = self.coflow_ids.name(coflow.0) else { continue };
-            let statement = match message {
-                Message::Desired { order, .. } => Statement::Desired { coflow, order },
-                Message::Feedback { order, .. } => Statement::Feedback { coflow, order },
-            };
-            self.statements.push((to, statement));
-        }
-    }
-
-    /// A coflow's priority goes to all its flows: what was decided about them before no longer counts.
-    fn set_coflow_priority(&mut self, id: CoflowId, priority: Priority) {
-        let Some(coflow) = self.table.coflows.get_mut(&id) else { return };
-        if std::mem::replace(&mut coflow.priority, priority) != priority {
-            self.changed.insert(coflow.key);
-            self.is_dirty = true;
-        }
-        let flows: Vec<FlowId> = coflow.flows.values().copied().collect();
-        for flow in flows {
-            if let Some(flow) = self.table.find_mut(flow) {
-                self.is_dirty |= flow.priority.take().is_some();
-            }
-        }
+        self.host.tell(HERE, now, event, &self.table);
+        self.host.carry_out(now, now, &mut Desk { kept: &mut self.kept, table: &mut self.table });
     }
 
     /// Notes a watched amount that has been reached.
     fn check(&mut self, target: Target) {
-        let sent = match target {
-            Target::Coflow(id) => self.table.attained(id),
-            Target::Flow(id) => self.table.flow_attained(id),
-        };
-        if self.watches.get(&target).is_some_and(|&bytes| bytes <= sent.0) {
-            self.watches.remove(&target);
-            self.due.insert(target);
+        if self.kept.watches.get(&target).is_some_and(|&bytes| bytes <= self.table.sent_by(target)) {
+            self.kept.watches.remove(&target);
+            self.host.reach(target, HERE);
         }
     }
 
     fn forget(&mut self, target: Target) {
-        self.watches.remove(&target);
-        self.due.remove(&target);
+        self.kept.watches.remove(&target);
+        self.host.forget(target, HERE);
     }
 
-    /// Tells the policy what has been reached, also by what it asked for on being told.
+    /// Tells the policy what has been reached, also by what it asked for on being told, and wakes it where that is due.
     fn settle(&mut self, now: Instant) {
-        while let Some(target) = self.due.pop_first() {
-            self.tell(now, Event::Reached(target));
+        while let Some((_, event)) = self.host.next(now, now) {
+            self.tell(now, event);
         }
     }
 
@@ -455,7 +448,7 @@ impl Hosted {
     /// is seen together. Hosts report one after the other, so that a coflow may be seen in parts; a policy that goes by
     /// sizes then looks at it anew with each part, for none of them says what the whole is.
     pub(crate) fn announce_fresh(&mut self, now: Instant) {
-        let goes_by_sizes = matches!(self.policy, Policy::Clairvoyant(_));
+        let goes_by_sizes = self.host.is_clairvoyant(HERE);
         for id in std::mem::take(&mut self.fresh) {
             let Some(coflow) = self.table.coflows.get_mut(&id) else { continue };
             if !std::mem::replace(&mut coflow.is_announced, true) {
@@ -492,13 +485,14 @@ impl Hosted {
 
     /// A fresh policy with new numbers for all coflows.
     fn rebuild(&mut self, now: Instant) {
-        self.coflow_ids.renumber();
+        self.kept.coflow_ids.renumber();
         self.task_ids.renumber();
-        self.policy = build(&*self.factory, self.table.ports(), self.line_rate);
-        (self.wake_at, self.watches, self.due) = (None, BTreeMap::new(), BTreeSet::new());
+        self.host = build(&*self.factory, self.table.ports(), self.line_rate);
+        self.kept.watches.clear();
         let coflows = std::mem::take(&mut self.table.coflows);
         for mut coflow in coflows.into_values() {
-            let id = self.coflow_ids.get(coflow.key).map(CoflowId).expect("an active coflow is numbered");
+            let id =
+                self.kept.coflow_ids.get(coflow.key).map(CoflowId).expect("an active coflow is numbered");
             coflow.task = self.task_ids.get(coflow.key.task).map(TaskId).expect("and so is its task");
             for &flow in coflow.flows.values() {
                 if let Some(flow) = self.table.find_mut(flow) {
@@ -525,6 +519,7 @@ pub(crate) struct NewFlow {
     pub(crate) idle: bool,
 }
 
-fn build(factory: &dyn PolicyFactory, ports: u32, line_rate: BitsPerSec) -> Policy {
-    factory.build(&Setting { ports, line_rate, history: &History::default() })
+fn build(factory: &dyn PolicyFactory, ports: u32, line_rate: BitsPerSec) -> PolicyHost<Instant> {
+    let policy = factory.build(&Setting { ports, line_rate, history: &History::default() });
+    PolicyHost::new(vec![policy], 0.0, 0)
 }

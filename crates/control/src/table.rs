@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
-    Priority, TaskClass, TaskId,
+    Priority, Target, TaskClass, TaskId,
 };
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate};
 
@@ -98,6 +98,14 @@ impl Table {
 
     pub(crate) fn find_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
         self.flows.get_mut(flow.index()).and_then(Option::as_mut)
+    }
+
+    /// Bytes that a target has sent, as policies are told them.
+    pub(crate) fn sent_by(&self, target: Target) -> u64 {
+        match target {
+            Target::Coflow(coflow) => self.attained(coflow).0,
+            Target::Flow(flow) => self.flow_attained(flow).0,
+        }
     }
 
     pub(crate) fn insert(&mut self, flow: Flow) -> FlowId {

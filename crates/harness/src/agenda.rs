@@ -12,16 +12,15 @@
 //! [`Instant`]s. Which messages get lost is drawn when they are sent.
 //!
 //! # Invariants
-//! - An instance is woken only when it asked last: an earlier request that was replaced is dropped when it comes up.
+//! - An instance is woken only when it asked last: an earlier request is replaced.
 //! - An amount that is forgotten (since another was asked for, or nothing is left to send) is not told of.
 //! - A policy that keeps itself busy at one instant without end is a broken one, and is stopped by a panic.
 //!
 //! Cost: O(log n) for an amount or wake-up among n, O(1) for a message.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use cavalcade_model::{Decision, Event, Instant, Message, PortId, SplitMix64, Target};
+use cavalcade_model::{Event, Instant, Message, PortId, SplitMix64, Target};
 
 /// Turns at one and the same instant after which a policy is taken to be stuck.
 const MAX_TURNS_AT_ONCE: u32 = 100_000;
@@ -45,12 +44,12 @@ enum Part {
 /// What is to be told to the instances of a policy, each at its *place*: the fabric, a host or a link (see
 /// [`Accounts`](crate::Accounts)).
 #[derive(Debug)]
-pub struct Agenda<T> {
+pub(crate) struct Agenda<T> {
     amounts: BTreeSet<(Target, u32)>,
     letters: VecDeque<Letter<T>>,
-    /// Requests, also those that have been replaced since.
-    wakes: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// What each instance asked for last.
+    /// What was asked for last, in the order in which it comes due.
+    wakes: BTreeSet<(Instant, u32)>,
+    /// The same by place.
     wake_at: Vec<Option<Instant>>,
     loss: f64,
     random: SplitMix64,
@@ -65,11 +64,11 @@ pub struct Agenda<T> {
 
 impl<T: Copy + PartialOrd> Agenda<T> {
     /// An empty agenda of instances at so many places. A `loss` of messages (a share) is drawn from the stream of `seed`.
-    pub fn new(places: usize, loss: f64, seed: u64) -> Self {
+    pub(crate) fn new(places: usize, loss: f64, seed: u64) -> Self {
         Self {
             amounts: BTreeSet::new(),
             letters: VecDeque::new(),
-            wakes: BinaryHeap::new(),
+            wakes: BTreeSet::new(),
             wake_at: vec![None; places],
             loss,
             random: SplitMix64::new(seed),
@@ -82,13 +81,13 @@ impl<T: Copy + PartialOrd> Agenda<T> {
     }
 
     /// The instance at `place` is to be told at once that `target` has reached the amount that it watches.
-    pub fn reach(&mut self, target: Target, place: u32) {
+    pub(crate) fn reach(&mut self, target: Target, place: u32) {
         self.amounts.insert((target, place));
     }
 
     /// The instance at `place` is not to be told any more that `target` has reached an amount.
     #[inline]
-    pub fn forget(&mut self, target: Target, place: u32) {
+    pub(crate) fn forget(&mut self, target: Target, place: u32) {
         // Mostly there is none, and this is asked for every flow that ends.
         if self.has_amounts() {
             self.amounts.remove(&(target, place));
@@ -97,38 +96,40 @@ impl<T: Copy + PartialOrd> Agenda<T> {
 
     /// Whether an amount has been reached that is still to be told of.
     #[inline]
-    pub fn has_amounts(&self) -> bool {
+    pub(crate) fn has_amounts(&self) -> bool {
         !self.amounts.is_empty()
     }
 
     /// When the next message arrives.
     #[inline]
-    pub fn next_message(&self) -> Option<T> {
+    pub(crate) fn next_message(&self) -> Option<T> {
         self.letters.front().map(|letter| letter.due)
     }
 
-    /// When the next wake-up may be due.
+    /// When the next wake-up is due.
     #[inline]
-    pub fn next_wake(&self) -> Option<Instant> {
-        self.wakes.peek().map(|&Reverse((when, _))| when)
+    pub(crate) fn next_wake(&self) -> Option<Instant> {
+        self.wakes.first().map(|&(when, _)| when)
     }
 
-    /// Takes up the wake-up and the messages that the instance at `place` decided on at `now`. The messages arrive at
-    /// `arrival`, which never goes back from one call to the next.
+    /// The instance at `place` asks at `now` to be woken at `when`, and no more at what it asked for before.
     ///
     /// # Panics
-    /// Where the policy asks to be woken at a time that is not later than `now`.
-    pub fn note(&mut self, place: u32, now: Instant, arrival: T, decision: &Decision) {
-        if let Some(when) = decision.wake_at {
-            assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
-            self.wake_at[place as usize] = Some(when);
-            self.wakes.push(Reverse((when, place)));
+    /// Where that is not later than `now`.
+    pub(crate) fn wake_at(&mut self, place: u32, now: Instant, when: Instant) {
+        assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
+        if let Some(before) = self.wake_at[place as usize].replace(when) {
+            self.wakes.remove(&(before, place));
         }
-        for &(to, message) in &decision.messages {
-            self.messages += 1;
-            if !self.random.happens(self.loss) {
-                self.letters.push_back(Letter { due: arrival, from: place, to: to.0, message });
-            }
+        self.wakes.insert((when, place));
+    }
+
+    /// The instance at `from` says something to the one at `to`. It arrives at `arrival`, which never goes back from one
+    /// call to the next, unless it is lost.
+    pub(crate) fn post(&mut self, from: u32, to: PortId, message: Message, arrival: T) {
+        self.messages += 1;
+        if !self.random.happens(self.loss) {
+            self.letters.push_back(Letter { due: arrival, from, to: to.0, message });
         }
     }
 
@@ -137,7 +138,7 @@ impl<T: Copy + PartialOrd> Agenda<T> {
     ///
     /// # Panics
     /// Where more is due at once without end.
-    pub fn next(&mut self, arrived: T, clock: Instant) -> Option<(u32, Event)> {
+    pub(crate) fn next(&mut self, arrived: T, clock: Instant) -> Option<(u32, Event)> {
         loop {
             let due = match self.part {
                 Part::Amounts => self.amount(),
@@ -173,17 +174,10 @@ impl<T: Copy + PartialOrd> Agenda<T> {
     }
 
     fn wake(&mut self, clock: Instant) -> Option<(u32, Event)> {
-        while let Some(&Reverse((when, place))) = self.wakes.peek()
-            && when <= clock
-        {
-            self.wakes.pop();
-            let asked = &mut self.wake_at[place as usize];
-            if *asked == Some(when) {
-                *asked = None;
-                return Some((place, Event::Wake));
-            }
-        }
-        None
+        let (_, place) = *self.wakes.first().filter(|(when, _)| *when <= clock)?;
+        self.wakes.pop_first();
+        self.wake_at[place as usize] = None;
+        Some((place, Event::Wake))
     }
 
     /// Counts one that has been taken out: when all that there were are told, those that have come in their place are a
@@ -201,7 +195,7 @@ impl<T: Copy + PartialOrd> Agenda<T> {
     }
 
     /// Messages sent so far, lost ones among them.
-    pub fn messages(&self) -> u64 {
+    pub(crate) fn messages(&self) -> u64 {
         self.messages
     }
 }
@@ -209,20 +203,10 @@ impl<T: Copy + PartialOrd> Agenda<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cavalcade_model::{CoflowId, FlowId};
+    use cavalcade_model::{CoflowId, FlowId, Payload};
 
     fn message(order: u64) -> Message {
-        Message::Desired { coflow: CoflowId(0), order }
-    }
-
-    fn send(to: u32, order: u64) -> Decision {
-        let mut decision = Decision::default();
-        decision.send(PortId(to), message(order));
-        decision
-    }
-
-    fn wake_at(when: u64) -> Decision {
-        Decision { wake_at: Some(Instant(when)), ..Decision::default() }
+        Message { coflow: CoflowId(0), payload: Payload::of_number(0, order) }
     }
 
     fn received(from: u32, order: u64) -> Event {
@@ -236,9 +220,9 @@ mod tests {
     #[test]
     fn amounts_come_first_in_order_of_ids_then_messages_then_wakes() {
         let mut agenda = Agenda::new(3, 0.0, 0);
-        agenda.note(2, Instant(0), 5, &wake_at(5));
-        agenda.note(0, Instant(0), 5, &wake_at(5));
-        agenda.note(1, Instant(0), 5, &send(0, 7));
+        agenda.wake_at(2, Instant(0), Instant(5));
+        agenda.wake_at(0, Instant(0), Instant(5));
+        agenda.post(1, PortId(0), message(7), 5);
         agenda.reach(Target::Flow(FlowId(1)), 2);
         agenda.reach(Target::Coflow(CoflowId(4)), 1);
         agenda.reach(Target::Coflow(CoflowId(4)), 0);
@@ -258,8 +242,8 @@ mod tests {
     #[test]
     fn what_is_not_due_waits() {
         let mut agenda = Agenda::new(2, 0.0, 0);
-        agenda.note(0, Instant(0), 7, &send(1, 1));
-        agenda.note(0, Instant(0), 7, &wake_at(9));
+        agenda.post(0, PortId(1), message(1), 7);
+        agenda.wake_at(0, Instant(0), Instant(9));
         assert_eq!((agenda.next_message(), agenda.next_wake()), (Some(7), Some(Instant(9))));
         assert_eq!(all(&mut agenda, 6), vec![]);
         assert_eq!(all(&mut agenda, 7), vec![(1, received(0, 1))]);
@@ -269,8 +253,8 @@ mod tests {
     #[test]
     fn an_instance_is_woken_when_it_asked_last() {
         let mut agenda = Agenda::new(1, 0.0, 0);
-        agenda.note(0, Instant(0), 0, &wake_at(3));
-        agenda.note(0, Instant(1), 1, &wake_at(6));
+        agenda.wake_at(0, Instant(0), Instant(3));
+        agenda.wake_at(0, Instant(1), Instant(6));
         assert_eq!(all(&mut agenda, 3), vec![]);
         assert_eq!(all(&mut agenda, 6), vec![(0, Event::Wake)]);
     }
@@ -288,11 +272,11 @@ mod tests {
     #[test]
     fn who_wakes_together_is_woken_before_the_answers_come() {
         let mut agenda = Agenda::new(2, 0.0, 0);
-        (0..2).for_each(|place| agenda.note(place, Instant(0), 0, &wake_at(1)));
+        (0..2).for_each(|place| agenda.wake_at(place, Instant(0), Instant(1)));
         let mut told = Vec::new();
         while let Some((place, event)) = agenda.next(1, Instant(1)) {
             if event == Event::Wake {
-                agenda.note(place, Instant(1), 1, &send(1 - place, 8));
+                agenda.post(place, PortId(1 - place), message(8), 1);
             }
             told.push((place, event));
         }
@@ -302,7 +286,7 @@ mod tests {
     #[test]
     fn lost_messages_are_counted_and_do_not_arrive() {
         let mut agenda = Agenda::new(2, 0.25, 1);
-        (0..1_000).for_each(|order| agenda.note(0, Instant(0), 0, &send(1, order)));
+        (0..1_000).for_each(|order| agenda.post(0, PortId(1), message(order), 0));
         let arrived = all(&mut agenda, 0).len();
         assert!(arrived.abs_diff(750) < 50, "{arrived}");
         assert_eq!(agenda.messages(), 1_000);
@@ -311,7 +295,7 @@ mod tests {
     #[test]
     fn a_long_queue_at_one_instant_is_no_endless_one() {
         let mut agenda = Agenda::new(1, 0.0, 0);
-        (0..300_000).for_each(|order| agenda.note(0, Instant(0), 0, &send(0, order)));
+        (0..300_000).for_each(|order| agenda.post(0, PortId(0), message(order), 0));
         assert_eq!(all(&mut agenda, 0).len(), 300_000);
     }
 
@@ -319,9 +303,9 @@ mod tests {
     #[should_panic(expected = "without end")]
     fn two_hosts_that_answer_each_other_at_once_for_ever_are_stopped() {
         let mut agenda = Agenda::new(2, 0.0, 0);
-        agenda.note(0, Instant(0), 0, &send(1, 0));
+        agenda.post(0, PortId(1), message(0), 0);
         while let Some((place, _)) = agenda.next(0, Instant(0)) {
-            agenda.note(place, Instant(0), 0, &send(1 - place, 0));
+            agenda.post(place, PortId(1 - place), message(0), 0);
         }
     }
 
@@ -339,6 +323,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "later than now")]
     fn a_wake_up_in_the_past_is_refused() {
-        Agenda::new(1, 0.0, 0).note(0, Instant(5), 5, &wake_at(5));
+        Agenda::<u64>::new(1, 0.0, 0).wake_at(0, Instant(5), Instant(5));
     }
 }

@@ -21,7 +21,7 @@
 //! - One view with optional sizes: clairvoyance would be a promise instead of a type.
 
 use crate::{
-    BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Nanos, PortId, TaskClass, TaskId, Workload,
+    BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Message, Nanos, PortId, TaskClass, TaskId, Workload,
 };
 
 /// What one instance of a policy sees and decides about.
@@ -145,25 +145,6 @@ pub enum Event {
         from: PortId,
         /// What it says.
         message: Message,
-    },
-}
-
-/// What the instances of a host-scope policy tell each other (D-CAS §III-C). Values are what the policy orders by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
-    /// A sender's desired priority for its subcoflow, to a receiver of it.
-    Desired {
-        /// The coflow.
-        coflow: CoflowId,
-        /// The desired order.
-        order: u64,
-    },
-    /// A receiver's answer: what it makes of all desired priorities that it heard for the coflow.
-    Feedback {
-        /// The coflow.
-        coflow: CoflowId,
-        /// The order fed back.
-        order: u64,
     },
 }
 

@@ -13,6 +13,7 @@ pub mod contract;
 mod fabric;
 mod flow_sizes;
 mod ids;
+mod message;
 mod random;
 mod scope;
 mod words;
@@ -21,7 +22,7 @@ mod workload;
 pub use cavalcade_units::{BitsPerSec, Bytes, Instant, Nanos};
 pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
-    Message, NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
+    NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
 pub use fabric::{
     Exception, Fabric, FabricError, FabricSpec, FabricSpecError, LinkException, Node, Oversubscription, Path,
@@ -29,6 +30,7 @@ pub use fabric::{
 };
 pub use flow_sizes::MeasuredSizes;
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
+pub use message::{Message, Payload};
 pub use random::{SplitMix64, mix};
 pub use workload::{
     Coflow, CoflowRef, Compute, Flow, Host, LATEST, Place, Stage, Task, TaskClass, Window, Work, Workload,

@@ -121,9 +121,10 @@ impl Negotiation {
 mod tests {
     use super::*;
     use crate::CoflowKey;
+    use cavalcade_model::Payload;
 
     fn desired(order: u64) -> Statement {
-        Statement::Desired { coflow: CoflowKey::new(u64::MAX / 2, &[]), order }
+        Statement { coflow: CoflowKey::new(u64::MAX / 2, &[]), payload: Payload::of_number(0, order) }
     }
 
     fn pair() -> (Negotiation, Negotiation) {

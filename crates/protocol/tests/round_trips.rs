@@ -2,7 +2,7 @@
 
 mod property;
 
-use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Payload, PortId, Priority, TaskClass};
 use cavalcade_protocol::*;
 use proptest::collection::vec;
 use proptest::option;
@@ -169,9 +169,9 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
 }
 
 fn datagram() -> impl Strategy<Value = Datagram> {
-    let statement = (key(), number(), any::<bool>()).prop_map(|(coflow, order, desired)| match desired {
-        true => Statement::Desired { coflow, order },
-        false => Statement::Feedback { coflow, order },
+    let statement = (key(), vec(any::<u8>(), 0..=Payload::LONGEST)).prop_map(|(coflow, bytes)| Statement {
+        coflow,
+        payload: Payload::new(&bytes).expect("no more bytes than fit"),
     });
     (any::<u16>(), any::<u32>(), number(), number(), number(), vec(statement, 0..8)).prop_map(
         |(protocol, from, session, sequence, sent_at, statements)| Datagram {

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
-use cavalcade_model::PortId;
+use cavalcade_model::{Payload, PortId};
 use cavalcade_runtime::administration::Administrator;
 use cavalcade_runtime::security::{issue, revoke};
 use cavalcade_runtime::{
@@ -226,7 +226,7 @@ fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) ->
     });
     let running = Running::new(stop, thread);
     let (to, metrics) = at.recv().unwrap();
-    let statements = vec![Statement::Desired { coflow: CoflowKey::new(4, &[]), order: 3 }];
+    let statements = vec![Statement { coflow: CoflowKey::new(4, &[]), payload: Payload::of_number(0, 3) }];
     let sent_at = Clock::default().now();
     let datagram =
         Datagram { protocol: PROTOCOL, from: PortId(1), session: 9, sequence: 1, sent_at, statements };

@@ -10,10 +10,10 @@
 //! something else first, asks for another amount: only what it asked for last counts.
 
 use cavalcade_allocate::{Due, Fill, Key, Shares};
-use cavalcade_harness::{Account, Accounts, Agenda, Few, Release, Releases};
+use cavalcade_harness::{Account, Accounts, Carrier, Few, PolicyHost, Release, Releases, Watch};
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
-    ClassShares, CoflowId, Decision, Event, Excess, Fabric, FlowId, History, Instant, Nanos, Policy,
+    BitsPerSec, Bytes, ClassShares, CoflowId, Event, Excess, Fabric, FlowId, History, Instant, Nanos,
     PolicyFactory, Priority, Scope, Target, Terms,
 };
 
@@ -59,11 +59,9 @@ struct Engine<'a, F> {
     fill: F,
     releases: Releases,
     accounts: Accounts,
-    policies: Vec<Policy>,
-    decision: Decision,
     decided: Decided,
     pending: Pending,
-    agenda: Agenda<f64>,
+    host: PolicyHost<f64>,
     due: Due,
     /// Accounts that have been closed in this instant, whose numbers a moving window uses again.
     closed: Vec<u32>,
@@ -110,11 +108,13 @@ impl<'a, F: Fill> Engine<'a, F> {
         Self {
             releases: Releases::new(workload).with_cpu_order(workload, options.cpu_order),
             accounts: Accounts::new(scope, workload),
-            policies: scope.instances(run.factory, fabric, &history),
-            decision: Decision::default(),
             decided: Decided::default(),
             pending: Pending::default(),
-            agenda: Agenda::new(scope.places(fabric), options.control_loss, options.seed),
+            host: PolicyHost::new(
+                scope.instances(run.factory, fabric, &history),
+                options.control_loss,
+                options.seed,
+            ),
             due: Due::default(),
             closed: Vec::new(),
             now: 0.0,
@@ -167,7 +167,7 @@ impl<'a, F: Fill> Engine<'a, F> {
     }
 
     fn next_instant(&self) -> Option<f64> {
-        if self.agenda.has_amounts() {
+        if self.host.has_amounts() {
             return Some(self.now);
         }
         let mut next = self.fill.next();
@@ -175,10 +175,10 @@ impl<'a, F: Fill> Engine<'a, F> {
             next = next.min(release.as_f64());
         }
         if self.is_more_to_do() {
-            if let Some(arrival) = self.agenda.next_message() {
+            if let Some(arrival) = self.host.next_message() {
                 next = next.min(arrival);
             }
-            if let Some(wake) = self.agenda.next_wake() {
+            if let Some(wake) = self.host.next_wake() {
                 next = next.min(wake.as_f64());
             }
         }
@@ -240,10 +240,10 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.fill.take_due(self.now, due);
         for &account in &due.accounts {
             let Account { coflow, place, .. } = self.accounts[account];
-            self.agenda.reach(Target::Coflow(coflow), place);
+            self.host.reach(Target::Coflow(coflow), place);
         }
         for flow in due.flows.iter().map(|&flow| FlowId(flow)) {
-            self.agenda.reach(Target::Flow(flow), self.sender(flow));
+            self.host.reach(Target::Flow(flow), self.sender(flow));
         }
         if self.run.workload.is_moving() {
             // Numbers are used again, so their order says nothing of that of coflows.
@@ -259,7 +259,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             if let Some(finish) = self.flow_finish.get_mut(flow as usize) {
                 *finish = now;
             }
-            self.agenda.forget(Target::Flow(FlowId(flow)), self.sender(FlowId(flow)));
+            self.host.forget(Target::Flow(FlowId(flow)), self.sender(FlowId(flow)));
             if let (Some(segments), Some(observer)) = (&mut self.segments, observer.as_mut()) {
                 segments.end(flow, self.now, *observer);
             }
@@ -305,7 +305,7 @@ impl<'a, F: Fill> Engine<'a, F> {
         self.tell(place, now, Event::CoflowFinished(coflow));
         let account = self.accounts.close(coflow, place);
         self.fill.unwatch_account(account);
-        self.agenda.forget(Target::Coflow(coflow), place);
+        self.host.forget(Target::Coflow(coflow), place);
         if self.run.workload.is_moving() {
             self.closed.push(account);
         }
@@ -384,15 +384,13 @@ impl<'a, F: Fill> Engine<'a, F> {
     fn tell_what_is_due(&mut self, now: Instant) {
         // Messages are due where wake-ups are, or the order of the two in one nanosecond would be rounding's.
         let (arrived, clock) = (self.now + slack(self.now), clock(self.now));
-        while let Some((place, event)) = self.agenda.next(arrived, clock) {
+        while let Some((place, event)) = self.host.next(arrived, clock) {
             self.tell(place, now, event);
         }
     }
 
     /// Hands one event to the instance at `place` and notes what it decides.
     fn tell(&mut self, place: u32, now: Instant, event: Event) {
-        self.counts.policy_calls += 1;
-        self.decision.clear();
         let view = View {
             place,
             now: self.now,
@@ -404,49 +402,10 @@ impl<'a, F: Fill> Engine<'a, F> {
             arrivals: &self.coflow_arrival,
             pending: &self.pending,
         };
-        self.policies[place as usize].handle(now, event, &view, &mut self.decision);
-        self.note(place, now);
-    }
-
-    fn note(&mut self, place: u32, now: Instant) {
-        let key = |priority: Priority| Key { class: priority.class, order: priority.order };
-        for &(target, priority) in &self.decision.priorities {
-            match target {
-                Target::Coflow(coflow) => {
-                    if let Some(account) = self.accounts.find(coflow, place) {
-                        self.decided.accounts.push((account, key(priority)));
-                        // What is decided later about a coflow holds for its flows too.
-                        let Run { workload, fabric, terms, .. } = &self.run;
-                        let is_in = |flow| {
-                            workload.coflow_of(flow) == coflow
-                                && terms.scope.sees(workload, fabric, flow, place)
-                        };
-                        self.decided.flows.retain(|&(flow, _)| !is_in(FlowId(flow)));
-                    }
-                }
-                Target::Flow(flow) => self.decided.flows.push((flow.0, key(priority))),
-            }
-        }
-        for &(flow, cap) in &self.decision.caps {
-            self.decided.caps.push((flow.0, cap.map(|rate| rate.bytes_per_nano())));
-        }
-        for &(target, bytes) in &self.decision.watches {
-            match target {
-                Target::Coflow(coflow) => {
-                    if let Some(account) = self.accounts.find(coflow, place) {
-                        self.agenda.forget(target, place);
-                        self.decided.account_watches.push((account, bytes.0));
-                    }
-                }
-                Target::Flow(flow) => {
-                    assert!(self.run.terms.scope != Scope::Link, "flows are watched where they are sent");
-                    self.agenda.forget(target, self.sender(flow));
-                    self.decided.flow_watches.push((flow.0, bytes.0));
-                }
-            }
-        }
+        self.host.tell(place, now, event, &view);
         let arrival = self.now + self.run.options.control_delay.as_f64();
-        self.agenda.note(place, now, arrival, &self.decision);
+        let mut desk = Desk { accounts: &self.accounts, run: &self.run, decided: &mut self.decided };
+        self.host.carry_out(now, arrival, &mut desk);
     }
 
     /// Carries out what was decided and lets pending flows in.
@@ -480,10 +439,10 @@ impl<'a, F: Fill> Engine<'a, F> {
             let left = self.fill.remaining(flow, now);
             // Solvers look at flows as they are served; what has been sent already is told of without waiting for that.
             if left > 0.0 && left <= milestone {
-                self.agenda.reach(Target::Flow(FlowId(flow)), sender);
+                self.host.reach(Target::Flow(FlowId(flow)), sender);
                 self.fill.watch_flow(flow, 0.0, now);
             } else {
-                self.agenda.forget(Target::Flow(FlowId(flow)), sender);
+                self.host.forget(Target::Flow(FlowId(flow)), sender);
                 self.fill.watch_flow(flow, milestone, now);
             }
         }
@@ -502,7 +461,7 @@ impl<'a, F: Fill> Engine<'a, F> {
     }
 
     fn counts(&self) -> EngineCounts {
-        EngineCounts { messages: self.agenda.messages(), ..self.counts }
+        EngineCounts { messages: self.host.messages(), policy_calls: self.host.calls(), ..self.counts }
     }
 
     fn outcome(self) -> Outcome {
@@ -517,6 +476,51 @@ impl<'a, F: Fill> Engine<'a, F> {
             link_use: self.recorder.map(Recorder::finish),
             queue_use: None,
             messages: None,
+        }
+    }
+}
+
+/// Takes down decisions until [`Engine::carry_out`].
+struct Desk<'e, 'a> {
+    accounts: &'e Accounts,
+    run: &'e Run<'a>,
+    decided: &'e mut Decided,
+}
+
+fn key(priority: Priority) -> Key {
+    Key { class: priority.class, order: priority.order }
+}
+
+impl Carrier for Desk<'_, '_> {
+    fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority) {
+        let Some(account) = self.accounts.find(coflow, place) else { return };
+        self.decided.accounts.push((account, key(priority)));
+        let Run { workload, fabric, terms, .. } = self.run;
+        let is_in =
+            |flow| workload.coflow_of(flow) == coflow && terms.scope.sees(workload, fabric, flow, place);
+        self.decided.flows.retain(|&(flow, _)| !is_in(FlowId(flow)));
+    }
+
+    fn set_flow(&mut self, _place: u32, flow: FlowId, priority: Priority) {
+        self.decided.flows.push((flow.0, key(priority)));
+    }
+
+    fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>) {
+        self.decided.caps.push((flow.0, cap.map(|rate| rate.bytes_per_nano())));
+    }
+
+    fn watch(&mut self, place: u32, target: Target, bytes: Bytes) -> Watch {
+        match target {
+            Target::Coflow(coflow) => {
+                let Some(account) = self.accounts.find(coflow, place) else { return Watch::Void };
+                self.decided.account_watches.push((account, bytes.0));
+                Watch::Pending(place)
+            }
+            Target::Flow(flow) => {
+                assert!(self.run.terms.scope != Scope::Link, "flows are watched where they are sent");
+                self.decided.flow_watches.push((flow.0, bytes.0));
+                Watch::Pending(self.run.terms.scope.sender(&self.run.workload, flow))
+            }
         }
     }
 }

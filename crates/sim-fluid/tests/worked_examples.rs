@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use cavalcade_model::{CoflowId, Instant, Message, PortId, Priority, Target, Workload};
+use cavalcade_model::{CoflowId, Instant, PortId, Priority, Target, Workload};
 use fixed_order::FixedOrder;
 use worked::{
     Log, Overheard, SECOND, Times, UNIT, both_sides, flow, policy, run, senders_only, staged, sum, task,
@@ -299,7 +299,8 @@ fn dcas_figure_2_negotiation_settles_on_the_largest_desire() {
             break;
         }
         for &(to, message) in &decision.messages {
-            if let Message::Feedback { order, .. } = message {
+            // D-CAS's second kind of message is the feedback.
+            if let Some((1, order)) = message.payload.number() {
                 answers.insert((*place, to), order);
             }
         }

@@ -14,10 +14,10 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_harness::{Account, Accounts, Agenda, Release};
+use cavalcade_harness::{Account, Accounts, Carrier, PolicyHost, Release, Watch};
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, Fabric, FlowFacts, FlowId, Foresee, History,
-    Instant, LinkId, Nanos, Observe, Policy, PolicyFactory, PortId, Priority, Scope, Target, Workload,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee, History, Instant,
+    LinkId, Message, Nanos, Observe, PolicyFactory, PortId, Priority, Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;
@@ -53,8 +53,18 @@ struct Books<'a> {
 pub(crate) struct Coupling<'a> {
     books: Books<'a>,
     flow_events: bool,
-    policies: Vec<Policy>,
-    decision: Decision,
+    host: PolicyHost<Instant>,
+    /// What holds by the policy's decisions.
+    pub(crate) held: Held,
+    /// Whether messages are to cross the network.
+    over_network: bool,
+    control_delay: Nanos,
+    /// What the policy was last told as the time: it never goes back.
+    clock: Instant,
+}
+
+/// What holds by a policy's decisions.
+pub(crate) struct Held {
     priorities: Vec<Priority>,
     /// Flows whose priority was set since the engine last looked.
     pub(crate) changes: Vec<(u32, Priority)>,
@@ -63,16 +73,17 @@ pub(crate) struct Coupling<'a> {
     /// The caps that hold.
     capped: BTreeMap<u32, BitsPerSec>,
     flow_watches: BTreeMap<u32, u64>,
-    agenda: Agenda<Instant>,
-    /// Messages that are to cross the network, and whether they are to.
+    /// Messages that are to cross the network.
     pub(crate) outbox: Vec<Outgoing>,
-    over_network: bool,
-    /// How many there have been.
+    /// How many of those there have been.
     posted: u64,
-    control_delay: Nanos,
-    /// What the policy was last told as the time: it never goes back.
-    clock: Instant,
-    calls: u64,
+}
+
+/// Carries decisions out.
+struct Desk<'c, 'a> {
+    books: &'c mut Books<'a>,
+    held: &'c mut Held,
+    over_network: bool,
 }
 
 impl<'a> Coupling<'a> {
@@ -105,36 +116,35 @@ impl<'a> Coupling<'a> {
         Ok(Self {
             books,
             flow_events: terms.flow_events,
-            agenda: Agenda::new(policies.len(), options.control_loss, options.seed),
-            policies,
-            decision: Decision::default(),
-            priorities: vec![Priority::default(); flows],
-            changes: Vec::new(),
-            caps: Vec::new(),
-            capped: BTreeMap::new(),
-            flow_watches: BTreeMap::new(),
-            outbox: Vec::new(),
+            host: PolicyHost::new(policies, options.control_loss, options.seed),
+            held: Held {
+                priorities: vec![Priority::default(); flows],
+                changes: Vec::new(),
+                caps: Vec::new(),
+                capped: BTreeMap::new(),
+                flow_watches: BTreeMap::new(),
+                outbox: Vec::new(),
+                posted: 0,
+            },
             over_network: options.in_band && terms.scope == Scope::Host,
-            posted: 0,
             control_delay: options.control_delay,
             clock: Instant::ZERO,
-            calls: 0,
         })
     }
 
     /// The priority of a flow.
     pub(crate) fn priority(&self, flow: u32) -> Priority {
-        self.priorities[flow as usize]
+        self.held.priorities[flow as usize]
     }
 
     /// The cap of a flow.
     pub(crate) fn cap(&self, flow: u32) -> Option<BitsPerSec> {
-        self.capped.get(&flow).copied()
+        self.held.capped.get(&flow).copied()
     }
 
     /// Calls of the policy, and messages between its instances.
     pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.calls, self.agenda.messages() + self.posted)
+        (self.host.calls(), self.host.messages() + self.held.posted)
     }
 
     /// What the policy was last told as the time.
@@ -145,10 +155,10 @@ impl<'a> Coupling<'a> {
 
     /// When [`Coupling::settle`] has something to do.
     pub(crate) fn next(&self) -> Option<Instant> {
-        if self.agenda.has_amounts() {
+        if self.host.has_amounts() {
             return Some(self.clock);
         }
-        self.agenda.next_message().into_iter().chain(self.agenda.next_wake()).min()
+        self.host.next_message().into_iter().chain(self.host.next_wake()).min()
     }
 
     /// Of `flow`, `bytes` have now been sent in all. Returns whether an amount was reached that is watched.
@@ -165,12 +175,12 @@ impl<'a> Coupling<'a> {
         let mut reached = false;
         if tally.sent >= tally.watch {
             tally.watch = UNWATCHED;
-            self.agenda.reach(Target::Coflow(coflow), place);
+            self.host.reach(Target::Coflow(coflow), place);
             reached = true;
         }
-        if self.flow_watches.get(&flow).is_some_and(|&watch| bytes.get() >= watch) {
-            self.flow_watches.remove(&flow);
-            self.agenda.reach(Target::Flow(FlowId(flow)), place);
+        if self.held.flow_watches.get(&flow).is_some_and(|&watch| bytes.get() >= watch) {
+            self.held.flow_watches.remove(&flow);
+            self.host.reach(Target::Flow(FlowId(flow)), place);
             reached = true;
         }
         reached
@@ -214,20 +224,20 @@ impl<'a> Coupling<'a> {
     pub(crate) fn finished(&mut self, flow: u32, now: Instant, over: bool, arrivals: &[Instant]) {
         self.advance(now);
         self.books.finished[flow as usize] = true;
-        self.flow_watches.remove(&flow);
-        self.capped.remove(&flow);
+        self.held.flow_watches.remove(&flow);
+        self.held.capped.remove(&flow);
         let account = self.books.account_of(flow);
         let record = &mut self.books.accounts[account];
         record.flows_left -= 1;
         let (place, coflow, left) = (record.place, record.coflow, record.flows_left);
-        self.agenda.forget(Target::Flow(FlowId(flow)), place);
+        self.host.forget(Target::Flow(FlowId(flow)), place);
         if self.flow_events {
             self.tell(place, Event::FlowFinished(FlowId(flow)), arrivals);
         }
         if left == 0 {
             self.tell(place, Event::CoflowFinished(coflow), arrivals);
             self.books.accounts.close(coflow, place);
-            self.agenda.forget(Target::Coflow(coflow), place);
+            self.host.forget(Target::Coflow(coflow), place);
         }
         assert!(!over || !self.books.accounts.is_open(coflow), "a coflow ends at all of its places");
         self.settle(now, arrivals);
@@ -244,7 +254,7 @@ impl<'a> Coupling<'a> {
     /// Tells the instances all that has come due by `now`.
     pub(crate) fn settle(&mut self, now: Instant, arrivals: &[Instant]) {
         self.advance(now);
-        while let Some((place, event)) = self.agenda.next(self.clock, self.clock) {
+        while let Some((place, event)) = self.host.next(self.clock, self.clock) {
             self.tell(place, event, arrivals);
         }
     }
@@ -255,80 +265,70 @@ impl<'a> Coupling<'a> {
 
     /// Hands one event to the instance at `place` and notes what it decides.
     fn tell(&mut self, place: u32, event: Event, arrivals: &[Instant]) {
-        self.calls += 1;
-        self.decision.clear();
         let view = View { place, books: &self.books, arrivals };
-        self.policies[place as usize].handle(self.clock, event, &view, &mut self.decision);
-        self.note(place);
+        self.host.tell(place, self.clock, event, &view);
+        let (over_network, arrival) = (self.over_network, self.clock + self.control_delay);
+        let mut desk = Desk { books: &mut self.books, held: &mut self.held, over_network };
+        self.host.carry_out(self.clock, arrival, &mut desk);
+    }
+}
+
+impl Carrier for Desk<'_, '_> {
+    fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority) {
+        for flow in self.books.workload.flow_ids(coflow) {
+            if self.books.is_at(FlowId(flow), place) {
+                self.held.set_priority(flow, priority);
+            }
+        }
     }
 
-    fn note(&mut self, place: u32) {
-        let mut decision = std::mem::take(&mut self.decision);
-        for &(target, priority) in &decision.priorities {
-            match target {
-                Target::Coflow(coflow) => {
-                    for flow in self.books.workload.flow_ids(coflow) {
-                        if self.books.is_at(FlowId(flow), place) {
-                            self.set_priority(flow, priority);
-                        }
-                    }
-                }
-                Target::Flow(flow) => self.set_priority(flow.0, priority),
-            }
+    fn set_flow(&mut self, _place: u32, flow: FlowId, priority: Priority) {
+        self.held.set_priority(flow.0, priority);
+    }
+
+    fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>) {
+        match cap {
+            Some(rate) => drop(self.held.capped.insert(flow.0, rate)),
+            None => drop(self.held.capped.remove(&flow.0)),
         }
-        for &(flow, cap) in &decision.caps {
-            match cap {
-                Some(rate) => drop(self.capped.insert(flow.0, rate)),
-                None => drop(self.capped.remove(&flow.0)),
-            }
-            self.caps.push((flow.0, cap));
+        self.held.caps.push((flow.0, cap));
+    }
+
+    fn watch(&mut self, place: u32, target: Target, bytes: Bytes) -> Watch {
+        match target {
+            Target::Coflow(coflow) => self.books.watch_account(coflow, place, bytes.get()),
+            Target::Flow(flow) => self.held.watch_flow(self.books, flow, bytes.get()),
         }
-        for &(target, bytes) in &decision.watches {
-            match target {
-                Target::Coflow(coflow) => self.watch_account(coflow, place, bytes.get()),
-                Target::Flow(flow) => self.watch_flow(flow.0, bytes.get()),
-            }
-        }
+    }
+
+    fn post(&mut self, from: u32, to: PortId, message: Message) -> bool {
         if self.over_network {
-            self.posted += decision.messages.len() as u64;
-            let outgoing = |(to, message): (PortId, _)| Outgoing { from: place, to: to.0, message };
-            self.outbox.extend(decision.messages.drain(..).map(outgoing));
+            self.held.outbox.push(Outgoing { from, to: to.0, message });
+            self.held.posted += 1;
         }
-        self.agenda.note(place, self.clock, self.clock + self.control_delay, &decision);
-        self.decision = decision;
+        self.over_network
     }
+}
 
+impl Held {
     fn set_priority(&mut self, flow: u32, priority: Priority) {
         if std::mem::replace(&mut self.priorities[flow as usize], priority) != priority {
             self.changes.push((flow, priority));
         }
     }
 
-    fn watch_account(&mut self, coflow: CoflowId, place: u32, bytes: u64) {
-        let Some(account) = self.books.accounts.find(coflow, place) else { return };
-        let tally = &mut self.books.tallies[account as usize];
-        if tally.sent >= bytes {
-            tally.watch = UNWATCHED;
-            self.agenda.reach(Target::Coflow(coflow), place);
-        } else {
-            tally.watch = bytes;
-            self.agenda.forget(Target::Coflow(coflow), place);
+    fn watch_flow(&mut self, books: &Books<'_>, flow: FlowId, bytes: u64) -> Watch {
+        let at = flow.index();
+        if books.finished[at] {
+            return Watch::Void;
         }
-    }
-
-    fn watch_flow(&mut self, flow: u32, bytes: u64) {
-        let at = flow as usize;
-        if self.books.finished[at] {
-            return;
+        let place = books.sender(flow);
+        if books.arrived[at] && books.sent[at] >= bytes {
+            self.flow_watches.remove(&flow.0);
+            return Watch::Reached(place);
         }
-        let (target, place) = (Target::Flow(FlowId(flow)), self.books.sender(FlowId(flow)));
-        if self.books.arrived[at] && self.books.sent[at] >= bytes {
-            self.flow_watches.remove(&flow);
-            self.agenda.reach(target, place);
-        } else {
-            self.agenda.forget(target, place);
-            self.flow_watches.insert(flow, bytes);
-        }
+        self.flow_watches.insert(flow.0, bytes);
+        Watch::Pending(place)
     }
 }
 
@@ -345,6 +345,14 @@ impl Books<'_> {
     /// The account of a flow that has arrived and not finished.
     fn account_of(&self, flow: u32) -> u32 {
         self.accounts.of_flow(self.workload, &self.fabric, FlowId(flow))[0]
+    }
+
+    fn watch_account(&mut self, coflow: CoflowId, place: u32, bytes: u64) -> Watch {
+        let Some(account) = self.accounts.find(coflow, place) else { return Watch::Void };
+        let tally = &mut self.tallies[account as usize];
+        let is_reached = tally.sent >= bytes;
+        tally.watch = if is_reached { UNWATCHED } else { bytes };
+        if is_reached { Watch::Reached(place) } else { Watch::Pending(place) }
     }
 
     /// Opens the accounts of an arriving coflow, if it has none.

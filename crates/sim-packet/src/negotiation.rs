@@ -134,18 +134,11 @@ impl Negotiations {
 }
 
 fn stated(workload: &Workload, message: Message) -> Statement {
-    match message {
-        Message::Desired { coflow, order } => Statement::Desired { coflow: key(workload, coflow), order },
-        Message::Feedback { coflow, order } => Statement::Feedback { coflow: key(workload, coflow), order },
-    }
+    Statement { coflow: key(workload, message.coflow), payload: message.payload }
 }
 
 fn meant(statement: Statement) -> Message {
-    let id = |key: CoflowKey| CoflowId(key.serial as u32);
-    match statement {
-        Statement::Desired { coflow, order } => Message::Desired { coflow: id(coflow), order },
-        Statement::Feedback { coflow, order } => Message::Feedback { coflow: id(coflow), order },
-    }
+    Message { coflow: CoflowId(statement.coflow.serial as u32), payload: statement.payload }
 }
 
 /// What the live system would call a coflow: its task is the serial of the task's first coflow.
@@ -167,7 +160,7 @@ mod tests {
     use crate::network::{Link, Network};
     use crate::options::Options;
     use cavalcade_harness::Release;
-    use cavalcade_model::{BitsPerSec, Flow, Nanos, WorkloadBuilder};
+    use cavalcade_model::{BitsPerSec, Flow, Nanos, Payload, WorkloadBuilder};
     use proptest::prelude::*;
 
     const LINK: Link = Link { rate: BitsPerSec(10_000_000_000), delay: Nanos(1_000) };
@@ -187,7 +180,11 @@ mod tests {
     }
 
     fn said(from: u32, to: u32, coflow: u32, order: u64) -> Outgoing {
-        Outgoing { from, to, message: Message::Desired { coflow: CoflowId(coflow), order } }
+        Outgoing {
+            from,
+            to,
+            message: Message { coflow: CoflowId(coflow), payload: Payload::of_number(0, order) },
+        }
     }
 
     #[test]
@@ -247,8 +244,8 @@ mod tests {
             let until = Instant(100_000_000 * step as u64 + 50_000_000);
             loop {
                 let now = coupling.next().filter(|next| *next <= until);
-                if !coupling.outbox.is_empty() {
-                    let posted = std::mem::take(&mut coupling.outbox);
+                if !coupling.held.outbox.is_empty() {
+                    let posted = std::mem::take(&mut coupling.held.outbox);
                     for Parcel { number, to, .. } in all.pack(coupling.now(), &workload, posted) {
                         for heard in all.unpack(coupling.now(), to, number, Bytes::ZERO) {
                             coupling.received(heard, coupling.now(), &arrivals);

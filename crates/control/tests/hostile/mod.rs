@@ -7,7 +7,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use cavalcade_control::*;
-use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Payload, PortId, Priority, TaskClass};
 use cavalcade_protocol::{
     ClientMessage, CoflowEntry, CoflowKey, Datagram, Endpoints, Facts, FlowEntry, FlowOrder, Gate, Keyed,
     KillSwitch, Orders, PROTOCOL, Progress, Report, Statement,
@@ -185,12 +185,8 @@ impl Script<'_> {
 
     fn datagram(&mut self) -> Datagram {
         let statement = |script: &mut Self| {
-            let (coflow, order) = (script.key(), script.amount());
-            if script.yes() {
-                Statement::Desired { coflow, order }
-            } else {
-                Statement::Feedback { coflow, order }
-            }
+            let kind = script.below(3);
+            Statement { coflow: script.key(), payload: Payload::of_number(kind, script.amount()) }
         };
         Datagram {
             protocol: PROTOCOL,

@@ -54,7 +54,7 @@
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant,
-    Message, Nanos, Policy, PortId, Priority, Scope, Setting, Terms,
+    Message, Nanos, Payload, Policy, PortId, Priority, Scope, Setting, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -143,6 +143,19 @@ impl Definition for Dcas {
         };
         Policy::Clairvoyant(Box::new(Host::new(rules)))
     }
+}
+
+/// The kinds of messages (§III-C): a sender's desired order for its subcoflow, to a receiver of it; and the receiver's
+/// answer, made of all desired orders that it heard for the coflow.
+const DESIRED: u8 = 0;
+const FEEDBACK: u8 = 1;
+
+fn desire(coflow: CoflowId, order: u64) -> Message {
+    Message { coflow, payload: Payload::of_number(DESIRED, order) }
+}
+
+fn feedback(coflow: CoflowId, order: u64) -> Message {
+    Message { coflow, payload: Payload::of_number(FEEDBACK, order) }
 }
 
 /// What holds for all subcoflows of a host.
@@ -308,7 +321,7 @@ impl Subcoflow {
     }
 
     fn tell(&self, receiver: PortId, desired: u64, decision: &mut Decision) {
-        decision.send(receiver, Message::Desired { coflow: self.coflow, order: desired });
+        decision.send(receiver, desire(self.coflow, desired));
     }
 
     /// Reads anew what later waves may have changed.
@@ -391,6 +404,22 @@ impl Host {
         self.ask_to_be_woken(now, decision);
     }
 
+    /// A message has come. What no host of this policy says is left out.
+    fn receive(&mut self, now: Instant, from: PortId, message: Message, decision: &mut Decision) {
+        let coflow = message.coflow;
+        match message.payload.number() {
+            Some((DESIRED, order)) => self.note(now, from, coflow, order, decision),
+            Some((FEEDBACK, order)) => {
+                if let Ok(index) = self.find(coflow) {
+                    let subcoflow = &mut self.sending[index];
+                    subcoflow.hear(from, order, now, &self.rules);
+                    subcoflow.decide(now, &self.rules, decision);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The first half of Pseudocode 2. The answer waits for what else arrives in the same instant.
     fn note(&mut self, now: Instant, from: PortId, coflow: CoflowId, desired: u64, decision: &mut Decision) {
         let index = self.hear_of(coflow, now);
@@ -412,7 +441,7 @@ impl Host {
             let index = self.hear_of(coflow, now);
             let Hearing { desires, told, .. } = &mut self.hearing[index];
             let Some(order) = desires.max(now, self.rules.params.expiry) else { continue };
-            let answer = Message::Feedback { coflow, order };
+            let answer = feedback(coflow, order);
             if std::mem::replace(told, order) == order {
                 of_coflow.iter().for_each(|&(_, peer)| decision.send(peer, answer));
             } else {
@@ -446,16 +475,7 @@ impl Clairvoyant for Host {
                 }
             }
             Event::Wake => self.wake(now, view, decision),
-            Event::Received { from, message: Message::Desired { coflow, order } } => {
-                self.note(now, from, coflow, order, decision);
-            }
-            Event::Received { from, message: Message::Feedback { coflow, order } } => {
-                if let Ok(index) = self.find(coflow) {
-                    let subcoflow = &mut self.sending[index];
-                    subcoflow.hear(from, order, now, &self.rules);
-                    subcoflow.decide(now, &self.rules, decision);
-                }
-            }
+            Event::Received { from, message } => self.receive(now, from, message, decision),
             _ => {}
         }
     }
@@ -482,12 +502,12 @@ mod tests {
         (script, host, coflow, start)
     }
 
-    fn feedback(from: u32, coflow: CoflowId, order: u64) -> Event {
-        Event::Received { from: PortId(from), message: Message::Feedback { coflow, order } }
+    fn answered(from: u32, coflow: CoflowId, order: u64) -> Event {
+        Event::Received { from: PortId(from), message: feedback(coflow, order) }
     }
 
     fn desires(to: &[u32], coflow: CoflowId, order: u64) -> Vec<(PortId, Message)> {
-        to.iter().map(|&to| (PortId(to), Message::Desired { coflow, order })).collect()
+        to.iter().map(|&to| (PortId(to), desire(coflow, order))).collect()
     }
 
     #[test]
@@ -504,20 +524,20 @@ mod tests {
         let at = |order| vec![(Target::Coflow(coflow), Priority::new(1, order))];
         assert_eq!(start.priorities, at(5 * MB), "its own desire, for want of answers");
         assert_eq!(start.messages, desires(&[7, 8], coflow, 5 * MB));
-        assert_eq!(host.at(6, feedback(7, coflow, 5 * MB), &script).priorities, []);
-        assert_eq!(host.at(7, feedback(8, coflow, 9 * MB), &script).priorities, at(9 * MB));
+        assert_eq!(host.at(6, answered(7, coflow, 5 * MB), &script).priorities, []);
+        assert_eq!(host.at(7, answered(8, coflow, 9 * MB), &script).priorities, at(9 * MB));
     }
 
     #[test]
     fn a_leader_that_is_served_tells_its_witness_and_a_follower_asks_its_own_seldom() {
         let (mut script, mut host, coflow, _) = sender("dcas", 30 * MB, 20 * MB);
-        host.at(5, feedback(7, coflow, 50 * MB), &script);
-        host.at(5, feedback(8, coflow, 50 * MB), &script);
+        host.at(5, answered(7, coflow, 50 * MB), &script);
+        host.at(5, answered(8, coflow, 50 * MB), &script);
         script.send(0, MB);
         let tick = host.at(100 * MS, Event::Wake, &script);
         assert_eq!(tick.messages, desires(&[7], coflow, 49 * MB));
-        host.at(100 * MS, feedback(7, coflow, 49 * MB), &script);
-        host.at(100 * MS, feedback(8, coflow, 60 * MB), &script);
+        host.at(100 * MS, answered(7, coflow, 49 * MB), &script);
+        host.at(100 * MS, answered(8, coflow, 60 * MB), &script);
         for tick in 2..16 {
             script.send(0, MB);
             assert!(host.at(tick * 100 * MS, Event::Wake, &script).messages.is_empty(), "tick {tick}");
@@ -530,7 +550,7 @@ mod tests {
     #[test]
     fn an_unanswered_announcement_is_repeated_at_the_next_tick() {
         let (script, mut host, coflow, _) = sender("dcas", 3 * MB, 2 * MB);
-        host.at(6, feedback(8, coflow, 5 * MB), &script);
+        host.at(6, answered(8, coflow, 5 * MB), &script);
         let tick = host.at(100 * MS, Event::Wake, &script);
         assert_eq!(tick.messages, desires(&[7], coflow, 5 * MB));
     }
@@ -538,7 +558,7 @@ mod tests {
     #[test]
     fn answers_expire_and_the_desire_takes_their_place() {
         let (mut script, mut host, coflow, _) = sender("dcas:starvation=1h", 3 * MB, 2 * MB);
-        host.at(6, feedback(7, coflow, 9 * MB), &script);
+        host.at(6, answered(7, coflow, 9 * MB), &script);
         script.send(0, MB);
         let later = host.at(2100 * MS, Event::Wake, &script);
         assert_eq!(later.priorities, [(Target::Coflow(coflow), Priority::new(1, 4 * MB))]);
@@ -560,7 +580,7 @@ mod tests {
     fn the_worked_example_of_figure_2_comes_out() {
         // Desires 4, 2, 1 of senders 1 to 3; R1 hears the first two, R2 all three. Feedback x = y = 4.
         let coflow = CoflowId(0);
-        let reply = |to: u32, order: u64| (PortId(to), Message::Feedback { coflow, order });
+        let reply = |to: u32, order: u64| (PortId(to), feedback(coflow, order));
         let mut first = drive("dcas");
         assert_eq!(answers(&mut first, 0, coflow, &[(2, 2)]), [reply(2, 2)]);
         assert_eq!(answers(&mut first, 5, coflow, &[(1, 4)]), [reply(1, 4), reply(2, 4)], "2 hears of it");
@@ -579,7 +599,7 @@ mod tests {
     ) -> Vec<(PortId, Message)> {
         let script = Script::new();
         for &(from, order) in said {
-            let message = Message::Desired { coflow, order };
+            let message = desire(coflow, order);
             let noted = receiver.at(at, Event::Received { from: PortId(from), message }, &script);
             assert!(noted.messages.is_empty(), "it waits for what else comes");
         }
@@ -590,7 +610,7 @@ mod tests {
     fn a_receiver_forgets_what_has_expired() {
         let coflow = CoflowId(3);
         let mut receiver = drive("dcas");
-        let reply = |to: u32, order: u64| (PortId(to), Message::Feedback { coflow, order });
+        let reply = |to: u32, order: u64| (PortId(to), feedback(coflow, order));
         answers(&mut receiver, 0, coflow, &[(1, 100)]);
         assert_eq!(answers(&mut receiver, 1999 * MS, coflow, &[(2, 10)]), [reply(2, 100)]);
         assert_eq!(answers(&mut receiver, 2001 * MS, coflow, &[(2, 9)]), [reply(2, 9)]);

@@ -1,11 +1,12 @@
-//! Between agents: what instances of a host-scope policy tell each other, a datagram at a time (D-CAS §III-C).
+//! Between agents: what instances of a host-scope policy tell each other, a datagram at a time.
 //!
 //! Datagrams get lost, come late, twice and in any order. Each has a number within its sender's session and the sender's
-//! time, from which the receiver leaves out what is old (`control::negotiation`); statements are complete in themselves.
+//! time, from which the receiver leaves out what is old ([`Negotiation`](crate::Negotiation)); statements are complete in themselves.
 
-use cavalcade_model::{Instant, PortId};
+use cavalcade_model::{Instant, Payload, PortId};
 
-use super::bytes::{fields, variants};
+use super::bytes::{Field, Reader, fields, put_varint};
+use super::error::WireError;
 use super::names::CoflowKey;
 
 /// The longest datagram in bytes: fits an Ethernet frame behind IPv6 and UDP headers.
@@ -29,23 +30,28 @@ fields! {
     }
 }
 
-variants! {
-    /// What one instance says to another.
+fields! {
+    /// What one instance says to another of a coflow, in an encoding of the policy's own.
     #[derive(Copy)]
     Statement ("a statement") {
-        /// The order that a sender would like for its subcoflow.
-        0 => Desired {
-            /// The coflow.
-            coflow: CoflowKey,
-            /// The order.
-            order: u64,
-        },
-        /// What a receiver makes of all that it heard.
-        1 => Feedback {
-            /// The coflow.
-            coflow: CoflowKey,
-            /// The order.
-            order: u64,
-        },
+        /// The coflow.
+        coflow: CoflowKey,
+        /// What is said of it.
+        payload: Payload,
+    }
+}
+
+impl Field for Payload {
+    const NAME: &'static str = "what a policy says";
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put_varint(self.as_bytes().len() as u64, out);
+        out.extend_from_slice(self.as_bytes());
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let length = reader.varint(Self::NAME, Self::LONGEST as u64)?;
+        let bytes = reader.raw(length as usize, Self::NAME)?;
+        Ok(Self::new(bytes).expect("the length was just checked"))
     }
 }

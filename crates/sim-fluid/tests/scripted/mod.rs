@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
     BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Excess, FlowId, Instant, Message,
-    NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
+    NonClairvoyant, Observe, Payload, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
 
 /// Decides at random, but as a function of what happened and not of the order in which simultaneous things are told, so
@@ -101,7 +101,7 @@ impl Script {
                 receivers.insert(view.flow(flow).dst);
             });
             for to in receivers {
-                decision.send(to, Message::Desired { coflow, order: self.draw(COFLOW, coflow.0, 7, 3) });
+                decision.send(to, said(DESIRED, coflow, self.draw(COFLOW, coflow.0, 7, 3)));
             }
         }
     }
@@ -176,12 +176,19 @@ impl NonClairvoyant for Script {
             }
             Event::Reached(target) => self.reached(target, view, decision),
             Event::Wake => self.woken(now, decision),
-            Event::Received { from, message: Message::Desired { coflow, order } } => {
-                decision.send(from, Message::Feedback { coflow, order: (order + 1) % 3 });
-            }
-            Event::Received { message: Message::Feedback { coflow, order }, .. } => {
-                decision.set_coflow(coflow, Priority::new(order as u16, order));
-            }
+            Event::Received { from, message: Message { coflow, payload } } => match payload.number() {
+                Some((DESIRED, order)) => decision.send(from, said(FEEDBACK, coflow, (order + 1) % 3)),
+                Some((_, order)) => decision.set_coflow(coflow, Priority::new(order as u16, order)),
+                None => panic!("nothing else is said"),
+            },
         }
     }
+}
+
+/// The kinds of messages.
+const DESIRED: u8 = 0;
+const FEEDBACK: u8 = 1;
+
+fn said(kind: u8, coflow: CoflowId, order: u64) -> Message {
+    Message { coflow, payload: Payload::of_number(kind, order) }
 }

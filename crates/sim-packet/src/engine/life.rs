@@ -78,7 +78,7 @@ impl<T: Transport> Engine<'_, T> {
         let (Some(coupling), Some(negotiations)) = (&mut self.coupling, &mut self.negotiations) else {
             return;
         };
-        let said = std::mem::take(&mut coupling.outbox);
+        let said = std::mem::take(&mut coupling.held.outbox);
         for Parcel { number, from, to, size } in negotiations.pack(clock(self.now), self.workload, said) {
             let start = Start {
                 id: self.flow_finish.len() as u32 + number,
@@ -260,7 +260,7 @@ impl<T: Transport> Engine<'_, T> {
     /// Carries out what a policy decided.
     pub(super) fn carry_out(&mut self) {
         let Some(coupling) = &mut self.coupling else { return };
-        let mut changes = std::mem::take(&mut coupling.changes);
+        let mut changes = std::mem::take(&mut coupling.held.changes);
         for (id, priority) in changes.drain(..) {
             let place = self.places[id as usize];
             if place == NOWHERE || self.flows[place].priority == priority {
@@ -269,8 +269,8 @@ impl<T: Transport> Engine<'_, T> {
             self.set_priority(place, priority);
         }
         let Some(coupling) = &mut self.coupling else { return };
-        coupling.changes = changes;
-        let mut caps = std::mem::take(&mut coupling.caps);
+        coupling.held.changes = changes;
+        let mut caps = std::mem::take(&mut coupling.held.caps);
         for (id, cap) in caps.drain(..) {
             let place = self.places[id as usize];
             if place != NOWHERE {
@@ -279,8 +279,8 @@ impl<T: Transport> Engine<'_, T> {
             }
         }
         let Some(coupling) = &mut self.coupling else { return };
-        coupling.caps = caps;
-        if !coupling.outbox.is_empty() {
+        coupling.held.caps = caps;
+        if !coupling.held.outbox.is_empty() {
             self.send_messages();
         }
         let Some(coupling) = &mut self.coupling else { return };

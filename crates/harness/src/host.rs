@@ -1,0 +1,169 @@
+//! The host of a policy's instances: what a [`Decision`] means, in one place for every driver.
+//!
+//! A driver hands events to a [`PolicyHost`] and implements [`Carrier`], the few things that differ between a fluid, packets
+//! and live machines: where a priority is kept, and how much has been sent. Everything else about a decision is here:
+//!
+//! - Priorities hold in the order in which they were decided. One for a coflow voids what was said of its flows before.
+//! - A watch replaces the one before on the same target, also one that was reached and has not been told of. An amount
+//!   that is reached already is told of at once.
+//! - A wake-up replaces the one that was asked for before.
+//! - Messages go by the agenda, after a delay, unless the driver carries them itself.
+//!
+//! Rejected: a decision with iterators over what changed, so that drivers apply it as they like. Three of them did, and
+//! disagreed about watches that were replaced.
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, CoflowId, Decision, Event, FlowId, Foresee, Instant, Message, Policy, PortId,
+    Priority, Target,
+};
+
+use crate::agenda::Agenda;
+
+/// The state of a watch that has been asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// There is nothing to watch: the target is over, or is not in scope.
+    Void,
+    /// The target has sent that much; the instance at this place is to be told.
+    Reached(u32),
+    /// The driver will say so with [`PolicyHost::reach`] for the instance at this place.
+    Pending(u32),
+}
+
+/// What a driver does with decisions.
+pub trait Carrier {
+    /// From now on `coflow` has `priority` as far as the instance at `place` sees it, with all its flows there, whatever was
+    /// decided about them before.
+    fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority);
+    /// From now on `flow` has a priority of its own.
+    fn set_flow(&mut self, place: u32, flow: FlowId, priority: Priority);
+    /// From now on `flow` gets no more than `cap`.
+    fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>);
+    /// The instance at `place` wants to know when `target` has sent `bytes`, and not what it wanted to know before.
+    fn watch(&mut self, place: u32, target: Target, bytes: Bytes) -> Watch;
+    /// Carries a message itself; `false` where the agenda is to deliver it.
+    fn post(&mut self, _from: u32, _to: PortId, _message: Message) -> bool {
+        false
+    }
+}
+
+/// A policy's instances, and all that they are to be told. Times of messages are on the driver's own axis `T`.
+#[derive(Debug)]
+pub struct PolicyHost<T> {
+    instances: Vec<Instance>,
+    agenda: Agenda<T>,
+    decision: Decision,
+    /// The instance whose decision has not been carried out.
+    undone: Option<u32>,
+    calls: u64,
+}
+
+struct Instance(Policy);
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a policy")
+    }
+}
+
+impl<T: Copy + PartialOrd> PolicyHost<T> {
+    /// Hosts `instances`, one for each place in order. A `loss` of messages (a share) is drawn from the stream of `seed`.
+    pub fn new(instances: Vec<Policy>, loss: f64, seed: u64) -> Self {
+        let agenda = Agenda::new(instances.len(), loss, seed);
+        let instances = instances.into_iter().map(Instance).collect();
+        Self { instances, agenda, decision: Decision::default(), undone: None, calls: 0 }
+    }
+
+    /// Hands `event` to the instance at `place`. [`PolicyHost::carry_out`] has to follow.
+    ///
+    /// # Panics
+    /// Where the decision before has not been carried out.
+    pub fn tell(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
+        assert!(self.undone.replace(place).is_none(), "each decision is carried out before the next event");
+        self.calls += 1;
+        self.decision.clear();
+        self.instances[place as usize].0.handle(now, event, view, &mut self.decision);
+    }
+
+    /// Carries out what was decided on the last event. Messages arrive at `arrival`, which never goes back.
+    ///
+    /// # Panics
+    /// Where a wake-up was asked for that is not later than `now`.
+    pub fn carry_out(&mut self, now: Instant, arrival: T, carrier: &mut impl Carrier) {
+        let Some(place) = self.undone.take() else { return };
+        for &(target, priority) in &self.decision.priorities {
+            match target {
+                Target::Coflow(coflow) => carrier.set_coflow(place, coflow, priority),
+                Target::Flow(flow) => carrier.set_flow(place, flow, priority),
+            }
+        }
+        for &(flow, cap) in &self.decision.caps {
+            carrier.set_cap(flow, cap);
+        }
+        for &(target, bytes) in &self.decision.watches {
+            match carrier.watch(place, target, bytes) {
+                Watch::Void => {}
+                Watch::Reached(at) => self.agenda.reach(target, at),
+                Watch::Pending(at) => self.agenda.forget(target, at),
+            }
+        }
+        if let Some(when) = self.decision.wake_at {
+            self.agenda.wake_at(place, now, when);
+        }
+        for &(to, message) in &self.decision.messages {
+            if !carrier.post(place, to, message) {
+                self.agenda.post(place, to, message, arrival);
+            }
+        }
+    }
+
+    /// The next event that is due; messages that have arrived by `arrived`, wake-ups asked
+    /// for by `clock`. Call it until there is none.
+    pub fn next(&mut self, arrived: T, clock: Instant) -> Option<(u32, Event)> {
+        self.agenda.next(arrived, clock)
+    }
+
+    /// The instance at `place` is to be told that `target` has reached the amount that it watches.
+    pub fn reach(&mut self, target: Target, place: u32) {
+        self.agenda.reach(target, place);
+    }
+
+    /// The instance at `place` is not to be told any more that `target` has reached an amount.
+    #[inline]
+    pub fn forget(&mut self, target: Target, place: u32) {
+        self.agenda.forget(target, place);
+    }
+
+    /// Whether an amount has been reached that is still to be told of.
+    #[inline]
+    pub fn has_amounts(&self) -> bool {
+        self.agenda.has_amounts()
+    }
+
+    /// When the next message arrives.
+    #[inline]
+    pub fn next_message(&self) -> Option<T> {
+        self.agenda.next_message()
+    }
+
+    /// When the next instance wants to be woken.
+    #[inline]
+    pub fn next_wake(&self) -> Option<Instant> {
+        self.agenda.next_wake()
+    }
+
+    /// Whether the instance at `place` knows sizes.
+    pub fn is_clairvoyant(&self, place: u32) -> bool {
+        matches!(self.instances[place as usize].0, Policy::Clairvoyant(_))
+    }
+
+    /// Events that were handed over.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Messages that went by the agenda, lost ones among them.
+    pub fn messages(&self) -> u64 {
+        self.agenda.messages()
+    }
+}
