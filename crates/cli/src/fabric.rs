@@ -36,21 +36,6 @@ fn plot(options: &FabricPlot) -> Result<(), Failure> {
     write_file(&options.out, |out| out.write_all(picture.as_bytes()))
 }
 
-/// The level of a node, in the plural.
-fn level(node: Node) -> &'static str {
-    match node {
-        Node::Host(_) => "hosts",
-        Node::Switch => "switch",
-        Node::Rack(_) => "racks",
-        Node::Pod(_) => "pods",
-        Node::Core(_) => "core",
-        Node::Leaf(_) => "leaves",
-        Node::Spine(_) => "spines",
-        Node::Edge(_) => "edge switches",
-        Node::Aggregation(_) => "aggregation switches",
-    }
-}
-
 fn info(options: &FabricInfo) -> Result<(), Failure> {
     let fabric = options.fabric.build(RATE)?;
     let mut text = format!("{}\n{} hosts, {} links\n", options.fabric, fabric.ports(), fabric.link_count());
@@ -69,7 +54,7 @@ fn info(options: &FabricInfo) -> Result<(), Failure> {
     let mut kinds: BTreeMap<(usize, &str, &str, BitsPerSec), usize> = BTreeMap::new();
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for link in fabric.links() {
-        let [from, to] = fabric.ends(link).map(level);
+        let [from, to] = fabric.ends(link).map(Node::plural);
         let rank = seen.iter().position(|kind| *kind == (from, to)).unwrap_or_else(|| {
             seen.push((from, to));
             seen.len() - 1

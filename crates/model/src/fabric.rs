@@ -20,26 +20,41 @@
 //!   results. A pair of hosts with several flows keeps to one path here.
 //! - Arbitrary graphs: routing would become a matter of its own, and no result in the field asks for it.
 
+mod big_switch;
 mod build;
 mod error;
+mod fat_tree;
+mod leaf_spine;
+mod oversubscription;
 mod path;
 mod route;
-mod shape;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod topology;
+mod tree;
 
 use crate::{BitsPerSec, LinkId, Nanos, PortId};
 
+pub use big_switch::BigSwitch;
 pub use error::FabricError;
+pub use fat_tree::FatTree;
+pub use leaf_spine::LeafSpine;
+pub use oversubscription::Oversubscription;
 pub use path::Path;
-pub use shape::{Node, Oversubscription, Shape};
-pub use spec::{Exception, FabricSpec, FabricSpecError, LinkException};
+pub use spec::{Exception, FabricSpec, FabricSpecError, LinkException, shapes};
+pub use topology::{Level, Node, Shape, Tier, Topology};
+pub use tree::Tree;
+
+use topology::Numbering;
 
 /// Links with capacities, and paths between ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fabric {
     shape: Shape,
+    numbering: Numbering,
+    /// Whether every path is one ingress and one egress link.
+    is_one_switch: bool,
     /// Ingress links of all ports, egress links of all ports, then links between switches.
     capacities: Vec<BitsPerSec>,
     /// How long a byte takes along each link; empty where no link takes any time.
@@ -54,7 +69,7 @@ impl Fabric {
     /// # Errors
     /// Where there are no ports or the capacity is zero.
     pub fn big_switch(ports: u32, capacity: BitsPerSec) -> Result<Self, FabricError> {
-        Self::new(Shape::BigSwitch { ports }, capacity)
+        Self::new(Shape::new(BigSwitch { ports }), capacity)
     }
 
     /// A big switch with a capacity of its own for every ingress (what a port sends) and egress (what it receives).
@@ -65,8 +80,9 @@ impl Fabric {
         if ingress.len() != egress.len() {
             return Err(FabricError::Unpaired { ingress: ingress.len(), egress: egress.len() });
         }
-        let shape = Shape::BigSwitch { ports: ingress.len() as u32 };
-        Self::with_capacities(shape, [ingress, egress].concat())
+        let mut fabric = Self::big_switch(ingress.len() as u32, BitsPerSec(1))?;
+        fabric.capacities = [ingress, egress].concat();
+        fabric.checked()
     }
 
     /// What kind of fabric it is.
@@ -76,7 +92,7 @@ impl Fabric {
 
     /// How many ports there are.
     pub fn ports(&self) -> u32 {
-        self.shape.ports()
+        self.numbering.ports
     }
 
     /// How many links there are.
@@ -118,17 +134,36 @@ impl Fabric {
     /// Whether only the ports' own links can be short, so that every path is one ingress and one egress.
     #[inline]
     pub fn is_one_switch(&self) -> bool {
-        self.shape.is_one_switch()
+        self.is_one_switch
     }
 
-    /// Where a link begins and where it ends.
+    /// The nodes at which a link begins and ends.
     pub fn ends(&self, link: LinkId) -> [Node; 2] {
-        self.shape.ends(link)
+        let ports = self.ports();
+        if link.0 < ports {
+            return [Node::Host(link.0), self.shape.0.switch_of(link.0)];
+        } else if link.0 < 2 * ports {
+            let port = link.0 - ports;
+            return [self.shape.0.switch_of(port), Node::Host(port)];
+        }
+        let (level, nth, down) = self.numbering.place_of(link);
+        let [below, above] = self.shape.0.between(level, nth);
+        if down { [above, below] } else { [below, above] }
     }
 
     /// The link that goes the other way: two nodes that are connected have one in each direction.
     pub fn twin(&self, link: LinkId) -> LinkId {
-        self.shape.twin(link)
+        let ports = self.ports();
+        if link.0 < 2 * ports {
+            return LinkId((link.0 + ports) % (2 * ports));
+        }
+        let (level, nth, down) = self.numbering.place_of(link);
+        self.up_and_down(level, nth)[usize::from(!down)]
+    }
+
+    /// The `nth` link that goes up from a level of switches, and the one that goes down beside it.
+    pub fn up_and_down(&self, level: usize, nth: u32) -> [LinkId; 2] {
+        self.numbering.up_and_down(level, nth)
     }
 
     /// The link in words: "ingress of port 3", "rack 2 to pod 0".

@@ -25,8 +25,8 @@ pub use contract::{
     NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
 pub use fabric::{
-    Exception, Fabric, FabricError, FabricSpec, FabricSpecError, LinkException, Node, Oversubscription, Path,
-    Shape,
+    BigSwitch, Exception, Fabric, FabricError, FabricSpec, FabricSpecError, FatTree, LeafSpine, Level,
+    LinkException, Node, Oversubscription, Path, Shape, Tier, Topology, Tree, shapes,
 };
 pub use flow_sizes::MeasuredSizes;
 pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};

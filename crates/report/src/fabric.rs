@@ -34,30 +34,6 @@ enum Look {
     Failed,
 }
 
-/// How far above the hosts a node stands.
-fn height(node: Node) -> usize {
-    match node {
-        Node::Host(_) => 0,
-        Node::Switch | Node::Rack(_) | Node::Leaf(_) | Node::Edge(_) => 1,
-        Node::Pod(_) | Node::Spine(_) | Node::Aggregation(_) => 2,
-        Node::Core(_) => 3,
-    }
-}
-
-fn level_name(node: Node) -> &'static str {
-    match node {
-        Node::Host(_) => "hosts",
-        Node::Switch => "one switch whose core never blocks",
-        Node::Rack(_) => "racks",
-        Node::Leaf(_) => "leaves",
-        Node::Edge(_) => "edge switches",
-        Node::Pod(_) => "pods",
-        Node::Spine(_) => "spines",
-        Node::Aggregation(_) => "aggregation switches",
-        Node::Core(_) => "core switches",
-    }
-}
-
 /// The picture as an SVG file. `title` is what the fabric is called.
 pub fn fabric_picture(title: &str, fabric: &Fabric) -> String {
     let levels = levels(fabric);
@@ -68,10 +44,10 @@ pub fn fabric_picture(title: &str, fabric: &Fabric) -> String {
     svg.rect("fill=\"#fffefb\"", (0.0, 0.0), (WIDTH, tall));
     svg.text("title", (MARGIN, 28.0), &shortened(title, 110));
     let at = |node: Node| {
-        let level = &levels[height(node)];
+        let level = &levels[node.height()];
         let place = level.binary_search(&node).expect("every node is on its level");
         let step = (ASIDE - 2.0 * MARGIN) / level.len() as f64;
-        (MARGIN + step * (place as f64 + 0.5), bottom - STEP * height(node) as f64)
+        (MARGIN + step * (place as f64 + 0.5), bottom - STEP * node.height() as f64)
     };
     cables(&mut svg, fabric, &own, levels[0].len() > MOST_DOTS, at);
     nodes(&mut svg, fabric, &levels, at);
@@ -104,7 +80,7 @@ fn class(look: Look) -> &'static str {
 fn levels(fabric: &Fabric) -> Vec<Vec<Node>> {
     let mut levels: Vec<Vec<Node>> = Vec::new();
     for node in fabric.links().flat_map(|link| fabric.ends(link)) {
-        let height = height(node);
+        let height = node.height();
         levels.resize(levels.len().max(height + 1), Vec::new());
         levels[height].push(node);
     }
@@ -127,7 +103,7 @@ fn usual_rates(fabric: &Fabric) -> BTreeMap<(usize, usize), BitsPerSec> {
 }
 
 fn joins(fabric: &Fabric, link: LinkId) -> (usize, usize) {
-    let [from, to] = fabric.ends(link).map(height);
+    let [from, to] = fabric.ends(link).map(Node::height);
     (from.min(to), from.max(to))
 }
 
@@ -155,7 +131,7 @@ fn cables(
 ) {
     let ends = |link: LinkId| {
         let mut ends = fabric.ends(link);
-        ends.sort_unstable_by_key(|&node| (height(node), node));
+        ends.sort_unstable_by_key(|&node| (node.height(), node));
         ends
     };
     let mut looks: BTreeMap<[Node; 2], Look> = BTreeMap::new();
@@ -208,11 +184,10 @@ fn nodes(svg: &mut Svg, fabric: &Fabric, levels: &[Vec<Node>], at: impl Fn(Node)
 /// What each level is, and what the links between two of them carry.
 fn sides(svg: &mut Svg, fabric: &Fabric, levels: &[Vec<Node>], bottom: f64) {
     for (height, level) in levels.iter().enumerate() {
-        let name = level_name(level[0]);
         let text = match (level.len(), level[0]) {
-            (_, Node::Switch) => name.to_owned(),
+            (1, Node::Switch(tier, _)) if levels.len() == 2 => tier.plural.to_owned(),
             (1, node) => node.to_string(),
-            (count, _) => format!("{count} {name}"),
+            (count, node) => format!("{count} {}", node.plural()),
         };
         svg.text("", (ASIDE, bottom - STEP * height as f64 + 4.0), &text);
     }

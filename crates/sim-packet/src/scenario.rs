@@ -12,8 +12,8 @@
 //! would draw, from the same distributions.
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Fabric, Flow, Instant, MeasuredSizes, Nanos, Oversubscription, PortId, Shape,
-    SplitMix64, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Fabric, Flow, Instant, LeafSpine, MeasuredSizes, Nanos, Oversubscription, PortId,
+    Shape, SplitMix64, Workload, WorkloadBuilder,
 };
 
 use crate::network::{Link, Network};
@@ -58,9 +58,9 @@ fn incast(hosts: u32, packets: u64) -> Scenario {
 /// `flows` flows between random hosts of a leaf–spine.
 fn leaf_spine(flows: u32, load: f64) -> Scenario {
     // Without oversubscription four spines leave 40 Gbps for each uplink.
-    let shape =
-        Shape::LeafSpine { leaves: 9, spines: 4, hosts: 16, oversubscription: Oversubscription::NONE };
-    let mut fabric = Fabric::new(shape, HOST.rate).expect("9 leaves, 16 hosts and 4 spines are some");
+    let shape = LeafSpine { leaves: 9, spines: 4, hosts: 16, oversubscription: Oversubscription::NONE };
+    let mut fabric =
+        Fabric::new(Shape::new(shape), HOST.rate).expect("9 leaves, 16 hosts and 4 spines are some");
     fabric.set_delays(HOST.delay);
     let network = Network::new(&fabric).expect("its links have rates");
     let hosts = network.hosts();

@@ -152,7 +152,7 @@ mod tests {
     fn what_is_wrong_with_a_file_is_named() {
         let wrong = |content: &str| parse(content).unwrap_err();
         assert!(wrong("fabric = 3").contains("line 1"));
-        assert!(wrong("fabric = \"ring:ports=3\"").contains("expected one of bigswitch"));
+        assert!(wrong("fabric = \"ring:ports=3\"").contains("known are bigswitch"));
         let link = |rest: &str| {
             wrong(&format!("fabric = \"bigswitch:ports=2\"\n[[link]]\nname = \"egress of port 0\"\n{rest}"))
         };

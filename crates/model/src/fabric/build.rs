@@ -1,6 +1,7 @@
 //! From a shape to a fabric: how fast each link is, and which links are exceptions.
 
-use super::{Fabric, FabricError, Shape};
+use super::topology::Numbering;
+use super::{Fabric, FabricError, Level, Shape};
 use crate::{BitsPerSec, LinkId, Nanos, Workload};
 
 impl Fabric {
@@ -10,21 +11,21 @@ impl Fabric {
     /// # Errors
     /// Where the shape has no ports, too many links, or a link without capacity.
     pub fn new(shape: Shape, rate: BitsPerSec) -> Result<Self, FabricError> {
-        check(&shape)?;
-        let mut capacities = vec![rate; 2 * shape.ports() as usize];
-        let rates = shape.rates(rate);
-        for (links, rate) in shape.upward().into_iter().zip(rates) {
-            capacities.resize(capacities.len() + 2 * links as usize, rate);
+        let (ports, levels) = shape.size(rate)?;
+        let mut capacities = vec![rate; 2 * ports as usize];
+        for Level { links, rate } in &levels {
+            capacities.resize(capacities.len() + 2 * *links as usize, *rate);
         }
-        Self::with_capacities(shape, capacities)
+        let numbering = Numbering::new(ports, &levels);
+        let is_one_switch = shape.0.switch_of(0) == shape.0.switch_of(ports - 1);
+        Self { shape, numbering, is_one_switch, capacities, delays: Vec::new(), failed: Vec::new() }.checked()
     }
 
-    pub(super) fn with_capacities(shape: Shape, capacities: Vec<BitsPerSec>) -> Result<Self, FabricError> {
-        check(&shape)?;
-        let fabric = Self { shape, capacities, delays: Vec::new(), failed: Vec::new() };
-        match fabric.links().find(|&link| fabric.capacity(link) == BitsPerSec::ZERO) {
-            Some(link) => Err(FabricError::ZeroCapacity { link: fabric.link_name(link) }),
-            None => Ok(fabric),
+    /// The fabric, if each of its links can carry something.
+    pub(super) fn checked(self) -> Result<Self, FabricError> {
+        match self.links().find(|&link| self.capacity(link) == BitsPerSec::ZERO) {
+            Some(link) => Err(FabricError::ZeroCapacity { link: self.link_name(link) }),
+            None => Ok(self),
         }
     }
 
@@ -79,50 +80,3 @@ impl Fabric {
         Ok(())
     }
 }
-
-impl Shape {
-    /// The capacity of links between each level of switches and the next, where ports have `rate`.
-    fn rates(&self, rate: BitsPerSec) -> [BitsPerSec; 2] {
-        let rate = u128::from(rate.get());
-        match *self {
-            Shape::BigSwitch { .. } => [BitsPerSec::ZERO; 2],
-            Shape::Tree { racks, hosts, oversubscription, pod_oversubscription, .. } => {
-                let rack = oversubscription.applied(rate * u128::from(hosts));
-                [rack, pod_oversubscription.applied(u128::from(rack.get()) * u128::from(racks))]
-            }
-            Shape::LeafSpine { spines, hosts, oversubscription, .. } => {
-                let leaf = u128::from(oversubscription.applied(rate * u128::from(hosts)).get());
-                [BitsPerSec((leaf / u128::from(spines)) as u64), BitsPerSec::ZERO]
-            }
-            Shape::FatTree { .. } => [BitsPerSec(rate as u64); 2],
-        }
-    }
-}
-
-/// Whether there is everything that there has to be, and not more than can be numbered.
-fn check(shape: &Shape) -> Result<(), FabricError> {
-    let parts: &[(&'static str, u32)] = match shape {
-        Shape::BigSwitch { ports: 0 } => return Err(FabricError::NoPorts),
-        Shape::FatTree { arity } if *arity == 0 || arity % 2 == 1 => {
-            return Err(FabricError::BadArity { arity: *arity });
-        }
-        Shape::BigSwitch { ports } => &[("ports", *ports)],
-        Shape::Tree { pods, racks, hosts, .. } => &[("pods", *pods), ("racks", *racks), ("hosts", *hosts)],
-        Shape::LeafSpine { leaves, spines, hosts, .. } => {
-            &[("leaves", *leaves), ("spines", *spines), ("hosts", *hosts)]
-        }
-        Shape::FatTree { arity } => &[("arity", *arity), ("half", *arity / 2), ("half", *arity / 2)],
-    };
-    if let Some(&(part, _)) = parts.iter().find(|(_, count)| *count == 0) {
-        return Err(FabricError::Nothing { shape: shape.name(), part });
-    }
-    // No shape has more than six times as many links.
-    let product = parts.iter().try_fold(1_u64, |product, (_, count)| product.checked_mul(u64::from(*count)));
-    match product {
-        Some(product) if product <= u64::from(MOST_LINKS) / 6 => Ok(()),
-        _ => Err(FabricError::TooLarge { most: MOST_LINKS }),
-    }
-}
-
-/// Links are counted in 32 bits, some of which solvers keep for themselves.
-const MOST_LINKS: u32 = 1 << 30;

@@ -3,22 +3,15 @@
 /// Why a fabric cannot be built, or cannot carry what it should.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FabricError {
-    /// No ports at all.
-    #[error("a fabric needs at least one port")]
-    NoPorts,
-    /// A part of a shape that is there zero times.
-    #[error("a {shape} with 0 {part} has no ports: give at least 1")]
-    Nothing {
+    /// A shape with parameters that make no fabric.
+    #[error("a {shape} cannot have such {parameter}: expected {expected}")]
+    Shape {
         /// The shape.
         shape: &'static str,
-        /// The part, in the plural.
-        part: &'static str,
-    },
-    /// A fat-tree of an odd or zero arity.
-    #[error("a fat-tree of arity {arity}: expected an even number of at least 2")]
-    BadArity {
-        /// The arity given.
-        arity: u32,
+        /// The parameter to change.
+        parameter: &'static str,
+        /// What would be accepted.
+        expected: String,
     },
     /// More links than can be numbered.
     #[error("a fabric has at most {most} links: this one would have more")]

@@ -17,12 +17,12 @@ impl Path {
     /// The most links that a path has on any shape.
     pub const LONGEST: usize = 6;
 
-    /// A path of one link after the other.
+    /// A path of one link after the other, from an ingress to an egress link.
     ///
     /// # Panics
     /// Where there are more than [`Path::LONGEST`].
     #[inline]
-    pub(crate) fn new(links: &[LinkId]) -> Self {
+    pub fn new(links: &[LinkId]) -> Self {
         let mut path = Self { links: [LinkId(0); Self::LONGEST], len: links.len() as u8 };
         path.links[..links.len()].copy_from_slice(links);
         path

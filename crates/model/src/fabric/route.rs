@@ -6,7 +6,7 @@
 //! crossed it and no other, which hashing modulo the number of choices would not hold. Cost: O(choices) for each
 //! path, two levels for a fat-tree.
 
-use super::{Fabric, Path, Shape};
+use super::{Fabric, Path};
 use crate::{LinkId, PortId, mix};
 
 impl Fabric {
@@ -34,84 +34,29 @@ impl Fabric {
     }
 
     fn find_among_switches(&self, src: PortId, dst: PortId) -> Option<Path> {
-        let (first, last) = (self.ingress(src), self.egress(dst));
-        let path = match self.shape {
-            Shape::BigSwitch { .. } => Some(Path::new(&[first, last])),
-            Shape::Tree { racks, hosts, .. } => {
-                let (from, to) = (src.0 / hosts, dst.0 / hosts);
-                let [up, _] = self.shape.up_and_down(0, from);
-                let [_, down] = self.shape.up_and_down(0, to);
-                let [pod_up, _] = self.shape.up_and_down(1, from / racks);
-                let [_, pod_down] = self.shape.up_and_down(1, to / racks);
-                Some(if from == to {
-                    Path::new(&[first, last])
-                } else if from / racks == to / racks {
-                    Path::new(&[first, up, down, last])
-                } else {
-                    Path::new(&[first, up, pod_up, pod_down, down, last])
-                })
-            }
-            Shape::LeafSpine { spines, hosts, .. } => {
-                let (from, to) = (src.0 / hosts, dst.0 / hosts);
-                if from == to {
-                    Some(Path::new(&[first, last]))
-                } else {
-                    let by_spine = |spine| {
-                        let [up, _] = self.shape.up_and_down(0, from * spines + spine);
-                        let [_, down] = self.shape.up_and_down(0, to * spines + spine);
-                        [up, down]
-                    };
-                    let spine = pick([src, dst], 0, spines, |spine| self.are_up(&by_spine(spine)));
-                    spine.map(|spine| {
-                        let [up, down] = by_spine(spine);
-                        Path::new(&[first, up, down, last])
-                    })
-                }
-            }
-            Shape::FatTree { arity } => self.through_fat_tree(src, dst, arity / 2),
+        let is_near = self.is_one_switch() || self.shape.0.switch_of(src.0) == self.shape.0.switch_of(dst.0);
+        let path = if is_near {
+            Some(Path::new(&[self.ingress(src), self.egress(dst)]))
+        } else {
+            self.shape.0.path(self, src, dst)
         };
         path.filter(|path| self.are_up(path))
     }
 
-    fn through_fat_tree(&self, src: PortId, dst: PortId, half: u32) -> Option<Path> {
-        let (first, last) = (self.ingress(src), self.egress(dst));
-        let (from, to) = (src.0 / half, dst.0 / half);
-        if from == to {
-            return Some(Path::new(&[first, last]));
-        }
-        let edge_links = |switch| {
-            let [up, _] = self.shape.up_and_down(0, from * half + switch);
-            let [_, down] = self.shape.up_and_down(0, to * half + switch);
-            [up, down]
-        };
-        if from / half == to / half {
-            let switch = pick([src, dst], 0, half, |switch| self.are_up(&edge_links(switch)))?;
-            let [up, down] = edge_links(switch);
-            return Some(Path::new(&[first, up, down, last]));
-        }
-        // Aggregation switches of the same place in their pods share their cores.
-        let core_links = |switch, core| {
-            let [up, _] = self.shape.up_and_down(1, (from / half * half + switch) * half + core);
-            let [_, down] = self.shape.up_and_down(1, (to / half * half + switch) * half + core);
-            [up, down]
-        };
-        let leads_there = |switch| {
-            self.are_up(&edge_links(switch)) && (0..half).any(|core| self.are_up(&core_links(switch, core)))
-        };
-        let switch = pick([src, dst], 0, half, leads_there)?;
-        let core = pick([src, dst], 1, half, |core| self.are_up(&core_links(switch, core)))?;
-        let ([up, down], [core_up, core_down]) = (edge_links(switch), core_links(switch, core));
-        Some(Path::new(&[first, up, core_up, core_down, down, last]))
-    }
-
-    fn are_up(&self, links: &[LinkId]) -> bool {
+    /// Checks that none of `links` has failed.
+    pub fn are_up(&self, links: &[LinkId]) -> bool {
         self.failed.is_empty() || links.iter().all(|&link| !self.has_failed(link))
     }
-}
 
-/// The usable one of so many choices whose hash with the two ports and the level is highest.
-fn pick([src, dst]: [PortId; 2], level: u64, choices: u32, usable: impl Fn(u32) -> bool) -> Option<u32> {
-    let pair = mix(u64::from(src.0) << 32 | u64::from(dst.0));
-    let hash = |choice: &u32| mix(pair ^ (level << 32 | u64::from(*choice)));
-    (0..choices).filter(|&choice| usable(choice)).max_by_key(hash)
+    /// Picks, of so many choices, the usable one whose hash with the two ports and the level is highest.
+    pub fn pick(
+        [src, dst]: [PortId; 2],
+        level: u64,
+        choices: u32,
+        usable: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let pair = mix(u64::from(src.0) << 32 | u64::from(dst.0));
+        let hash = |choice: &u32| mix(pair ^ (level << 32 | u64::from(*choice)));
+        (0..choices).filter(|&choice| usable(choice)).max_by_key(hash)
+    }
 }

@@ -8,7 +8,9 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::{Fabric, FabricError, Oversubscription, Shape};
+use cavalcade_spec::{Kind, Parameter, SpecError, configure, find};
+
+use super::{BigSwitch, Fabric, FabricError, FatTree, LeafSpine, Shape, Tree};
 use crate::{BitsPerSec, Nanos};
 
 /// A shape, the rate of its ports, and how long a byte takes along each link.
@@ -47,50 +49,9 @@ pub enum Exception {
 /// Why a text names no fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FabricSpecError {
-    /// A shape that there is not.
-    #[error("there is no fabric {name:?}: expected one of bigswitch, tree, leafspine, fattree")]
-    UnknownShape {
-        /// What was given.
-        name: String,
-    },
-    /// A key that the shape does not have, or something without a value.
-    #[error("{shape}: {part:?} is none of its parts: expected key=value with {expected}")]
-    UnknownPart {
-        /// The shape.
-        shape: &'static str,
-        /// What was given.
-        part: String,
-        /// The keys that there are.
-        expected: String,
-    },
-    /// A part that is needed and not there.
-    #[error("{shape}: {part} is missing: give {part}=…")]
-    Missing {
-        /// The shape.
-        shape: &'static str,
-        /// The key.
-        part: &'static str,
-    },
-    /// A part that is given twice.
-    #[error("{shape}: {part} is given twice")]
-    Twice {
-        /// The shape.
-        shape: &'static str,
-        /// The key.
-        part: &'static str,
-    },
-    /// A value that cannot be read.
-    #[error("{shape}: {part}={value}: {problem}")]
-    BadValue {
-        /// The shape.
-        shape: &'static str,
-        /// The key.
-        part: &'static str,
-        /// What was given.
-        value: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    /// A shape or parameter that cannot be read.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
     /// A link with nothing of its own, or something that cannot be read.
     #[error(
         "{text:?} is no exception: expected a link's name and rate=…, delay=… or failed, as \"rack 2 to pod 0 failed\"{problem}"
@@ -106,41 +67,31 @@ pub enum FabricSpecError {
     Fabric(#[from] FabricError),
 }
 
-/// Each shape's name and its parts; those after the mark need not be given.
-const SHAPES: [(&str, &[&str], &[&str]); 4] = [
-    ("bigswitch", &["ports"], &[]),
-    ("tree", &["pods", "racks", "hosts"], &["oversubscription", "pod_oversubscription"]),
-    ("leafspine", &["leaves", "spines", "hosts"], &["oversubscription"]),
-    ("fattree", &["arity"], &[]),
+/// All shapes with their defaults: one line for each, in the order in which they are listed.
+pub fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::new(BigSwitch::default()),
+        Shape::new(Tree::default()),
+        Shape::new(LeafSpine::default()),
+        Shape::new(FatTree::default()),
+    ]
+}
+
+/// What every fabric has besides the parameters of its shape.
+#[derive(Clone, Default)]
+struct Common {
+    rate: Option<BitsPerSec>,
+    delay: Nanos,
+}
+
+const COMMON: &[Parameter<Common>] = &[
+    Parameter {
+        name: "rate",
+        meaning: "the capacity of every port in each direction",
+        field: |p| &mut p.rate,
+    },
+    Parameter { name: "delay", meaning: "how long a byte takes along each link", field: |p| &mut p.delay },
 ];
-
-/// What every shape has.
-const COMMON: [&str; 2] = ["rate", "delay"];
-
-struct Parts<'a> {
-    shape: &'static str,
-    given: Vec<(&'static str, &'a str)>,
-}
-
-impl Parts<'_> {
-    fn read<T: FromStr<Err: fmt::Display>>(&self, part: &'static str) -> Result<Option<T>, FabricSpecError> {
-        let Some((_, value)) = self.given.iter().find(|(key, _)| *key == part) else { return Ok(None) };
-        value.parse().map(Some).map_err(|error: T::Err| FabricSpecError::BadValue {
-            shape: self.shape,
-            part,
-            value: (*value).to_owned(),
-            problem: error.to_string(),
-        })
-    }
-
-    fn count(&self, part: &'static str) -> Result<u32, FabricSpecError> {
-        self.read(part)?.ok_or(FabricSpecError::Missing { shape: self.shape, part })
-    }
-
-    fn oversubscription(&self, part: &'static str) -> Result<Oversubscription, FabricSpecError> {
-        Ok(self.read(part)?.unwrap_or(Oversubscription::NONE))
-    }
-}
 
 impl FromStr for LinkException {
     type Err = FabricSpecError;
@@ -182,64 +133,26 @@ impl FromStr for FabricSpec {
         let mut sections = text.split(';');
         let text = sections.next().unwrap_or_default();
         let exceptions = sections.map(|section| section.trim().parse()).collect::<Result<_, _>>()?;
-        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
-        let unknown = || FabricSpecError::UnknownShape { name: name.to_owned() };
-        let &(shape, needed, optional) =
-            SHAPES.iter().find(|(other, ..)| *other == name).ok_or_else(unknown)?;
-        let keys = || needed.iter().chain(optional).chain(&COMMON).copied();
-        let mut parts = Parts { shape, given: Vec::new() };
-        for part in rest.split(',').filter(|part| !part.is_empty()) {
-            let known =
-                part.split_once('=').and_then(|(key, value)| Some((keys().find(|k| *k == key)?, value)));
-            let (key, value) = known.ok_or_else(|| FabricSpecError::UnknownPart {
-                shape,
-                part: part.to_owned(),
-                expected: keys().collect::<Vec<_>>().join(", "),
-            })?;
-            if parts.given.iter().any(|(other, _)| *other == key) {
-                return Err(FabricSpecError::Twice { shape, part: key });
-            }
-            parts.given.push((key, value));
-        }
-        let shape = match shape {
-            "bigswitch" => Shape::BigSwitch { ports: parts.count("ports")? },
-            "tree" => Shape::Tree {
-                pods: parts.count("pods")?,
-                racks: parts.count("racks")?,
-                hosts: parts.count("hosts")?,
-                oversubscription: parts.oversubscription("oversubscription")?,
-                pod_oversubscription: parts.oversubscription("pod_oversubscription")?,
-            },
-            "leafspine" => Shape::LeafSpine {
-                leaves: parts.count("leaves")?,
-                spines: parts.count("spines")?,
-                hosts: parts.count("hosts")?,
-                oversubscription: parts.oversubscription("oversubscription")?,
-            },
-            _ => Shape::FatTree { arity: parts.count("arity")? },
+        let mut shapes = shapes();
+        let names: Vec<&str> = shapes.iter().map(Shape::name).collect();
+        let (place, settings) = find(Kind::Fabric, text, &names)?;
+        let mut shape = shapes.swap_remove(place);
+        let is_common = |setting: &&str| {
+            let name = setting.split_once('=').map_or(*setting, |(name, _)| name).trim();
+            COMMON.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(name))
         };
-        let (rate, delay) = (parts.read("rate")?, parts.read("delay")?.unwrap_or(Nanos::ZERO));
+        let (common, own): (Vec<&str>, Vec<&str>) = settings.split(',').partition(is_common);
+        shape.0.configure(&own.join(","))?;
+        let mut values = Common::default();
+        configure((Kind::Fabric, shape.name()), COMMON, &mut values, &common.join(","), |_, _| Ok(()))?;
+        let Common { rate, delay } = values;
         Ok(Self { shape, rate, delay, exceptions })
     }
 }
 
 impl fmt::Display for FabricSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.shape.name())?;
-        match self.shape {
-            Shape::BigSwitch { ports } => write!(f, "ports={ports}")?,
-            Shape::Tree { pods, racks, hosts, oversubscription, pod_oversubscription } => {
-                write!(f, "pods={pods},racks={racks},hosts={hosts},oversubscription={oversubscription}")?;
-                write!(f, ",pod_oversubscription={pod_oversubscription}")?;
-            }
-            Shape::LeafSpine { leaves, spines, hosts, oversubscription } => {
-                write!(
-                    f,
-                    "leaves={leaves},spines={spines},hosts={hosts},oversubscription={oversubscription}"
-                )?;
-            }
-            Shape::FatTree { arity } => write!(f, "arity={arity}")?,
-        }
+        write!(f, "{}", self.shape)?;
         if let Some(rate) = self.rate {
             write!(f, ",rate={rate}")?;
         }
@@ -256,7 +169,7 @@ impl FabricSpec {
     /// # Errors
     /// Where there can be no such fabric, an exception names no link of it, or a link would have no capacity.
     pub fn build(&self, rate: BitsPerSec) -> Result<Fabric, FabricError> {
-        let mut fabric = Fabric::new(self.shape, self.rate.unwrap_or(rate))?;
+        let mut fabric = Fabric::new(self.shape.clone(), self.rate.unwrap_or(rate))?;
         if self.delay != Nanos::ZERO {
             fabric.set_delays(self.delay);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::{Fabric, FabricError, FabricSpec, FabricSpecError, Node};
+use super::{Fabric, FabricError, FabricSpec, FatTree, Node, Shape};
 use crate::{BitsPerSec, Nanos, PortId};
 
 fn fabric(text: &str) -> Fabric {
@@ -83,7 +83,8 @@ fn a_fat_tree_spreads_pairs_over_all_its_cores() {
         .inspect(|path| assert_eq!(path.len(), 6))
         .map(|path| fat_tree.ends(path[2])[1])
         .collect();
-    assert_eq!(cores, (0..4).map(Node::Core).collect());
+    let names: Vec<String> = cores.iter().map(Node::to_string).collect();
+    assert_eq!(names, ["core 0", "core 1", "core 2", "core 3"]);
 }
 
 #[test]
@@ -110,15 +111,21 @@ fn links_that_are_cut_leave_no_path_and_are_reported_for_the_task() {
 #[test]
 fn bad_text_is_told_with_its_cure() {
     let error = |text: &str| text.parse::<FabricSpec>().unwrap_err().to_string();
-    assert!(error("ring:ports=3").contains("expected one of bigswitch, tree"));
-    assert!(error("tree:pods=3,racks=2").contains("hosts is missing"));
+    assert_eq!(
+        error("ring:ports=3"),
+        "unknown fabric \"ring\": known are bigswitch, tree, leafspine, fattree"
+    );
+    assert_eq!(error("tree:pods=3,racks=2"), "fabric tree: hosts is missing: add hosts=…, at least 1");
     assert!(error("tree:pods=3,racks=2,hosts=1,hosts=2").contains("given twice"));
-    assert!(error("tree:pods=3,spines=2").contains("expected key=value with pods, racks, hosts"));
+    assert!(error("tree:pods=3,spines=2").contains("known are pods, racks, hosts"));
     assert!(error("leafspine:leaves=2,spines=2,hosts=2,oversubscription=0").contains("number above 0"));
-    assert!(matches!("fattree:arity=x".parse::<FabricSpec>(), Err(FabricSpecError::BadValue { .. })));
+    assert!(error("fattree:arity=x").contains("arity=x cannot be used: expected a whole number"));
+    assert!(error("fattree:arity=3").contains("expected an even number"));
+    assert!(error("tree:pods=3,racks=0,hosts=1").contains("racks=0 cannot be used: expected at least 1"));
+    assert!(error("tree:pods=3,racks=1,hosts=1,rate=fast").contains("rate=fast cannot be used"));
     let build = |text: &str| text.parse::<FabricSpec>().unwrap().build(BitsPerSec(1)).unwrap_err();
-    assert_eq!(build("fattree:arity=3"), FabricError::BadArity { arity: 3 });
-    assert_eq!(build("tree:pods=3,racks=0,hosts=1"), FabricError::Nothing { shape: "tree", part: "racks" });
+    let direct = Fabric::new(Shape::new(FatTree { arity: 3 }), BitsPerSec(1)).unwrap_err();
+    assert!(direct.to_string().contains("expected an even number"));
     assert!(matches!(
         build("tree:pods=4000000000,racks=4000000000,hosts=4000000000"),
         FabricError::TooLarge { .. }
