@@ -118,6 +118,7 @@ fn tasks_of_several_stages_come_to_their_end() {
     let generator = "batch:jobs=6,ports=8,mappers=4,reducers=2".parse().expect("a generator");
     let workload = cavalcade_trace::generate(&generator, 1).expect("a workload");
     for spec in ["dclas:sync=0ms", "sebf", "dcas"] {
-        assert!(carried_out(&workload, spec, every(10)).0 > 0.0, "{spec}");
+        let ratio = carried_out(&workload, spec, every(10)).0 / alone(&workload, spec);
+        assert!((0.98..1.25).contains(&ratio), "{spec}: {ratio}");
     }
 }

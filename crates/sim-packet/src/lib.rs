@@ -35,6 +35,11 @@
 //! Time is whole picoseconds. What happens at one time happens in the order in which it was scheduled. Random loss comes
 //! from a pinned generator, paths from a pinned hash. One run uses one thread.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 pub mod capture;
 pub mod network;
 pub mod queue;
