@@ -44,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["model", "protocol"]),
     ("runtime", &["model", "protocol", "control"]),
     ("lab", &["model", "metrics", "client"]),
+    ("skip", &[]),
     (
         "cli",
         &[

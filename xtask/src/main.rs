@@ -15,8 +15,9 @@ mod deny;
 mod fetch;
 mod fresh;
 mod fuzz;
-mod purity;
+
 mod readme;
+mod sources;
 mod steps;
 mod suite;
 mod workspace;
@@ -35,8 +36,9 @@ cargo xtask TASK
   clippy          lints, warnings as errors
   doc             documentation, warnings as errors
   deny            licences, duplicate and banned dependencies, sources
-  arrows          which crate may use which, and which may do I/O
+  arrows          which crate may use which, which may do I/O, and how long files are
   fuzz [SECONDS]  every fuzz target for so long (default 60)
+  readme          the commands of the README and the tutorial, as they are pasted
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
   fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
                   (with COMMAND… those; with --homes only what fetches)
@@ -87,6 +89,7 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
             Ok(seconds) => fuzz::run(&workspace, fuzz::Budget::Seconds(seconds)),
             Err(_) => Err(Failure::new(format!("'{seconds}' is not a number of seconds"))),
         },
+        ["readme"] => readme::check(&workspace).and_then(|()| readme::tutorial(&workspace)),
         ["experiments"] => experiments(&workspace),
         ["bench"] => bench::run(&workspace),
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
@@ -116,6 +119,11 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
         }
     }
     steps.run("the commands of the README", || readme::check(workspace));
+    if fetch::runs("python3", "--version") {
+        steps.run("the tutorial", || readme::tutorial(workspace));
+    } else {
+        steps.leave_out("the tutorial", "Python 3 as 'python3'");
+    }
     steps.run("experiments, briefly", || experiments(workspace));
     let mut skipped = Vec::new();
     steps.run("tests", || suite::run(workspace, &mut skipped));
@@ -137,7 +145,7 @@ fn doc(workspace: &Workspace) -> Result<(), Failure> {
 
 fn arrows(workspace: &Workspace) -> Result<(), Failure> {
     let mut faults = arrows::faults(&workspace.packages);
-    faults.extend(purity::faults(&workspace.packages)?);
+    faults.extend(sources::faults(&workspace.packages)?);
     if faults.is_empty() { Ok(()) } else { Err(Failure::new(faults.join("\n"))) }
 }
 

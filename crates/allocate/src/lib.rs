@@ -21,6 +21,11 @@
 //! keep rates up to date; `recompute` works along paths from scratch at each event; `reference` has what a discipline means;
 //! `progress` is what several of them share: bytes sent, and when the next flow ends.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod bits;
 mod fill;
 mod incremental;

@@ -28,6 +28,11 @@
 //! # Rejected
 //! - An outside MIP solver: see `simplex.rs`.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod branch;
 mod certificate;
 mod completions;

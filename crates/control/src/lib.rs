@@ -20,6 +20,11 @@
 //! - A log of events replicated between coordinators: what it would save is one snapshot of each agent.
 //! - Keeping what a lost agent had reported: its clients know better, and say it again.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod agent;
 mod allocation;
 mod coordinator;

@@ -23,6 +23,10 @@
 //! - One resample of coflows within one run as the interval: it speaks of the choice of coflows, while coflows that were
 //!   scheduled together are not independent. Seeds are.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
 #![forbid(unsafe_code)]
 
 mod definition;

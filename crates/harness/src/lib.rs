@@ -7,6 +7,11 @@
 //! The nouns and the contract itself are in `cavalcade-model`. Nothing here does I/O, reads a clock, or knows which driver
 //! (fluid, packet, live) is running.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod accounts;
 mod agenda;
 mod computing;

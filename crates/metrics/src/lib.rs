@@ -7,6 +7,11 @@
 //!
 //! Nothing here does I/O, and the same input gives the same bits on every machine.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod assertion;
 mod bins;
 mod bootstrap;

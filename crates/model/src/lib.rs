@@ -9,6 +9,11 @@
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 pub mod contract;
 mod fabric;
 mod flow_sizes;

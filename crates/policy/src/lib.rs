@@ -13,6 +13,11 @@
 //! - During `CoflowFinished` the facts and the attained service of that coflow can still be read.
 //! - Wakes and watches of the present instant are delivered at once, after the decision is carried out.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod definition;
 mod policies;
 mod registry;

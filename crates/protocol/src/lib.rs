@@ -15,6 +15,11 @@
 //!   takes 341 bytes here. Other languages reach the system through the client protocol, which is eleven messages.
 //! - Version numbers in every message: a connection begins with one (a datagram carries it), and stays with it.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod client;
 mod counter;
 mod formats;

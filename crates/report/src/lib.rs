@@ -4,6 +4,11 @@
 //! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
 //! terminal wants colour, is the caller's business.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod chart;
 mod fabric;
 mod figures;

@@ -20,6 +20,11 @@
 //! Each agent and client comes up once a period while it has flows: O(flows of the host) then. A decision costs what the
 //! coordinator's does. An hour of a hundred and fifty ports has 10⁸ such turns: this is for minutes, not for hours.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod host;
 mod plane;
 

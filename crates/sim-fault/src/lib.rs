@@ -19,6 +19,11 @@
 //! # Can it fail?
 //! [`Bug`] plants a bug between the parts; tests hold that each is found.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod check;
 mod dice;
 mod host;

@@ -13,6 +13,11 @@
 //! Time inside is `f64` nanoseconds (an hour is resolved to half a picosecond); what leaves is a whole number of
 //! nanoseconds, rounded up.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 mod book;
 mod choice;
 mod engine;

@@ -24,6 +24,10 @@
 //! Reading is one pass over the text and one over the flows: the Facebook trace (706,397 flows) takes about
 //! five milliseconds, nearly all of it spent on writing the flows to memory.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
 #![forbid(unsafe_code)]
 
 pub mod coflow_benchmark;

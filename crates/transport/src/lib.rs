@@ -28,6 +28,11 @@
 //! [`paced::RateLaw`], its header fields in [`Transport::Extra`] and its switch side in [`PortLogic`]. Either gets one line
 //! in `registry.rs`, and with it every test.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 pub mod capacity;
 pub mod contract;
 pub mod paced;

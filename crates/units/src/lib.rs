@@ -8,6 +8,10 @@
 //! Rejected: floating-point seconds (not reproducible after reordering, and 10⁻⁹ s is lost beyond 10⁷ s), and
 //! `std::time` types (a process clock; simulated time starts at zero).
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
 #![no_std]
 
 #[cfg(test)]

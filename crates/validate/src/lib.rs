@@ -18,6 +18,11 @@
 //!   segments that were open then have ended, which for a flow that waits long is nearly the whole run.
 //! - Exact rationals: a driver that computes in `f64` cannot meet them; [`tolerance`] says what is forgiven, and why.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
+
 pub mod certificate;
 mod check;
 mod links;
