@@ -16,6 +16,10 @@
 //! - serde and a configuration language: a specification is typed into a shell, and its errors must say what to type instead.
 //! - A derive macro: an accessor that yields `&mut dyn Value` serves reading, printing and documentation.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
+)]
 #![forbid(unsafe_code)]
 
 mod error;
