@@ -117,8 +117,9 @@ fn a_seed_gives_the_same_run_always() {
 fn tasks_of_several_stages_come_to_their_end() {
     let generator = "batch:jobs=6,ports=8,mappers=4,reducers=2".parse().expect("a generator");
     let workload = cavalcade_trace::generate(&generator, 1).expect("a workload");
-    for spec in ["dclas:sync=0ms", "sebf", "dcas"] {
+    // Hosts that decide alone do not hold their order at receivers (see above), which costs at every stage.
+    for (spec, most) in [("dclas:sync=0ms", 1.25), ("sebf", 1.25), ("dcas", 2.0)] {
         let ratio = carried_out(&workload, spec, every(10)).0 / alone(&workload, spec);
-        assert!((0.98..1.25).contains(&ratio), "{spec}: {ratio}");
+        assert!((0.98..most).contains(&ratio), "{spec}: {ratio}");
     }
 }
