@@ -449,8 +449,14 @@ pub(crate) struct Convert {
     /// How long after a flow its second attempt or copy begins
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Failures")]
     pub(crate) after: Nanos,
-    /// Seed of the failures
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Failures")]
+    /// Split the bytes of each receiver of a coflow over its flows by a log-normal law of this sigma, 0 for evenly
+    #[arg(long, value_name = "SIGMA", value_parser = sigma, help_heading = "Sizes")]
+    pub(crate) spread: Option<f64>,
+    /// Give the sizes of each coflow out to its flows at random
+    #[arg(long, help_heading = "Sizes")]
+    pub(crate) permute_sizes: bool,
+    /// Seed of what is drawn
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) output: TraceOutput,
@@ -655,6 +661,13 @@ fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("expected a number from 0 to 1".to_owned()),
+    }
+}
+
+fn sigma(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(sigma) if (0.0..=10.0).contains(&sigma) => Ok(sigma),
+        _ => Err("expected a number from 0 to 10".to_owned()),
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use cavalcade_model::Workload;
+use cavalcade_model::{Workload, WorkloadError};
 use cavalcade_spec::{ParameterInfo, SpecError};
+use cavalcade_trace::generate::{permute_sizes, spread_sizes};
 use cavalcade_trace::shapes::read_shapes;
 use cavalcade_trace::{Failures, Generator, WriteError, generate, with_failures, write};
 
@@ -36,13 +37,19 @@ fn convert(options: &Convert) -> Result<(), Failure> {
         let shares = format!("--restart {restarted} and --speculate {speculated} are more than all flows");
         return Err(Failure::usage(shares).help("give shares that sum to at most 1"));
     }
-    let (workload, _) = Source::open(&options.input.trace)?.parse(options.input.format)?;
-    if restarted + speculated == 0.0 {
-        return put(&workload, &options.output);
+    let (mut workload, _) = Source::open(&options.input.trace)?.parse(options.input.format)?;
+    let failure = |error: WorkloadError| Failure::usage(error.to_string());
+    if let Some(sigma) = options.spread {
+        workload = spread_sizes(&workload, sigma, options.seed).map_err(failure)?;
     }
-    let failures = Failures { restarted, speculated, after: options.after };
-    let failed = with_failures(&workload, &failures, options.seed);
-    put(&failed.map_err(|error| Failure::usage(error.to_string()))?, &options.output)
+    if options.permute_sizes {
+        workload = permute_sizes(&workload, options.seed).map_err(failure)?;
+    }
+    if restarted + speculated > 0.0 {
+        let failures = Failures { restarted, speculated, after: options.after };
+        workload = with_failures(&workload, &failures, options.seed).map_err(failure)?;
+    }
+    put(&workload, &options.output)
 }
 
 fn make(options: &Generate) -> Result<(), Failure> {

@@ -4,9 +4,13 @@
 //! |---|---|
 //! | `facebook:coflows=100` | a generator of `cavalcade trace generate`, with the run's seed |
 //! | `trace:coflow/FB.txt` | a trace of the data folder, which need not be there |
+//! | `swim:swim/FB.tsv` | 200 jobs of a SWIM file of the data folder, on 40 ports at 60 % load; the run's seed says which |
 //! | `file:example.jsonl` | a trace beside the experiment |
 //! | `dag:tasks=20 @ dag/shapes.json` | the generator `dag` with shapes of the data folder |
 //! | `… \| permute` | its arrival times given out anew, by the run's seed |
+//! | `… \| spread 1` | the bytes of each receiver split by a log-normal law of this σ, by the run's seed |
+//! | `… \| shuffle` | the sizes of each coflow given out to its flows at random, by the run's seed |
+//! | `… \| until 1800s`, `… \| from 1800s` | the tasks that arrive before, or from then on |
 //! | `… \| waves 4` | coflows with many senders come in up to so many waves |
 //! | `… \| waves 4 split` | the same, but each wave is a coflow of its own |
 //! | `… \| turns 4`, `… \| turns 4 split` | the same, but a wave starts when the one before it has ended |
@@ -21,11 +25,11 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Nanos, PortId, Stage, StageIndex, Work, Workload,
-    WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, CoflowId, Compute, Flow, Instant, Nanos, PortId, Stage, StageIndex, Work,
+    Workload, WorkloadBuilder,
 };
 use cavalcade_spec::SpecError;
-use cavalcade_trace::generate::permute_arrivals;
+use cavalcade_trace::generate::{Swim, SwimError, between, permute_arrivals, permute_sizes, spread_sizes};
 use cavalcade_trace::{GenerateError, Generator, ReadOptions, TraceError, generate, read, shapes};
 
 /// A folder that files are taken from.
@@ -48,12 +52,16 @@ enum Source {
     Generated(Generator),
     Shaped(Generator, String),
     Data(String),
+    Jobs(String),
     Beside(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Step {
     Permute,
+    Spread(f64),
+    Shuffle,
+    Between { from: Instant, until: Instant },
     Waves { most: usize, split: bool, in_turn: bool },
     Uncouple,
 }
@@ -66,7 +74,7 @@ pub enum WorkloadError {
     Generator(#[from] SpecError),
     /// A step that there is not.
     #[error(
-        "'{0}' is nothing that can be done to a workload: write permute, uncouple, or 'waves N', 'waves N split', 'turns N' or 'turns N split' with N from 2 to 4"
+        "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'from TIME', 'until TIME', uncouple, or 'waves N', 'waves N split', 'turns N' or 'turns N split' with N from 2 to 4"
     )]
     UnknownStep(String),
     /// Shapes for a generator that takes none.
@@ -78,6 +86,9 @@ pub enum WorkloadError {
     /// A file that is no trace, or no shapes.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// A file that is none of SWIM's, or has too few jobs.
+    #[error(transparent)]
+    Swim(#[from] SwimError),
     /// A generator's parameters make no workload.
     #[error(transparent)]
     Generate(#[from] GenerateError),
@@ -94,6 +105,8 @@ impl core::str::FromStr for WorkloadSpec {
         let first = parts.next().unwrap_or_default();
         let source = if let Some(path) = first.strip_prefix("trace:") {
             Source::Data(path.to_owned())
+        } else if let Some(path) = first.strip_prefix("swim:") {
+            Source::Jobs(path.to_owned())
         } else if let Some(path) = first.strip_prefix("file:") {
             Source::Beside(path.to_owned())
         } else if let Some((generator, path)) = first.split_once('@') {
@@ -117,8 +130,15 @@ impl Step {
             Ok(most @ 2..=4) => Some(Step::Waves { most, split, in_turn }),
             _ => None,
         };
+        let time = |text: &str| text.parse::<Nanos>().ok().map(|time| Instant(time.0));
         let step = match words[..] {
             ["permute"] => Some(Step::Permute),
+            ["spread", sigma] => {
+                sigma.parse().ok().filter(|sigma| (0.0..=10.0).contains(sigma)).map(Step::Spread)
+            }
+            ["shuffle"] => Some(Step::Shuffle),
+            ["until", until] => time(until).map(|until| Step::Between { from: Instant::ZERO, until }),
+            ["from", from] => time(from).map(|from| Step::Between { from, until: Instant(u64::MAX) }),
             ["uncouple"] => Some(Step::Uncouple),
             ["waves", most] => waves(most, false, false),
             ["waves", most, "split"] => waves(most, true, false),
@@ -133,14 +153,14 @@ impl Step {
 impl WorkloadSpec {
     /// Whether another seed gives another workload.
     pub fn is_random(&self) -> bool {
-        matches!(self.source, Source::Generated(_) | Source::Shaped(..))
-            || self.steps.contains(&Step::Permute)
+        matches!(self.source, Source::Generated(_) | Source::Shaped(..) | Source::Jobs(_))
+            || self.steps.iter().any(|step| matches!(step, Step::Permute | Step::Spread(_) | Step::Shuffle))
     }
 
     /// The file of the data folder that it needs.
     pub fn data(&self) -> Option<&str> {
         match &self.source {
-            Source::Data(path) | Source::Shaped(_, path) => Some(path),
+            Source::Data(path) | Source::Jobs(path) | Source::Shaped(_, path) => Some(path),
             Source::Generated(_) | Source::Beside(_) => None,
         }
     }
@@ -165,6 +185,11 @@ impl WorkloadSpec {
                 let bytes = files.data(path).ok_or_else(|| missing(path))?;
                 read(&bytes, path, &ReadOptions::default())?.0
             }
+            Source::Jobs(path) => {
+                let bytes = files.data(path).ok_or_else(|| missing(path))?;
+                let swim = Swim { ports: 40, jobs: 200, load: 0.6, rate };
+                swim.workload(&String::from_utf8_lossy(&bytes), seed)?
+            }
             Source::Beside(path) => {
                 let bytes = files.beside(path).ok_or_else(|| missing(path))?;
                 read(&bytes, path, &ReadOptions::default())?.0
@@ -173,6 +198,9 @@ impl WorkloadSpec {
         for step in &self.steps {
             workload = match *step {
                 Step::Permute => permute_arrivals(&workload, seed)?,
+                Step::Spread(sigma) => spread_sizes(&workload, sigma, seed)?,
+                Step::Shuffle => permute_sizes(&workload, seed)?,
+                Step::Between { from, until } => between(&workload, from, until)?,
                 Step::Waves { most, split, in_turn } => {
                     let apart = if in_turn { Apart::InTurn } else { Apart::AtRate(rate) };
                     in_waves(&workload, most, split, apart)?

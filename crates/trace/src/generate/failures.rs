@@ -9,11 +9,10 @@
 //! where the first wins: who wins is known only when one has ended, so that this is an upper bound of what
 //! speculation costs. Both begin `after` the flow that they stand for.
 
-use cavalcade_model::{
-    Bytes, Coflow, Flow, Nanos, PortId, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
-};
+use cavalcade_model::{Bytes, Flow, Nanos, PortId, Workload, WorkloadError};
 
 use super::random::{Purpose, Random};
+use super::rebuild::rebuild;
 
 /// How often, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -32,22 +31,15 @@ pub struct Failures {
 /// Where what is added takes the workload beyond what there may be of flows, bytes or time.
 pub fn with_failures(workload: &Workload, failures: &Failures, seed: u64) -> Result<Workload, WorkloadError> {
     let mut random = Random::new(seed, Purpose::Failures);
-    let mut builder = WorkloadBuilder::new(workload.ports());
-    builder.hosts(workload.hosts().to_vec());
-    for (index, task) in workload.tasks().iter().enumerate() {
-        let transfers = task.stages.iter().filter_map(|stage| match stage.work {
-            Work::Transfer(coflow) => Some(workload.flows_of(coflow)),
-            Work::Compute(_) => None,
-        });
-        let coflows = transfers.map(|flows| {
+    rebuild(
+        workload,
+        |task| Some(workload.task(task).arrival),
+        |flows| {
             let mut all = Vec::with_capacity(flows.len());
             flows.iter().for_each(|flow| attempts(flow, workload.ports(), failures, &mut random, &mut all));
-            Coflow { flows: all }
-        });
-        builder.push(task.clone(), coflows.collect());
-        builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
-    }
-    builder.build()
+            all
+        },
+    )
 }
 
 /// Appends what is sent for one flow.

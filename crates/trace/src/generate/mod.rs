@@ -23,9 +23,12 @@ mod permute;
 mod poisson;
 mod quantiles;
 mod random;
+mod rebuild;
 mod retrieval;
 mod shape;
 mod sizes;
+mod spread;
+mod swim;
 mod tailed;
 mod tasks;
 
@@ -44,10 +47,12 @@ pub use failures::{Failures, with_failures};
 pub use flow_sizes::Sizes;
 pub use mixed::{Deadlines, Mixed};
 pub use parameters::Mix;
-pub use permute::permute_arrivals;
+pub use permute::{between, permute_arrivals};
 pub use poisson::Poisson;
 pub use retrieval::Retrieval;
 pub use sizes::{Fixed, Uniform};
+pub use spread::{permute_sizes, spread_sizes};
+pub use swim::{Swim, SwimError};
 pub use tailed::{Tail, Tailed};
 pub use tasks::Tasks;
 

@@ -1,13 +1,14 @@
-//! A trace again, but otherwise: how much of a figure is owed to the order in which one hour happened to bring its coflows?
+//! Other arrivals for the tasks of a trace, and parts of one.
 //!
-//! A published trace is one sample, and a run of it one number without a spread. [`permute_arrivals`] gives the arrival
-//! times of the trace to its tasks anew, at random: sizes, structures and the process of arrivals stay exactly those of
-//! the trace, and what varies is who comes when. Rejected: resampling coflows with replacement, which would draw the few
+//! A published trace is one sample, and a run of it one number without a spread. [`permute_arrivals`] gives its arrival
+//! times to its tasks in random order: sizes, structures and the arrival process stay those of the trace, and only the order
+//! of the tasks varies. Rejected: resampling coflows with replacement, which would draw the few
 //! largest, that have nearly all bytes, three times or never, and so change the load.
 
-use cavalcade_model::{Coflow, Instant, TaskId, Work, Workload, WorkloadBuilder, WorkloadError};
+use cavalcade_model::{Instant, Workload, WorkloadError};
 
 use super::random::{Purpose, Random};
+use super::rebuild::rebuild;
 
 /// The same tasks with their arrival times permuted. The same seed gives the same workload on every machine.
 ///
@@ -16,20 +17,18 @@ use super::random::{Purpose, Random};
 pub fn permute_arrivals(workload: &Workload, seed: u64) -> Result<Workload, WorkloadError> {
     let mut arrivals: Vec<Instant> = workload.tasks().iter().map(|task| task.arrival).collect();
     Random::new(seed, Purpose::Arrivals).shuffle(&mut arrivals);
-    let mut builder = WorkloadBuilder::new(workload.ports());
-    builder.hosts(workload.hosts().to_vec());
-    for (index, (task, arrival)) in workload.tasks().iter().zip(arrivals).enumerate() {
-        let mut task = task.clone();
-        task.arrival = arrival;
-        let transfers = task.stages.iter().filter_map(|stage| match stage.work {
-            Work::Transfer(coflow) => Some(Coflow { flows: workload.flows_of(coflow).to_vec() }),
-            Work::Compute(_) => None,
-        });
-        let transfers = transfers.collect();
-        builder.push(task, transfers);
-        builder.waves_in_turn(workload.waves_in_turn(TaskId::from_index(index)));
-    }
-    builder.build()
+    rebuild(workload, |task| Some(arrivals[task.index()]), <[_]>::to_vec)
+}
+
+/// The tasks that arrive from `from` on and before `until`, as a trace that begins at `from`: one half of a trace to choose
+/// parameters on, the other to report them on.
+///
+/// # Errors
+/// None that a valid workload could give.
+pub fn between(workload: &Workload, from: Instant, until: Instant) -> Result<Workload, WorkloadError> {
+    let shifted =
+        |arrival: Instant| (from <= arrival && arrival < until).then(|| Instant(arrival.0 - from.0));
+    rebuild(workload, |task| shifted(workload.task(task).arrival), <[_]>::to_vec)
 }
 
 #[cfg(test)]
@@ -57,5 +56,19 @@ mod tests {
         assert_ne!(names(&before), names(&after));
         assert_eq!(after, permute_arrivals(&before, 3).unwrap());
         assert_ne!(after, permute_arrivals(&before, 4).unwrap());
+    }
+
+    #[test]
+    fn two_halves_are_the_whole() {
+        let generator: Generator = "classes:coflows=50,ports=10".parse().unwrap();
+        let whole = generate(&generator, 1).unwrap();
+        let middle = whole.tasks()[20].arrival;
+        let (first, second) = (
+            between(&whole, Instant::ZERO, middle).unwrap(),
+            between(&whole, middle, Instant(u64::MAX)).unwrap(),
+        );
+        assert_eq!((first.tasks().len(), second.tasks().len()), (20, 30));
+        assert_eq!(second.tasks()[0].arrival, Instant::ZERO);
+        assert_eq!(second.tasks()[29].name, whole.tasks()[49].name);
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Purpose {
     Failures = 7,
     /// Flows with a deadline, beside others.
     Urgent = 8,
+    /// How the bytes of a receiver are split over its flows.
+    Spread = 9,
 }
 
 /// A stream of random numbers.
