@@ -35,6 +35,8 @@ use crate::reference::strict::StrictFill;
 pub enum Sharing {
     /// All that is left, fullest link first.
     Greedy,
+    /// All that is left, the link with the most flows first.
+    InTurn,
     /// All that is left, fewest bytes first.
     ShortestFirst,
     /// All flows of an account end together.
@@ -192,7 +194,7 @@ impl Fill for DirectFill {
     }
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        self.loads_of(account, now).into_iter().for_each(|(link, bytes)| visit(link, bytes));
+        self.bytes_of(account, now).into_iter().for_each(|(link, bytes)| visit(link, bytes));
     }
 
     fn add_use(&self, use_of_link: &mut [f64]) {

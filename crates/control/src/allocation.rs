@@ -47,6 +47,7 @@ pub(crate) fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Con
         }
         Discipline::MaxMin => fill(MaxMinFill::new(speeds.clone(), shares(&terms.shares), flows), contenders),
         Discipline::Greedy => fill(GreedyFill::new(speeds.clone(), flows), contenders),
+        Discipline::InTurn => fill(GreedyFill::in_turn(speeds.clone(), flows), contenders),
         Discipline::Madd => fill(MaddFill::new(speeds.clone(), flows), contenders),
         Discipline::ShortestFlow => fill(ShortestFill::new(speeds.clone(), flows), contenders),
     };

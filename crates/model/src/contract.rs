@@ -47,6 +47,10 @@ pub enum Discipline {
     /// remain on their links, most first; what is being served stays served. Any order-preserving allocation of this
     /// kind is within 4× of the order's optimum (Sincronia).
     Greedy,
+    /// As [`Discipline::Greedy`], but a coflow's flows go in the order of how many *flows* of the coflow are left on their
+    /// links: of policies that know no sizes, the allocator may not look at them either. On each link one flow of a coflow
+    /// is served at a time, so flows end early and one after the other.
+    InTurn,
     /// Minimum allocation for desired duration (Varys §5.3): all flows of a coflow finish together at its bottleneck's
     /// time; what is left over goes out greedily.
     Madd,

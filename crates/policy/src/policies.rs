@@ -10,6 +10,7 @@ pub(crate) mod fifo;
 pub(crate) mod fifo_lm;
 pub(crate) mod karuna;
 pub(crate) mod las;
+pub(crate) mod learn;
 pub(crate) mod philae;
 pub(crate) mod pias;
 pub(crate) mod saath;

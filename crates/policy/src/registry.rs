@@ -30,6 +30,7 @@ const ENTRIES: &[Entry] = &[
     Entry::of::<policies::sincronia::Sincronia>(),
     Entry::of::<policies::saath::Saath>(),
     Entry::of::<policies::philae::Philae>(),
+    Entry::of::<policies::learn::Learn>(),
     Entry::of::<policies::dcoflow::Dcoflow>(),
     Entry::of::<policies::crux::Crux>(),
 ];

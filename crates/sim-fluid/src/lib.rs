@@ -101,6 +101,7 @@ fn sharing(terms: &Terms) -> Sharing {
     match terms.discipline {
         Discipline::MaxMin => Sharing::MaxMin(engine::shares(&terms.shares)),
         Discipline::Greedy => Sharing::Greedy,
+        Discipline::InTurn => Sharing::InTurn,
         Discipline::Madd => Sharing::Madd,
         Discipline::ShortestFlow => Sharing::ShortestFirst,
     }
@@ -144,6 +145,7 @@ pub fn simulate(
             run.with(MaxMinFill::new(capacity, engine::shares(&terms.shares), flows), observer)
         }
         (_, Discipline::Greedy) => run.with(GreedyFill::new(capacity, flows), observer),
+        (_, Discipline::InTurn) => run.with(GreedyFill::in_turn(capacity, flows), observer),
         (_, Discipline::Madd) => run.with(MaddFill::new(capacity, flows), observer),
         (_, Discipline::ShortestFlow) => run.with(ShortestFill::new(capacity, flows), observer),
     }

@@ -190,7 +190,7 @@ fn every_policy_agrees_with_the_slow_engine_where_its_classes_agree_along_paths(
             let terms = policy.terms();
             // Greedy leaves open which of two links of one load goes first: a matter of rounding.
             if terms.scope == Scope::Link
-                || terms.discipline == Discipline::Greedy
+                || matches!(terms.discipline, Discipline::Greedy | Discipline::InTurn)
                 || policy.label().starts_with("karuna")
                 || refuses(&instance.fabric, &terms).is_some()
             {

@@ -29,7 +29,7 @@ fn determined(discipline: Discipline) -> Option<Shapes> {
     match discipline {
         Discipline::MaxMin | Discipline::Madd => Some(ALL),
         Discipline::ShortestFlow => Some(Shapes { uneven: false, ..ALL }),
-        Discipline::Greedy => None,
+        Discipline::Greedy | Discipline::InTurn => None,
     }
 }
 

@@ -8,8 +8,8 @@ mod instances;
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Fabric, Flow, FlowId, Instant, Nanos, PolicyFactory, PortId, Scope, TaskId, Work,
-    Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Discipline, Fabric, Flow, FlowId, Instant, Nanos, PolicyFactory, PortId, Scope,
+    TaskId, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_policy::{Configured, parse, registry};
 use cavalcade_sim_fluid::{Observer, Options, simulate};
@@ -213,7 +213,8 @@ fn numbers_of_ports_decide_nothing() {
     let shapes = Shapes { ties: false, ..ALL };
     let inputs = || (instance(shapes), Just((0..6u32).collect::<Vec<_>>()).prop_shuffle());
     for_each_policy(100, inputs, |policy, (instance, mut names)| {
-        if policy.terms().scope == Scope::Host {
+        // Links with as many flows of a coflow are a tie for what goes by their number.
+        if policy.terms().scope == Scope::Host || policy.terms().discipline == Discipline::InTurn {
             return Ok(());
         }
         names.retain(|&name| name < instance.workload.ports());

@@ -14,7 +14,11 @@ impl DirectFill {
         let mut left = self.capacity.clone();
         match self.sharing.clone() {
             Sharing::Greedy => {
-                let order = self.fullest_first(now);
+                let order = self.fullest_first(|flow| self.left_at(flow, now));
+                self.take_all(&order, &mut left);
+            }
+            Sharing::InTurn => {
+                let order = self.fullest_first(|_| 1.0);
                 self.take_all(&order, &mut left);
             }
             Sharing::ShortestFirst => {
@@ -32,11 +36,16 @@ impl DirectFill {
     }
 
     /// Bytes that the flows of an account have left, by link.
-    pub(super) fn loads_of(&self, account: u32, now: f64) -> BTreeMap<u32, f64> {
+    pub(super) fn bytes_of(&self, account: u32, now: f64) -> BTreeMap<u32, f64> {
+        self.loads_of(account, &|flow| self.left_at(flow, now))
+    }
+
+    /// What the flows of an account weigh, by link.
+    fn loads_of(&self, account: u32, weight: &dyn Fn(u32) -> f64) -> BTreeMap<u32, f64> {
         let mut loads = BTreeMap::new();
         for &flow in &self.accounts[account as usize].flows {
             for &link in self.path(flow) {
-                *loads.entry(link).or_insert(0.0) += self.left_at(flow, now);
+                *loads.entry(link).or_insert(0.0) += weight(flow);
             }
         }
         loads
@@ -52,10 +61,10 @@ impl DirectFill {
     }
 
     /// By key, then flows on the fullest link of their account first, then by number.
-    fn fullest_first(&self, now: f64) -> Vec<u32> {
+    fn fullest_first(&self, weight: impl Fn(u32) -> f64) -> Vec<u32> {
         let mut order: Vec<(Key, f64, u32)> = Vec::with_capacity(self.active.len());
         for account in self.accounts_with_flows() {
-            let loads = self.loads_of(account, now);
+            let loads = self.loads_of(account, &weight);
             order.extend(self.accounts[account as usize].flows.iter().map(|&flow| {
                 let fullest = self.path(flow).iter().map(|link| loads[link]).fold(0.0, f64::max);
                 (self.key(flow), fullest, flow)
@@ -96,7 +105,7 @@ impl DirectFill {
             .collect();
         for &(_, account) in &order {
             let mut longest: f64 = 0.0;
-            for (link, bytes) in self.loads_of(account, now) {
+            for (link, bytes) in self.bytes_of(account, now) {
                 let open = left[link as usize] > NEGLIGIBLE * self.capacity[link as usize];
                 longest = longest.max(if open { bytes / left[link as usize] } else { f64::INFINITY });
             }

@@ -37,7 +37,8 @@ pub(crate) fn allocate(terms: &Terms, capacity: &[f64], asks: &[Ask]) -> Vec<f64
             weighted(capacity, asks, weights, *excess, &mut rates);
         }
         (_, Discipline::ShortestFlow, _) => shortest(capacity, asks, &mut rates),
-        (_, Discipline::Greedy, _) => greedy(capacity, asks, &mut rates),
+        (_, Discipline::Greedy, _) => greedy(capacity, asks, &mut rates, |ask| ask.remaining),
+        (_, Discipline::InTurn, _) => greedy(capacity, asks, &mut rates, |_| 1.0),
         (_, Discipline::Madd, _) => madd(capacity, asks, &mut rates),
     }
     rates
@@ -187,19 +188,19 @@ fn take_all(capacity: &[f64], asks: &[Ask], order: &[usize], rates: &mut [f64]) 
 }
 
 /// Bytes of a coflow on each link.
-fn loads(asks: &[Ask]) -> BTreeMap<(u32, usize), f64> {
+fn loads(asks: &[Ask], weight: impl Fn(&Ask) -> f64) -> BTreeMap<(u32, usize), f64> {
     let mut loads = BTreeMap::new();
     for ask in asks {
         for &link in &ask.links {
-            *loads.entry((ask.coflow, link)).or_insert(0.0) += ask.remaining;
+            *loads.entry((ask.coflow, link)).or_insert(0.0) += weight(ask);
         }
     }
     loads
 }
 
 /// By priority; inside, flows on the fullest links of their coflow first.
-fn greedy(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
-    let loads = loads(asks);
+fn greedy(capacity: &[f64], asks: &[Ask], rates: &mut [f64], weight: impl Fn(&Ask) -> f64) {
+    let loads = loads(asks, weight);
     let fullest = |ask: &Ask| ask.links.iter().map(|&link| loads[&(ask.coflow, link)]).fold(0.0, f64::max);
     let mut order = all(asks);
     order.sort_by(|&a, &b| {
@@ -219,7 +220,10 @@ fn madd(capacity: &[f64], asks: &[Ask], rates: &mut [f64]) {
             (0..asks.len()).filter(|&m| asks[m].opened == *opened && asks[m].keys[0] == *key).collect();
         let own: Vec<Ask> = members.iter().map(|&member| asks[member].clone()).collect();
         let usable = |link: usize| if is_negligible(free[link], capacity[link]) { 0.0 } else { free[link] };
-        let gamma = loads(&own).iter().map(|((_, link), bytes)| bytes / usable(*link)).fold(0.0, f64::max);
+        let gamma = loads(&own, |ask| ask.remaining)
+            .iter()
+            .map(|((_, link), bytes)| bytes / usable(*link))
+            .fold(0.0, f64::max);
         if !gamma.is_finite() {
             continue;
         }

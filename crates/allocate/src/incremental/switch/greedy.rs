@@ -36,7 +36,7 @@ pub(crate) mod running;
 use std::collections::BTreeMap;
 
 use crate::fill::{Due, Fill, Key};
-use crate::incremental::switch::greedy::demand::{Demand, Flow};
+use crate::incremental::switch::greedy::demand::{Demand, Flow, Measure};
 use crate::incremental::switch::greedy::free::Free;
 use crate::incremental::switch::greedy::running::{Running, Served};
 use crate::progress::attained::Attained;
@@ -59,6 +59,7 @@ pub struct GreedyFill {
     capacity: Vec<f64>,
     /// Whether every link serves at most one flow, at full rate: all links are equal and no flow was ever capped.
     is_matching: bool,
+    measure: Measure,
     running: Running,
     attained: Attained,
     accounts: Vec<Account>,
@@ -82,6 +83,7 @@ impl GreedyFill {
     pub fn new(capacity: Vec<f64>, flows: usize) -> Self {
         Self {
             is_matching: capacity.iter().all(|&of_link| of_link == capacity[0]),
+            measure: Measure::Bytes,
             running: Running::new(&capacity),
             attained: Attained::default(),
             accounts: Vec::new(),
@@ -96,6 +98,11 @@ impl GreedyFill {
             ended: Vec::new(),
             capacity,
         }
+    }
+
+    /// The same, but an account's links go by the flows left on them, and nothing is looked at that has to do with sizes.
+    pub fn in_turn(capacity: Vec<f64>, flows: usize) -> Self {
+        Self { measure: Measure::Flows, ..Self::new(capacity, flows) }
     }
 
     fn number_of(&self, slot: u32) -> u32 {
@@ -160,7 +167,7 @@ impl GreedyFill {
         let numbers: Vec<u32> = slots.iter().map(|&slot| self.number_of(slot)).collect();
         let holder = &mut self.accounts[account as usize];
         flows.extend(holder.demand.unfinished());
-        holder.demand = Demand::new(flows);
+        holder.demand = Demand::new(flows, self.measure);
         for (slot, number) in slots.into_iter().zip(numbers) {
             let (place, _) = holder.demand.find(number).expect("what is served has not finished");
             self.running.replace(slot, place);

@@ -41,6 +41,16 @@ pub(crate) struct Flow {
     pub(crate) left: f64,
 }
 
+/// What makes one link of an account fuller than another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// The bytes left there.
+    #[default]
+    Bytes,
+    /// The flows left there.
+    Flows,
+}
+
 /// What the account has on one link.
 #[derive(Clone, Copy, Debug)]
 struct Stake {
@@ -61,6 +71,7 @@ const NOTHING: Stake = Stake { load: 0.0, share: f64::NAN, count: 0, line: NONE,
 /// The flows of one account.
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
+    measure: Measure,
     /// The place of each word of a set over all links; [`NONE`] where the account has no link in it.
     place_of_word: Vec<u32>,
     /// By place of the word and bit.
@@ -98,9 +109,9 @@ pub(crate) struct Demand {
 
 impl Demand {
     /// From unfinished flows.
-    pub(crate) fn new(mut flows: Vec<Flow>) -> Self {
+    pub(crate) fn new(mut flows: Vec<Flow>, measure: Measure) -> Self {
         flows.sort_unstable_by_key(|flow| flow.number);
-        let mut demand = Demand::default();
+        let mut demand = Demand { measure, ..Demand::default() };
         demand.find_words(&flows);
         demand.find_stakes(&flows);
         demand.find_pairs(&flows);
@@ -180,7 +191,11 @@ impl Demand {
     fn number_lines(&mut self) {
         let mut sides: [Vec<(f64, u32)>; 2] = Default::default();
         for (link, stake) in self.links() {
-            sides[usize::from(stake.known != NONE)].push((stake.load, link));
+            let load = match self.measure {
+                Measure::Bytes => stake.load,
+                Measure::Flows => f64::from(stake.count),
+            };
+            sides[usize::from(stake.known != NONE)].push((load, link));
         }
         self.stakes.as_flattened_mut().iter_mut().for_each(|stake| stake.line = NONE);
         self.links.clear();
