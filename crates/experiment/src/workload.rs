@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `facebook:coflows=100` | a generator of `cavalcade trace generate`, with the run's seed |
 //! | `trace:coflow/FB.txt` | a trace of the data folder, which need not be there |
-//! | `swim:swim/FB.tsv` | 200 jobs of a SWIM file of the data folder, on 40 ports at 60 % load; the run's seed says which |
+//! | `swim:swim/FB.tsv` | 100 jobs of a SWIM file of the data folder, on 20 ports at 60 % load; the run's seed says which |
 //! | `file:example.jsonl` | a trace beside the experiment |
 //! | `dag:tasks=20 @ dag/shapes.json` | the generator `dag` with shapes of the data folder |
 //! | `… \| permute` | its arrival times given out anew, by the run's seed |
@@ -187,7 +187,7 @@ impl WorkloadSpec {
             }
             Source::Jobs(path) => {
                 let bytes = files.data(path).ok_or_else(|| missing(path))?;
-                let swim = Swim { ports: 40, jobs: 200, load: 0.6, rate };
+                let swim = Swim { ports: 20, jobs: 100, load: 0.6, rate };
                 swim.workload(&String::from_utf8_lossy(&bytes), seed)?
             }
             Source::Beside(path) => {
