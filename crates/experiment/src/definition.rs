@@ -119,6 +119,20 @@ pub struct Series {
     pub(crate) cells: Vec<Cell>,
 }
 
+impl Series {
+    /// The name that its colour goes by: the policy's, or the transport's where packets are on their own.
+    pub(crate) fn policy(&self) -> String {
+        match self.cells.first().map(|cell| &cell.subject) {
+            Some(Subject::Policy(policy) | Subject::Packets { policy: Some(policy), .. }) => {
+                policy.name().to_owned()
+            }
+            Some(Subject::Packets { policy: None, transport }) => transport.name().to_owned(),
+            Some(Subject::Bound { .. }) => "bound".to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     pub(crate) workload: String,

@@ -2,13 +2,14 @@
 //!
 //! What a paper says stands in it as a hollow diamond, where it says a number about a series and a place that are drawn in
 //! the same form. The series that others are compared with is a constant there, so it is the line at one and not drawn.
+//! Labels say what is plotted in words, and which direction is better.
 
 use std::collections::BTreeMap;
 
-use cavalcade_report::{ChartPanel, ChartPoint, ChartSeries, Horizontal, Vertical, chart};
+use cavalcade_report::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Unit, Vertical, chart};
 
 use crate::definition::{Axis, Expected, Experiment, Form, Panel};
-use crate::row::Row;
+use crate::row::{Measure, Row, Statistic, Subject};
 use crate::run::Key;
 
 /// The chart as an SVG file.
@@ -29,6 +30,7 @@ fn drawn(experiment: &Experiment, rows: &BTreeMap<Key, Row>, panel: &Panel) -> C
         });
         ChartSeries {
             name: panel.series[series].name.clone(),
+            policy: panel.series[series].policy(),
             points: points.collect(),
             paper: paper(panel, series),
         }
@@ -42,32 +44,65 @@ fn drawn(experiment: &Experiment, rows: &BTreeMap<Key, Row>, panel: &Panel) -> C
 }
 
 fn horizontal(panel: &Panel) -> Horizontal {
-    let names = || (0..panel.places()).map(|place| panel.place(place)).collect();
+    let names = || (0..panel.places()).map(|place| panel.place(place));
     match &panel.axis {
-        Axis::Values { name, numbers: Some(_), log, .. } => {
-            Horizontal::Numbers { name: name.clone(), log: *log }
+        Axis::Values { name, numbers: Some(numbers), log, .. } => {
+            let mut ticks: Vec<(f64, String)> = numbers.iter().copied().zip(names()).collect();
+            ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Horizontal::Numbers { name: name.clone(), log: *log, ticks }
         }
-        Axis::Values { name, .. } => Horizontal::Cases { name: name.clone(), names: names() },
-        Axis::Bins => {
-            Horizontal::Cases { name: "coflows: short/long × narrow/wide".to_owned(), names: names() }
+        Axis::Values { name, .. } => Horizontal::Cases { name: name.clone(), names: names().collect() },
+        Axis::Bins => Horizontal::Cases {
+            name: "coflows: short or long, narrow or wide".to_owned(),
+            names: names().collect(),
+        },
+        Axis::Measures(measures) => {
+            let names = measures.iter().map(|&measure| in_words(measure)).collect();
+            Horizontal::Cases { name: String::new(), names }
         }
-        Axis::Measures(_) => Horizontal::Cases { name: "figure".to_owned(), names: names() },
     }
 }
 
+/// What is plotted and in which direction it is better.
 fn vertical(panel: &Panel) -> Vertical {
-    let measure = match panel.axis {
+    let subject = match panel.axis {
         Axis::Measures(_) => String::new(),
-        Axis::Values { .. } | Axis::Bins => format!("{}, ", panel.measure),
+        Axis::Values { .. } | Axis::Bins => in_words(panel.measure),
+    };
+    let of = |form: &str| match subject.as_str() {
+        "" => form.to_owned(),
+        subject => format!("{subject}: {form}"),
     };
     let against = panel.against.map_or("", |series| panel.series[series].name.as_str());
-    match panel.form {
-        Form::Factor => Vertical::Ratio(format!("{measure}factor over {against}")),
-        Form::Reduction => Vertical::Percent(format!("{measure}reduction against {against}")),
-        Form::Gap => Vertical::Percent(format!("{measure}above {against}")),
-        Form::Seconds => Vertical::Seconds(panel.measure.to_string()),
-        Form::Share => Vertical::Percent(panel.measure.to_string()),
-    }
+    let (name, unit, better) = match panel.form {
+        Form::Factor => (of(&format!("speedup over {against}")), Unit::Ratio, Better::Higher),
+        Form::Reduction => (of(&format!("below {against}")), Unit::Percent, Better::Higher),
+        Form::Gap => (of(&format!("above {against}")), Unit::Percent, Better::Lower),
+        Form::Seconds => (in_words(panel.measure), Unit::Seconds, Better::Lower),
+        Form::Share => (in_words(panel.measure), Unit::Percent, Better::Lower),
+    };
+    Vertical { name, unit, better }
+}
+
+/// A measure as a label: `Mean CCT`, `p95 TCT`.
+fn in_words(measure: Measure) -> String {
+    let subject = match measure.subject {
+        Subject::Coflows => "CCT",
+        Subject::Tasks => "TCT",
+        Subject::Free => "FCT, no deadline",
+        Subject::FreeShort => "FCT, short, no deadline",
+        Subject::Missed => return "Deadlines missed".to_owned(),
+        Subject::Negotiation => return "Negotiation, share of bytes".to_owned(),
+        Subject::Delay => "delay of datagrams",
+    };
+    let statistic = match measure.statistic {
+        Statistic::Mean => "Mean",
+        Statistic::P50 => "Median",
+        Statistic::P95 => "p95",
+        Statistic::P99 => "p99",
+        Statistic::Max => "Longest",
+    };
+    format!("{statistic} {subject}")
 }
 
 /// Where a place stands on the axis.

@@ -1,45 +1,49 @@
 //! A figure of one or more panels as an SVG file of its own: series over a parameter or over named cases.
 //!
 //! Experiments repeat one measurement over seeds and compare it with a number in a paper. So a point is a value with an
-//! interval, and beside it may stand a hollow diamond: what the paper says. Over numbers, points are joined; over named
+//! interval, and beside it may stand a hollow diamond: the paper's value. Over numbers, points are joined; over named
 //! cases they stand side by side, since a line between "short" and "wide" would mean nothing.
 //!
 //! The file carries its own few styles and a plain background: it is shown by viewers that know nothing of our pages.
-//! Colours are those of the HTML report; a name has one colour in all panels, and beyond seven names dots are hollow. Ratios are drawn on a
-//! logarithmic axis with a line at one: a half is as far from one as a double.
+//! Colours go by policy ([`crate::look`]), one legend at the top serves all panels and says what whiskers and diamonds are,
+//! and every axis says in which direction better lies. Ratios are drawn on a logarithmic axis with a line at one: a half is
+//! as far from one as a double.
 
-use crate::scale::{Linear, Log, tick, time_tick};
-use crate::svg::{Svg, px, shortened};
+mod axes;
 
-const PANEL: (f64, f64) = (480.0, 304.0);
-const PLOT: (f64, f64, f64, f64) = (58.0, 40.0, 318.0, 248.0);
-const LEGEND: f64 = 334.0;
-const LEGEND_STEP: f64 = 18.0;
-const LEGEND_LETTERS: usize = 21;
+use crate::look::{self, Look, looks};
+use crate::svg::{Svg, px, shortened, text_width};
+use axes::{Frame, Scale, horizontal_axis, vertical_axis};
+
+const PANEL: (f64, f64) = (480.0, 312.0);
+/// The width of a figure of one panel.
+const ALONE: f64 = 640.0;
 const COLUMNS: usize = 2;
-const LOOKS: usize = 7;
-/// Sixteen pixels of air where a value stands at the end of an axis.
-const AIR: f64 = 14.0;
+/// From the edges of a panel to its plot.
+const INSET: (f64, f64, f64, f64) = (64.0, 52.0, 18.0, 56.0);
+const LEGEND_STEP: f64 = 21.0;
+const LEGEND_LETTERS: usize = 40;
+const MARGIN: f64 = 14.0;
 
-const STYLE: &str = "<style>\
+const STYLE: &str = "\
 text{font:12px system-ui,-apple-system,'Segoe UI','Helvetica Neue','Noto Sans','DejaVu Sans',sans-serif;fill:#1b1b1a}\
-.mid{text-anchor:middle}.end{text-anchor:end}.muted{fill:#65635d;font-size:11px}.title{font-weight:600;font-size:13px}\
-.grid{stroke:#ece9e1}.base{stroke:#b9b5aa}.one{stroke:#65635d;stroke-dasharray:3 3}\
+.mid{text-anchor:middle}.end{text-anchor:end}.muted{fill:#5c5a54}.title{font-weight:600;font-size:13px}\
+.grid{stroke:#e4e1d8}.base{stroke:#8b887f}.one{stroke:#5c5a54;stroke-dasharray:3 3}\
 .curve{fill:none;stroke:var(--c);stroke-width:1.7;stroke-linejoin:round}.whisker{stroke:var(--c);stroke-width:1.4}\
-.band{fill:var(--c);opacity:.14}.dot{fill:var(--c)}.paper{fill:#fffefb;fill-opacity:.75;stroke:var(--c);stroke-width:1.7}\
-.c0{--c:#1b1b1a}.c1{--c:#0072b2}.c2{--c:#d55e00}.c3{--c:#009e73}.c4{--c:#cc79a7}.c5{--c:#e69f00}.c6{--c:#56b4e9}\
-.d1 .curve{stroke-dasharray:6 2.5}.d1 .dot{fill:#fffefb;stroke:var(--c);stroke-width:1.7}</style>";
+.dot{fill:var(--c);stroke:var(--c);stroke-width:1.5}.paper{fill:#fffefb;fill-opacity:.75;stroke:var(--c);stroke-width:1.7}\
+.d1 .curve{stroke-dasharray:7 3}.d2 .curve{stroke-dasharray:2 2.5}.d3 .curve{stroke-dasharray:8 3 2 3}\
+.d1 .dot,.d3 .dot{fill:#fffefb}";
 
 /// One panel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChartPanel {
-    /// What it shows.
+    /// Its title.
     pub title: String,
     /// The axis along which points stand.
     pub horizontal: Horizontal,
     /// The axis of values.
     pub vertical: Vertical,
-    /// What is drawn, in the order of the legend.
+    /// The series, in the order of the legend.
     pub series: Vec<ChartSeries>,
 }
 
@@ -52,6 +56,8 @@ pub enum Horizontal {
         name: String,
         /// Whether equal ratios are equal distances; then all values are above zero.
         log: bool,
+        /// Values to name and their names, in ascending order.
+        ticks: Vec<(f64, String)>,
     },
     /// Cases; a point's place is an index into the names.
     Cases {
@@ -62,15 +68,35 @@ pub enum Horizontal {
     },
 }
 
-/// The vertical axis: what a value is.
+/// The vertical axis.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Vertical {
+pub struct Vertical {
+    /// Its title.
+    pub name: String,
+    /// The unit of values.
+    pub unit: Unit,
+    /// The better direction.
+    pub better: Better,
+}
+
+/// The unit of the vertical axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
     /// A ratio, where one means no difference.
-    Ratio(String),
+    Ratio,
     /// A share in per cent, where zero means no difference.
-    Percent(String),
+    Percent,
     /// A time in seconds.
-    Seconds(String),
+    Seconds,
+}
+
+/// The direction in which values are better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
 }
 
 /// One series.
@@ -78,16 +104,18 @@ pub enum Vertical {
 pub struct ChartSeries {
     /// Its name in the legend.
     pub name: String,
+    /// The policy or transport that its colour goes by.
+    pub policy: String,
     /// Its points, from left to right.
     pub points: Vec<ChartPoint>,
-    /// What a paper says: places and values.
+    /// A paper's values: places and values.
     pub paper: Vec<(f64, f64)>,
 }
 
 /// A value with its interval; without one, both ends are the value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChartPoint {
-    /// Where it stands.
+    /// Its place along the horizontal axis.
     pub at: f64,
     /// The value.
     pub value: f64,
@@ -101,200 +129,162 @@ pub struct ChartPoint {
 pub fn chart(label: &str, panels: &[ChartPanel]) -> String {
     let columns = panels.len().clamp(1, COLUMNS);
     let rows = panels.len().div_ceil(columns);
-    let (width, height) = (PANEL.0 * columns as f64, PANEL.1 * rows as f64);
-    let mut svg = Svg::file(width, height, label, STYLE);
+    let width = if columns == 1 { ALONE } else { PANEL.0 * columns as f64 };
+    let entries = entries(panels);
+    let places = placed(&entries, width);
+    let top = MARGIN + LEGEND_STEP * places.last().map_or(0.0, |&(_, row)| row as f64 + 1.0) + 8.0;
+    let height = top + PANEL.1 * rows as f64;
+    let style =
+        format!("<style>svg{{{}}}{}{STYLE}</style>", look::declarations(&look::LIGHT), color_classes());
+    let mut svg = Svg::file((px(width), px(height)), (width, height), label, &style);
     svg.rect("fill=\"#fffefb\"", (0.0, 0.0), (width, height));
-    let names = names(panels);
+    for (entry, &(x, row)) in entries.iter().zip(&places) {
+        entry.draw(&mut svg, (MARGIN + x, MARGIN + 10.0 + LEGEND_STEP * row as f64));
+    }
+    let size = (width / columns as f64, PANEL.1);
     for (index, panel) in panels.iter().enumerate() {
-        let origin = (PANEL.0 * (index % columns) as f64, PANEL.1 * (index / columns) as f64);
-        draw(&mut svg, panel, origin, &names);
+        let origin = (size.0 * (index % columns) as f64, top + size.1 * (index / columns) as f64);
+        draw(&mut svg, panel, origin, size, &entries);
     }
     svg.finish()
 }
 
-/// The names of all series, each once, in the order in which they first appear.
-fn names(panels: &[ChartPanel]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for series in panels.iter().flat_map(|panel| &panel.series) {
-        if !names.contains(&series.name.as_str()) {
-            names.push(&series.name);
-        }
-    }
-    names
+/// Rules that give classes their colour.
+fn color_classes() -> String {
+    (0..look::LIGHT.len()).map(|index| format!(".c{index}{{--c:var(--c{index})}}")).collect()
 }
 
-fn draw(svg: &mut Svg, panel: &ChartPanel, (left, top): (f64, f64), names: &[&str]) {
-    let frame = Frame { left: left + PLOT.0, top: top + PLOT.1, right: left + PLOT.2, bottom: top + PLOT.3 };
-    svg.text("title", (left + 12.0, top + 20.0), &panel.title);
+/// An entry of the legend.
+enum Entry<'a> {
+    Series { name: &'a str, look: Look, joined: bool },
+    Whisker,
+    Paper,
+}
+
+/// All series, each name once, in the order in which they first appear, and the marks that need an explanation.
+fn entries(panels: &[ChartPanel]) -> Vec<Entry<'_>> {
+    let mut shown: Vec<(&str, &str, bool)> = Vec::new();
+    for panel in panels {
+        let joined = matches!(panel.horizontal, Horizontal::Numbers { .. });
+        for series in &panel.series {
+            match shown.iter_mut().find(|(name, ..)| *name == series.name) {
+                Some(known) => known.2 |= joined,
+                None => shown.push((&series.name, &series.policy, joined)),
+            }
+        }
+    }
+    let policies: Vec<&str> = shown.iter().map(|&(_, policy, _)| policy).collect();
+    let series = shown.iter().zip(looks(&policies));
+    let mut entries: Vec<Entry<'_>> =
+        series.map(|(&(name, _, joined), look)| Entry::Series { name, look, joined }).collect();
+    let all = || panels.iter().flat_map(|panel| &panel.series);
+    if all().flat_map(|series| &series.points).any(|point| point.low < point.high) {
+        entries.push(Entry::Whisker);
+    }
+    if all().any(|series| !series.paper.is_empty()) {
+        entries.push(Entry::Paper);
+    }
+    entries
+}
+
+impl Entry<'_> {
+    const MARK: f64 = 34.0;
+
+    fn text(&self) -> String {
+        match self {
+            Self::Series { name, .. } => shortened(name, LEGEND_LETTERS),
+            Self::Whisker => "95 % interval over seeds".to_owned(),
+            Self::Paper => "the paper’s value".to_owned(),
+        }
+    }
+
+    fn width(&self) -> f64 {
+        Self::MARK + text_width(&self.text()) + 14.0
+    }
+
+    fn draw(&self, svg: &mut Svg, (x, y): (f64, f64)) {
+        let look = match self {
+            Self::Series { look, .. } => *look,
+            Self::Whisker | Self::Paper => Look { color: 0, dash: 0 },
+        };
+        svg.open(&format!("class=\"{} key\"", look.classes()));
+        let middle = y - 4.0;
+        match self {
+            Self::Series { joined, .. } => {
+                if *joined {
+                    svg.path("curve", &format!("M{} {}h26", px(x), px(middle)));
+                }
+                marker(svg, look, (x + 13.0, middle), 3.4);
+            }
+            Self::Whisker => svg.line("whisker", (x + 13.0, middle - 7.0), (x + 13.0, middle + 7.0)),
+            Self::Paper => diamond(svg, (x + 13.0, middle)),
+        }
+        svg.text("", (x + Self::MARK, y), &self.text());
+        svg.close();
+    }
+}
+
+/// For each entry its distance from the left and its row: as many to a row as there is room for.
+fn placed(entries: &[Entry<'_>], width: f64) -> Vec<(f64, usize)> {
+    let (mut x, mut row) = (0.0, 0);
+    let place = |entry: &Entry<'_>| {
+        if x > 0.0 && x + entry.width() > width - 2.0 * MARGIN {
+            (x, row) = (0.0, row + 1);
+        }
+        let place = (x, row);
+        x += entry.width();
+        place
+    };
+    entries.iter().map(place).collect()
+}
+
+fn draw(
+    svg: &mut Svg,
+    panel: &ChartPanel,
+    (left, top): (f64, f64),
+    (width, height): (f64, f64),
+    entries: &[Entry<'_>],
+) {
+    let frame = Frame {
+        left: left + INSET.0,
+        top: top + INSET.1,
+        right: left + width - INSET.2,
+        bottom: top + height - INSET.3,
+    };
+    svg.text("title", (left + MARGIN, top + 18.0), &panel.title);
     let y = Scale::vertical(panel, &frame);
     let x = Scale::horizontal(panel, &frame);
-    vertical_axis(svg, &panel.vertical, &y, &frame);
+    vertical_axis(svg, &panel.vertical, &y, &frame, left + MARGIN);
     horizontal_axis(svg, &panel.horizontal, &x, &frame);
     let reaches = panel.series.len() as f64;
     for (index, series) in panel.series.iter().enumerate() {
-        let look = look(names.iter().position(|name| *name == series.name).unwrap_or(index));
-        svg.open(&format!("class=\"{look}\""));
+        let look = entries.iter().find_map(|entry| match entry {
+            Entry::Series { name, look, .. } if *name == series.name => Some(*look),
+            _ => None,
+        });
+        let look = look.expect("every series is in the legend");
+        svg.open(&format!("class=\"{}\"", look.classes()));
         let aside = match &panel.horizontal {
             Horizontal::Numbers { .. } => 0.0,
             Horizontal::Cases { names, .. } => {
                 let room = (frame.right - frame.left) / names.len().max(1) as f64;
-                (index as f64 - (reaches - 1.0) / 2.0) * (room * 0.72 / reaches).min(16.0)
+                (index as f64 - (reaches - 1.0) / 2.0) * (room * 0.76 / reaches).min(18.0)
             }
         };
-        let joined = matches!(panel.horizontal, Horizontal::Numbers { .. });
-        series_at(svg, series, &x, &y, aside, joined);
-        svg.close();
-        legend(svg, series, &look, (left + LEGEND, top + PLOT.1 + 6.0 + LEGEND_STEP * index as f64));
-    }
-    if panel.series.iter().any(|series| !series.paper.is_empty()) {
-        let y = top + PLOT.1 + 6.0 + LEGEND_STEP * (reaches + 0.4);
-        svg.open("class=\"c0\"");
-        diamond(svg, (left + LEGEND + 7.0, y - 4.0));
-        svg.text("muted", (left + LEGEND + 20.0, y), "what the paper says");
+        series_at(svg, series, look, (&x, &y), aside, panel);
         svg.close();
     }
 }
 
-/// The rectangle that values are drawn in.
-struct Frame {
-    left: f64,
-    top: f64,
-    right: f64,
-    bottom: f64,
-}
-
-enum Scale {
-    Linear(Linear),
-    Log(Log),
-}
-
-impl Scale {
-    fn at(&self, value: f64) -> f64 {
-        match self {
-            Self::Linear(scale) => scale.at(value),
-            Self::Log(scale) => scale.at(value),
-        }
-    }
-
-    fn horizontal(panel: &ChartPanel, frame: &Frame) -> Self {
-        let range = (frame.left + AIR, frame.right - AIR);
-        match &panel.horizontal {
-            Horizontal::Cases { names, .. } => {
-                let most = names.len() as f64 - 0.5;
-                Self::Linear(Linear::new((-0.5, most.max(0.5)), (frame.left, frame.right)))
-            }
-            Horizontal::Numbers { log, .. } => {
-                let places = || panel.series.iter().flat_map(|series| &series.points).map(|point| point.at);
-                let low = places().reduce(f64::min).unwrap_or(0.0);
-                let high = places().reduce(f64::max).unwrap_or(1.0);
-                if *log && low > 0.0 {
-                    Self::Log(Log::new((low, high), range))
-                } else {
-                    Self::Linear(Linear::new((low, high), range))
-                }
-            }
-        }
-    }
-
-    fn vertical(panel: &ChartPanel, frame: &Frame) -> Self {
-        let ends = |point: &ChartPoint| [point.low, point.value, point.high];
-        let drawn = panel.series.iter().flat_map(|series| {
-            series.points.iter().flat_map(ends).chain(series.paper.iter().map(|&(_, value)| value))
-        });
-        let drawn: Vec<f64> = drawn.filter(|value| value.is_finite()).collect();
-        let low = drawn.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = drawn.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let range = (frame.bottom, frame.top);
-        match panel.vertical {
-            Vertical::Percent(_) => {
-                let (low, high) = (low.min(0.0), high.max(0.0));
-                let air = (high - low) * 0.06;
-                Self::Linear(Linear::new((if low < 0.0 { low - air } else { 0.0 }, high + air), range))
-            }
-            Vertical::Ratio(_) | Vertical::Seconds(_) => {
-                let one = matches!(panel.vertical, Vertical::Ratio(_));
-                let positive = drawn.iter().copied().filter(|&value| value > 0.0);
-                let low = positive.clone().fold(if one { 1.0 } else { f64::INFINITY }, f64::min);
-                let high = positive.fold(if one { 1.0 } else { 0.0 }, f64::max);
-                if low > high {
-                    return Self::Linear(Linear::new((0.0, 1.0), range));
-                }
-                Self::Log(Log::new((low / 1.12, high * 1.12), range))
-            }
-        }
-    }
-}
-
-fn vertical_axis(svg: &mut Svg, vertical: &Vertical, y: &Scale, frame: &Frame) {
-    let ticks: Vec<f64> = match y {
-        Scale::Linear(scale) => scale.ticks(5),
-        Scale::Log(scale) => {
-            scale.ticks(20.0).into_iter().filter(|tick| tick.labelled).map(|tick| tick.value).collect()
-        }
-    };
-    for value in ticks {
-        let at = y.at(value);
-        svg.line("grid", (frame.left, at), (frame.right, at));
-        let text = match vertical {
-            Vertical::Seconds(_) => time_tick(value),
-            Vertical::Percent(_) => format!("{} %", tick(value)),
-            Vertical::Ratio(_) => format!("{}×", tick(value)),
-        };
-        svg.text("muted end", (frame.left - 6.0, at + 4.0), &text);
-    }
-    let (name, neutral) = match vertical {
-        Vertical::Ratio(name) => (name, Some(1.0)),
-        Vertical::Percent(name) => (name, Some(0.0)),
-        Vertical::Seconds(name) => (name, None),
-    };
-    if let Some(neutral) = neutral {
-        svg.line("one", (frame.left, y.at(neutral)), (frame.right, y.at(neutral)));
-    }
-    svg.text("muted", (frame.left, frame.top - 6.0), name);
-}
-
-fn horizontal_axis(svg: &mut Svg, horizontal: &Horizontal, x: &Scale, frame: &Frame) {
-    svg.line("base", (frame.left, frame.bottom), (frame.right, frame.bottom));
-    let mut mark = |at: f64, text: &str| {
-        svg.line("base", (at, frame.bottom), (at, frame.bottom + 4.0));
-        svg.text("muted mid", (at, frame.bottom + 17.0), text);
-    };
-    let name = match horizontal {
-        Horizontal::Cases { name, names } => {
-            let letters = (48 / names.len().max(1)).max(9);
-            for (index, case) in names.iter().enumerate() {
-                mark(x.at(index as f64), &shortened(case, letters));
-            }
-            name
-        }
-        Horizontal::Numbers { name, .. } => {
-            match x {
-                Scale::Linear(scale) => {
-                    scale.ticks(6).into_iter().for_each(|value| mark(scale.at(value), &tick(value)));
-                }
-                Scale::Log(scale) => {
-                    for at in scale.ticks(26.0).into_iter().filter(|tick| tick.labelled) {
-                        mark(scale.at(at.value), &compact(at.value));
-                    }
-                }
-            }
-            name
-        }
-    };
-    svg.text("muted mid", ((frame.left + frame.right) / 2.0, frame.bottom + 36.0), name);
-}
-
-/// A large tick in few letters: `10k`, `5M`.
-fn compact(value: f64) -> String {
-    let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")];
-    match units.into_iter().find(|(size, _)| value >= *size) {
-        Some((1e4, unit)) => format!("{}{unit}", tick(value / 1e3)),
-        Some((size, unit)) => format!("{}{unit}", tick(value / size)),
-        None => tick(value),
-    }
-}
-
-fn series_at(svg: &mut Svg, series: &ChartSeries, x: &Scale, y: &Scale, aside: f64, joined: bool) {
+fn series_at(
+    svg: &mut Svg,
+    series: &ChartSeries,
+    look: Look,
+    (x, y): (&Scale, &Scale),
+    aside: f64,
+    panel: &ChartPanel,
+) {
+    let joined = matches!(panel.horizontal, Horizontal::Numbers { .. });
     let points: Vec<ChartPoint> =
         series.points.iter().copied().filter(|point| point.value.is_finite()).collect();
     if joined {
@@ -304,15 +294,38 @@ fn series_at(svg: &mut Svg, series: &ChartSeries, x: &Scale, y: &Scale, aside: f
         });
         svg.path("curve", &commands.collect::<String>());
     }
+    let unit = panel.vertical.unit;
     for point in &points {
         let at = x.at(point.at) + aside;
-        if point.low.is_finite() && point.high.is_finite() && point.low < point.high {
+        svg.open("");
+        let has_interval = point.low.is_finite() && point.high.is_finite() && point.low < point.high;
+        let interval = match has_interval {
+            true => format!(" (95 % interval {} to {})", unit.text(point.low), unit.text(point.high)),
+            false => String::new(),
+        };
+        let place = panel.horizontal.place(point.at);
+        svg.tooltip(&format!("{}, {place}: {}{interval}", series.name, unit.text(point.value)));
+        if has_interval {
             svg.line("whisker", (at, y.at(point.low)), (at, y.at(point.high)));
         }
-        svg.circle("dot", (at, y.at(point.value)), if joined { 2.6 } else { 3.6 });
+        marker(svg, look, (at, y.at(point.value)), if joined { 2.9 } else { 3.6 });
+        svg.close();
     }
-    for &(at, value) in &series.paper {
-        diamond(svg, (x.at(at) + aside, y.at(value)));
+    for &(place, value) in &series.paper {
+        svg.open("");
+        let where_ = panel.horizontal.place(place);
+        svg.tooltip(&format!("{}, {where_}: the paper says {}", series.name, unit.text(value)));
+        diamond(svg, (x.at(place) + aside, y.at(value)));
+        svg.close();
+    }
+}
+
+/// A dot in the form of its look: disc or square, filled or hollow.
+fn marker(svg: &mut Svg, look: Look, (x, y): (f64, f64), radius: f64) {
+    if look.dash < 2 {
+        svg.circle("dot", (x, y), radius);
+    } else {
+        svg.rect("class=\"dot\"", (x - radius, y - radius), (2.0 * radius, 2.0 * radius));
     }
 }
 
@@ -322,47 +335,38 @@ fn diamond(svg: &mut Svg, (x, y): (f64, f64)) {
     svg.path("paper", &format!("M{}Z", corners.join("L")));
 }
 
-fn legend(svg: &mut Svg, series: &ChartSeries, look: &str, (x, y): (f64, f64)) {
-    svg.open(&format!("class=\"{look}\""));
-    svg.line("whisker", (x, y - 4.0), (x + 14.0, y - 4.0));
-    svg.circle("dot", (x + 7.0, y - 4.0), 3.2);
-    svg.text("", (x + 20.0, y), &shortened(&series.name, LEGEND_LETTERS));
-    svg.close();
-}
-
-/// The classes of the series at `index`.
-fn look(index: usize) -> String {
-    format!("c{} d{}", index % LOOKS, index / LOOKS % 2)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn panel(vertical: Vertical, horizontal: Horizontal) -> ChartPanel {
+    fn panel(unit: Unit, horizontal: Horizontal) -> ChartPanel {
         let point = |at: f64, value: f64| ChartPoint { at, value, low: value * 0.9, high: value * 1.1 };
         let points = vec![point(1.0, 2.0), point(2.0, 4.0), point(3.0, f64::NAN)];
-        let series = ChartSeries { name: "Aalo & co".to_owned(), points, paper: vec![(2.0, 3.0)] };
+        let (name, policy) = ("Aalo & co".to_owned(), "dclas".to_owned());
+        let series = ChartSeries { name, policy, points, paper: vec![(2.0, 3.0)] };
+        let vertical = Vertical { name: "speedup".to_owned(), unit, better: Better::Higher };
         ChartPanel { title: "A <title>".to_owned(), horizontal, vertical, series: vec![series] }
     }
 
     fn numbers(log: bool) -> Horizontal {
-        Horizontal::Numbers { name: "queues".to_owned(), log }
+        let ticks = [1.0, 2.0, 3.0].map(|at| (at, at.to_string())).to_vec();
+        Horizontal::Numbers { name: "queues".to_owned(), log, ticks }
     }
 
     #[test]
     fn the_same_panels_give_the_same_bytes_and_text_is_escaped() {
-        let panels = [panel(Vertical::Ratio("factor".to_owned()), numbers(true))];
+        let panels = [panel(Unit::Ratio, numbers(true))];
         let drawn = chart("a chart", &panels);
         assert_eq!(drawn, chart("a chart", &panels));
         assert!(drawn.contains("A &lt;title&gt;") && drawn.contains("Aalo &amp; co"), "{drawn}");
         assert!(drawn.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+        assert!(drawn.contains("higher is better") && drawn.contains("95 % interval over seeds"));
     }
 
     #[test]
     fn a_value_that_is_not_finite_is_left_out_and_the_papers_is_a_diamond() {
-        for vertical in [Vertical::Ratio, Vertical::Percent, Vertical::Seconds] {
-            let drawn = chart("", &[panel(vertical("y".to_owned()), numbers(false))]);
+        for unit in [Unit::Ratio, Unit::Percent, Unit::Seconds] {
+            let drawn = chart("", &[panel(unit, numbers(false))]);
             // Two points and one in the legend.
             assert_eq!(drawn.matches("<circle").count(), 3);
             assert_eq!(drawn.matches("class=\"paper\"").count(), 2);
@@ -373,21 +377,42 @@ mod tests {
     fn cases_are_not_joined() {
         let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
         let cases = Horizontal::Cases { name: "bin".to_owned(), names };
-        let drawn = chart("", &[panel(Vertical::Ratio("y".to_owned()), cases)]);
+        let drawn = chart("", &[panel(Unit::Ratio, cases)]);
         assert!(!drawn.contains("class=\"curve\""));
         assert_eq!(drawn.matches("<circle").count(), 3);
     }
 
     #[test]
     fn nothing_to_draw_is_an_empty_frame() {
-        let empty =
-            ChartPanel { series: Vec::new(), ..panel(Vertical::Seconds("y".to_owned()), numbers(true)) };
+        let empty = ChartPanel { series: Vec::new(), ..panel(Unit::Seconds, numbers(true)) };
         assert!(chart("", &[empty]).contains("<line"));
         assert!(chart("", &[]).contains("<rect"));
     }
 
     #[test]
-    fn large_ticks_are_short() {
-        assert_eq!([1.0, 5000.0, 2e4, 5e6, 1e12].map(compact), ["1", "5000", "20k", "5M", "1T"]);
+    fn a_legend_begins_a_new_row_before_it_is_cut_off() {
+        let mut one = panel(Unit::Ratio, numbers(false));
+        let series = one.series[0].clone();
+        let named = |n: u32| ChartSeries { name: format!("a policy with settings {n}"), ..series.clone() };
+        one.series = (0..9).map(named).collect();
+        let panels = [one];
+        let entries = entries(&panels);
+        let places = placed(&entries, ALONE);
+        assert!(places.last().unwrap().1 >= 3);
+        for (entry, (x, _)) in entries.iter().zip(&places) {
+            assert!(x + entry.width() <= ALONE - 2.0 * MARGIN);
+        }
+    }
+
+    #[test]
+    fn one_policy_has_one_colour_in_every_figure() {
+        let mut other = panel(Unit::Ratio, numbers(false));
+        let fair = ChartSeries { name: "fair".into(), policy: "fair".into(), ..other.series[0].clone() };
+        other.series.insert(0, fair);
+        let class = |drawn: &str| {
+            let at = drawn.find(">Aalo").unwrap();
+            drawn[..at].rfind("class=\"c").map(|start| drawn[start + 7..start + 9].to_owned()).unwrap()
+        };
+        assert_eq!(class(&chart("", &[other])), class(&chart("", &[panel(Unit::Ratio, numbers(false))])));
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use cavalcade_model::{BitsPerSec, Fabric, LinkId, Node};
 
-use crate::svg::{Svg, shortened};
+use crate::svg::{Svg, px, shortened};
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 28.0;
@@ -40,7 +40,7 @@ pub fn fabric_picture(title: &str, fabric: &Fabric) -> String {
     let bottom = TOP + STEP * (levels.len() - 1) as f64;
     let own = exceptions(fabric);
     let tall = bottom + 60.0 + 18.0 * own.len().min(MOST_NAMED + 1) as f64;
-    let mut svg = Svg::file(WIDTH, tall, title, STYLE);
+    let mut svg = Svg::file((px(WIDTH), px(tall)), (WIDTH, tall), title, STYLE);
     svg.rect("fill=\"#fffefb\"", (0.0, 0.0), (WIDTH, tall));
     svg.text("title", (MARGIN, 28.0), &shortened(title, 110));
     let at = |node: Node| {

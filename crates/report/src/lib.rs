@@ -14,6 +14,7 @@ mod fabric;
 mod figures;
 mod html;
 mod json;
+mod look;
 mod packets;
 #[cfg(test)]
 mod sample;
@@ -21,7 +22,7 @@ mod scale;
 mod svg;
 mod table;
 
-pub use chart::{ChartPanel, ChartPoint, ChartSeries, Horizontal, Vertical, chart};
+pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
 pub use figures::time_rounded_down;
 pub use html::{ReportInfo, html};

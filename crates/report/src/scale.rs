@@ -25,6 +25,12 @@ impl Linear {
         self.range.0 + share * (self.range.1 - self.range.0)
     }
 
+    /// At least three round values within the domain.
+    pub(crate) fn three_ticks(&self) -> Vec<f64> {
+        let ticks = [5, 8, 13].map(|target| self.ticks(target));
+        ticks.into_iter().find(|ticks| ticks.len() >= 3).unwrap_or_else(|| self.ticks(21))
+    }
+
     /// About `target` round values within the domain.
     pub(crate) fn ticks(&self, target: usize) -> Vec<f64> {
         let step = round_up((self.domain.1 - self.domain.0) / target as f64);
@@ -97,6 +103,36 @@ impl Log {
     }
 }
 
+impl Log {
+    /// At least three values to name, `spacing` pixels apart where the domain has that many: powers of ten, then 2 and 5
+    /// times them, then the other digits, then whatever is round.
+    pub(crate) fn three_ticks(&self, spacing: f64) -> Vec<f64> {
+        let named: Vec<f64> =
+            self.ticks(spacing).into_iter().filter(|tick| tick.labelled).map(|tick| tick.value).collect();
+        if named.len() >= 3 {
+            return named;
+        }
+        let fits = |chosen: &[f64], value: f64| {
+            chosen.iter().all(|&other| (self.at(other) - self.at(value)).abs() >= spacing)
+        };
+        let mut chosen = named;
+        for digit in [1.0, 5.0, 2.0, 3.0, 7.0, 4.0, 6.0, 8.0, 9.0, 1.5] {
+            for power in magnitude(self.domain.0)..=magnitude(self.domain.1) {
+                let value = digit * power_of_ten(power);
+                let is_inside = value >= self.domain.0 && value <= self.domain.1;
+                if is_inside && fits(&chosen, value) {
+                    chosen.push(value);
+                }
+            }
+        }
+        if chosen.len() < 3 {
+            chosen = Linear { domain: self.domain, range: self.range }.three_ticks();
+        }
+        chosen.sort_by(f64::total_cmp);
+        chosen
+    }
+}
+
 /// A span of time in the unit that its ticks are named in.
 pub(crate) struct TimeUnit {
     /// One unit, in seconds.
@@ -156,6 +192,18 @@ mod tests {
         assert_eq!(named(200.0), ["10 ms", "100 ms", "1 s", "10 s"]);
         assert_eq!(named(100.0), ["10 ms", "1 s"]);
         assert_eq!(named(700.0).len(), 11, "with 2 and 5");
+    }
+
+    #[test]
+    fn every_axis_has_three_names_however_short_it_is() {
+        for domain in [(0.97, 1.04), (0.6, 1.2), (0.9, 3.1), (1.0, 1.1), (0.02, 1.1), (4.0, 4.1)] {
+            let named = Log::new(domain, (200.0, 0.0)).three_ticks(18.0);
+            assert!(named.len() >= 3, "{domain:?}: {named:?}");
+        }
+        for domain in [(-60.0, 48.0), (0.0, 7.0), (0.0, 2.1), (-0.3, 0.2)] {
+            let named = Linear::new(domain, (200.0, 0.0)).three_ticks();
+            assert!((3..=9).contains(&named.len()), "{domain:?}: {named:?}");
+        }
     }
 
     #[test]

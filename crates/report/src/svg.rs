@@ -14,19 +14,27 @@ impl Svg {
         Self { open, body: String::new() }
     }
 
-    /// A drawing that is a file of its own, with the `style` element that its classes need.
-    pub(crate) fn file(width: f64, height: f64, label: &str, style: &str) -> Self {
+    /// A drawing that is a file of its own, shown at `size` (lengths with their unit), with the `style` element that its
+    /// classes need.
+    pub(crate) fn file(
+        size: (String, String),
+        (width, height): (f64, f64),
+        label: &str,
+        style: &str,
+    ) -> Self {
         let (w, h, label) = (px(width), px(height), escape(label));
         let open = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
-             aria-label=\"{label}\">"
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" viewBox=\"0 0 {w} {h}\" role=\"img\" \
+             aria-label=\"{label}\"><title>{label}</title>",
+            size.0, size.1
         );
         Self { open, body: style.to_owned() }
     }
 
-    /// Begins a group with these attributes, as in `class="axis"`.
+    /// Begins a group with these attributes, as in `class="axis"`; there may be none.
     pub(crate) fn open(&mut self, attributes: &str) {
-        self.body.push_str(&format!("<g {attributes}>"));
+        self.body.push_str(&format!("<g {attributes}").trim_end());
+        self.body.push('>');
     }
 
     /// Ends the innermost group.
@@ -92,6 +100,19 @@ pub(crate) fn px(value: f64) -> String {
     let text = format!("{value:.1}");
     let text = text.strip_suffix(".0").unwrap_or(&text);
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// About how wide `text` is at a font size of 12: a little more than it is in the widest of the fonts asked for, so that
+/// nothing that is placed by it is cut off.
+pub(crate) fn text_width(text: &str) -> f64 {
+    let width = |character: char| match character {
+        'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | ' ' => 4.0,
+        'f' | 'r' | 't' | '(' | ')' | '-' | '/' => 5.2,
+        'm' | 'w' | 'M' | 'W' | '%' | '@' | '—' => 11.8,
+        c if c.is_uppercase() => 8.8,
+        _ => 7.7,
+    };
+    text.chars().map(width).sum()
 }
 
 /// Text as the content of an element or a quoted attribute.
