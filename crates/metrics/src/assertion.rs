@@ -1,4 +1,4 @@
-//! `--assert 'p99(cct) < 2s'`: a claim about a comparison, to be held in somebody's continuous integration.
+//! `--assert 'p99(cct) < 2s'`: a claim about a comparison, for use in continuous integration.
 //!
 //! ```text
 //! assertion = [ policy ":" ] quantity relation bound
@@ -32,9 +32,9 @@ pub use parse::AssertionError;
 pub struct Assertion {
     /// Whose figures; every run's where it is absent.
     pub policy: Option<String>,
-    /// Which figure.
+    /// The figure.
     pub quantity: Quantity,
-    /// How it must relate.
+    /// The relation that must hold.
     pub relation: Relation,
     /// To what.
     pub bound: Bound,
@@ -45,7 +45,7 @@ pub struct Assertion {
 pub enum Quantity {
     /// A statistic of many values.
     Statistic {
-        /// Which statistic.
+        /// The statistic.
         function: Function,
         /// Of what.
         measure: Measure,
@@ -74,7 +74,7 @@ pub enum Function {
     Percentile(Percent),
 }
 
-/// What is measured of each coflow or task.
+/// A measurement of each coflow or task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Coflow completion time.
@@ -85,7 +85,7 @@ pub enum Measure {
     Slowdown,
 }
 
-/// How two numbers relate.
+/// A relation between two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// `<`
@@ -109,7 +109,7 @@ pub enum Bound {
     Number(f64),
 }
 
-/// What a run has, in the unit of the bound.
+/// A measured value, in the unit of the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measured {
     /// A time, in nanoseconds (a mean has fractions of them).
@@ -118,10 +118,10 @@ pub enum Measured {
     Number(f64),
 }
 
-/// What became of a claim.
+/// The result of checking a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// Whether it holds for every run that it is about.
+    /// True if it holds for every run that it is about.
     pub holds: bool,
     /// Each such run.
     pub cases: Vec<Case>,
@@ -132,9 +132,9 @@ pub struct Verdict {
 pub struct Case {
     /// The run's label.
     pub label: String,
-    /// What it has.
+    /// The measured value.
     pub measured: Measured,
-    /// Whether that satisfies the claim.
+    /// True if that satisfies the claim.
     pub holds: bool,
 }
 
@@ -142,7 +142,7 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no run is called {name}: name one of {known}, or leave the policy out to mean every run")]
 pub struct UnknownRun {
-    /// What was asked about.
+    /// The name that was asked about.
     pub name: String,
     /// The labels of all runs.
     pub known: String,
@@ -190,7 +190,7 @@ fn runs_called<'a>(
 }
 
 impl Quantity {
-    /// Whether its values are times.
+    /// Returns true if its values are times.
     pub fn is_time(&self) -> bool {
         match self {
             Quantity::Statistic { measure, .. } => *measure != Measure::Slowdown,

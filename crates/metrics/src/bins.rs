@@ -56,7 +56,7 @@ impl fmt::Display for Bin {
     }
 }
 
-/// Where short ends and wide begins.
+/// The limits between short and long, narrow and wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BinThresholds {
     /// A coflow is short where its largest flow has fewer bytes.

@@ -104,7 +104,7 @@ fn resampled(pairs: &[Pair], seed: u64) -> Vec<f64> {
     ratios
 }
 
-/// How fast the spread of the ratio changes with its value, from leaving out one pair at a time.
+/// The acceleration of the ratio: the change of its spread with its value, from leaving out one pair at a time.
 fn acceleration(pairs: &[Pair], total: Pair) -> f64 {
     let without = |pair: &Pair| {
         Pair {

@@ -3,7 +3,7 @@
 //! Without waves it is the largest load over capacity of any link (Varys §5.1), and MADD attains it. With waves, what
 //! arrives at `w` or later can only cross a link after `w`, so a link needs at least `w + load(from w on) / capacity`
 //! for every wave `w`; Γ is the largest of these over links and waves. No schedule is faster, so a slowdown below one
-//! is an error of whoever measured it.
+//! is an error of measurement.
 //!
 //! Cost: O(flows) for a coflow of one wave, O(flows log flows) otherwise. The loads are kept in one array for all
 //! coflows; a map per coflow took most of the time of a whole analysis.

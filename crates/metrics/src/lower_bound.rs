@@ -14,9 +14,9 @@ pub struct LowerBound {
     pub misses: usize,
     /// The name of the method that found the mean.
     pub method: String,
-    /// What the search was allowed, in words: `2000 linear programs`, `5s`.
+    /// The budget of the search in words: `2000 linear programs`, `5s`.
     pub budget: String,
-    /// Whether the figures are the same on every machine: not where the search was given a time and did not end sooner.
+    /// True if the figures are the same on every machine: not where the search was given a time and did not end sooner.
     pub repeatable: bool,
 }
 

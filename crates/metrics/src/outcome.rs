@@ -4,7 +4,7 @@ use cavalcade_model::{Bytes, CoflowId, Instant, LinkId, Nanos};
 
 use crate::queue_use::QueueUse;
 
-/// When everything in a workload finished under one policy. Arrays are indexed by the dense ids of the workload.
+/// The finish times of everything in a workload under one policy. Arrays are indexed by the dense ids of the workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// For each coflow: when its first flow arrived (later than its task where it waits for other stages).
@@ -15,17 +15,17 @@ pub struct Outcome {
     pub flow_finish: Vec<Instant>,
     /// For each task: when its last stage was done.
     pub task_finish: Vec<Instant>,
-    /// How much work the driver had.
+    /// The work of the driver.
     pub counts: EngineCounts,
-    /// How busy links were, where it was asked for.
+    /// The use of links, where it was asked for.
     pub link_use: Option<LinkUse>,
-    /// What waited in switches, where packets were simulated and it was asked for.
+    /// The queues of switches, where packets were simulated and it was asked for.
     pub queue_use: Option<QueueUse>,
-    /// What instances of the policy said to each other over the network itself, where that was asked for.
+    /// Messages between instances of the policy over the network itself, where that was asked for.
     pub messages: Option<MessageUse>,
 }
 
-/// What instances of a policy said to each other in datagrams over the network that they decide about.
+/// Datagrams between instances of a policy over the network that they decide about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MessageUse {
     /// Datagrams that were sent.
@@ -44,14 +44,14 @@ pub struct MessageUse {
     pub carried: Bytes,
     /// The same of everything that links carried.
     pub all_carried: Bytes,
-    /// How long those that arrived took together, from the decision to send to the last bit.
+    /// The sum of the delays of those that arrived, from the decision to send to the last bit.
     pub total: Nanos,
-    /// How long the slowest took.
+    /// The longest delay.
     pub longest: Nanos,
 }
 
 impl MessageUse {
-    /// How long a datagram took in the mean; nothing where none arrived.
+    /// Returns the mean delay of a datagram; zero where none arrived.
     pub fn mean_delay(&self) -> Nanos {
         Nanos(self.total.get().checked_div(self.arrived).unwrap_or(0))
     }
@@ -62,12 +62,12 @@ impl MessageUse {
     }
 }
 
-/// What a run cost its driver: the same on every machine.
+/// The work of a run in counts: the same on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct EngineCounts {
     /// Points in time at which something happened.
     pub events: u64,
-    /// Times that rates were computed anew.
+    /// Recomputations of rates.
     pub refills: u64,
     /// Calls of a policy.
     pub policy_calls: u64,
@@ -80,7 +80,7 @@ pub struct EngineCounts {
 pub struct LinkUse {
     /// The length of an interval.
     pub interval: Nanos,
-    /// How many links there are.
+    /// The number of links.
     pub links: usize,
     /// `bytes[interval * links + link]`.
     pub bytes: Vec<f64>,
@@ -92,14 +92,14 @@ impl Outcome {
         self.coflow_finish[coflow.index()].since(self.coflow_arrival[coflow.index()])
     }
 
-    /// When everything was done.
+    /// Returns the end of the last task.
     pub fn makespan(&self) -> Instant {
         self.task_finish.iter().copied().max().unwrap_or_default()
     }
 }
 
 impl LinkUse {
-    /// How many intervals there are.
+    /// Returns the number of intervals.
     pub fn intervals(&self) -> usize {
         self.bytes.len() / self.links.max(1)
     }

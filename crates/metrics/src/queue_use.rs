@@ -10,7 +10,7 @@ use cavalcade_model::{Bytes, Nanos};
 pub struct QueueUse {
     /// Each port.
     pub ports: Vec<PortUse>,
-    /// How full the queues of all ports were.
+    /// The occupancy of the queues of all ports.
     pub occupancy: Occupancy,
     /// The length of an interval of `fullest`.
     pub interval: Nanos,
@@ -33,7 +33,7 @@ pub struct PortUse {
     pub lost: u64,
     /// The share of its capacity that the link carried from the beginning of the run to its end.
     pub utilisation: f64,
-    /// How full its queue was.
+    /// The occupancy of its queue.
     pub occupancy: Occupancy,
 }
 

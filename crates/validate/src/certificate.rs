@@ -12,7 +12,7 @@
 //! - `isolation`: every job takes at least from its release to its floor.
 //! - `single-link`: no order of service on one link gives a smaller sum. See `single_link`.
 //! - `counts`: at each time some link cannot have done as many of its jobs as would be done if each were alone. See `counts`.
-//! - `primal-dual`: parallel inequalities with prices that overcharge nobody. See `primal_dual`.
+//! - `primal-dual`: parallel inequalities with prices that overcharge no job. See `primal_dual`.
 //! - `parallel`: the same inequalities for any sets, with releases and floors. See `parallel`.
 //! - `completions`: by each time at most so much can be done, hence at least so much is still waiting. See `cases`.
 //! - deadlines: among jobs that should all be done in time, at least so much must be given up. See `cases`.
@@ -37,7 +37,7 @@ use cavalcade_model::{Fabric, Workload};
 use crate::certificate::cases::Cases;
 use crate::certificate::jobs::Jobs;
 
-/// What a certificate turned out to prove.
+/// The figures that a certificate proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verified {
     /// The sum of weight times completion time is at least this in every schedule.

@@ -11,7 +11,7 @@ use crate::timing::check_times;
 use crate::tolerance::{bytes, grain_ns};
 use crate::violation::Violation;
 
-/// What is checked besides what always is.
+/// Optional checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Checks {
     /// That no flow waits while both its links have capacity to spare. For policies that claim it
@@ -22,11 +22,11 @@ pub struct Checks {
 /// A schedule that is right, in figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// How many segments there are.
+    /// The number of segments.
     pub segments: usize,
     /// Bytes delivered.
     pub bytes: f64,
-    /// When the last segment ends.
+    /// The end of the last segment.
     pub end_ns: f64,
     /// The largest load of a link as a share of its capacity (at most 1 and rounding).
     pub peak_load: f64,
@@ -50,7 +50,7 @@ impl Sent {
         self.first[flow.index()]..self.first[flow.index() + 1]
     }
 
-    /// When the last byte of `flow` is sent; zero for a flow that is never sent.
+    /// Returns the time of the last byte of `flow`; zero for a flow that is never sent.
     pub(crate) fn end_ns(&self, flow: FlowId) -> f64 {
         self.of(flow).last().map_or(0.0, |segment| segment.to_ns)
     }
@@ -168,7 +168,7 @@ fn check_overlaps(segments: &[Segment]) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Whether `recorded` is `exact` in whole nanoseconds, rounded up.
+/// Returns true if `recorded` is `exact` in whole nanoseconds, rounded up.
 fn is_rounded_up(recorded: Instant, exact: f64) -> bool {
     recorded.as_f64() >= exact - grain_ns(exact) && recorded.as_f64() < exact + 1.0
 }

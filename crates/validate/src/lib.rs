@@ -1,4 +1,4 @@
-//! What each flow was sent at, as a file; and a checker of it that trusts nobody.
+//! What each flow was sent at, as a file; and a checker of it that trusts no one else's result.
 //!
 //! A driver can write down its whole schedule as [`Segment`]s: flow, from, to, rate, constant in between. From them and
 //! the workload alone [`validate`] works out when every flow could start at the earliest, what it was sent, when it,

@@ -14,7 +14,7 @@ use crate::schedule::BPS;
 use crate::tolerance::{IDLE_NS, IDLE_RATE, RELATIVE_RATE, grain_ns};
 use crate::violation::{Overload, Violation};
 
-/// How many flows are named with an overload.
+/// The number of flows named with an overload.
 const NAMED: usize = 8;
 
 /// The flows that cross each link.

@@ -14,7 +14,7 @@
 //! reads it.
 //!
 //! Both directions keep one line in memory. Rejected: a binary form (three times smaller before compression, hardly
-//! smaller after it, and readable by nobody else), and exponents, which some readers of CSV take for text.
+//! smaller after it, and readable by no other tool), and exponents, which some readers of CSV take for text.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -83,7 +83,7 @@ impl<W: Write> ScheduleWriter<W> {
     }
 }
 
-/// What is wrong with a schedule file, and where.
+/// A fault of a schedule file, with its place.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}, column {column}: {fault}")]
 pub struct ScheduleError {
@@ -91,11 +91,11 @@ pub struct ScheduleError {
     pub line: u64,
     /// The byte in the line, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The fault.
     pub fault: Fault,
 }
 
-/// What can be wrong with a schedule file.
+/// A kind of fault of a schedule file.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// It cannot be read.
@@ -116,7 +116,7 @@ pub enum Fault {
     /// A line with too few or too many fields.
     #[error("found {found} fields, expected flow,from_ns,to_ns,rate_bps")]
     Fields {
-        /// How many there are.
+        /// Their number.
         found: usize,
     },
     /// A field that is not a number of its kind.
@@ -124,9 +124,9 @@ pub enum Fault {
     Field {
         /// The column's name.
         name: &'static str,
-        /// What stands there.
+        /// The text found there.
         text: String,
-        /// What should.
+        /// The expectation.
         expected: &'static str,
     },
     /// A segment that ends before it begins.
@@ -144,9 +144,9 @@ pub enum Fault {
     /// A closing line with another count.
     #[error("the schedule says that it has {said} segments and has {found}: lines are missing or doubled")]
     Count {
-        /// What the last line says.
+        /// The count in the last line.
         said: u64,
-        /// How many there are.
+        /// Their number.
         found: u64,
     },
     /// Something behind the closing line.

@@ -19,12 +19,12 @@ pub const IDLE_RATE: f64 = 1e-6;
 /// Idling for less is forgiven: what a driver starts on whole nanoseconds may wait for up to one.
 pub const IDLE_NS: f64 = 1.0;
 
-/// How far two times around `at_ns` may differ and still be meant as the same moment.
+/// Returns the most that two times around `at_ns` may differ and still mean the same moment.
 pub fn grain_ns(at_ns: f64) -> f64 {
     2e-3 + 4.0 * f64::EPSILON * at_ns.abs()
 }
 
-/// How many bytes a flow of `size` may differ, sent in `segments` segments until `end_ns` at up to `full_rate` bytes per
+/// Returns the number of bytes a flow of `size` may differ, sent in `segments` segments until `end_ns` at up to `full_rate` bytes per
 /// nanosecond.
 pub fn bytes(size: f64, segments: usize, end_ns: f64, full_rate: f64) -> f64 {
     1e-3 + 1e-9 * size + segments as f64 * 4.0 * f64::EPSILON * end_ns.abs() * full_rate

@@ -10,9 +10,9 @@ pub enum Violation {
     Shape {
         /// "coflow finishes", for example.
         what: &'static str,
-        /// How many the workload has.
+        /// The number in the workload.
         expected: usize,
-        /// How many the outcome has.
+        /// The number in the outcome.
         found: usize,
     },
     /// The fabric is too small for the workload.
@@ -28,7 +28,7 @@ pub enum Violation {
     UnknownFlow {
         /// The flow.
         flow: FlowId,
-        /// How many there are.
+        /// Their number.
         flows: usize,
     },
     /// A segment that is not one: backwards, before time zero, a negative rate, not a number.
@@ -50,9 +50,9 @@ pub enum Violation {
     Overlap {
         /// The flow.
         flow: FlowId,
-        /// Where the later segment begins.
+        /// The beginning of the later segment.
         from_ns: f64,
-        /// Where the earlier one ends.
+        /// The end of the earlier one.
         to_ns: f64,
     },
     /// A flow sent before it had arrived.
@@ -64,9 +64,9 @@ pub enum Violation {
         flow: FlowId,
         /// Its coflow.
         coflow: CoflowId,
-        /// When it is first sent.
+        /// The time at which it is first sent.
         from_ns: f64,
-        /// When it arrives: its task's arrival, the end of the stages that its own starts after, and its wave.
+        /// Its arrival: that of its task, the end of the stages that its own starts after, and its wave.
         release_ns: f64,
     },
     /// A flow that was not sent its bytes, no more and no less.
@@ -76,11 +76,11 @@ pub enum Violation {
         flow: FlowId,
         /// Its coflow.
         coflow: CoflowId,
-        /// What it was sent.
+        /// The bytes that were sent of it.
         sent: f64,
-        /// What it has.
+        /// Its bytes.
         size: u64,
-        /// How far the two may differ.
+        /// The tolerance.
         tolerance: f64,
     },
     /// A flow's finish is not the end of its last segment.
@@ -88,7 +88,7 @@ pub enum Violation {
     FlowFinish {
         /// The flow.
         flow: FlowId,
-        /// What the outcome says.
+        /// The time in the outcome.
         recorded: Instant,
         /// The end of its last segment.
         end_ns: f64,
@@ -100,7 +100,7 @@ pub enum Violation {
     CoflowArrival {
         /// The coflow.
         coflow: CoflowId,
-        /// What the outcome says.
+        /// The time in the outcome.
         recorded: Instant,
         /// The earliest that it can be.
         earliest_ns: f64,
@@ -114,7 +114,7 @@ pub enum Violation {
     CoflowFinish {
         /// The coflow.
         coflow: CoflowId,
-        /// What the outcome says.
+        /// The time in the outcome.
         recorded: Instant,
         /// The earliest that it can be.
         earliest_ns: f64,
@@ -128,7 +128,7 @@ pub enum Violation {
     TaskFinish {
         /// The task.
         task: TaskId,
-        /// What the outcome says.
+        /// The time in the outcome.
         recorded: Instant,
         /// The stage that is done last.
         stage: StageIndex,
@@ -170,7 +170,7 @@ pub struct Overload {
     pub to_ns: f64,
     /// The largest load in between.
     pub load_bps: f64,
-    /// What the link can carry.
+    /// The capacity of the link.
     pub capacity_bps: u64,
     /// Flows sent in that time, the first few.
     pub flows: Vec<FlowId>,

@@ -11,11 +11,11 @@ use super::{Assertion, Bound, Function, Measure, Quantity, Relation};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("column {column}: found {found}, expected {expected}")]
 pub struct AssertionError {
-    /// Where, in characters from 1.
+    /// The place, in characters from 1.
     pub column: usize,
-    /// What stands there.
+    /// The text found there.
     pub found: String,
-    /// What was expected, with an example where it helps.
+    /// The expectation, with an example where it helps.
     pub expected: &'static str,
 }
 
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         if is_time {
             return text.parse::<Nanos>().map(Bound::Time).or_else(|_| self.error(TIME));
         }
-        // The standard parser also takes inf, NaN, signs and exponents, which nobody means here.
+        // The standard parser also takes inf, NaN, signs and exponents, which is never meant here.
         let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         match text.parse::<f64>() {
             Ok(number) if plain && number.is_finite() => Ok(Bound::Number(number)),

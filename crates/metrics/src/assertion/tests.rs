@@ -40,7 +40,7 @@ fn errors_name_the_column_what_is_there_and_what_was_expected() {
     }
 }
 
-/// What the messages say, repeated so that a change of wording is seen.
+/// The messages, repeated so that a change of wording is seen.
 mod parse_expectations {
     pub(super) const QUANTITY: &str =
         "mean(…), min(…), max(…) or a percentile such as p99(…), or makespan, misses or factor(policy)";

@@ -94,7 +94,7 @@ impl<'a> Cases<'a> {
         Ok(u64::try_from(whole).unwrap_or(u64::MAX).min(self.in_play()))
     }
 
-    /// Charges the jobs in one row, and returns its price, or nothing where the row needs nobody dropped.
+    /// Charges the jobs in one row, and returns its price, or nothing where the row needs no job dropped.
     fn charge_row(
         &mut self,
         link: u32,

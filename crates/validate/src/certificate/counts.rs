@@ -1,18 +1,18 @@
 //! How many jobs each of some links can have done by each time; at each time the link that holds up most.
 //!
-//! Serving whoever has least left has done as many of a link's jobs at every time as any order. So of those of its jobs that
+//! Serving the job with least left has done as many of a link's jobs at every time as any order. So of those of its jobs that
 //! would be done if each were alone, the ones beyond that number are waiting, whatever the schedule. Time is cut wherever
-//! a job could be done or is done at any of the links, and all are counted anew in each piece: slow and obvious. Only for equal weights.
+//! a job could be done or is done at any of the links, and all are counted again in each piece: slow and obvious. Only for equal weights.
 
 use crate::certificate::CertificateError;
 use crate::certificate::jobs::Jobs;
 use crate::certificate::single_link::{Piece, pieces, serve};
 
-/// What one link can do.
+/// The abilities of one link.
 struct Link {
-    /// When each of its jobs could be done alone.
+    /// The time of each of its jobs alone.
     floors: Vec<u64>,
-    /// When they end, the one with least left first.
+    /// Their ends, the one with least left first.
     ends: Vec<u64>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn sum(jobs: &Jobs, links: &[u32]) -> Result<u128, CertificateError> 
 }
 
 impl Link {
-    /// How many could be done by `now` and cannot all be, just after that time.
+    /// Returns the number that could be done by `now` and cannot all be, just after that time.
     fn held_up(&self, now: u64) -> usize {
         let by_now = |times: &[u64]| times.partition_point(|&time| time <= now);
         by_now(&self.floors).saturating_sub(by_now(&self.ends))

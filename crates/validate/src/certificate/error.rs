@@ -1,16 +1,16 @@
 //! What can be wrong with a certificate.
 
-/// Why a certificate proves nothing, or not what it claims.
+/// A fault of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
     /// It is not the JSON that is expected.
     #[error("line {line}, column {column}: not a certificate: {problem}")]
     Unreadable {
-        /// Where.
+        /// The line.
         line: usize,
-        /// Where in the line.
+        /// The column.
         column: usize,
-        /// What the reader met.
+        /// The complaint of the reader.
         problem: String,
     },
     /// It says that it is something else.
@@ -40,7 +40,7 @@ pub enum CertificateError {
     NoSuchLink {
         /// The link named.
         link: u32,
-        /// How many there are.
+        /// Their number.
         links: usize,
     },
     /// A job that the workload lacks, or that the proof may not speak of.
@@ -62,7 +62,7 @@ pub enum CertificateError {
     NoSuchSet {
         /// The set named.
         set: u32,
-        /// How many there are.
+        /// Their number.
         sets: usize,
     },
     /// An interval that ends before it begins.
@@ -113,7 +113,7 @@ pub enum CertificateError {
     LessThanClaimed {
         /// The claim.
         claimed: u128,
-        /// What the hints prove.
+        /// The figure that the hints prove.
         proven: u128,
     },
     /// An upper bound that is not proven.
@@ -121,7 +121,7 @@ pub enum CertificateError {
     MoreThanClaimed {
         /// The claim.
         at_most: u64,
-        /// What the hints prove.
+        /// The figure that the hints prove.
         proven: u64,
         /// By when, where it is about a time.
         by_ns: Option<u64>,

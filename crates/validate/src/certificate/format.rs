@@ -16,11 +16,11 @@ pub struct Certificate {
     pub version: u32,
     /// Whose completion times.
     pub objective: Objective,
-    /// Whether all tasks arrive at time zero.
+    /// True if all tasks arrive at time zero.
     pub offline: bool,
-    /// Whether weights count.
+    /// True if weights count.
     pub weighted: bool,
-    /// What is claimed.
+    /// The claim.
     pub claim: Claim,
 }
 
@@ -34,7 +34,7 @@ pub enum Objective {
     Tasks,
 }
 
-/// What is claimed.
+/// The claim.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Claim {
@@ -42,19 +42,19 @@ pub enum Claim {
     Sum {
         /// The sum in nanoseconds, in decimal digits.
         nanos: String,
-        /// Why.
+        /// The proof.
         proof: Proof,
     },
     /// An upper bound on the weight of tasks that meet their deadlines.
     Deadlines {
         /// The weight.
         at_most: u64,
-        /// Why.
+        /// The proof.
         because: Option<Because>,
     },
 }
 
-/// Why a sum is at least so large.
+/// A proof that a sum is at least so large.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "method")]
 pub enum Proof {
@@ -80,7 +80,7 @@ pub enum Proof {
         /// The sets.
         sets: Vec<PricedSet>,
     },
-    /// What can be done by each time.
+    /// The work that can be done by each time.
     Completions {
         /// In order of time.
         steps: Vec<Step>,
@@ -105,11 +105,11 @@ pub struct Step {
     pub by_ns: u64,
     /// The weight.
     pub at_most: u64,
-    /// Why.
+    /// The proof.
     pub because: Option<Because>,
 }
 
-/// Why so much must be dropped.
+/// A proof that so much must be dropped.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Because {
@@ -131,7 +131,7 @@ pub enum Because {
     },
 }
 
-/// What tells whether the rest can be read.
+/// The head, which tells whether the rest can be read.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with a format and a version")]
 struct Header {

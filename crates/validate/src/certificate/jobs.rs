@@ -127,7 +127,7 @@ impl Jobs {
     }
 }
 
-/// When `bytes` can all be across at the earliest.
+/// Returns the earliest time at which `bytes` can all be across.
 fn end_alone(fabric: &Fabric, bytes: &Bytes) -> u64 {
     let mut end = 0;
     let (mut at, mut sum) = (usize::MAX, 0);

@@ -1,8 +1,8 @@
 //! The least sum of completion times that one link allows.
 //!
-//! Jobs on the link need it for their busy time, from their first release on. With equal weights, serving whoever has
+//! Jobs on the link need it for their busy time, from their first release on. With equal weights, serving the job with
 //! least left gives the least sum; otherwise serving the largest weight for its busy time gives the least sum of weight times
-//! mean time of service, and nobody ends before that mean plus half its busy time (Goemans 1997). Jobs that do not use
+//! mean time of service, and no job ends before that mean plus half its busy time (Goemans 1997). Jobs that do not use
 //! the link count alone. Time is stepped from release to release, looking at all jobs each time: slow and obvious.
 
 use std::collections::BTreeMap;
@@ -12,15 +12,15 @@ use crate::certificate::jobs::Jobs;
 
 /// A job on a link.
 pub(crate) struct Piece {
-    /// When it is there.
+    /// Its release.
     pub(crate) release: u64,
-    /// How long it needs the link.
+    /// Its busy time on the link.
     pub(crate) busy: u64,
     left: u64,
     weight: u64,
     /// Twice the integral of time over its service.
     moment: u128,
-    /// When it has been served.
+    /// The end of its service.
     pub(crate) end: u64,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn sum(jobs: &Jobs, link: u32) -> Result<u128, CertificateError> {
     Ok(rest + alone.max(ended.saturating_sub(released)))
 }
 
-/// What each job brings to a link.
+/// Returns the load of each job on a link.
 pub(crate) fn pieces(jobs: &Jobs, link: u32) -> Result<BTreeMap<usize, Piece>, CertificateError> {
     let links = jobs.on_link.len();
     let loads = jobs.on_link.get(link as usize).ok_or(CertificateError::NoSuchLink { link, links })?;
@@ -63,7 +63,7 @@ pub(crate) fn pieces(jobs: &Jobs, link: u32) -> Result<BTreeMap<usize, Piece>, C
     Ok(pieces)
 }
 
-/// Serves all pieces: with equal weights whoever has least left.
+/// Serves all pieces: with equal weights the one with least left.
 pub(crate) fn serve(pieces: &mut [Piece], equal: bool) {
     let mut releases: Vec<u64> = pieces.iter().map(|piece| piece.release).collect();
     releases.sort_unstable();
@@ -80,7 +80,7 @@ pub(crate) fn serve(pieces: &mut [Piece], equal: bool) {
     }
 }
 
-/// Who is served at `now`; where nobody is there yet, who comes next.
+/// Returns the job that is served at `now`, or the next one to come.
 fn choose(pieces: &[Piece], now: u64, equal: bool) -> Option<usize> {
     let unfinished = || (0..pieces.len()).filter(|&index| pieces[index].left > 0);
     let first = unfinished().map(|index| pieces[index].release).min()?;
