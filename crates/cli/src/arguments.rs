@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::fabric::argument::FabricArgument;
+use crate::report::ReportCommand;
 pub(crate) use bench::{AgentsBench, Bench, CoordinatorBench, FluidBench};
 pub(crate) use lab::{Fault, Lab, LabHost, LabTransport};
 pub(crate) use live::{
@@ -123,6 +124,9 @@ pub(crate) enum Command {
     /// Measure what this program costs
     #[command(subcommand)]
     Bench(Bench),
+    /// Draw single figures of a comparison, for papers
+    #[command(subcommand)]
+    Report(ReportCommand),
     /// Run what the papers measured again, and compare
     #[command(subcommand)]
     Experiment(ExperimentCommand),
@@ -147,9 +151,9 @@ pub(crate) struct Input {
 /// What holds for every run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Conditions {
-    /// Capacity of every port in each direction
-    #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate, help_heading = "Conditions")]
-    pub(crate) rate: BitsPerSec,
+    /// Capacity of every port in each direction [default: 1Gbps; 'compare' infers that of a Spark log from recorded times]
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
+    pub(crate) rate: Option<BitsPerSec>,
     /// The fabric, as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or
     /// fattree:arity=8, links that differ after semicolons, as ';rack 0 to pod 0 rate=5Gbps;ingress of port 3 failed'; or
     /// a .toml file that says so; without it, one big switch with the trace's ports. 'cavalcade fabric info' shows it
@@ -277,6 +281,13 @@ pub(crate) struct Selection {
     /// What factors are relative to; else fair where it is among the policies, else the first
     #[arg(long, value_name = "POLICY", help_heading = "Policies")]
     pub(crate) baseline: Option<String>,
+}
+
+impl Selection {
+    /// Whether any policy is named.
+    pub(crate) fn is_made(&self) -> bool {
+        !self.policies.is_empty() || !self.policy.is_empty()
+    }
 }
 
 /// `cavalcade compare`.
@@ -617,7 +628,7 @@ impl Default for Conditions {
     /// Those of a command line that says nothing of them.
     fn default() -> Self {
         Self {
-            rate: BitsPerSec(1_000_000_000),
+            rate: None,
             fabric: None,
             offline: false,
             control_delay: Nanos::ZERO,
@@ -626,6 +637,16 @@ impl Default for Conditions {
             counters: NonZeroU32::MIN,
             cpu_order: CpuOrderName::default(),
         }
+    }
+}
+
+/// The rate where none is asked for or can be inferred.
+const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+
+impl Conditions {
+    /// The rate of every port: the one asked for, or 1 Gbps.
+    pub(crate) fn rate(&self) -> BitsPerSec {
+        self.rate.unwrap_or(DEFAULT_RATE)
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     let source = Source::open(&options.input.trace)?;
     let (workload, format) = source.parse(options.input.format)?;
     // The bound submits tasks at time zero itself: so jobs of a certificate are those of the trace as it is.
-    let conditions = arguments::Conditions { rate: options.rate, ..Default::default() };
+    let conditions = arguments::Conditions { rate: Some(options.rate), ..Default::default() };
     let scene = Scene::new(workload, conditions)?;
     let deadlines = scene.workload.tasks().iter().filter(|task| task.deadline.is_some()).count();
     if options.objective == Objective::Deadlines && deadlines == 0 {

@@ -10,7 +10,6 @@ use cavalcade_metrics::{
 use cavalcade_model::{PolicyFactory, Scope};
 use cavalcade_policy::Configured;
 use cavalcade_report::ReportInfo;
-use cavalcade_trace::Reading;
 
 use crate::arguments::{Compare, Selection};
 use crate::budget::Budget;
@@ -20,9 +19,9 @@ use crate::input::Source;
 use crate::lower_bound::{budget_beside_runs, lower_bound};
 use crate::output::{print, tell, write_file};
 use crate::parallel::{map, watched};
-use crate::policies::selected;
+use crate::policies::{about, selected};
+use crate::recorded::OnRecord;
 use crate::scene::Scene;
-use crate::stages;
 use crate::terminal::table_options;
 
 /// Runs the command.
@@ -36,9 +35,12 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let contenders = contenders(&policies, &carriers)?;
     let claims = claims(&options.claims, &contenders)?;
     let source = Source::open(&options.input.trace)?;
-    let Reading { workload, notes, shuffles, .. } = source.read(options.input.format)?;
-    source.tell_all(&notes);
-    let scene = Scene::new(workload, options.conditions.clone())?;
+    let reading = source.read(options.input.format)?;
+    source.tell_all(&reading.notes);
+    let recorded = OnRecord::of(&reading, &options.conditions)?;
+    let mut conditions = options.conditions.clone();
+    conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
+    let scene = Scene::new(reading.workload, conditions)?;
     let (policies, baseline) = runnable(&scene, &options.selection, &policies, baseline)?;
     let contenders = self::contenders(&policies, &carriers)?;
     let budget = match options.bound {
@@ -47,12 +49,15 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
         None => Some(budget_beside_runs(&scene.workload)),
     };
     let baseline = baseline * carriers.len();
-    let comparison = compare(&scene, &contenders, baseline, budget, options.report.is_some())?;
+    let mut comparison = compare(&scene, &contenders, baseline, budget, options.report.is_some())?;
+    if let Some(recorded) = recorded {
+        recorded.add_to(&mut comparison);
+    }
+    comparison.runs.iter_mut().for_each(|run| run.named = options.selection.is_made());
     if options.json {
         print(&cavalcade_report::json(&comparison))?;
     } else {
-        print(&cavalcade_report::table(&comparison, table_options(options.by_bin)))?;
-        print(&stages::table(&scene.workload, &shuffles, &comparison))?;
+        print_text(&comparison, options.by_bin)?;
     }
     if let Some(path) = &options.report {
         let info = ReportInfo {
@@ -66,15 +71,28 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     check(&claims, &comparison)
 }
 
+/// Prints the tables: what was recorded first, and ratios of coflows only where the network matters.
+fn print_text(comparison: &Comparison, by_bin: bool) -> Result<(), Failure> {
+    let options = table_options(by_bin);
+    print(&cavalcade_report::savings(comparison, options.width))?;
+    match &comparison.savings {
+        Some(savings) if !savings.application.waits_for_network => Ok(()),
+        Some(_) => print(&format!("\n{}", cavalcade_report::table(comparison, options))),
+        None => print(&cavalcade_report::table(comparison, options)),
+    }
+}
+
 /// Those of `policies` that can be run on the fabric, and the place of the baseline among them: all of them where they were
 /// named; where nobody named any, the others are left out and said to be.
-fn runnable(
+///
+/// # Errors
+/// Where one that is named cannot be run.
+pub(crate) fn runnable(
     scene: &Scene,
     selection: &Selection,
     policies: &[Configured],
     baseline: usize,
 ) -> Result<(Vec<Configured>, usize), Failure> {
-    let is_named = !selection.policies.is_empty() || !selection.policy.is_empty();
     let (mut kept, mut left_out, mut place) = (Vec::new(), Vec::new(), 0);
     for (index, policy) in policies.iter().enumerate() {
         match scene.check(policy) {
@@ -82,7 +100,7 @@ fn runnable(
                 place = if index == baseline { kept.len() } else { place };
                 kept.push(policy.clone());
             }
-            Err(failure) if is_named => return Err(failure),
+            Err(failure) if selection.is_made() => return Err(failure),
             Err(_) => left_out.push(policy.label()),
         }
     }
@@ -196,6 +214,8 @@ pub(crate) fn result(contender: &Contender<'_>, outcome: Outcome, wall_s: f64) -
         label: contender.label(),
         policy: policy.name().to_owned(),
         params: policy.params().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        about: about(policy),
+        named: false,
         transport: contender.carrier.facts(),
         control: contender.carrier.control(),
         outcome,

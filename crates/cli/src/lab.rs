@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
         LabTransport::Netns => Transport::Namespaces,
         LabTransport::Loopback => Transport::Loopback,
     };
-    let conditions = Conditions { rate: options.rate, ..Conditions::default() };
+    let conditions = Conditions { rate: Some(options.rate), ..Conditions::default() };
     let rows = measure(&contenders, prepared.workload.clone(), conditions, &faults, |predicted| Setup {
         program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
         transport,
@@ -135,7 +135,7 @@ pub(crate) fn demonstrate(
 ) -> Result<String, Failure> {
     let contenders = policies.iter().map(|spec| contender(spec)).collect::<Result<Vec<_>, _>>()?;
     let workload = cavalcade_lab::prepare(&workload, scale).map_err(failure)?.workload;
-    let conditions = Conditions { rate, ..Conditions::default() };
+    let conditions = Conditions { rate: Some(rate), ..Conditions::default() };
     let rows = measure(&contenders, workload, conditions, &[], |_| Setup {
         program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
         transport: Transport::Loopback,

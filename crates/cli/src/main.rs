@@ -33,13 +33,14 @@ mod manifest;
 mod output;
 mod parallel;
 mod policies;
+mod recorded;
 mod replay;
+mod report;
 mod results;
 mod run_command;
 mod run_folder;
 mod scene;
 mod simulate;
-mod stages;
 mod terminal;
 mod trace;
 mod trace_facts;
@@ -106,6 +107,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Fabric(command) => fabric::run(command),
         Command::Tune(command) => tune::run(command),
         Command::Bench(command) => bench::run(command),
+        Command::Report(command) => report::run(command),
         Command::Experiment(command) => experiment::run(command),
         Command::Completions(options) => completions::run(options),
         Command::Man(options) => completions::write_man_pages(options),

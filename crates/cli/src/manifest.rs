@@ -241,6 +241,11 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Whether the other run is of the same trace under the same conditions.
+    pub(crate) fn has_setting_of(&self, other: &Self) -> bool {
+        self.trace.sha256 == other.trace.sha256 && self.conditions == other.conditions
+    }
+
     /// As text.
     pub(crate) fn text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a manifest has only text keys");
@@ -278,7 +283,7 @@ impl Manifest {
             ..
         } = self.conditions;
         Conditions {
-            rate: BitsPerSec(rate_bps),
+            rate: Some(BitsPerSec(rate_bps)),
             fabric: self
                 .conditions
                 .fabric
@@ -297,11 +302,12 @@ impl Manifest {
 
 impl From<&Conditions> for ConditionsRecord {
     fn from(conditions: &Conditions) -> Self {
-        let &Conditions { rate, ref fabric, offline, control_delay, control_loss, seed, counters, cpu_order } =
-            conditions;
+        let &Conditions {
+            ref fabric, offline, control_delay, control_loss, seed, counters, cpu_order, ..
+        } = conditions;
         let fabric = fabric.as_ref().map(ToString::to_string);
         Self {
-            rate_bps: rate.get(),
+            rate_bps: conditions.rate().get(),
             fabric,
             offline,
             control_delay_ns: control_delay.get(),

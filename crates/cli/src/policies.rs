@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use cavalcade_metrics::PolicyFacts;
 use cavalcade_model::{PolicyFactory, Scope};
 use cavalcade_policy::{Configured, PolicyInfo, parse, registry};
 use serde_json::{Value, json};
@@ -58,6 +59,13 @@ pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Configured>, usize)
         None => policies.iter().position(|policy| policy.label() == DEFAULT_BASELINE).unwrap_or(0),
     };
     Ok((policies, baseline))
+}
+
+/// The origin of a policy, and what it is told.
+pub(crate) fn about(policy: &Configured) -> PolicyFacts {
+    let source = policy.info().source;
+    let paper = source.split([';', '§']).next().unwrap_or_default().trim().to_owned();
+    PolicyFacts { told_sizes: policy.knows_sizes(), paper }
 }
 
 /// All policies with their defaults, and the place of the baseline among them.

@@ -224,14 +224,36 @@ impl Recorded {
     /// # Errors
     /// Where one is missing or broken.
     pub(crate) fn outcome(&self) -> Result<Outcome, Failure> {
-        let [coflow_arrival, coflow_finish] = self.times(COFLOWS, ["arrival_ns", "finish_ns"])?;
         let [flow_finish] = self.times(FLOWS, ["finish_ns"])?;
+        Ok(Outcome { flow_finish, ..self.completions()? })
+    }
+
+    /// The times of coflows and tasks that the files of the folder claim, without those of flows.
+    ///
+    /// # Errors
+    /// Where one is missing, broken, or of another workload.
+    pub(crate) fn completions(&self) -> Result<Outcome, Failure> {
+        let [coflow_arrival, coflow_finish] = self.times(COFLOWS, ["arrival_ns", "finish_ns"])?;
         let [task_finish] = self.times(TASKS, ["finish_ns"])?;
+        let workload = &self.scene.workload;
+        for (file, rows, expected) in [
+            (COFLOWS, coflow_finish.len(), workload.coflow_count()),
+            (TASKS, task_finish.len(), workload.tasks().len()),
+        ] {
+            if rows != expected {
+                let place = self.folder.join(file);
+                return Err(Failure::input(format!(
+                    "{}: found {rows} rows, expected {expected}",
+                    place.display()
+                ))
+                .help("make the run again with 'cavalcade simulate --out'"));
+            }
+        }
         let counts = EngineCounts::default();
         Ok(Outcome {
             coflow_arrival,
             coflow_finish,
-            flow_finish,
+            flow_finish: Vec::new(),
             task_finish,
             counts,
             link_use: None,

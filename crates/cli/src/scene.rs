@@ -34,9 +34,9 @@ impl Scene {
             .with_counters(counters)
             .map_err(|error| Failure::usage(format!("--counters {counters}: {error}")))?;
         let fabric = match &conditions.fabric {
-            Some(fabric) => fabric.build(conditions.rate)?,
-            None => Fabric::big_switch(workload.ports(), conditions.rate)
-                .map_err(|error| Failure::usage(format!("--rate {}: {error}", conditions.rate)))?,
+            Some(fabric) => fabric.build(conditions.rate())?,
+            None => Fabric::big_switch(workload.ports(), conditions.rate())
+                .map_err(|error| Failure::usage(format!("--rate {}: {error}", conditions.rate())))?,
         };
         fabric.check(&workload).map_err(|error| Failure::input(error.to_string()))?;
         Ok(Self { workload, fabric, conditions })

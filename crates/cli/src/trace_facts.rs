@@ -52,7 +52,7 @@ struct Busiest {
 impl Facts {
     /// The figures of what was read.
     pub(crate) fn of(reading: Reading) -> Self {
-        let Reading { workload, format, notes, shuffles } = reading;
+        let Reading { workload, format, notes, shuffles, .. } = reading;
         let named = |shuffle: Shuffle| (workload.coflow_name(shuffle.coflow), shuffle);
         let tasks = workload.tasks();
         let thresholds = BinThresholds::default();

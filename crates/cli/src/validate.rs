@@ -53,9 +53,10 @@ fn bound(path: &Path, trace: Option<&Path>) -> Result<(), Failure> {
     let (subject, certificate) = certificate::read(path)?;
     let workload = subject.trace.read_again(trace, "certificate", path)?;
     let rate = BitsPerSec(subject.rate_bps);
-    let scene = Scene::new(workload, Conditions { rate, ..Conditions::default() }).map_err(|_| {
-        Failure::input(format!("{}: rate_bps is 0: nothing could ever cross", path.display()))
-    })?;
+    let scene =
+        Scene::new(workload, Conditions { rate: Some(rate), ..Conditions::default() }).map_err(|_| {
+            Failure::input(format!("{}: rate_bps is 0: nothing could ever cross", path.display()))
+        })?;
     let verified = proof::check(&scene.workload, &scene.fabric, &certificate).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         match error {

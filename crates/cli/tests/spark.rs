@@ -17,25 +17,71 @@ const LOG: &str = r#"{"Event":"SparkListenerLogStart","Spark Version":"3.5.3"}
 {"Event":"SparkListenerApplicationEnd","Timestamp":2500}
 "#;
 
-#[test]
-fn comparing_says_what_each_shuffle_and_query_would_have_saved() {
+/// The same application on a network on which its reduce tasks waited: 1 Gbps, shared fairly.
+fn waiting() -> String {
+    LOG.replace(
+        r#""Finish Time":2500},"Task Metrics":{"Shuffle Read Metrics":{"Remote Bytes Read":250000000"#,
+        r#""Finish Time":4500},"Task Metrics":{"Shuffle Read Metrics":{"Fetch Wait Time":2000,"Remote Bytes Read":250000000"#,
+    )
+    .replace(
+        r#""Finish Time":2500},"Task Metrics":{"Shuffle Read Metrics":{"Remote Bytes Read":125000000"#,
+        r#""Finish Time":3500},"Task Metrics":{"Shuffle Read Metrics":{"Fetch Wait Time":1500,"Remote Bytes Read":125000000"#,
+    )
+}
+
+fn compared(log: &str, options: &[&str]) -> support::Ran {
     let place = Place::new();
-    place.write("log", LOG);
-    let ran = place.run(&["compare", "log", "--policies", "fair,sebf"]);
+    place.write("log", log);
+    let ran = place.run(&[&["compare", "log", "--policies", "fair,sebf"], options].concat());
     assert_eq!(ran.code, 0, "{}", ran.err);
-    // Shared fairly, 1 Gb and 2 Gb end after 2 s and 3 s; the smaller first, after 1 s and 3 s. Maps take 0.5 s.
-    for row in [
-        "job-0.1  stage 0 to 1     3.000 s     3.000 s     0.000 s           -",
-        "job-1.1  stage 2 to 3     2.000 s     1.000 s     1.000 s        sebf",
-        "job-1            2.500 s     1.500 s     1.000 s        sebf",
-    ] {
-        assert!(ran.out.contains(row), "{row}: {}", ran.out);
-    }
+    ran
+}
+
+#[test]
+fn an_application_that_does_not_wait_for_the_network_has_no_winner() {
+    let ran = compared(LOG, &[]);
+    let first = ran.out.lines().next().unwrap();
+    assert!(first.starts_with("The network is not what the application waits for: "), "{}", ran.out);
+    assert!(!ran.out.contains('×') && !ran.out.contains("sebf"), "{}", ran.out);
+    // Half a second of maps and one of reduce tasks, in which three gigabits must have come: from 3 Gbps on it fits.
+    assert!(
+        ran.out.contains("The log does not tell the rate: every network of 2.9 Gbps and more"),
+        "{}",
+        ran.out
+    );
     assert!(
         ran.err.contains("estimated  computation:") && ran.err.contains("left out   reads from"),
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn the_rate_is_inferred_where_tasks_waited_and_seconds_saved_follow() {
+    let ran = compared(&waiting(), &["--json"]);
+    let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let savings = &document["savings"];
+    assert_eq!(savings["rate_bps"], 1_000_000_000, "{savings:#}");
+    assert!(savings["rate_inferred"]["fastest_bps"].as_u64().is_some_and(|rate| rate < 1_100_000_000));
+    let query = &savings["queries"][1];
+    assert_eq!((query["name"].as_str(), query["recorded_s"].as_f64()), (Some("job-1"), Some(2.5)));
+    assert_eq!((query["simulated_s"].as_f64(), query["saved_s"]["sebf"].as_f64()), (Some(2.5), Some(1.0)));
+    assert!(savings["notes"].as_array().is_some_and(|notes| notes.len() >= 4), "{savings:#}");
+    let ran = compared(&waiting(), &["--rate", "1Gbps"]);
+    assert!(ran.out.contains("1 Gbps, is the one that was asked for"), "{}", ran.out);
+    assert!(ran.out.contains("1.00 s by sebf") && ran.out.contains("job-1, stage 2 to 3"), "{}", ran.out);
+}
+
+#[test]
+fn a_report_of_a_log_has_recorded_times_and_notes() {
+    let place = Place::new();
+    place.write("log", &waiting());
+    let ran = place.run(&["compare", "log", "--policies", "fair,sebf", "--report", "r.html"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let page = std::fs::read_to_string(place.path("r.html")).unwrap();
+    for word in ["Recorded and simulated", "left out", "estimated", "job-1", "told sizes"] {
+        assert!(page.contains(word), "{word}");
+    }
 }
 
 #[test]

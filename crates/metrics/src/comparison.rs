@@ -1,11 +1,11 @@
 //! Several policies over one workload: every figure that a table, a JSON document or a report needs, computed once.
 //!
-//! The structures are plain fields without a serialisation of their own: the schema of an output belongs to whoever
-//! writes it, and must not change because a field here is renamed.
+//! The structures are plain fields without a serialisation of their own: the schema of an output belongs to its
+//! writer, and must not change because a field here is renamed.
 //!
 //! Cost: O(flows) for the yardsticks, then O(coflows log coflows) and a bootstrap for each run and bin.
 
-use cavalcade_model::{Bytes, CoflowId, Fabric, Instant, Nanos, TaskId, Workload};
+use cavalcade_model::{Bytes, CoflowId, CoflowRef, Fabric, Instant, Nanos, TaskId, Workload};
 
 use crate::bins::{Bin, BinThresholds};
 use crate::flow_classes::flow_completion_times;
@@ -14,35 +14,49 @@ use crate::isolation::isolation_times;
 use crate::lower_bound::LowerBound;
 use crate::outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 use crate::queue_use::QueueUse;
+use crate::savings::Savings;
 use crate::summary::{SlowdownSummary, Summary, weighted_mean};
 
 /// One finished run of one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
-    /// What tables call it: the policy's name, with the parameters that were set where that tells runs apart.
+    /// Its name in tables: the policy's name, with the parameters that were set where that tells runs apart.
     pub label: String,
     /// The policy's name alone.
     pub policy: String,
     /// Its parameters, by name, in the order of the registry.
     pub params: Vec<(String, String)>,
+    /// The origin of the policy, and what it is told.
+    pub about: PolicyFacts,
+    /// True if the policy was asked for by name, so that reports show it first.
+    pub named: bool,
     /// The transport and its parameters, where packets were simulated; `None` where bytes flowed.
     pub transport: Option<TransportFacts>,
-    /// How decisions were carried out, where the live control plane did that; `None` where they held at once.
+    /// The live control plane, where it carried decisions out; `None` where they held at once.
     pub control: Option<ControlFacts>,
-    /// What came out.
+    /// The outcome.
     pub outcome: Outcome,
-    /// How long the run took on this machine, in seconds. The only figure that differs between machines.
+    /// The wall time of the run on this machine, in seconds. The only figure that differs between machines.
     pub wall_s: f64,
 }
 
-/// How the live control plane carried decisions out.
+/// The origin of a policy, and what it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PolicyFacts {
+    /// True if it is told the sizes of flows before they are sent.
+    pub told_sizes: bool,
+    /// The system and paper that it comes from, as `Varys, SIGCOMM 2014`; empty where there is none.
+    pub paper: String,
+}
+
+/// The settings of the live control plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlFacts {
-    /// How long agents waited between reports, and the coordinator between rounds (Δ).
+    /// The time between reports of an agent, and between rounds of the coordinator (Δ).
     pub period: Nanos,
 }
 
-/// How packets were carried.
+/// The transport of packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportFacts {
     /// The transport's name.
@@ -51,51 +65,68 @@ pub struct TransportFacts {
     pub params: Vec<(String, String)>,
 }
 
-/// What was run, on what, and what came out under each policy.
+/// A workload, a fabric, and the outcome under each policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The trace in figures.
     pub trace: TraceFacts,
     /// The fabric in figures.
     pub fabric: FabricFacts,
-    /// Where short ends and wide begins.
+    /// The limits between short and long, narrow and wide.
     pub thresholds: BinThresholds,
+    /// For each coflow: its name and sizes.
+    pub coflows: Vec<CoflowFacts>,
     /// For each coflow: its bin.
     pub bin_of: Vec<Bin>,
     /// For each coflow: its completion time alone on the fabric (Γ).
     pub isolation: Vec<Nanos>,
-    /// Which of `runs` the others are compared with.
+    /// The index in `runs` of the one that the others are compared with.
     pub baseline: usize,
     /// The runs, in the order given.
     pub runs: Vec<RunFigures>,
-    /// What no run could have been below, where that was asked for.
+    /// The lower bound on all runs, where that was asked for.
     pub bound: Option<LowerBound>,
+    /// Times recorded when the workload ran for real, and what policies would have saved; of imported logs.
+    pub savings: Option<Savings>,
+}
+
+/// A coflow in figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoflowFacts {
+    /// Its name in the trace.
+    pub name: String,
+    /// Its bytes.
+    pub size: Bytes,
+    /// The bytes of its largest flow.
+    pub length: Bytes,
+    /// The number of its flows.
+    pub width: usize,
 }
 
 /// A workload in figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceFacts {
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: usize,
-    /// How many coflows.
+    /// The number of coflows.
     pub coflows: usize,
-    /// How many flows.
+    /// The number of flows.
     pub flows: usize,
-    /// How many ports the trace speaks of.
+    /// The number of ports in the trace.
     pub ports: u32,
     /// All bytes.
     pub bytes: Bytes,
-    /// When the last task arrives.
+    /// The arrival of the last task.
     pub last_arrival: Instant,
-    /// How many tasks have a deadline.
+    /// The number of tasks with a deadline.
     pub deadlines: usize,
-    /// Whether some task's weight is not 1, so that weighted means differ from plain ones.
+    /// True if some task's weight is not 1, so that weighted means differ from plain ones.
     pub weighted: bool,
-    /// What lies in each bin, in the order of [`Bin::ALL`].
+    /// The content of each bin, in the order of [`Bin::ALL`].
     pub bins: [BinFacts; 4],
 }
 
-/// How much of a workload lies in one bin.
+/// The part of a workload in one bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BinFacts {
     /// Coflows.
@@ -107,7 +138,7 @@ pub struct BinFacts {
 /// A fabric in figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricFacts {
-    /// How many ports.
+    /// The number of ports.
     pub ports: u32,
     /// The rate of its slowest link, in bits per second.
     pub slowest_bps: u64,
@@ -124,19 +155,23 @@ pub struct RunFigures {
     pub policy: String,
     /// See [`RunResult::params`].
     pub params: Vec<(String, String)>,
+    /// See [`RunResult::about`].
+    pub about: PolicyFacts,
+    /// See [`RunResult::named`].
+    pub named: bool,
     /// See [`RunResult::transport`].
     pub transport: Option<TransportFacts>,
     /// See [`RunResult::control`].
     pub control: Option<ControlFacts>,
     /// Flow completion times by size ([`flow_completion_times`]), where packets were simulated.
     pub fct: Option<[Option<Summary>; 3]>,
-    /// What waited in switches, where the driver recorded it.
+    /// The queues of switches, where the driver recorded them.
     pub queue_use: Option<QueueUse>,
-    /// What instances of the policy said to each other over the network itself, where they did.
+    /// Messages between instances of the policy over the network itself, where there were any.
     pub messages: Option<MessageUse>,
     /// See [`RunResult::wall_s`].
     pub wall_s: f64,
-    /// What the run cost its driver.
+    /// The work of the driver.
     pub counts: EngineCounts,
     /// For each coflow: when it arrived (in a DAG this depends on the policy).
     pub arrival: Vec<Instant>,
@@ -162,7 +197,7 @@ pub struct RunFigures {
     pub improvement: Option<Improvement>,
     /// For each bin, in the order of [`Bin::ALL`]; `None` where it is empty.
     pub bins: [Option<BinFigures>; 4],
-    /// How busy links were, where the driver recorded it.
+    /// The use of links, where the driver recorded it.
     pub utilisation: Option<Utilisation>,
 }
 
@@ -182,14 +217,14 @@ pub struct BinFigures {
 pub struct Utilisation {
     /// The length of an interval.
     pub interval: Nanos,
-    /// How many links: ingress of every port, then egress of every port.
+    /// The number of links: ingress of every port, then egress of every port.
     pub links: usize,
     /// `share[interval * links + link]`, from 0 to 1.
     pub share: Vec<f32>,
 }
 
 impl Utilisation {
-    /// How many intervals there are.
+    /// Returns the number of intervals.
     pub fn intervals(&self) -> usize {
         self.share.len() / self.links.max(1)
     }
@@ -215,6 +250,15 @@ impl Comparison {
         order
     }
 
+    /// The runs to show first, best first: the baseline, the best of those told sizes, the best of those that are not, and
+    /// all that were asked for by name.
+    pub fn featured(&self) -> Vec<usize> {
+        let ranking = self.ranking();
+        let best = |told: bool| ranking.iter().copied().find(|&run| self.runs[run].about.told_sizes == told);
+        let first = [Some(self.baseline), best(true), best(false)];
+        ranking.iter().copied().filter(|&run| first.contains(&Some(run)) || self.runs[run].named).collect()
+    }
+
     /// By how much the mean CCT of a run is above the bound, as a share of it; `None` where there is no bound, or it is zero.
     pub fn gap(&self, run: &RunFigures) -> Option<f64> {
         self.bound.as_ref()?.gap(&run.cct)
@@ -226,10 +270,10 @@ impl Comparison {
     }
 }
 
-/// How a comparison is to be computed.
+/// The settings of an analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Analysis {
-    /// Where short ends and wide begins.
+    /// The limits between short and long, narrow and wide.
     pub thresholds: BinThresholds,
     /// The seed of the bootstrap.
     pub seed: u64,
@@ -280,12 +324,23 @@ impl Analysis {
             trace: trace_facts(workload, &bin_of),
             fabric: fabric_facts(fabric),
             thresholds: self.thresholds,
+            coflows: workload.coflows().map(|coflow| coflow_facts(workload, &coflow)).collect(),
             bin_of,
             isolation,
             baseline,
             runs,
             bound: None,
+            savings: None,
         }
+    }
+}
+
+fn coflow_facts(workload: &Workload, coflow: &CoflowRef<'_>) -> CoflowFacts {
+    CoflowFacts {
+        name: workload.coflow_name(coflow.id),
+        size: coflow.size(),
+        length: coflow.length(),
+        width: coflow.width(),
     }
 }
 
@@ -304,7 +359,7 @@ pub fn task_completion_times(workload: &Workload, outcome: &Outcome) -> Vec<Nano
     workload.tasks().iter().zip(finished).map(|(task, finish)| finish.since(task.arrival)).collect()
 }
 
-/// How many tasks took longer than their deadline allows, given each task's completion time.
+/// Counts the tasks that took longer than their deadline allows, given each task's completion time.
 pub fn deadline_misses(workload: &Workload, tct: &[Nanos]) -> usize {
     let late = |(index, time): (usize, &Nanos)| {
         workload.task(TaskId::from_index(index)).deadline.is_some_and(|deadline| *time > deadline)
@@ -341,7 +396,7 @@ fn fabric_facts(fabric: &Fabric) -> FabricFacts {
     }
 }
 
-/// What all runs of a comparison have in common.
+/// The common setting of all runs of a comparison.
 struct RunSetting<'a> {
     workload: &'a Workload,
     fabric: &'a Fabric,
@@ -365,6 +420,8 @@ impl RunSetting<'_> {
             label: run.label.clone(),
             policy: run.policy.clone(),
             params: run.params.clone(),
+            about: run.about.clone(),
+            named: run.named,
             transport: run.transport.clone(),
             control: run.control,
             queue_use: run.outcome.queue_use.clone(),
@@ -450,7 +507,17 @@ pub(crate) mod tests {
             messages: None,
         };
         let (label, policy) = (label.into(), label.into());
-        RunResult { label, policy, params: vec![], transport: None, control: None, outcome, wall_s: 0.5 }
+        RunResult {
+            label,
+            policy,
+            params: vec![],
+            about: PolicyFacts::default(),
+            named: false,
+            transport: None,
+            control: None,
+            outcome,
+            wall_s: 0.5,
+        }
     }
 
     pub(crate) fn comparison() -> Comparison {

@@ -3,6 +3,7 @@
 //! - [`Outcome`]: the raw result, as every driver writes it.
 //! - [`analyse`]: several runs of one workload as a [`Comparison`]: means and nearest-rank percentiles, slowdown against
 //!   the coflow alone on the fabric, the four bins, deadline misses, and the factor over a baseline with its spread.
+//! - [`Savings`]: recorded times of an application against simulated ones, and the seconds that policies save.
 //! - [`Assertion`]: a claim such as `p99(cct) < 2s`, read from text and held against a comparison.
 //!
 //! Nothing here does I/O, and the same input gives the same bits on every machine.
@@ -23,6 +24,7 @@ mod lower_bound;
 mod outcome;
 mod percentile;
 mod queue_use;
+mod savings;
 mod summary;
 
 pub use assertion::{
@@ -32,8 +34,9 @@ pub use assertion::{
 pub use bins::{Bin, BinThresholds};
 pub use bootstrap::{Interval, ratio_interval};
 pub use comparison::{
-    Analysis, BinFacts, BinFigures, Comparison, ControlFacts, FabricFacts, RunFigures, RunResult, TraceFacts,
-    TransportFacts, Utilisation, analyse, deadline_misses, task_completion_times,
+    Analysis, BinFacts, BinFigures, CoflowFacts, Comparison, ControlFacts, FabricFacts, PolicyFacts,
+    RunFigures, RunResult, TraceFacts, TransportFacts, Utilisation, analyse, deadline_misses,
+    task_completion_times,
 };
 pub use flow_classes::{FLOW_CLASSES, flow_completion_times};
 pub use improvement::Improvement;
@@ -42,4 +45,8 @@ pub use lower_bound::LowerBound;
 pub use outcome::{EngineCounts, LinkUse, MessageUse, Outcome};
 pub use percentile::{NotAPercent, Percent, percentile};
 pub use queue_use::{Occupancy, PortUse, QueueTotals, QueueUse};
+pub use savings::{
+    Calibration, ENDLESS, ImportNote, QuerySavings, RateChoice, RecordedQuery, RecordedShuffle, Recording,
+    Savings, calibrate,
+};
 pub use summary::{SlowdownSummary, Summary, mean, weighted_mean};

@@ -11,8 +11,9 @@
 
 mod axes;
 
+use crate::legend::{self, Key, Mark, diamond, marker};
 use crate::look::{self, Look, looks};
-use crate::svg::{Svg, px, shortened, text_width};
+use crate::svg::{Svg, px, shortened};
 use axes::{Frame, Scale, horizontal_axis, vertical_axis};
 
 const PANEL: (f64, f64) = (480.0, 312.0);
@@ -21,8 +22,6 @@ const ALONE: f64 = 640.0;
 const COLUMNS: usize = 2;
 /// From the edges of a panel to its plot.
 const INSET: (f64, f64, f64, f64) = (64.0, 52.0, 18.0, 56.0);
-const LEGEND_STEP: f64 = 21.0;
-const LEGEND_LETTERS: usize = 40;
 const MARGIN: f64 = 14.0;
 
 const STYLE: &str = "\
@@ -54,14 +53,14 @@ pub enum Horizontal {
     Numbers {
         /// Its name.
         name: String,
-        /// Whether equal ratios are equal distances; then all values are above zero.
+        /// True if equal ratios are equal distances; then all values are above zero.
         log: bool,
         /// Values to name and their names, in ascending order.
         ticks: Vec<(f64, String)>,
     },
     /// Cases; a point's place is an index into the names.
     Cases {
-        /// What they have in common.
+        /// Their common name.
         name: String,
         /// Their names.
         names: Vec<String>,
@@ -130,112 +129,47 @@ pub fn chart(label: &str, panels: &[ChartPanel]) -> String {
     let columns = panels.len().clamp(1, COLUMNS);
     let rows = panels.len().div_ceil(columns);
     let width = if columns == 1 { ALONE } else { PANEL.0 * columns as f64 };
-    let entries = entries(panels);
-    let places = placed(&entries, width);
-    let top = MARGIN + LEGEND_STEP * places.last().map_or(0.0, |&(_, row)| row as f64 + 1.0) + 8.0;
+    let keys = keys(panels);
+    let top = MARGIN + legend::height(&keys, width - 2.0 * MARGIN) + 8.0;
     let height = top + PANEL.1 * rows as f64;
     let style =
-        format!("<style>svg{{{}}}{}{STYLE}</style>", look::declarations(&look::LIGHT), color_classes());
+        format!("<style>svg{{{}}}{}{STYLE}</style>", look::declarations(&look::LIGHT), look::classes());
     let mut svg = Svg::file((px(width), px(height)), (width, height), label, &style);
     svg.rect("fill=\"#fffefb\"", (0.0, 0.0), (width, height));
-    for (entry, &(x, row)) in entries.iter().zip(&places) {
-        entry.draw(&mut svg, (MARGIN + x, MARGIN + 10.0 + LEGEND_STEP * row as f64));
-    }
+    legend::draw(&mut svg, &keys, (MARGIN, MARGIN - 4.0), width - 2.0 * MARGIN);
     let size = (width / columns as f64, PANEL.1);
     for (index, panel) in panels.iter().enumerate() {
         let origin = (size.0 * (index % columns) as f64, top + size.1 * (index / columns) as f64);
-        draw(&mut svg, panel, origin, size, &entries);
+        draw(&mut svg, panel, origin, size, &keys);
     }
     svg.finish()
 }
 
-/// Rules that give classes their colour.
-fn color_classes() -> String {
-    (0..look::LIGHT.len()).map(|index| format!(".c{index}{{--c:var(--c{index})}}")).collect()
-}
-
-/// An entry of the legend.
-enum Entry<'a> {
-    Series { name: &'a str, look: Look, joined: bool },
-    Whisker,
-    Paper,
-}
-
 /// All series, each name once, in the order in which they first appear, and the marks that need an explanation.
-fn entries(panels: &[ChartPanel]) -> Vec<Entry<'_>> {
-    let mut shown: Vec<(&str, &str, bool)> = Vec::new();
+fn keys(panels: &[ChartPanel]) -> Vec<Key> {
+    let mut shown: Vec<(&str, &str, Mark)> = Vec::new();
     for panel in panels {
         let joined = matches!(panel.horizontal, Horizontal::Numbers { .. });
+        let mark = if joined { Mark::Joined } else { Mark::Dot };
         for series in &panel.series {
             match shown.iter_mut().find(|(name, ..)| *name == series.name) {
-                Some(known) => known.2 |= joined,
-                None => shown.push((&series.name, &series.policy, joined)),
+                Some(known) if joined => known.2 = mark,
+                Some(_) => {}
+                None => shown.push((&series.name, &series.policy, mark)),
             }
         }
     }
     let policies: Vec<&str> = shown.iter().map(|&(_, policy, _)| policy).collect();
     let series = shown.iter().zip(looks(&policies));
-    let mut entries: Vec<Entry<'_>> =
-        series.map(|(&(name, _, joined), look)| Entry::Series { name, look, joined }).collect();
+    let mut keys: Vec<Key> = series.map(|(&(name, _, mark), look)| Key::new(name, look, mark)).collect();
     let all = || panels.iter().flat_map(|panel| &panel.series);
     if all().flat_map(|series| &series.points).any(|point| point.low < point.high) {
-        entries.push(Entry::Whisker);
+        keys.push(Key::of(Mark::Whisker, "95 % interval over seeds"));
     }
     if all().any(|series| !series.paper.is_empty()) {
-        entries.push(Entry::Paper);
+        keys.push(Key::of(Mark::Paper, "the paper’s value"));
     }
-    entries
-}
-
-impl Entry<'_> {
-    const MARK: f64 = 34.0;
-
-    fn text(&self) -> String {
-        match self {
-            Self::Series { name, .. } => shortened(name, LEGEND_LETTERS),
-            Self::Whisker => "95 % interval over seeds".to_owned(),
-            Self::Paper => "the paper’s value".to_owned(),
-        }
-    }
-
-    fn width(&self) -> f64 {
-        Self::MARK + text_width(&self.text()) + 14.0
-    }
-
-    fn draw(&self, svg: &mut Svg, (x, y): (f64, f64)) {
-        let look = match self {
-            Self::Series { look, .. } => *look,
-            Self::Whisker | Self::Paper => Look { color: 0, dash: 0 },
-        };
-        svg.open(&format!("class=\"{} key\"", look.classes()));
-        let middle = y - 4.0;
-        match self {
-            Self::Series { joined, .. } => {
-                if *joined {
-                    svg.path("curve", &format!("M{} {}h26", px(x), px(middle)));
-                }
-                marker(svg, look, (x + 13.0, middle), 3.4);
-            }
-            Self::Whisker => svg.line("whisker", (x + 13.0, middle - 7.0), (x + 13.0, middle + 7.0)),
-            Self::Paper => diamond(svg, (x + 13.0, middle)),
-        }
-        svg.text("", (x + Self::MARK, y), &self.text());
-        svg.close();
-    }
-}
-
-/// For each entry its distance from the left and its row: as many to a row as there is room for.
-fn placed(entries: &[Entry<'_>], width: f64) -> Vec<(f64, usize)> {
-    let (mut x, mut row) = (0.0, 0);
-    let place = |entry: &Entry<'_>| {
-        if x > 0.0 && x + entry.width() > width - 2.0 * MARGIN {
-            (x, row) = (0.0, row + 1);
-        }
-        let place = (x, row);
-        x += entry.width();
-        place
-    };
-    entries.iter().map(place).collect()
+    keys
 }
 
 fn draw(
@@ -243,7 +177,7 @@ fn draw(
     panel: &ChartPanel,
     (left, top): (f64, f64),
     (width, height): (f64, f64),
-    entries: &[Entry<'_>],
+    keys: &[Key],
 ) {
     let frame = Frame {
         left: left + INSET.0,
@@ -258,10 +192,8 @@ fn draw(
     horizontal_axis(svg, &panel.horizontal, &x, &frame);
     let reaches = panel.series.len() as f64;
     for (index, series) in panel.series.iter().enumerate() {
-        let look = entries.iter().find_map(|entry| match entry {
-            Entry::Series { name, look, .. } if *name == series.name => Some(*look),
-            _ => None,
-        });
+        let name = shortened(&series.name, legend::MOST_LETTERS);
+        let look = keys.iter().find(|key| key.text == name).map(|key| key.look);
         let look = look.expect("every series is in the legend");
         svg.open(&format!("class=\"{}\"", look.classes()));
         let aside = match &panel.horizontal {
@@ -320,21 +252,6 @@ fn series_at(
     }
 }
 
-/// A dot in the form of its look: disc or square, filled or hollow.
-fn marker(svg: &mut Svg, look: Look, (x, y): (f64, f64), radius: f64) {
-    if look.dash < 2 {
-        svg.circle("dot", (x, y), radius);
-    } else {
-        svg.rect("class=\"dot\"", (x - radius, y - radius), (2.0 * radius, 2.0 * radius));
-    }
-}
-
-fn diamond(svg: &mut Svg, (x, y): (f64, f64)) {
-    let corner = |dx: f64, dy: f64| format!("{} {}", px(x + dx), px(y + dy));
-    let corners = [corner(0.0, -5.0), corner(5.0, 0.0), corner(0.0, 5.0), corner(-5.0, 0.0)];
-    svg.path("paper", &format!("M{}Z", corners.join("L")));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,21 +304,6 @@ mod tests {
         let empty = ChartPanel { series: Vec::new(), ..panel(Unit::Seconds, numbers(true)) };
         assert!(chart("", &[empty]).contains("<line"));
         assert!(chart("", &[]).contains("<rect"));
-    }
-
-    #[test]
-    fn a_legend_begins_a_new_row_before_it_is_cut_off() {
-        let mut one = panel(Unit::Ratio, numbers(false));
-        let series = one.series[0].clone();
-        let named = |n: u32| ChartSeries { name: format!("a policy with settings {n}"), ..series.clone() };
-        one.series = (0..9).map(named).collect();
-        let panels = [one];
-        let entries = entries(&panels);
-        let places = placed(&entries, ALONE);
-        assert!(places.last().unwrap().1 >= 3);
-        for (entry, (x, _)) in entries.iter().zip(&places) {
-            assert!(x + entry.width() <= ALONE - 2.0 * MARGIN);
-        }
     }
 
     #[test]

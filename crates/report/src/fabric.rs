@@ -13,7 +13,7 @@ use crate::svg::{Svg, px, shortened};
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 28.0;
-/// Where labels of levels begin.
+/// The left edge of the labels of levels.
 const ASIDE: f64 = 724.0;
 const STEP: f64 = 96.0;
 const TOP: f64 = 64.0;
@@ -26,7 +26,7 @@ const STYLE: &str = "<style>text{font:13px system-ui,sans-serif;fill:#222}.title
 .muted{fill:#666;font-size:12px}.cable{stroke:#b9b5aa}.own{stroke:#1f6fb4;stroke-width:2}\
 .failed{stroke:#c0392b;stroke-width:2;stroke-dasharray:5 3}.band{fill:#eceae3}.switch{fill:#3b4a5a}.host{fill:#8a9aab}</style>";
 
-/// What a cable looks like.
+/// The look of a cable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Look {
     Usual,
@@ -181,7 +181,7 @@ fn nodes(svg: &mut Svg, fabric: &Fabric, levels: &[Vec<Node>], at: impl Fn(Node)
     }
 }
 
-/// What each level is, and what the links between two of them carry.
+/// Labels each level, and the links between two of them.
 fn sides(svg: &mut Svg, fabric: &Fabric, levels: &[Vec<Node>], bottom: f64) {
     for (height, level) in levels.iter().enumerate() {
         let text = match (level.len(), level[0]) {

@@ -139,6 +139,14 @@ pub(crate) fn rates(slowest_bps: u64, fastest_bps: u64) -> String {
     }
 }
 
+/// A rate in a sentence: `1.1 Gbps`.
+pub(crate) fn rate(rate: BitsPerSec) -> String {
+    let units = [(1e12, "Tbps"), (1e9, "Gbps"), (1e6, "Mbps"), (1e3, "Kbps")];
+    let value = rate.as_f64();
+    let (size, unit) = units.into_iter().find(|(size, _)| value >= *size).unwrap_or((1.0, "bps"));
+    format!("{} {unit}", crate::scale::tick(value / size))
+}
+
 /// A count in groups of three digits: `706,397`.
 pub(crate) fn count(value: usize) -> String {
     let digits = value.to_string();
@@ -188,6 +196,12 @@ mod tests {
             [0.0, 1e-8, 0.014, 0.01401, 0.0996, 0.1001, 1.72].map(gap),
             ["0.0 %", "0.0 %", "1.4 %", "1.5 %", "10.0 %", "11 %", "172 %"]
         );
+    }
+
+    #[test]
+    fn rates_are_short() {
+        let shown = [1_100_000_000, 100_000_000, 999, 25_000_000_000].map(|bps| rate(BitsPerSec(bps)));
+        assert_eq!(shown, ["1.1 Gbps", "100 Mbps", "999 bps", "25 Gbps"]);
     }
 
     #[test]

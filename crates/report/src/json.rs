@@ -8,12 +8,14 @@
 //! null where there are no flows of that size), `deadlines` and `queues` (the output ports of switches: all of them in a few
 //! figures, and the fullest one by one) stand at the end of a run.
 //!
+//! `savings` stands at the end where the workload is an imported log that recorded times.
+//!
 //! Where a comparison has a lower bound, `bound` stands behind the runs and `gap` at the end of each. Callers give it one
 //! only where it was asked for by name, so that a program that knows nothing of bounds reads what it always has.
 
 use cavalcade_metrics::{
-    Comparison, LowerBound, MessageUse, Occupancy, PortUse, QueueTotals, QueueUse, RunFigures, Summary,
-    TransportFacts,
+    Comparison, ImportNote, LowerBound, MessageUse, Occupancy, PortUse, QuerySavings, QueueTotals, QueueUse,
+    RateChoice, RunFigures, Savings, Summary, TransportFacts,
 };
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -25,6 +27,8 @@ struct Document<'a> {
     runs: Vec<Run<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bound: Option<Bound<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    savings: Option<SavingsOut<'a>>,
 }
 
 #[derive(serde::Serialize)]
@@ -38,6 +42,8 @@ struct Trace {
 struct Run<'a> {
     policy: &'a str,
     params: Params<'a>,
+    told_sizes: bool,
+    paper: &'a str,
     cct: Times,
     slowdown: Slowdown,
     makespan_s: f64,
@@ -50,7 +56,7 @@ struct Run<'a> {
     packets: Option<Packets<'a>>,
 }
 
-/// What only runs under the live control plane have.
+/// The keys of runs under the live control plane.
 #[derive(serde::Serialize)]
 struct Control {
     engine: &'static str,
@@ -58,7 +64,7 @@ struct Control {
     messages: u64,
 }
 
-/// What only runs over packets have.
+/// The keys of runs over packets.
 #[derive(serde::Serialize)]
 struct Packets<'a> {
     engine: &'a str,
@@ -72,7 +78,7 @@ struct Packets<'a> {
     negotiation: Option<Negotiation>,
 }
 
-/// What instances of a policy said to each other over the network.
+/// Datagrams between instances of a policy over the network.
 #[derive(serde::Serialize)]
 struct Negotiation {
     datagrams: u64,
@@ -94,7 +100,7 @@ struct Deadlines {
     missed: usize,
 }
 
-/// What waited at the output ports of switches.
+/// The queues at the output ports of switches.
 #[derive(serde::Serialize)]
 struct Queues<'a> {
     dropped: u64,
@@ -196,6 +202,83 @@ struct Bound<'a> {
     misses: usize,
 }
 
+/// Recorded times of an imported log, and what policies would have saved.
+#[derive(serde::Serialize)]
+struct SavingsOut<'a> {
+    rate_bps: u64,
+    /// Null where the rate was asked for.
+    rate_inferred: Option<Inferred>,
+    queries_are_sequential: bool,
+    application: QueryOut<'a>,
+    queries: Vec<QueryOut<'a>>,
+    notes: Vec<NoteOut<'a>>,
+}
+
+#[derive(serde::Serialize)]
+struct Inferred {
+    best_bps: u64,
+    slowest_bps: u64,
+    /// Null where every faster network fits as well.
+    fastest_bps: Option<u64>,
+    error: f64,
+}
+
+#[derive(serde::Serialize)]
+struct QueryOut<'a> {
+    name: &'a str,
+    recorded_s: f64,
+    simulated_s: f64,
+    endless_network_s: f64,
+    waits_for_network: bool,
+    saved_s: Saved<'a>,
+}
+
+#[derive(serde::Serialize)]
+struct NoteOut<'a> {
+    certainty: &'a str,
+    text: &'a str,
+}
+
+/// Seconds saved by label.
+struct Saved<'a>(&'a Comparison, &'a [f64]);
+
+impl Serialize for Saved<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.runs.iter().map(|run| &run.label).zip(self.1))
+    }
+}
+
+impl<'a> SavingsOut<'a> {
+    fn new(comparison: &'a Comparison, savings: &'a Savings) -> Self {
+        let query = |query: &'a QuerySavings| QueryOut {
+            name: &query.name,
+            recorded_s: query.recorded_s,
+            simulated_s: query.simulated_s,
+            endless_network_s: query.endless_s,
+            waits_for_network: query.waits_for_network,
+            saved_s: Saved(comparison, &query.saved_s),
+        };
+        let inferred = match &savings.rate {
+            RateChoice::Asked(_) => None,
+            RateChoice::Calibrated(found) => Some(Inferred {
+                best_bps: found.best.get(),
+                slowest_bps: found.slowest.get(),
+                fastest_bps: found.fastest.map(|rate| rate.get()),
+                error: found.error,
+            }),
+        };
+        let note = |note: &'a ImportNote| NoteOut { certainty: &note.certainty, text: &note.text };
+        Self {
+            rate_bps: savings.rate.rate().get(),
+            rate_inferred: inferred,
+            queries_are_sequential: savings.is_sequential,
+            application: query(&savings.application),
+            queries: savings.queries.iter().map(query).collect(),
+            notes: savings.notes.iter().map(note).collect(),
+        }
+    }
+}
+
 /// Name–value pairs as an object, in their own order.
 struct Params<'a>(&'a [(String, String)]);
 
@@ -222,6 +305,7 @@ pub fn json(comparison: &Comparison) -> String {
         rate_bps: comparison.fabric.slowest_bps,
         runs: comparison.ranking().into_iter().map(|index| run(comparison, index)).collect(),
         bound: comparison.bound.as_ref().map(Bound::from),
+        savings: comparison.savings.as_ref().map(|savings| SavingsOut::new(comparison, savings)),
     };
     serde_json::to_string(&document).expect("text keys and finite numbers can always be written")
 }
@@ -280,6 +364,8 @@ fn run(comparison: &Comparison, index: usize) -> Run<'_> {
     Run {
         policy: &run.policy,
         params: Params(&run.params),
+        told_sizes: run.about.told_sizes,
+        paper: &run.about.paper,
         cct: Times::from(cct),
         slowdown: Slowdown { mean: slowdown.mean, p95: slowdown.p95 },
         makespan_s: run.makespan.as_secs_f64(),
@@ -305,7 +391,7 @@ mod tests {
     #[test]
     fn the_document_has_exactly_the_keys_of_the_schema_in_its_order() {
         let mut comparison = sample::comparison(2, 5);
-        let run = "policy params queues first_threshold cct mean_s p50_s p95_s p99_s max_s slowdown mean p95 makespan_s wall_s ";
+        let run = "policy params queues first_threshold told_sizes paper cct mean_s p50_s p95_s p99_s max_s slowdown mean p95 makespan_s wall_s ";
         let before = "schema_version trace coflows ports bytes rate_bps runs ";
         assert_eq!(keys(&json(&comparison)), format!("{before}{run}{run}"));
         comparison.bound = Some(sample::bound(&comparison));

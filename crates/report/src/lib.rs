@@ -1,5 +1,6 @@
 //! A comparison of policies in three forms: a terminal [`table()`], [`json()`] for programs, and a page of [`html()`] for people.
-//! Beside them [`chart()`]: a figure of its own, for documents that show many runs; and [`fabric_picture()`].
+//! For an imported log [`savings()`] says first what scheduling would have saved. Beside them [`figure()`]: one figure of a
+//! comparison as a file, for papers; [`chart()`]: a figure of its own, for documents that show many runs; and [`fabric_picture()`].
 //!
 //! All are pure functions from values to text, so the same comparison gives the same bytes; where they go, and whether a
 //! terminal wants colour, is the caller's business.
@@ -11,20 +12,25 @@
 
 mod chart;
 mod fabric;
+mod figure;
 mod figures;
 mod html;
 mod json;
+mod legend;
 mod look;
 mod packets;
 #[cfg(test)]
 mod sample;
+mod savings;
 mod scale;
 mod svg;
 mod table;
 
 pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
+pub use figure::{FigureKind, FigureWidth, figure};
 pub use figures::time_rounded_down;
 pub use html::{ReportInfo, html};
 pub use json::json;
+pub use savings::savings;
 pub use table::{TableOptions, table};

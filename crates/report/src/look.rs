@@ -26,10 +26,12 @@ pub(crate) const DARK: [&str; COLORS as usize] = [
 ];
 
 /// Colour and dash of each policy and transport.
-const TABLE: [(&str, u8, u8); 29] = [
+const TABLE: [(&str, u8, u8); 31] = [
     ("fair", 0, 0),
     ("sebf", 1, 0),
+    ("varys", 1, 0),
     ("dclas", 2, 0),
+    ("aalo", 2, 0),
     ("fifo_lm", 3, 0),
     ("baraat", 3, 0),
     ("dcas", 4, 0),
@@ -103,6 +105,11 @@ pub(crate) fn declarations(colors: &[&str]) -> String {
     colors.iter().enumerate().map(|(index, color)| format!("--c{index}:{color};")).collect()
 }
 
+/// Rules that give the classes `c0` to `c9` their colour.
+pub(crate) fn classes() -> String {
+    (0..COLORS).map(|index| format!(".c{index}{{--c:var(--c{index})}}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,7 +154,8 @@ mod tests {
     fn no_two_of_the_table_look_alike_but_names_of_one_policy() {
         for (index, (name, color, dash)) in TABLE.iter().enumerate() {
             for (other, ..) in TABLE[..index].iter().filter(|(_, c, d)| (c, d) == (color, dash)) {
-                assert_eq!((*other, *name), ("fifo_lm", "baraat"));
+                let same = [("sebf", "varys"), ("dclas", "aalo"), ("fifo_lm", "baraat")];
+                assert!(same.contains(&(other, name)), "{other} and {name}");
             }
         }
     }

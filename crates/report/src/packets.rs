@@ -11,7 +11,7 @@ pub(crate) struct Columns {
     pub(crate) columns: Vec<Vec<String>>,
 }
 
-/// What is said below.
+/// The note below the table.
 pub(crate) const NOTE: &str = "Queues: the output ports of all switches. Occupancy is what one port held at so many per cent of all times and ports; \
      use is the share of a link's capacity from the beginning to the end, on average and of the busiest.";
 
@@ -41,7 +41,7 @@ pub(crate) fn flow_times(runs: &[&RunFigures]) -> Option<Columns> {
     Some(Columns { header, columns })
 }
 
-/// What waited in switches; `None` where no run has recorded it.
+/// Makes the table of switch queues; `None` where no run has recorded them.
 pub(crate) fn queues(runs: &[&RunFigures]) -> Option<Columns> {
     let runs: Vec<_> = runs.iter().filter_map(|run| run.queue_use.as_ref().map(|used| (run, used))).collect();
     if runs.is_empty() {
@@ -74,11 +74,11 @@ pub(crate) fn queues(runs: &[&RunFigures]) -> Option<Columns> {
     Some(Columns { header, columns })
 }
 
-/// What is said below.
+/// The note below the table.
 pub(crate) const NEGOTIATION_NOTE: &str = "Negotiation: datagrams between hosts, in which a policy's instances agree. Share is that of all bytes on links, headers \
      included; delay is from the decision to send to the last bit.";
 
-/// What hosts said to each other over the network; `None` where in no run they did.
+/// Makes the table of datagrams between hosts; `None` where there were none.
 pub(crate) fn negotiation(runs: &[&RunFigures]) -> Option<Columns> {
     let runs: Vec<_> = runs.iter().filter_map(|run| run.messages.as_ref().map(|used| (run, used))).collect();
     if runs.is_empty() {

@@ -2,7 +2,9 @@
 //! capacity that shares itself among the coflows present by a power of what remains of each, from shortest first through
 //! equal shares to longest first. The shapes are those of real comparisons, the figures mean nothing.
 
-use cavalcade_metrics::{Comparison, EngineCounts, LinkUse, LowerBound, Outcome, RunResult, analyse};
+use cavalcade_metrics::{
+    Comparison, EngineCounts, LinkUse, LowerBound, Outcome, PolicyFacts, RunResult, analyse,
+};
 use cavalcade_model::{
     BitsPerSec, Bytes, Fabric, Flow, Instant, LinkId, Nanos, PortId, Workload, WorkloadBuilder,
 };
@@ -39,6 +41,8 @@ pub(crate) fn comparison(runs: usize, coflows: usize) -> Comparison {
                 ("queues".to_owned(), "10".to_owned()),
                 ("first_threshold".to_owned(), "10MB".to_owned()),
             ],
+            about: about(NAMES[rank % NAMES.len()]),
+            named: false,
             transport: None,
             control: None,
             outcome: outcome(&workload, &fabric, &alone, rank as u64),
@@ -46,6 +50,18 @@ pub(crate) fn comparison(runs: usize, coflows: usize) -> Comparison {
         })
         .collect();
     analyse(&workload, &fabric, &results, 1.min(runs - 1))
+}
+
+/// The origin of some of them, and what they are told.
+fn about(name: &str) -> PolicyFacts {
+    let told_sizes = ["sebf", "sincronia", "stf", "sff", "edf"].contains(&name);
+    let paper = match name {
+        "sebf" => "Varys, SIGCOMM 2014",
+        "dclas" | "dclas:factor=4" => "Aalo, SIGCOMM 2015",
+        "fifo_lm" => "Baraat, SIGCOMM 2014",
+        _ => "",
+    };
+    PolicyFacts { told_sizes, paper: paper.to_owned() }
 }
 
 /// A bound nine tenths of the best mean, as one that was searched for a while often is.
@@ -67,8 +83,17 @@ pub(crate) fn empty() -> Comparison {
     let fabric = Fabric::big_switch(2, BitsPerSec(8)).expect("ports and a rate");
     let outcome = outcome(&workload, &fabric, &[], 0);
     let (label, policy) = ("fair".into(), "fair".into());
-    let run =
-        RunResult { label, policy, params: vec![], transport: None, control: None, outcome, wall_s: 0.0 };
+    let run = RunResult {
+        label,
+        policy,
+        params: vec![],
+        about: PolicyFacts::default(),
+        named: false,
+        transport: None,
+        control: None,
+        outcome,
+        wall_s: 0.0,
+    };
     analyse(&workload, &fabric, &[run], 0)
 }
 

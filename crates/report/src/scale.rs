@@ -19,7 +19,7 @@ impl Linear {
         Self { domain: (low, high), range }
     }
 
-    /// Where `value` stands.
+    /// Returns the pixel of `value`.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = (value - self.domain.0) / (self.domain.1 - self.domain.0);
         self.range.0 + share * (self.range.1 - self.range.0)
@@ -57,7 +57,7 @@ pub(crate) struct Log {
 pub(crate) struct LogTick {
     /// Its value.
     pub(crate) value: f64,
-    /// Whether there is room to name it.
+    /// True if there is room to name it.
     pub(crate) labelled: bool,
 }
 
@@ -69,7 +69,7 @@ impl Log {
         Self { domain, range }
     }
 
-    /// Where `value` stands; what lies outside the domain stands at its end.
+    /// Returns the pixel of `value`, or of the end of the domain that it lies beyond.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let value = value.clamp(self.domain.0, self.domain.1);
         let share = libm::log10(value / self.domain.0) / libm::log10(self.domain.1 / self.domain.0);

@@ -31,9 +31,21 @@ impl Svg {
         Self { open, body: style.to_owned() }
     }
 
+    /// The drawing with a class of its own.
+    pub(crate) fn class(mut self, class: &str) -> Self {
+        self.open.truncate(self.open.len() - 1);
+        self.open.push_str(&format!(" class=\"{class}\">"));
+        self
+    }
+
+    /// An invisible path that says `text` when the pointer rests on it.
+    pub(crate) fn hit(&mut self, commands: &str, text: &str) {
+        self.body.push_str(&format!("<path d=\"{commands}\"><title>{}</title></path>", escape(text)));
+    }
+
     /// Begins a group with these attributes, as in `class="axis"`; there may be none.
     pub(crate) fn open(&mut self, attributes: &str) {
-        self.body.push_str(&format!("<g {attributes}").trim_end());
+        self.body.push_str(format!("<g {attributes}").trim_end());
         self.body.push('>');
     }
 
@@ -80,7 +92,7 @@ impl Svg {
         ));
     }
 
-    /// What is shown when the pointer rests on the innermost group.
+    /// Adds the text that is shown when the pointer rests on the innermost group.
     pub(crate) fn tooltip(&mut self, text: &str) {
         self.body.push_str(&format!("<title>{}</title>", escape(text)));
     }
@@ -94,7 +106,7 @@ impl Svg {
 /// A coordinate to a tenth of a pixel, in as few characters as it takes.
 ///
 /// # Panics
-/// Where it is not finite: that would be an empty chart in somebody's paper.
+/// Where it is not finite: that would be an empty chart in a paper.
 pub(crate) fn px(value: f64) -> String {
     assert!(value.is_finite(), "a coordinate is {value}");
     let text = format!("{value:.1}");

@@ -7,14 +7,15 @@
 use cavalcade_metrics::{Bin, Comparison, RunFigures};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle};
 
+use crate::packets::Columns;
 use crate::{figures, packets};
 
-/// How a table is to look.
+/// The look of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableOptions {
     /// Adds a table of mean CCTs and factors by length × width.
     pub by_bin: bool,
-    /// Whether escape sequences for bold and dim text may be used.
+    /// True if escape sequences for bold and dim text may be used.
     pub color: bool,
     /// Columns of the terminal; long labels are broken to fit.
     pub width: u16,
@@ -105,13 +106,24 @@ fn layout(header: Vec<String>, columns: Vec<Vec<String>>, width: u16) -> Table {
     table
 }
 
+/// Adds a table without colour.
+pub(crate) fn push(out: &mut String, Columns { header, columns }: Columns, width: u16) {
+    lines_of(out, &layout(header, columns, width), false);
+}
+
+/// The mark of a policy that is told sizes.
+const TOLD: &str = " *";
+
 fn main_table(comparison: &Comparison, runs: &[&RunFigures], width: u16) -> Table {
     let times = |of: &dyn Fn(&RunFigures) -> f64| {
         figures::times(&runs.iter().map(|run| of(run)).collect::<Vec<f64>>())
     };
     let cells = |of: &dyn Fn(&RunFigures) -> String| runs.iter().map(|run| of(run)).collect::<Vec<_>>();
     let mut columns = vec![
-        ("policy".to_owned(), cells(&|run| run.label.clone())),
+        (
+            "policy".to_owned(),
+            cells(&|run| format!("{}{}", run.label, if run.about.told_sizes { TOLD } else { "" })),
+        ),
         ("mean CCT".to_owned(), times(&|run| run.cct_summary.mean_s)),
         ("p50".to_owned(), times(&|run| run.cct_summary.p50_s)),
         ("p95".to_owned(), times(&|run| run.cct_summary.p95_s)),
@@ -180,6 +192,12 @@ fn footnotes(comparison: &Comparison) -> Vec<String> {
         "Percentiles by nearest rank. Slowdown: CCT over the coflow alone on the fabric, mean and p95."
             .to_owned(),
     ];
+    if comparison.runs.iter().any(|run| run.about.told_sizes) {
+        notes.push(
+            "* told the sizes of all flows when they arrive: a yardstick for policies that are not."
+                .to_owned(),
+        );
+    }
     if let Some(bound) = &comparison.bound {
         notes.push(format!(
             "gap: by how much the mean CCT is above {}, which no schedule can be below ({}, {}).",

@@ -165,6 +165,8 @@ pub struct Reading {
     pub notes: Vec<Note>,
     /// For a Spark log, where each coflow comes from, in order of coflow; else empty.
     pub shuffles: Vec<spark::Shuffle>,
+    /// For a Spark log, each task as it was recorded, in order of task; else empty.
+    pub queries: Vec<spark::Query>,
 }
 
 /// Reads a trace from its bytes, which may be compressed with gzip or Zstandard. Also says which format it was.
@@ -220,15 +222,18 @@ fn parse(content: &[u8], options: &ReadOptions) -> Result<Reading, Fault> {
         Some(format) => format,
         None => detection::detect(text)?,
     };
-    let plain = |workload| Reading { workload, format, notes: Vec::new(), shuffles: Vec::new() };
+    let plain = |workload| {
+        let (notes, shuffles, queries) = (Vec::new(), Vec::new(), Vec::new());
+        Reading { workload, format, notes, shuffles, queries }
+    };
     match format {
         Format::CoflowBenchmark => coflow_benchmark::read(text, options).map(plain),
         Format::Sincronia => sincronia::read(text, options).map(plain),
         Format::FlowList => flow_list::read(text, options).map(plain),
         Format::Native => native::read(text, options).map(plain),
         Format::Spark => {
-            let spark::Import { workload, notes, shuffles } = spark::read(text, options)?;
-            Ok(Reading { workload, format, notes, shuffles })
+            let spark::Import { workload, notes, shuffles, queries } = spark::read(text, options)?;
+            Ok(Reading { workload, format, notes, shuffles, queries })
         }
     }
 }

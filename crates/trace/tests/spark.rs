@@ -109,7 +109,11 @@ fn a_shuffle_becomes_a_coflow_between_two_computations() {
     let workload = &reading.workload;
     assert_eq!((workload.ports(), workload.tasks().len(), workload.coflow_count()), (3, 1, 1));
     let task = &workload.tasks()[0];
-    assert_eq!((task.name.as_str(), task.arrival.0), ("job-7", 50 * MS));
+    // The log starts 50 ms before the job, and time zero is the job.
+    assert_eq!((task.name.as_str(), task.arrival.0), ("job-7", 0));
+    let query = &reading.queries[0];
+    assert_eq!((query.name.as_str(), query.arrival.0, query.took.0), ("job-7", 0, 320 * MS));
+    assert!(reading.notes.iter().any(|note| note.text.starts_with("0.050 s between")), "{:?}", reading.notes);
     // A pause of 50 ms, the maps for 200 ms; a pause of 10 ms, the shuffle beside the reduce tasks.
     let after = |stage: usize| task.stages[stage].starts_after.iter().map(|s| s.index()).collect::<Vec<_>>();
     assert_eq!([0, 1, 2, 3, 4].map(after), [vec![], vec![0], vec![1], vec![2], vec![2]]);
@@ -312,9 +316,57 @@ fn without_waiting_every_stage_ends_when_the_log_says() {
     events[6] = task(4, Ran { host: "a", from: 1310, to: 1350, remote: 250, ..Ran::default() });
     events[7] = task(4, Ran { host: "c", from: 1330, to: 1370, remote: 150, ..Ran::default() });
     let reading = read_log(&lines(&events)).unwrap();
-    // The maps end at 1300 and the reduce tasks at 1370, of a log that starts at 1000.
+    // The maps end at 1300 and the reduce tasks at 1370, of a job that starts at 1050.
     let ends = ends_without_network(&reading, 0);
-    assert_eq!((ends[1], ends[4]), (300 * MS, 370 * MS));
+    assert_eq!((ends[1], ends[4]), (250 * MS, 320 * MS));
+}
+
+fn execution(id: u64, description: &str, from: u64, to: u64) -> [Value; 2] {
+    let event = |name: &str| format!("org.apache.spark.sql.execution.ui.SparkListenerSQLExecution{name}");
+    [
+        json!({"Event": event("Start"), "executionId": id, "description": description, "time": from}),
+        json!({"Event": event("End"), "executionId": id, "time": to}),
+    ]
+}
+
+#[test]
+fn a_query_has_its_name_its_planning_and_what_the_driver_does_at_its_end() {
+    let mut events = one_shuffle();
+    events[2] = job(7, 1050, Some("24"), &[(3, &[], 1), (4, &[3], 2)]);
+    let [begin, finish] = execution(24, "query72", 1020, 1400);
+    events.insert(2, begin);
+    events.insert(events.len() - 1, finish);
+    let reading = read_log(&lines(&events)).unwrap();
+    let query = &reading.queries[0];
+    assert_eq!((query.name.as_str(), query.arrival.0, query.took.0), ("query72", 0, 380 * MS));
+    // Planning and launching take 80 ms; from the end of the reduce tasks, at 1370, the driver takes 30 ms.
+    assert_eq!(compute(&reading, 0, 0), Nanos(80 * MS));
+    let task = &reading.workload.tasks()[0];
+    assert_eq!((task.name.as_str(), task.stages.len()), ("query72", 6));
+    assert_eq!(task.stages[5].starts_after, [StageIndex(1), StageIndex(4)]);
+    assert_eq!(compute(&reading, 0, 5), Nanos(30 * MS));
+}
+
+#[test]
+fn two_queries_of_one_name_are_told_apart() {
+    let mut events = one_shuffle();
+    events[2] = job(7, 1050, Some("24"), &[(3, &[], 1), (4, &[3], 2)]);
+    let mut again = one_shuffle();
+    again[2] = job(8, 2050, Some("25"), &[(13, &[], 11), (14, &[13], 12)]);
+    for event in &mut again {
+        if let Some(stage) = event["Stage ID"].as_u64() {
+            event["Stage ID"] = json!(stage + 10);
+        }
+    }
+    let [first, _] = execution(24, "count", 1040, 1400);
+    let [second, _] = execution(25, "count", 2040, 2400);
+    events.insert(2, first);
+    events.insert(3, second);
+    events.splice(events.len() - 1..events.len() - 1, again[2..8].iter().cloned());
+    let reading = read_log(&lines(&events)).unwrap();
+    let names: Vec<&str> = reading.queries.iter().map(|query| query.name.as_str()).collect();
+    assert_eq!(names, ["count", "count #2"]);
+    assert_eq!(reading.queries[1].arrival.0, 1000 * MS);
 }
 
 #[test]
@@ -331,10 +383,17 @@ fn real_stages_end_when_the_log_says_less_what_they_waited() {
             let coflows = converted["coflows"].as_array().expect("a list");
             let logged =
                 coflows.iter().find(|coflow| coflow["id"] == key.as_str()).expect("the same shuffle");
-            let logged = logged["child_complete_ms"].as_u64().expect("a number") * MS;
+            // The reference counts from the start of the application, the reader from its first query.
+            let logged = logged["child_complete_ms"].as_u64().expect("a number") * MS - before(&reading);
             assert!(end <= logged && logged - end <= logged / 100, "{name} {key}: {end}, logged {logged}");
         }
     }
+}
+
+/// How long after the start of the application time zero is.
+fn before(reading: &Reading) -> u64 {
+    let seconds = reading.notes.iter().find_map(|note| note.text.split_once(" s between the start"));
+    seconds.map_or(0, |(seconds, _)| (seconds.parse::<f64>().expect("seconds") * 1e3).round() as u64 * MS)
 }
 
 /// A real log and its conversion by the reference converter; `None` where they are not there.

@@ -167,7 +167,7 @@ pub(super) fn horizontal_axis(svg: &mut Svg, horizontal: &Horizontal, x: &Scale,
                 let (at, half) = (x.at(*value), text_width(text) / 2.0);
                 // A name that would run into its neighbour is left out; the point has a tooltip.
                 if at - half > taken {
-                    mark(at, &[text.clone()]);
+                    mark(at, std::slice::from_ref(text));
                     taken = at + half + 5.0;
                 }
             }
@@ -185,8 +185,8 @@ fn in_lines(name: &str, room: f64) -> Vec<String> {
     if fits(name) {
         return vec![name.to_owned()];
     }
-    let breaks = name.char_indices().filter(|&(_, character)| character == ' ').map(|(at, _)| at);
-    let first = breaks.filter(|&at| fits(&name[..at])).last();
+    let mut breaks = name.char_indices().filter(|&(_, character)| character == ' ').map(|(at, _)| at);
+    let first = breaks.rfind(|&at| fits(&name[..at]));
     match first {
         Some(at) => vec![name[..at].to_owned(), shortened(&name[at + 1..], letters)],
         None => vec![shortened(name, letters)],

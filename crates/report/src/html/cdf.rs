@@ -1,44 +1,80 @@
 //! The distribution of CCTs under every policy: for each time, the share of coflows that took no longer.
 //!
-//! Time is logarithmic: CCTs span five orders of magnitude, and a constant factor is then a constant distance. The
-//! legend stands beside the plot in order of the mean, since curves that meet at both ends leave no room for names.
+//! Time is logarithmic: CCTs span five orders of magnitude, and a constant ratio is then a constant distance. The legend
+//! follows the lines from left to right, that is by the mean of the logarithm, which is where a curve stands on this axis.
 
 use cavalcade_metrics::{Comparison, RunFigures};
 
-use crate::figures;
+use crate::look::Look;
 use crate::scale::{Linear, Log, time_tick};
-use crate::svg::{Svg, px, shortened};
+use crate::svg::{Svg, px};
 
-const WIDTH: f64 = 960.0;
-const LEFT: f64 = 44.0;
-const RIGHT: f64 = 728.0;
-const TOP: f64 = 12.0;
-const LEGEND: f64 = 752.0;
-const LEGEND_STEP: f64 = 19.0;
+/// Room for the names of the vertical axis, and below the plot.
+const LEFT: f64 = 62.0;
+const BELOW: f64 = 44.0;
+const ABOVE: f64 = 12.0;
+const AIR: f64 = 16.0;
 
-/// The chart; `None` where no coflow took any time.
-pub(super) fn chart(comparison: &Comparison, looks: &[String]) -> Option<String> {
-    let ranking = comparison.ranking();
-    let curves: Vec<Vec<f64>> = comparison.runs.iter().map(ascending_seconds).collect();
-    let positive = || curves.iter().flatten().copied().filter(|&s| s > 0.0);
-    let (low, high) = (positive().reduce(f64::min)?, positive().reduce(f64::max)?);
-    let height = (320.0f64).max(30.0 + LEGEND_STEP * ranking.len() as f64);
-    let x = Log::new((low.max(high / 1e8), high), (LEFT, RIGHT));
-    let y = Linear::new((0.0, 1.0), (TOP + height, TOP));
+/// The curves of some runs on common axes.
+pub(crate) struct Cdf<'a> {
+    comparison: &'a Comparison,
+    looks: &'a [Look],
+    /// In the order of the lines, from left to right.
+    order: Vec<usize>,
+    /// For each of them, its CCTs in seconds, ascending.
+    curves: Vec<Vec<f64>>,
+    span_s: (f64, f64),
+}
 
-    let mut svg = Svg::new(WIDTH, TOP + height + 44.0, "Distribution of coflow completion times by policy");
-    axes(&mut svg, &x, &y, TOP + height);
-    // The best is drawn last, on top.
-    for &run in ranking.iter().rev() {
-        svg.open(&format!("data-run=\"{run}\" class=\"{}\"", looks[run]));
-        svg.tooltip(&comparison.runs[run].label);
-        let path = steps(&curves[run], &x, &y);
-        svg.path("grab", &path);
-        svg.path("curve", &path);
-        svg.close();
+impl<'a> Cdf<'a> {
+    /// Of these runs; `None` where no coflow took any time.
+    pub(crate) fn of(comparison: &'a Comparison, looks: &'a [Look], runs: &[usize]) -> Option<Self> {
+        let positive = |run: &RunFigures| -> Vec<f64> {
+            run.cct.iter().map(|time| time.as_secs_f64()).filter(|&seconds| seconds > 0.0).collect()
+        };
+        let place = |run: usize| -> f64 {
+            let times = positive(&comparison.runs[run]);
+            times.iter().map(|&seconds| libm::log10(seconds)).sum::<f64>() / times.len().max(1) as f64
+        };
+        let mut placed: Vec<(f64, usize)> = runs.iter().map(|&run| (place(run), run)).collect();
+        placed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let order: Vec<usize> = placed.into_iter().map(|(_, run)| run).collect();
+        let curves: Vec<Vec<f64>> =
+            order.iter().map(|&run| ascending_seconds(&comparison.runs[run])).collect();
+        let positive = || curves.iter().flatten().copied().filter(|&seconds| seconds > 0.0);
+        let (low, high) = (positive().reduce(f64::min)?, positive().reduce(f64::max)?);
+        Some(Self { comparison, looks, order, curves, span_s: (low.max(high / 1e8), high) })
     }
-    legend(&mut svg, comparison, &ranking, looks);
-    Some(svg.finish())
+
+    /// The runs in the order of the lines, from left to right.
+    pub(crate) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Draws axes and curves into a rectangle.
+    pub(crate) fn draw(&self, svg: &mut Svg, (left, top): (f64, f64), (width, height): (f64, f64)) {
+        let (left, right) = (left + LEFT, left + width - AIR);
+        let (top, bottom) = (top + ABOVE, top + height - BELOW);
+        let x = Log::new(self.span_s, (left, right));
+        let y = Linear::new((0.0, 1.0), (bottom, top));
+        axes(svg, &x, &y, (left, right), (top, bottom));
+        // The first is drawn last, on top.
+        for (&run, curve) in self.order.iter().zip(&self.curves).rev() {
+            let base = if run == self.comparison.baseline { " base" } else { "" };
+            svg.open(&format!("data-run=\"{run}\" class=\"{} run{run}{base}\"", self.looks[run].classes()));
+            svg.tooltip(&self.comparison.runs[run].label);
+            svg.path("curve", &steps(curve, &x, &y));
+            svg.close();
+        }
+    }
+
+    /// A drawing of that size, for the page.
+    pub(super) fn svg(&self, class: &str, width: f64, height: f64) -> String {
+        let mut svg =
+            Svg::new(width, height, "Distribution of coflow completion times by policy").class(class);
+        self.draw(&mut svg, (0.0, 0.0), (width, height));
+        svg.finish()
+    }
 }
 
 fn ascending_seconds(run: &RunFigures) -> Vec<f64> {
@@ -50,7 +86,7 @@ fn ascending_seconds(run: &RunFigures) -> Vec<f64> {
 /// The curve as steps; all that fall into one half pixel are one step.
 fn steps(ascending: &[f64], x: &Log, y: &Linear) -> String {
     let column = |seconds: f64| (x.at(seconds.max(f64::MIN_POSITIVE)) * 2.0).round() / 2.0;
-    let start = ascending.first().map_or(LEFT, |&first| column(first));
+    let start = ascending.first().map_or_else(|| x.at(f64::MIN_POSITIVE), |&first| column(first));
     let mut path = format!("M{} {}", px(start), px(y.at(0.0)));
     for (index, &seconds) in ascending.iter().enumerate() {
         let at = column(seconds);
@@ -62,34 +98,48 @@ fn steps(ascending: &[f64], x: &Log, y: &Linear) -> String {
     path
 }
 
-fn axes(svg: &mut Svg, x: &Log, y: &Linear, bottom: f64) {
+fn axes(svg: &mut Svg, x: &Log, y: &Linear, (left, right): (f64, f64), (top, bottom): (f64, f64)) {
     svg.open("class=\"axis\"");
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
-        svg.line("grid", (LEFT, y.at(share)), (RIGHT, y.at(share)));
-        svg.text("end", (LEFT - 8.0, y.at(share) + 4.0), &format!("{} %", share * 100.0));
+        svg.line("grid", (left, y.at(share)), (right, y.at(share)));
+        svg.text("end", (left - 8.0, y.at(share) + 4.0), &format!("{} %", share * 100.0));
     }
-    for tick in x.ticks(52.0) {
+    let named = x.three_ticks(58.0);
+    for tick in x.ticks(58.0) {
         let at = x.at(tick.value);
-        svg.line("tick", (at, bottom), (at, bottom + if tick.labelled { 6.0 } else { 3.0 }));
-        if tick.labelled {
-            svg.line("grid", (at, TOP), (at, bottom));
-            svg.text("mid", (at, bottom + 20.0), &time_tick(tick.value));
-        }
+        svg.line("tick", (at, bottom), (at, bottom + if named.contains(&tick.value) { 6.0 } else { 3.0 }));
     }
-    svg.text("mid name", ((LEFT + RIGHT) / 2.0, bottom + 40.0), "coflow completion time (log scale)");
+    for value in named {
+        svg.line("grid", (x.at(value), top), (x.at(value), bottom));
+        svg.text("mid", (x.at(value), bottom + 20.0), &time_tick(value));
+    }
+    svg.line("base", (left, bottom), (right, bottom));
+    let name = match right - left {
+        wide if wide > 400.0 => "coflow completion time (log scale), further left is better",
+        _ => "CCT (log scale), further left is better",
+    };
+    svg.text("mid name", ((left + right) / 2.0, bottom + 39.0), name);
+    let middle = format!("translate({} {}) rotate(-90)", px(left - LEFT + 12.0), px((top + bottom) / 2.0));
+    svg.open(&format!("transform=\"{middle}\""));
+    svg.text("mid name", (0.0, 0.0), "share of coflows finished");
+    svg.close();
     svg.close();
 }
 
-fn legend(svg: &mut Svg, comparison: &Comparison, ranking: &[usize], looks: &[String]) {
-    let means: Vec<f64> = ranking.iter().map(|&run| comparison.runs[run].cct_summary.mean_s).collect();
-    svg.text("end axis-text", (WIDTH, TOP + 6.0), "mean");
-    for ((place, &run), mean) in ranking.iter().enumerate().zip(figures::times(&means)) {
-        let at = TOP + 26.0 + LEGEND_STEP * place as f64;
-        svg.open(&format!("data-run=\"{run}\" class=\"{} legend\"", looks[run]));
-        svg.rect("class=\"hit\"", (LEGEND - 6.0, at - 14.0), (WIDTH - LEGEND + 6.0, LEGEND_STEP));
-        svg.line("curve", (LEGEND, at - 4.0), (LEGEND + 24.0, at - 4.0));
-        svg.text("", (LEGEND + 32.0, at), &shortened(&comparison.runs[run].label, 18));
-        svg.text("end muted", (WIDTH, at), &mean);
-        svg.close();
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{look, sample};
+
+    #[test]
+    fn the_order_of_the_legend_is_that_of_the_lines() {
+        let comparison = sample::comparison(5, 80);
+        let looks = look::looks(&["a", "b", "c", "d", "e"]);
+        let cdf = Cdf::of(&comparison, &looks, &[0, 1, 2, 3, 4]).unwrap();
+        let place = |run: &usize| -> f64 {
+            comparison.runs[*run].cct.iter().map(|time| libm::log10(time.as_secs_f64())).sum()
+        };
+        let places: Vec<f64> = cdf.order().iter().map(place).collect();
+        assert!(places.is_sorted(), "{places:?}");
     }
 }

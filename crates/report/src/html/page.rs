@@ -2,68 +2,94 @@
 //!
 //! Every sentence is made of the figures, so a headline cannot claim what the table does not show. All text from outside
 //! (labels, names, the command line) goes through [`escape`].
+//!
+//! Charts begin with few policies: the baseline, the best that is told sizes, the best that is not, and those asked for by
+//! name. The legend has a box for each of the others. Boxes work by style rules alone, without script; where a browser does
+//! not know the selector (`:has`), all are shown.
 
-use cavalcade_metrics::{Comparison, Improvement, RunFigures};
+use cavalcade_metrics::{Comparison, RunFigures};
 
-use super::{ReportInfo, bins, cdf, heatmap, palette, queues, timeline};
+use super::bins::Gains;
+use super::cdf::Cdf;
+use super::timeline::{self, Timelines};
+use super::{ReportInfo, heatmap, queues};
+use crate::look::{self, Look, looks};
 use crate::packets::Columns;
 use crate::svg::escape;
-use crate::{figures, packets};
+use crate::{figures, packets, savings};
+
+mod ending;
+mod headline;
+mod main_table;
+
+pub(super) use headline::headline;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+/// Widths of drawings for wide screens and for phones.
+const WIDE: f64 = 1080.0;
+const NARROW: f64 = 360.0;
+
 /// The whole document.
 pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
-    let looks = palette::looks(comparison);
+    let policies: Vec<&str> = comparison.runs.iter().map(|run| run.policy.as_str()).collect();
+    let looks = looks(&policies);
     let headline = headline(comparison);
+    let everyone: Vec<usize> = (0..comparison.runs.len()).collect();
     let parts = [
         header(comparison, info, &headline),
-        table(comparison, &looks),
-        cdf::chart(comparison, &looks).map_or_else(String::new, |chart| distribution(comparison, &chart)),
-        bins::chart(comparison, &looks).map_or_else(String::new, |chart| by_bin(comparison, &chart)),
+        comparison.savings.as_ref().map_or_else(String::new, |saved| savings::section(comparison, saved)),
+        main_table::table(comparison, &looks),
+        Cdf::of(comparison, &looks, &everyone)
+            .map_or_else(String::new, |cdf| distribution(comparison, &cdf, &looks)),
+        gains(comparison, &looks),
         timelines(comparison),
         heat_maps(comparison),
         over_packets(comparison, &looks),
-        reproduce(comparison, info),
-        definitions(comparison),
+        ending::reproduce(comparison, info),
+        ending::definitions(comparison),
     ];
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <meta name=\"generator\" content=\"cavalcade {}\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <meta name=\"generator\" content=\"cavalcade {}\">\n<title>{}</title>\n<style>\n{}{STYLE}{}</style>\n</head>\n\
          <body>\n<main>\n{}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         escape(&info.version),
         escape(&headline),
+        colors(),
+        choice_rules(comparison),
         parts.concat(),
     )
 }
 
-/// What the comparison shows, in a sentence.
-pub(super) fn headline(comparison: &Comparison) -> String {
-    let ranking = comparison.ranking();
-    let best = &comparison.runs[ranking[0]];
-    let baseline = comparison.baseline_run();
-    let mean = |run: &RunFigures| run.cct_summary.mean_s;
-    let Some(next) = ranking.get(1).map(|&run| &comparison.runs[run]) else {
-        return format!("{} finishes a coflow in {} on average", best.label, figures::time(mean(best)));
-    };
-    let (rival, ratio) = if ranking[0] == comparison.baseline {
-        (next, mean(next) / mean(best))
-    } else {
-        (baseline, mean(baseline) / mean(best))
-    };
-    // Below this the factor would read 1.0×; without any time at all it is no number.
-    if !ratio.is_finite() || ratio < 1.05 {
-        return format!("{} and {} finish coflows equally soon on average", best.label, rival.label);
-    }
+/// The colours of policies, by the reader's setting; print is light.
+fn colors() -> String {
     format!(
-        "{} finishes coflows {} sooner than {} on average",
-        best.label,
-        figures::short_factor(ratio),
-        rival.label
+        ":root{{{}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{}}}}}\n{}\n",
+        look::declarations(&look::LIGHT),
+        look::declarations(&look::DARK),
+        look::classes()
     )
+}
+
+/// For each run: a rule that hides what is drawn of it while its box in the legend is empty.
+fn choice_rules(comparison: &Comparison) -> String {
+    let rule = |run: usize| format!("main:not(:has(#show{run}:checked)) .run{run}{{display:none}}\n");
+    let few = comparison.featured();
+    let others: Vec<String> = (0..comparison.runs.len())
+        .filter(|run| !few.contains(run))
+        .map(|run| format!("#show{run}:checked"))
+        .collect();
+    let every = match others.is_empty() {
+        true => String::new(),
+        false => format!(
+            "main:has({0}) .few{{display:none}}\nmain:not(:has({0})) .all{{display:none}}\n",
+            others.join(",")
+        ),
+    };
+    (0..comparison.runs.len()).map(rule).chain([every]).collect()
 }
 
 fn header(comparison: &Comparison, info: &ReportInfo, headline: &str) -> String {
@@ -87,203 +113,78 @@ fn header(comparison: &Comparison, info: &ReportInfo, headline: &str) -> String 
         figures::counted(comparison.runs.len(), "scheduling policy").replace("policys", "policies"),
         escape(headline),
         facts.join(" · "),
-        lead(comparison),
+        headline::lead(comparison),
     )
-}
-
-/// The headline's figures in full, and how evenly the gain is shared out.
-fn lead(comparison: &Comparison) -> String {
-    let time = |seconds: f64| unbroken(&figures::time(seconds));
-    let ranking = comparison.ranking();
-    let (best, baseline) = (&comparison.runs[ranking[0]], comparison.baseline_run());
-    let (best_name, name) = (escape(&best.label), escape(&baseline.label));
-    match best.improvement {
-        Some(improvement) if ranking[0] != comparison.baseline => format!(
-            "<p class=\"lead\">The mean coflow completion time is {} under {best_name} and {} under {name}: a factor of \
-             {}{}. Coflow by coflow, the median factor is {}; for one coflow in twenty it is {} or less, for another \
-             one in twenty {} or more.{}</p>\n",
-            time(best.cct_summary.mean_s),
-            time(baseline.cct_summary.mean_s),
-            figures::number(improvement.factor),
-            interval_in_words(&improvement),
-            figures::number(improvement.coflow_p50),
-            figures::number(improvement.coflow_p5),
-            figures::number(improvement.coflow_p95),
-            room_left(comparison),
-        ),
-        Some(_) if comparison.runs.len() > 1 => format!(
-            "<p class=\"lead\">No policy compared has a lower mean coflow completion time than the baseline, {name}: {}.{}</p>\n",
-            time(baseline.cct_summary.mean_s),
-            room_left(comparison),
-        ),
-        _ => String::new(),
-    }
-}
-
-/// How close the best run is to the best that there could be; to be set behind another sentence.
-fn room_left(comparison: &Comparison) -> String {
-    let best = &comparison.runs[comparison.ranking()[0]];
-    let (Some(bound), Some(gap)) = (&comparison.bound, comparison.gap(best)) else { return String::new() };
-    format!(
-        " No schedule, whatever it knows, has a mean below {}, so {} is at most {} above the best possible.",
-        unbroken(&figures::time_rounded_down(bound.mean_cct)),
-        escape(&best.label),
-        unbroken(&figures::gap(gap)),
-    )
-}
-
-fn interval_in_words(improvement: &Improvement) -> String {
-    let interval = improvement.interval;
-    if interval.low < interval.high {
-        format!(
-            " (95\u{a0}% interval {} to {})",
-            figures::number(interval.low),
-            figures::number(interval.high)
-        )
-    } else {
-        String::new()
-    }
-}
-
-/// A number and its unit, not to be parted at the end of a line.
-fn unbroken(text: &str) -> String {
-    text.replace(' ', "\u{a0}")
-}
-
-/// A cell: what is shown, and what it is sorted by.
-type Cell = (String, f64);
-
-/// A column of the table: its heading and what it shows of each run.
-struct Column {
-    heading: String,
-    /// Begins a group of columns, and is set off from the last.
-    group: bool,
-    cells: Vec<Cell>,
-}
-
-fn columns(comparison: &Comparison, runs: &[&RunFigures]) -> Vec<Column> {
-    let times = |of: &dyn Fn(&RunFigures) -> f64| -> Vec<Cell> {
-        let values: Vec<f64> = runs.iter().map(|run| of(run)).collect();
-        figures::times(&values).into_iter().zip(values).collect()
-    };
-    let numbers = |of: &dyn Fn(&RunFigures) -> f64| -> Vec<Cell> {
-        runs.iter().map(|run| (figures::number(of(run)), of(run))).collect()
-    };
-    let spread = |of: &dyn Fn(&Improvement) -> (f64, f64)| -> Vec<Cell> {
-        let cell = |run: &&RunFigures| match run.improvement.map(|improvement| of(&improvement)) {
-            Some((low, high)) if low < high => {
-                (format!("{}–{}", figures::number(low), figures::number(high)), low)
-            }
-            _ => ("–".to_owned(), 1.0),
-        };
-        runs.iter().map(cell).collect()
-    };
-    let factors = runs.iter().map(|run| match run.improvement {
-        Some(improvement) => (figures::factor(improvement.factor), improvement.factor),
-        None => ("–".to_owned(), 1.0),
-    });
-    let column = |heading: &str, group, cells| Column { heading: heading.to_owned(), group, cells };
-    let mut columns = vec![
-        column("mean", true, times(&|run| run.cct_summary.mean_s)),
-        column("p50", false, times(&|run| run.cct_summary.p50_s)),
-        column("p95", false, times(&|run| run.cct_summary.p95_s)),
-        column("p99", false, times(&|run| run.cct_summary.p99_s)),
-        column("max", false, times(&|run| run.cct_summary.max_s)),
-        column("mean", true, numbers(&|run| run.slowdown_summary.mean)),
-        column("p95", false, numbers(&|run| run.slowdown_summary.p95)),
-        column("of means", true, factors.collect()),
-        column("95 % interval", false, spread(&|i| (i.interval.low, i.interval.high))),
-        column("coflows p5–p95", false, spread(&|i| (i.coflow_p5, i.coflow_p95))),
-        column("makespan", true, times(&|run| run.makespan.as_secs_f64())),
-    ];
-    if comparison.bound.is_some() {
-        let cell = |run: &&RunFigures| match comparison.gap(run) {
-            Some(share) => (figures::gap(share), share),
-            None => ("–".to_owned(), 0.0),
-        };
-        columns.insert(1, column("gap", false, runs.iter().map(cell).collect()));
-    }
-    if comparison.trace.deadlines > 0 {
-        columns.push(column("missed", false, numbers(&|run| run.misses as f64)));
-    }
-    columns.push(column("wall", false, times(&|run| run.wall_s)));
-    columns
-}
-
-fn table(comparison: &Comparison, looks: &[String]) -> String {
-    let ranking = comparison.ranking();
-    let runs: Vec<&RunFigures> = ranking.iter().map(|&run| &comparison.runs[run]).collect();
-    let columns = columns(comparison, &runs);
-    let times = 5 + usize::from(comparison.bound.is_some());
-    let class = |column: &Column| if column.group { " class=\"group\"" } else { "" };
-    let mut out = format!(
-        "<section>\n<div class=\"scroll\"><table class=\"sortable\">\n<thead>\n<tr><th></th>\
-         <th class=\"group\" colspan=\"{times}\">coflow completion time</th><th class=\"group\" colspan=\"2\">slowdown</th>\
-         <th class=\"group\" colspan=\"3\">factor over {}</th><th class=\"group\" colspan=\"{}\">run</th></tr>\n<tr>\
-         <th class=\"name\" aria-sort=\"none\"><button type=\"button\">policy</button></th>",
-        escape(&comparison.baseline_run().label),
-        columns.len() - times - 5,
-    );
-    for (index, column) in columns.iter().enumerate() {
-        let sorted = if index == 0 { "ascending" } else { "none" };
-        out.push_str(&format!(
-            "<th{} aria-sort=\"{sorted}\"><button type=\"button\">{}</button></th>",
-            class(column),
-            escape(&column.heading)
-        ));
-    }
-    out.push_str("</tr>\n</thead>\n<tbody>\n");
-    for (row, &run) in ranking.iter().enumerate() {
-        let label = escape(&comparison.runs[run].label);
-        out.push_str(&format!(
-            "<tr data-run=\"{run}\"><th class=\"name\" title=\"{label}\" data-value=\"{label}\"><span class=\"{}\">\
-             <svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><line class=\"curve\" x1=\"0\" y1=\"4\" \
-             x2=\"24\" y2=\"4\"/></svg></span>{label}</th>",
-            looks[run]
-        ));
-        for column in &columns {
-            let (shown, value) = &column.cells[row];
-            out.push_str(&format!("<td{} data-value=\"{value}\">{}</td>", class(column), escape(shown)));
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody>\n</table></div>\n");
-    out.push_str(
-        "<p class=\"caption\">Best mean first; click a heading to sort by it. What each column means is defined at the end.</p>\n\
-         </section>\n",
-    );
-    out
 }
 
 fn figure(title: &str, caption: &str, content: &str) -> String {
     format!("<figure>\n<h2>{title}</h2>\n<p class=\"caption\">{caption}</p>\n{content}</figure>\n")
 }
 
-fn distribution(comparison: &Comparison, chart: &str) -> String {
+fn distribution(comparison: &Comparison, cdf: &Cdf<'_>, looks: &[Look]) -> String {
     let caption = format!(
-        "Share of the {} that took no longer than the time below. Further left is sooner; the baseline, {}, is drawn \
-         {}.",
+        "Share of the {} that took no longer than the time below. The baseline, {}, is drawn heaviest. The boxes choose what \
+         this and the following figures show; they stand in the order of the lines, from left to right.",
         figures::counted(comparison.trace.coflows, "coflow"),
         escape(&comparison.baseline_run().label),
-        "heaviest",
     );
-    figure("Distribution of coflow completion times", &caption, &format!("<div class=\"wide\">{chart}</div>"))
+    let content = format!(
+        "{}{}{}",
+        choice(comparison, cdf.order(), looks),
+        cdf.svg("wide", WIDE, 420.0),
+        cdf.svg("narrow", NARROW, 320.0)
+    );
+    figure("Distribution of coflow completion times", &caption, &content)
 }
 
-fn by_bin(comparison: &Comparison, chart: &str) -> String {
+/// The legend, with a box for each policy.
+fn choice(comparison: &Comparison, order: &[usize], looks: &[Look]) -> String {
+    let few = comparison.featured();
+    let mut out = "<fieldset class=\"choice\">\n<legend>Policies shown</legend>\n".to_owned();
+    for &run in order {
+        let figures = &comparison.runs[run];
+        let (checked, few) = if few.contains(&run) { (" checked", " data-few") } else { ("", "") };
+        let base = if run == comparison.baseline { " base" } else { "" };
+        let told = if figures.about.told_sizes { " <span class=\"told\">told sizes</span>" } else { "" };
+        out.push_str(&format!(
+            "<label class=\"{}{base}\" data-run=\"{run}\"><input type=\"checkbox\" id=\"show{run}\" autocomplete=\"off\"\
+             {checked}{few}><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><line class=\"curve\" x1=\"0\" \
+             y1=\"4\" x2=\"24\" y2=\"4\"/></svg>{}{told}</label>\n",
+            looks[run].classes(),
+            escape(&figures.label),
+        ));
+    }
+    out.push_str(
+        "<span class=\"buttons\"><button type=\"button\" data-show=\"all\">show all</button> \
+         <button type=\"button\" data-show=\"few\">show few</button></span>\n</fieldset>\n",
+    );
+    out
+}
+
+fn gains(comparison: &Comparison, looks: &[Look]) -> String {
+    let ranking = comparison.ranking();
+    let few = comparison.featured();
+    let Some(all) = Gains::of(comparison, looks, &ranking) else { return String::new() };
+    let mut content = String::new();
+    // Rows of one drawing cannot move up where others are hidden, so there are two.
+    let is_choice = few.len() >= 2 && few.len() < ranking.len();
+    if let Some(few) = Gains::of(comparison, looks, &few).filter(|_| is_choice) {
+        content.push_str(&few.svg("wide few", WIDE));
+        content.push_str(&few.svg("narrow few", NARROW));
+    }
+    let class = if is_choice { " all" } else { "" };
+    content.push_str(&all.svg(&format!("wide{class}"), WIDE));
+    content.push_str(&all.svg(&format!("narrow{class}"), NARROW));
     let caption = format!(
         "Mean completion time under {} over that under each policy, for all coflows and for each bin of length and \
-         width. Lines are 95\u{a0}% confidence intervals.",
+         width: right of the line is better. Lines through dots are 95\u{a0}% confidence intervals.",
         escape(&comparison.baseline_run().label)
     );
-    figure("Who gains", &caption, &format!("<div class=\"wide\">{chart}</div>"))
+    figure("Who gains", &caption, &content)
 }
 
 fn timelines(comparison: &Comparison) -> String {
-    let panels = timeline::panels(comparison);
-    if panels.is_empty() {
-        return String::new();
-    }
+    let Some(timelines) = Timelines::of(comparison) else { return String::new() };
     let coflows = comparison.trace.coflows;
     let shown = timeline::shown(coflows);
     let taken = if shown < coflows {
@@ -292,15 +193,15 @@ fn timelines(comparison: &Comparison) -> String {
         String::new()
     };
     let caption = format!(
-        "One bar for each coflow from its arrival to its finish. <span class=\"key alone\"></span> the time that it would \
-         take alone on the fabric, <span class=\"key waiting\"></span> the time that it lost to others. All panels have the \
-         same scale.{taken} <span class=\"choice\">Show <button type=\"button\" data-order=\"arrival\" \
-         aria-pressed=\"true\">all, in order of arrival</button> <button type=\"button\" data-order=\"cct\" \
-         aria-pressed=\"false\">the {} longest under {}, longest first</button></span>",
+        "One bar for each coflow from its arrival to its finish; point at it for its name and sizes. <span class=\"key \
+         alone\"></span> the time that it would take alone on the fabric, <span class=\"key waiting\"></span> the time that it \
+         lost to others. All panels have the same scale.{taken} <span class=\"views\">Show <button type=\"button\" \
+         data-order=\"arrival\" aria-pressed=\"true\">all, in order of arrival</button> <button type=\"button\" \
+         data-order=\"cct\" aria-pressed=\"false\">the {} longest under {}, longest first</button></span>",
         timeline::longest(coflows),
         escape(&comparison.baseline_run().label),
     );
-    let panels = format!("<div class=\"panels\" id=\"timelines\">\n{}</div>\n", panels.concat());
+    let panels = format!("<div class=\"panels\" id=\"timelines\">\n{}</div>\n", timelines.panels().concat());
     figure("Timelines", &caption, &panels)
 }
 
@@ -318,8 +219,8 @@ fn heat_maps(comparison: &Comparison) -> String {
     figure("How busy the ports are", &caption, &panels)
 }
 
-/// What only runs over packets have: rates and queues over time, flow completion times by size, queues in figures.
-fn over_packets(comparison: &Comparison, looks: &[String]) -> String {
+/// Adds the sections of runs over packets: rates and queues over time, flow completion times by size, queues in figures.
+fn over_packets(comparison: &Comparison, looks: &[Look]) -> String {
     let runs: Vec<&RunFigures> =
         comparison.ranking().into_iter().map(|index| &comparison.runs[index]).collect();
     let mut out = String::new();
@@ -341,17 +242,21 @@ fn over_packets(comparison: &Comparison, looks: &[String]) -> String {
     ];
     for (title, caption, columns) in tables {
         if let Some(columns) = columns {
-            out.push_str(&figure(title, &escape(caption), &plain_table(&columns)));
+            out.push_str(&figure(title, &escape(caption), &plain_table(title, &columns)));
         }
     }
     out
 }
 
-fn plain_table(Columns { header, columns }: &Columns) -> String {
-    let mut out = "<div class=\"scroll\"><table>\n<thead>\n<tr>".to_owned();
+/// A table in a box of its own, which scrolls by itself where it is wider than the screen.
+pub(crate) fn plain_table(title: &str, Columns { header, columns }: &Columns) -> String {
+    let mut out = format!(
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table>\n<thead>\n<tr>",
+        escape(title)
+    );
     for (index, name) in header.iter().enumerate() {
         let class = if index == 0 { " class=\"name\"" } else { "" };
-        out.push_str(&format!("<th{class}>{}</th>", escape(name)));
+        out.push_str(&format!("<th scope=\"col\"{class}>{}</th>", escape(name)));
     }
     out.push_str("</tr>\n</thead>\n<tbody>\n");
     for row in 0..columns.first().map_or(0, Vec::len) {
@@ -359,7 +264,7 @@ fn plain_table(Columns { header, columns }: &Columns) -> String {
         for (index, column) in columns.iter().enumerate() {
             let cell = escape(&column[row]);
             out.push_str(&if index == 0 {
-                format!("<th class=\"name\">{cell}</th>")
+                format!("<th scope=\"row\" class=\"name\">{cell}</th>")
             } else {
                 format!("<td>{cell}</td>")
             });
@@ -368,104 +273,4 @@ fn plain_table(Columns { header, columns }: &Columns) -> String {
     }
     out.push_str("</tbody>\n</table></div>\n");
     out
-}
-
-fn reproduce(comparison: &Comparison, info: &ReportInfo) -> String {
-    let mut facts = vec![
-        ("program", format!("cavalcade {}", info.version)),
-        ("trace", info.trace.clone()),
-        ("baseline", comparison.baseline_run().label.clone()),
-    ];
-    if let Some(seed) = info.seed {
-        facts.push(("seed", seed.to_string()));
-    }
-    if let Some(bound) = &comparison.bound {
-        facts.push(("lower bound", format!("{}, {}", bound.method, bound.budget)));
-    }
-    let but_for = match &comparison.bound {
-        Some(bound) if !bound.repeatable => {
-            "the wall time and the lower bound, which was searched for so long"
-        }
-        _ => "the wall time",
-    };
-    let mut out = format!(
-        "<section>\n<h2>How to reproduce this</h2>\n<pre><code>{}</code></pre>\n<dl class=\"short\">\n",
-        escape(&info.command)
-    );
-    for (name, value) in facts {
-        out.push_str(&format!("<dt>{name}</dt><dd>{}</dd>\n", escape(&value)));
-    }
-    out.push_str(&format!(
-        "</dl>\n<p class=\"caption\">The same version, trace and command give the same figures on every machine, but for \
-         {but_for}. Parameters and work of each run:</p>\n<div class=\"scroll\"><table>\n<thead><tr><th class=\"name\">policy</th>\
-         <th class=\"params\">parameters</th><th>events</th><th>rates computed</th><th>calls</th><th>messages</th></tr></thead>\n<tbody>\n",
-    ));
-    for run in comparison.ranking() {
-        let run = &comparison.runs[run];
-        let params: Vec<String> = run.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let counts = [run.counts.events, run.counts.refills, run.counts.policy_calls, run.counts.messages];
-        let counts: String =
-            counts.iter().map(|&count| format!("<td>{}</td>", figures::count(count as usize))).collect();
-        out.push_str(&format!(
-            "<tr><th class=\"name\">{}</th><td class=\"params\">{}</td>{counts}</tr>\n",
-            escape(&run.label),
-            escape(&params.join(", "))
-        ));
-    }
-    out.push_str("</tbody>\n</table></div>\n</section>\n");
-    out
-}
-
-fn definitions(comparison: &Comparison) -> String {
-    let thresholds = comparison.thresholds;
-    let bins = format!(
-        "A coflow is short (S) where its largest flow is below {}, else long (L); narrow (N) where it has at most {} flows, \
-         else wide (W).",
-        thresholds.short_below, thresholds.narrow_up_to
-    );
-    let mut entries = vec![
-        ("coflow", "A set of flows that matter only together: it is done when its last flow is."),
-        ("coflow completion time (CCT)", "From the arrival of the coflow’s first flow to its last byte."),
-        (
-            "p50, p95, p99",
-            "Percentiles by nearest rank: the smallest value that at least so many per cent of all do not exceed.",
-        ),
-        (
-            "slowdown",
-            "A coflow’s completion time over the time that it would take alone on the fabric, which is the largest load over \
-             capacity of any port, waves of flows included. One is the least possible.",
-        ),
-        ("makespan", "From time zero to the end of the last task."),
-        (
-            "factor over the baseline",
-            "The mean CCT under the baseline over the mean CCT under the policy; above one is sooner than the baseline.",
-        ),
-        (
-            "95 % interval",
-            "How far that factor could be off with other coflows of the same kind: a BCa bootstrap over the coflows of this \
-             trace, paired and seeded.",
-        ),
-        (
-            "coflows p5–p95",
-            "The 5th and 95th percentile of the ratio of each coflow’s own two completion times: how evenly the gain is \
-             shared out.",
-        ),
-        ("bins", bins.as_str()),
-        ("wall", "How long the simulation took on the machine that made this report."),
-    ];
-    if comparison.bound.is_some() {
-        entries.push((
-            "gap",
-            "By how much the mean CCT is above a lower bound on that of every schedule on this fabric, clairvoyant or not. \
-             The best possible schedule is somewhere between: no policy can gain more than this.",
-        ));
-    }
-    if comparison.trace.deadlines > 0 {
-        entries.push(("missed", "Tasks that finished after their deadline."));
-    }
-    let list: String = entries
-        .into_iter()
-        .map(|(word, meaning)| format!("<dt>{word}</dt><dd>{}</dd>\n", escape(meaning)))
-        .collect();
-    format!("<section>\n<h2>Definitions</h2>\n<dl>\n{list}</dl>\n</section>\n")
 }

@@ -8,7 +8,7 @@ use std::io::Write;
 use flate2::write::ZlibEncoder;
 use flate2::{Compression, Crc};
 
-/// How many levels there are; level 0 is transparent.
+/// The number of levels; level 0 is transparent.
 pub(super) const LEVELS: u8 = 16;
 
 /// The `data:` address of a picture: `cells` row by row, each a level, all of the colour `rgb`.

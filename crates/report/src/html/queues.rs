@@ -9,10 +9,11 @@ use cavalcade_model::Bytes;
 
 use super::timeline::{PANEL, heading, time_axis};
 use crate::figures;
+use crate::look::Look;
 use crate::scale::Linear;
 use crate::svg::{Svg, px};
 
-const LEFT: f64 = 16.0;
+const LEFT: f64 = 18.0;
 const TOP: f64 = 24.0;
 const HEIGHT: f64 = 76.0;
 const GAP: f64 = 18.0;
@@ -20,7 +21,7 @@ const GAP: f64 = 18.0;
 const MOST_COLUMNS: usize = 576;
 
 /// One panel for each run that recorded its queues, best first.
-pub(super) fn panels(comparison: &Comparison, looks: &[String]) -> Vec<String> {
+pub(super) fn panels(comparison: &Comparison, looks: &[Look]) -> Vec<String> {
     let ranking = comparison.ranking();
     let recorded = |&run: &usize| {
         let figures = &comparison.runs[run];
@@ -36,7 +37,7 @@ pub(super) fn panels(comparison: &Comparison, looks: &[String]) -> Vec<String> {
         return Vec::new();
     }
     let draw = |&(index, run, queues, used): &(usize, &RunFigures, &QueueUse, &Utilisation)| {
-        panel(run, &looks[index], &received(used, ports), queues, span_s, deepest)
+        panel((index, run), looks[index], &received(used, ports), queues, span_s, deepest)
     };
     runs.iter().map(draw).collect()
 }
@@ -53,8 +54,8 @@ fn received(used: &Utilisation, ports: usize) -> Vec<(f64, f64)> {
 }
 
 fn panel(
-    run: &RunFigures,
-    look: &str,
+    (index, run): (usize, &RunFigures),
+    look: Look,
     rates: &[(f64, f64)],
     queues: &QueueUse,
     span_s: f64,
@@ -63,7 +64,8 @@ fn panel(
     let bottom = TOP + 2.0 * HEIGHT + GAP;
     let x = Linear::new((0.0, span_s), (LEFT, PANEL));
     let mut svg =
-        Svg::new(PANEL, bottom + 22.0, &format!("Rate and fullest queue over time under {}", run.label));
+        Svg::new(PANEL, bottom + 22.0, &format!("Rate and fullest queue over time under {}", run.label))
+            .class(&format!("run{index}"));
     heading(&mut svg, &run.label, &format!("p99 of a queue {}", figures::bytes(queues.occupancy.p99)));
     time_axis(&mut svg, &x, span_s, TOP, bottom);
     let interval_s = queues.interval.as_secs_f64();
@@ -85,11 +87,11 @@ fn panel(
         svg.line("base", (LEFT, top + HEIGHT), (PANEL, top + HEIGHT));
         svg.text("end", (PANEL, top + 11.0), &most_text);
         svg.close();
-        svg.open(&format!("class=\"{look}\""));
+        svg.open(&format!("class=\"{}\"", look.classes()));
         svg.path("curve", &steps(points, span_s, &x, &y));
         svg.close();
         let middle = px(top + HEIGHT / 2.0);
-        svg.open(&format!("class=\"axis\" transform=\"translate(10 {middle}) rotate(-90)\""));
+        svg.open(&format!("class=\"axis\" transform=\"translate(13 {middle}) rotate(-90)\""));
         svg.text("mid", (0.0, 0.0), name);
         svg.close();
     }

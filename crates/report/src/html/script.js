@@ -1,5 +1,5 @@
 "use strict";
-// Nothing here is needed to read the report: it sorts, highlights, and changes the view of the timelines.
+// Nothing here is needed to read the report: it sorts, highlights, and changes what is shown.
 
 // Sort a table by the column whose heading was clicked; a second click turns the order round.
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -21,7 +21,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-// Pointing at a policy anywhere fades the others everywhere.
+// Pointing at a policy anywhere, or moving to it by keyboard, fades the others everywhere.
 let hot = null;
 const focus = (run) => {
   if (run === hot) return;
@@ -31,11 +31,23 @@ const focus = (run) => {
   }
   document.body.classList.toggle("focus", run !== null);
 };
-document.addEventListener("pointerover", (event) => {
+const pointed = (event) => {
   const mark = event.target.closest("[data-run]");
   focus(mark ? mark.dataset.run : null);
-});
+};
+document.addEventListener("pointerover", pointed);
+document.addEventListener("focusin", pointed);
+document.addEventListener("focusout", () => focus(null));
 document.documentElement.addEventListener("pointerleave", () => focus(null));
+
+// All boxes of the legend at once.
+for (const button of document.querySelectorAll("button[data-show]")) {
+  button.addEventListener("click", () => {
+    for (const box of document.querySelectorAll(".choice input")) {
+      box.checked = button.dataset.show === "all" || box.hasAttribute("data-few");
+    }
+  });
+}
 
 // Which coflows the timelines show.
 for (const button of document.querySelectorAll("button[data-order]")) {

@@ -4,10 +4,10 @@
 //! the light area is what a policy could still save, and where it lies says whom it makes wait.
 //!
 //! Two views share the panel, one shown at a time. *All* has coflows in order of arrival, at most [`MOST_BARS`], evenly
-//! taken: more than four for a pixel could not be seen. Since most coflows take a moment of an hour, that is a thin diagonal
-//! with a few long bars; *longest* has only the coflows that take longest under the baseline, in that order, with bars thick
-//! enough to follow one row through all panels. Rejected: each panel in order of its own CCTs, a cloud of dots in which no
-//! row means the same coflow as in the next panel.
+//! taken: as many as there are pixels, so that each can be pointed at and says its name, sizes and times. Since most coflows
+//! take a moment of an hour, that is a thin diagonal with a few long bars; *longest* has only the coflows that take longest
+//! under the baseline, in that order, with bars thick enough to follow one row through all panels. Rejected: each panel in
+//! order of its own CCTs, a cloud of dots in which no row means the same coflow as in the next panel.
 
 use std::cmp::Reverse;
 
@@ -18,66 +18,124 @@ use crate::figures;
 use crate::scale::{Linear, TimeUnit, tick};
 use crate::svg::{Svg, px, shortened};
 
-pub(super) const PANEL: f64 = 304.0;
+/// The width and height of a panel.
+pub(crate) const PANEL: f64 = 304.0;
+pub(crate) const PANEL_HEIGHT: f64 = TOP + HEIGHT + 22.0;
 const TOP: f64 = 24.0;
-const HEIGHT: f64 = 150.0;
-const MOST_BARS: usize = 600;
+const HEIGHT: f64 = 180.0;
+const MOST_BARS: usize = 180;
 
-/// How many coflows the second view has.
+/// Coflows of the second view.
 const LONGEST: usize = 60;
 
-/// One panel for each run, best first; none where there are no coflows.
-pub(super) fn panels(comparison: &Comparison) -> Vec<String> {
-    let end = comparison.runs.iter().map(|run| run.makespan).max().unwrap_or_default();
-    if comparison.trace.coflows == 0 || end == Nanos::ZERO {
-        return Vec::new();
-    }
-    let baseline = &comparison.baseline_run().cct;
-    let mut longest: Vec<usize> = (0..baseline.len()).collect();
-    longest.sort_by_key(|&coflow| (Reverse(baseline[coflow]), coflow));
-    longest.truncate(LONGEST);
-    let draw = |run: usize| panel(&comparison.runs[run], &comparison.isolation, &longest, end);
-    comparison.ranking().into_iter().map(draw).collect()
+/// A choice of coflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// Both, one at a time, for a page with a choice.
+    Both,
+    /// In order of arrival, evenly taken.
+    All,
 }
 
-/// How many coflows the view of the longest has, of so many.
+/// The timelines of a comparison: what all panels share.
+pub(crate) struct Timelines<'a> {
+    comparison: &'a Comparison,
+    longest: Vec<usize>,
+    end: Nanos,
+}
+
+impl<'a> Timelines<'a> {
+    /// Of all runs; `None` where there are no coflows.
+    pub(crate) fn of(comparison: &'a Comparison) -> Option<Self> {
+        let end = comparison.runs.iter().map(|run| run.makespan).max().unwrap_or_default();
+        if comparison.trace.coflows == 0 || end == Nanos::ZERO {
+            return None;
+        }
+        let baseline = &comparison.baseline_run().cct;
+        let mut longest: Vec<usize> = (0..baseline.len()).collect();
+        longest.sort_by_key(|&coflow| (Reverse(baseline[coflow]), coflow));
+        longest.truncate(LONGEST);
+        Some(Self { comparison, longest, end })
+    }
+
+    /// Draws the panel of a run with its upper left corner at a place.
+    pub(crate) fn draw(&self, svg: &mut Svg, run: usize, (left, top): (f64, f64), view: View) {
+        let figures = &self.comparison.runs[run];
+        let span_s = self.end.as_secs_f64();
+        let x = Linear::new((0.0, span_s), (0.5, PANEL - 0.5));
+        svg.open(&format!("transform=\"translate({} {})\"", px(left), px(top)));
+        heading(svg, &figures.label, &format!("mean {}", figures::time(figures.cct_summary.mean_s)));
+        time_axis(svg, &x, span_s, TOP, TOP + HEIGHT);
+        let all = by_arrival(figures);
+        self.rows(svg, figures, "by-arrival", &x, &all);
+        if view == View::Both {
+            self.rows(svg, figures, "by-cct", &x, &self.longest);
+        }
+        svg.close();
+    }
+
+    fn rows(&self, svg: &mut Svg, run: &RunFigures, class: &str, x: &Linear, coflows: &[usize]) {
+        // Thin bars overlap, so that a crowd is a band; thick ones leave a gap between rows.
+        let step = HEIGHT / coflows.len() as f64;
+        svg.open(&format!("class=\"{class}\" stroke-width=\"{}\"", px((step * 0.75).clamp(0.9, 8.0))));
+        let (waiting, alone) = bars(run, &self.comparison.isolation, x, coflows);
+        svg.path("waiting", &waiting);
+        svg.path("alone", &alone);
+        svg.open(&format!("class=\"hits\" stroke-width=\"{}\"", px(step.clamp(1.0, 12.0))));
+        for (row, &coflow) in coflows.iter().enumerate() {
+            let y = TOP + step * (row as f64 + 0.5);
+            svg.hit(&format!("M0 {}h{}", px(y), px(PANEL)), &self.bar_in_words(run, coflow));
+        }
+        svg.close();
+        svg.close();
+    }
+
+    fn bar_in_words(&self, run: &RunFigures, coflow: usize) -> String {
+        let facts = &self.comparison.coflows[coflow];
+        let name =
+            if facts.name == coflow.to_string() { String::new() } else { format!(" ({})", facts.name) };
+        format!(
+            "coflow {coflow}{name}: {}, {}, largest {}; CCT {}, alone {}",
+            figures::counted(facts.width, "flow"),
+            figures::bytes(facts.size),
+            figures::bytes(facts.length),
+            figures::time(run.cct[coflow].as_secs_f64()),
+            figures::time(self.comparison.isolation[coflow].as_secs_f64()),
+        )
+    }
+
+    /// One panel for each run, best first, for the page.
+    pub(super) fn panels(&self) -> Vec<String> {
+        let panel = |run: usize| {
+            let label = format!("Timeline of coflows under {}", self.comparison.runs[run].label);
+            let mut svg = Svg::new(PANEL, PANEL_HEIGHT, &label).class(&format!("run{run}"));
+            self.draw(&mut svg, run, (0.0, 0.0), View::Both);
+            svg.finish()
+        };
+        self.comparison.ranking().into_iter().map(panel).collect()
+    }
+}
+
+/// Returns the number of coflows in the view of the longest, of so many.
 pub(super) fn longest(coflows: usize) -> usize {
     coflows.min(LONGEST)
 }
 
-/// How many coflows the view of all has, of so many.
-pub(super) fn shown(coflows: usize) -> usize {
+/// Returns the number of coflows in the view of all, of so many.
+pub(crate) fn shown(coflows: usize) -> usize {
     coflows.min(MOST_BARS)
-}
-
-fn panel(run: &RunFigures, isolation: &[Nanos], longest: &[usize], end: Nanos) -> String {
-    let x = Linear::new((0.0, end.as_secs_f64()), (0.5, PANEL - 0.5));
-    let mut svg = Svg::new(PANEL, TOP + HEIGHT + 22.0, &format!("Timeline of coflows under {}", run.label));
-    heading(&mut svg, &run.label, &format!("mean {}", figures::time(run.cct_summary.mean_s)));
-    time_axis(&mut svg, &x, end.as_secs_f64(), TOP, TOP + HEIGHT);
-    let all = by_arrival(run);
-    for (class, coflows) in [("by-arrival", &all[..]), ("by-cct", longest)] {
-        // Thin bars overlap, so that a crowd is a band; thick ones leave a gap between rows.
-        let thickness = (HEIGHT / coflows.len() as f64 * 0.75).clamp(0.9, 8.0);
-        svg.open(&format!("class=\"{class}\" stroke-width=\"{}\"", px(thickness)));
-        let (waiting, alone) = bars(run, isolation, &x, coflows);
-        svg.path("waiting", &waiting);
-        svg.path("alone", &alone);
-        svg.close();
-    }
-    svg.finish()
 }
 
 /// A panel's title, with a figure at its right.
 pub(super) fn heading(svg: &mut Svg, label: &str, figure: &str) {
-    svg.text("panel", (0.0, 14.0), &shortened(label, 28));
+    svg.text("panel", (0.0, 14.0), &shortened(label, 24));
     svg.text("end muted", (PANEL, 14.0), figure);
 }
 
 /// Vertical lines and names of round times.
 pub(super) fn time_axis(svg: &mut Svg, x: &Linear, span_s: f64, top: f64, bottom: f64) {
     let unit = TimeUnit::of(span_s);
-    let ticks = Linear::new((0.0, span_s / unit.seconds), (0.0, 1.0)).ticks(5);
+    let ticks = Linear::new((0.0, span_s / unit.seconds), (0.0, 1.0)).three_ticks();
     svg.open("class=\"axis\"");
     for (index, &value) in ticks.iter().enumerate() {
         let at = x.at(value * unit.seconds);
@@ -86,7 +144,7 @@ pub(super) fn time_axis(svg: &mut Svg, x: &Linear, span_s: f64, top: f64, bottom
         let name = if last { format!("{} {}", tick(value), unit.name) } else { tick(value) };
         let class = if index == 0 {
             ""
-        } else if at > PANEL - 16.0 {
+        } else if at > PANEL - 20.0 {
             "end"
         } else {
             "mid"

@@ -9,12 +9,14 @@ use crate::Note;
 /// Hosts that are named one by one.
 const NAMED_HOSTS: usize = 8;
 
-pub(super) fn notes(log: &Log, port_of: &[PortId], tally: &Tally, tasks: usize) -> Vec<Note> {
+/// All notes; `zero_ms` is the beginning of the first task.
+pub(super) fn notes(log: &Log, port_of: &[PortId], tally: &Tally, tasks: usize, zero_ms: u64) -> Vec<Note> {
     let mut notes = vec![
         Note::exact(hosts(log, port_of)),
         Note::exact(
             "which stage reads which, the launch of every task (its wave), the bytes that every task got from elsewhere, and the bytes that every executor wrote",
         ),
+        Note::exact(waiting(log)),
         Note::estimated(sources(log, tally)),
         Note::estimated(
             "computation: a stage computes for as long as it ran, less the share of its tasks' time that they waited for blocks; pauses between stages are as recorded",
@@ -28,6 +30,14 @@ pub(super) fn notes(log: &Log, port_of: &[PortId], tally: &Tally, tasks: usize) 
     notes.push(Note::left_out(
         "reads from storage, broadcasts, and results sent to the driver: the log does not say between whom they went",
     ));
+    if let Some(before) =
+        log.application_start.and_then(|start| zero_ms.checked_sub(start)).filter(|&ms| ms > 0)
+    {
+        let before_s = before as f64 / 1e3;
+        notes.push(Note::left_out(format!(
+            "{before_s:.3} s between the start of the application and the first query or job that shuffles: time zero is after them"
+        )));
+    }
     if tally.idle_units > 0 {
         notes.push(Note::left_out(format!(
             "{} of {} queries and jobs, which shuffle nothing from host to host",
@@ -59,6 +69,13 @@ pub(super) fn notes(log: &Log, port_of: &[PortId], tally: &Tally, tasks: usize) 
         ));
     }
     notes
+}
+
+/// How much tasks waited for the network, as they say themselves.
+fn waiting(log: &Log) -> String {
+    let (busy, waited) = log.waiting();
+    let share = if busy == 0 { 0.0 } else { 100.0 * waited as f64 / busy as f64 };
+    format!("tasks waited for blocks {share:.1} % of the time that they ran")
 }
 
 /// Which host is which port.

@@ -8,8 +8,8 @@ use cavalcade_model::{
     TaskClass, Work, WorkloadBuilder, WorkloadError,
 };
 
-use super::log::{Log, Run, StageLog, Unit};
-use super::{Import, Shuffle, account};
+use super::log::{Execution, Log, Run, StageLog, Unit};
+use super::{Import, Query, Shuffle, account};
 use crate::ReadOptions;
 use crate::error::{Fault, TraceErrorKind};
 use crate::tokens::checked_ports;
@@ -36,10 +36,12 @@ pub(super) fn import(log: &Log, end: usize, options: &ReadOptions) -> Result<Imp
     let ports = checked_ports(options.ports.map_or(log.hosts.len() as u64, u64::from), 0..0, options)?;
     let mut importer = Importer::new(log, options);
     let mut builder = WorkloadBuilder::new(ports);
-    let mut shuffles = Vec::new();
+    let (mut shuffles, mut queries) = (Vec::new(), Vec::new());
     for (unit, arrival) in importer.units() {
         let Some(mut made) = importer.task(&unit, arrival)? else { continue };
         shuffles.append(&mut made.shuffles);
+        let (name, arrival) = (made.task.name.clone(), made.task.arrival);
+        queries.push(Query { name, arrival, took: made.took });
         builder.push(made.task, made.transfers);
     }
     if builder.is_empty() {
@@ -49,12 +51,13 @@ pub(super) fn import(log: &Log, end: usize, options: &ReadOptions) -> Result<Imp
     for (index, shuffle) in shuffles.iter_mut().enumerate() {
         shuffle.coflow = CoflowId::from_index(index);
     }
-    let notes = account::notes(log, &importer.port_of, &importer.tally, builder.len());
+    let zero_ms = importer.zero_ms.unwrap_or_default();
+    let notes = account::notes(log, &importer.port_of, &importer.tally, builder.len(), zero_ms);
     let workload = builder.build().map_err(|error| match error {
         WorkloadError::TooLarge => Fault::new(0..0, TraceErrorKind::Workload(WorkloadError::TooLarge)),
         other => Fault::new(end..end, TraceErrorKind::Workload(other)),
     })?;
-    Ok(Import { workload, notes, shuffles })
+    Ok(Import { workload, notes, shuffles, queries })
 }
 
 struct Importer<'a> {
@@ -65,8 +68,10 @@ struct Importer<'a> {
     port_of: Vec<PortId>,
     /// For the last RDD of stages, those that wrote output, in order.
     ran: BTreeMap<u64, Vec<u32>>,
-    /// When time zero is.
-    zero_ms: u64,
+    /// Time zero: the arrival of the first task that is kept, so that nothing is counted of the time before it.
+    zero_ms: Option<u64>,
+    /// Names of queries that have been given, with how often.
+    named: BTreeMap<String, usize>,
     tally: Tally,
 }
 
@@ -75,6 +80,8 @@ struct Made {
     task: Task,
     transfers: Vec<Coflow>,
     shuffles: Vec<Shuffle>,
+    /// How long it took, by the log.
+    took: Nanos,
     /// The latest time at which something may happen in it, with its stages taken one after the other.
     latest_ns: u128,
 }
@@ -109,24 +116,29 @@ impl<'a> Importer<'a> {
                 ran.entry(rdd).or_default().push(id);
             }
         }
-        let first_job = log.jobs.values().map(|job| job.submitted).min().unwrap_or(0);
         Self {
             log,
             flow_limit: options.limits.flows,
             flows_left: options.limits.flows,
             port_of,
             ran,
-            zero_ms: log.application_start.unwrap_or(first_job).min(first_job),
+            zero_ms: None,
+            named: BTreeMap::new(),
             tally: Tally::default(),
         }
     }
 
-    /// Queries and jobs with their arrival, in order of it.
+    /// Queries and jobs with their arrival, in order of it: that of its first job, or of the query's own start before it.
     fn units(&mut self) -> Vec<(Unit, u64)> {
         let mut arrivals: BTreeMap<&Unit, (u64, u64)> = BTreeMap::new();
         for (&id, job) in &self.log.jobs {
             let first = arrivals.entry(&job.unit).or_insert((job.submitted, id));
             first.0 = first.0.min(job.submitted);
+        }
+        for (unit, first) in &mut arrivals {
+            if let Some(execution) = self.log.execution(unit) {
+                first.0 = first.0.min(execution.started);
+            }
         }
         let mut units: Vec<_> = arrivals.into_iter().collect();
         units.sort_unstable_by_key(|&(_, arrival_and_job)| arrival_and_job);
@@ -140,11 +152,8 @@ impl<'a> Importer<'a> {
         let log = self.log;
         let mut made = Made {
             task: Task {
-                name: match unit {
-                    Unit::Query(id) => format!("query-{id}"),
-                    Unit::Job(id) => format!("job-{id}"),
-                },
-                arrival: Instant((arrival_ms - self.zero_ms) * 1_000_000),
+                name: String::new(),
+                arrival: Instant::ZERO,
                 deadline: None,
                 class: TaskClass::Online,
                 weight: 1,
@@ -152,9 +161,9 @@ impl<'a> Importer<'a> {
             },
             transfers: Vec::new(),
             shuffles: Vec::new(),
-            latest_ns: 0,
+            took: Nanos::ZERO,
+            latest_ns: u128::from(arrival_ms - self.zero_ms.unwrap_or(arrival_ms)) * 1_000_000,
         };
-        made.latest_ns = made.task.arrival.0.into();
         let mut done: BTreeMap<u32, Done> = BTreeMap::new();
         for (&id, stage) in &log.stages {
             let owner = stage.job.and_then(|job| log.jobs.get(&job)).map(|job| &job.unit);
@@ -169,7 +178,23 @@ impl<'a> Importer<'a> {
             self.tally.idle_units += 1;
             return Ok(None);
         }
+        let zero_ms = *self.zero_ms.get_or_insert(arrival_ms);
+        made.task.arrival = Instant((arrival_ms - zero_ms) * 1_000_000);
+        made.task.name = self.name(unit);
+        made.end(arrival_ms, log.execution(unit), &done);
         Ok(Some(made))
+    }
+
+    /// What the application called the query, with a number from the second of that name on; else its id.
+    fn name(&mut self, unit: &Unit) -> String {
+        let name = match (unit, self.log.execution(unit).and_then(Execution::name)) {
+            (_, Some(name)) => name,
+            (Unit::Query(id), None) => format!("query-{id}"),
+            (Unit::Job(id), None) => format!("job-{id}"),
+        };
+        let times = self.named.entry(name.clone()).or_default();
+        *times += 1;
+        if *times == 1 { name } else { format!("{name} #{times}") }
     }
 
     /// Adds a stage of Spark: a pause, the shuffles that it reads, and its computation.
@@ -309,6 +334,19 @@ impl<'a> Importer<'a> {
 }
 
 impl Made {
+    /// Ends the task as the log does. What the driver did after the last stage of a query, such as collecting its result,
+    /// becomes a computation after all others.
+    fn end(&mut self, arrival_ms: u64, execution: Option<&Execution>, done: &BTreeMap<u32, Done>) {
+        let last_ms = done.values().map(|done| done.finished_ms).fold(arrival_ms, u64::max);
+        let ended_ms = execution.and_then(|execution| execution.ended).unwrap_or(last_ms).max(last_ms);
+        if ended_ms > last_ms {
+            let after = done.values().map(|done| done.stage).collect();
+            let duration = Nanos((ended_ms - last_ms) * 1_000_000);
+            self.push(after, Vec::new(), Work::Compute(Compute::lasting(duration)));
+        }
+        self.took = Nanos((ended_ms - arrival_ms) * 1_000_000);
+    }
+
     fn push(
         &mut self,
         starts_after: Vec<StageIndex>,

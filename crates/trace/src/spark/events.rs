@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::log::{Job, Log, Run, StageLog, Unit};
+use super::log::{Execution, Job, Log, Run, StageLog, Unit};
 use crate::error::{Fault, TraceErrorKind};
 use crate::json_lines::{Line, Lines};
 
@@ -72,6 +72,25 @@ struct JobProperties {
     execution: Option<String>,
     #[serde(rename = "spark.sql.execution.root.id", default)]
     root_execution: Option<String>,
+}
+
+/// The beginning of a query.
+#[derive(Deserialize)]
+struct ExecutionStart {
+    #[serde(rename = "executionId")]
+    id: u64,
+    #[serde(default)]
+    description: String,
+    #[serde(rename = "time")]
+    started: u64,
+}
+
+#[derive(Deserialize)]
+struct ExecutionEnd {
+    #[serde(rename = "executionId")]
+    id: u64,
+    #[serde(rename = "time")]
+    ended: u64,
 }
 
 #[derive(Deserialize)]
@@ -215,6 +234,19 @@ fn event(log: &mut Log, line: Line<'_>) -> Result<(), Fault> {
             stage(log, info, line)?;
         }
         "SparkListenerTaskEnd" => task_end(log, line)?,
+        "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart" => {
+            let start: ExecutionStart = parse(line)?;
+            let started = time(start.started, line)?;
+            let description = start.description;
+            log.executions.insert(start.id.to_string(), Execution { description, started, ended: None });
+        }
+        "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionEnd" => {
+            let end: ExecutionEnd = parse(line)?;
+            let ended = time(end.ended, line)?;
+            if let Some(execution) = log.executions.get_mut(&end.id.to_string()) {
+                execution.ended = Some(ended);
+            }
+        }
         _ => {}
     }
     Ok(())

@@ -14,6 +14,8 @@ pub(super) struct Log {
     /// Whether the application's end was logged.
     pub(super) ended: bool,
     pub(super) jobs: BTreeMap<u64, Job>,
+    /// Queries, by the id of their execution.
+    pub(super) executions: BTreeMap<String, Execution>,
     pub(super) open_jobs: BTreeSet<u64>,
     pub(super) stages: BTreeMap<u32, StageLog>,
     /// Stages that run, with their attempts.
@@ -34,6 +36,32 @@ pub(super) enum Unit {
     Query(String),
     /// A job that belongs to none.
     Job(u64),
+}
+
+/// A query as the driver saw it, planning included.
+pub(super) struct Execution {
+    /// Its name, as `query72`; where the application gave none, the line of code that ran it.
+    pub(super) description: String,
+    pub(super) started: u64,
+    pub(super) ended: Option<u64>,
+}
+
+/// Letters of a description that make a name.
+const NAME_LETTERS: usize = 40;
+
+impl Execution {
+    /// Its name, where the application gave it one: no line of code, no text over several lines.
+    pub(super) fn name(&self) -> Option<String> {
+        let name = self.description.trim();
+        let is_call_site = name.contains(" at ") && name.rsplit(':').next().is_some_and(is_number);
+        let is_code = name.starts_with("//") || name.starts_with("import ");
+        let fits = name.chars().count() <= NAME_LETTERS && !name.chars().any(char::is_control);
+        (!name.is_empty() && !is_call_site && !is_code && fits).then(|| name.to_owned())
+    }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A job.
@@ -100,6 +128,23 @@ impl Log {
         index
     }
 
+    /// The query that a unit is, where the log has its beginning.
+    pub(super) fn execution(&self, unit: &Unit) -> Option<&Execution> {
+        match unit {
+            Unit::Query(id) => self.executions.get(id),
+            Unit::Job(_) => None,
+        }
+    }
+
+    /// How long tasks ran in all, and how long of that they waited for blocks; milliseconds.
+    pub(super) fn waiting(&self) -> (u128, u128) {
+        let runs = self.stages.values().flat_map(|stage| &stage.runs);
+        runs.fold((0, 0), |(busy, waited), run| {
+            let took = run.finished - run.launched;
+            (busy + u128::from(took), waited + u128::from(run.wait_ms.min(took)))
+        })
+    }
+
     /// The first piece of work that has begun and not ended, in words.
     pub(super) fn open_work(&self) -> Option<String> {
         let stage = self.open_stages.first().map(|(stage, _)| format!("stage {stage}"));
@@ -127,5 +172,24 @@ impl Log {
     pub(super) fn written(&self, stage: u32) -> u64 {
         let runs = self.stages.get(&stage).map_or(&[][..], |stage| &stage.runs);
         runs.iter().fold(0, |sum, run| u64::saturating_add(sum, run.written))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(description: &str) -> Option<String> {
+        Execution { description: description.to_owned(), started: 0, ended: None }.name()
+    }
+
+    #[test]
+    fn what_the_application_called_a_query_is_its_name_and_a_line_of_code_is_not() {
+        assert_eq!(name("query72").as_deref(), Some("query72"));
+        assert_eq!(name(" show tables in `default` ").as_deref(), Some("show tables in `default`"));
+        let none = ["", "save at NativeMethodAccessorImpl.java:0", "view at <unknown>:0", "// val x = 1"];
+        assert!(none.iter().all(|description| name(description).is_none()));
+        assert_eq!(name(&"x".repeat(41)), None);
+        assert_eq!(name("select 1\nfrom t"), None);
     }
 }

@@ -7,7 +7,7 @@
 //! | Spark | here |
 //! |---|---|
 //! | a host that ran tasks | a port, numbered by the host's name |
-//! | a query (`spark.sql.execution.root.id`), or a job outside of any | a task; arrives when its first job was submitted |
+//! | a query (`spark.sql.execution.root.id`), or a job outside of any | a task; arrives when the query began (planning is computation), or its first job was submitted |
 //! | a stage that ran | a stage of computation |
 //! | what a stage reads of one earlier stage's output | a coflow, before that computation |
 //! | what a reduce task reads from one host | a flow, whose wave is the launch of the reduce task |
@@ -34,7 +34,9 @@
 //! stage read (or the arrival of the query) and the launch of the first task becomes a stage of its own. So on a network
 //! that is never short every stage ends when the log says, less what its tasks waited for blocks. The alternative, fetch
 //! first and compute afterwards, would count as network time what Spark hides behind computation, and every policy would
-//! look better than it is.
+//! look better than it is. What the driver did between the last stage and the end of the query is one more computation.
+//! Time zero is the arrival of the first task that is kept: an application that reads files for a minute before its first
+//! shuffle does not make every figure a minute longer.
 //!
 //! # Left out
 //! Reads from storage, broadcasts and results sent to the driver: the log does not say between whom they went. Queries
@@ -51,7 +53,7 @@ mod events;
 mod log;
 mod rolling;
 
-use cavalcade_model::{Bytes, CoflowId, Workload};
+use cavalcade_model::{Bytes, CoflowId, Instant, Nanos, Workload};
 
 use crate::error::Fault;
 use crate::{Note, ReadOptions};
@@ -73,11 +75,23 @@ pub struct Shuffle {
     pub moved: Bytes,
 }
 
+/// A task as the log recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// Its name, which is the task's.
+    pub name: String,
+    /// Its arrival, which is the task's.
+    pub arrival: Instant,
+    /// The time from there to its end, on the network of the application.
+    pub took: Nanos,
+}
+
 /// What a log gives.
 pub(crate) struct Import {
     pub(crate) workload: Workload,
     pub(crate) notes: Vec<Note>,
     pub(crate) shuffles: Vec<Shuffle>,
+    pub(crate) queries: Vec<Query>,
 }
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Import, Fault> {

@@ -1,0 +1,153 @@
+//! `cavalcade report`: single figures of a comparison, for papers.
+//!
+//! A figure is made of a trace, over which policies are compared first, or of runs that `cavalcade simulate --out` kept, which
+//! must be of one trace under the same conditions.
+
+use std::path::PathBuf;
+
+use cavalcade_metrics::{Comparison, RunResult, analyse};
+use cavalcade_report::{FigureKind, FigureWidth, figure};
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::arguments::{Conditions, Selection};
+use crate::carriers::Carrier;
+use crate::compare::{Contender, compare, contenders, result, runnable};
+use crate::failure::Failure;
+use crate::input::Source;
+use crate::output::{tell, write_file};
+use crate::policies::selected;
+use crate::run_folder::Recorded;
+use crate::scene::Scene;
+
+/// The parts of `cavalcade report`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ReportCommand {
+    /// Write one figure of a comparison as an SVG file, for a paper
+    ///
+    /// Drawn are the policies that are named; where none is, the baseline, the best that is told sizes and the best that is
+    /// not. Example: cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.svg
+    Figure(Figure),
+}
+
+/// `cavalcade report figure`.
+#[derive(Debug, Args)]
+pub(crate) struct Figure {
+    /// The figure: cdf, the distribution of coflow completion times; gain, the speedup over the baseline by bin; timeline,
+    /// every coflow from its arrival to its finish
+    pub(crate) kind: Kind,
+    /// A trace, or the folders of runs of one trace that 'cavalcade simulate --out' wrote
+    #[arg(value_name = "TRACE|RUN", required = true)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The width: one column of a two-column page (240 pt), or the page (504 pt); text is 8 pt in both
+    #[arg(long, value_name = "WIDTH", default_value = "column")]
+    pub(crate) width: Width,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) conditions: Conditions,
+}
+
+/// What a figure shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    Cdf,
+    Gain,
+    Timeline,
+}
+
+/// How wide a figure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Width {
+    Column,
+    Page,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Where the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
+pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), Failure> {
+    let are_runs = options.inputs.iter().all(|input| input.join(crate::manifest::NAME).is_file());
+    let comparison = if are_runs { of_runs(options)? } else { of_trace(options)? };
+    let kind = match options.kind {
+        Kind::Cdf => FigureKind::Cdf,
+        Kind::Gain => FigureKind::Gain,
+        Kind::Timeline => FigureKind::Timeline,
+    };
+    let width = match options.width {
+        Width::Column => FigureWidth::Column,
+        Width::Page => FigureWidth::Page,
+    };
+    let drawn = figure(&comparison, kind, width, &comparison.featured()).ok_or_else(|| {
+        Failure::usage("there is nothing to draw: expected a coflow, and for gain two policies")
+            .help("name a trace with coflows, and policies by --policies")
+    })?;
+    write_file(&options.output, |out| out.write_all(drawn.as_bytes()))?;
+    tell(&format!("wrote {}", options.output.display()));
+    Ok(())
+}
+
+/// A comparison of policies over a trace.
+fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
+    let [trace] = options.inputs.as_slice() else {
+        return Err(Failure::usage("expected one trace, or folders of runs")
+            .help("name one trace, or folders that 'cavalcade simulate --out' wrote"));
+    };
+    let (policies, baseline) = selected(&options.selection)?;
+    let source = Source::open(trace)?;
+    let (workload, _) = source.parse(None)?;
+    let scene = Scene::new(workload, options.conditions.clone())?;
+    let (policies, baseline) = runnable(&scene, &options.selection, &policies, baseline)?;
+    let carriers = [Carrier::Fluid];
+    let contenders: Vec<Contender<'_>> = contenders(&policies, &carriers)?;
+    let mut comparison = compare(&scene, &contenders, baseline, None, false)?;
+    comparison.runs.iter_mut().for_each(|run| run.named = options.selection.is_made());
+    Ok(comparison)
+}
+
+/// A comparison of runs that were kept.
+fn of_runs(options: &Figure) -> Result<Comparison, Failure> {
+    if options.selection.is_made() {
+        return Err(Failure::usage("--policies and --policy choose policies to run, but runs were named")
+            .help("leave them out, or name a trace in place of the runs"));
+    }
+    let recorded = (options.inputs.iter())
+        .map(|folder| Recorded::open(folder, None))
+        .collect::<Result<Vec<Recorded>, Failure>>()?;
+    let (first, others) = recorded.split_first().expect("an input is required");
+    if let Some(other) = others.iter().find(|other| !first.manifest.has_setting_of(&other.manifest)) {
+        let (one, two) = (first.folder.display(), other.folder.display());
+        return Err(Failure::input(format!(
+            "{one} and {two} are not runs of one trace under the same conditions"
+        ))
+        .help("make them again with the same trace and conditions"));
+    }
+    let runs = recorded.iter().map(kept).collect::<Result<Vec<RunResult>, Failure>>()?;
+    let baseline = match &options.selection.baseline {
+        Some(name) => {
+            runs.iter().position(|run| run.label == *name || run.policy == *name).ok_or_else(|| {
+                let known: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
+                Failure::usage(format!("the baseline {name} is not among the runs"))
+                    .help(format!("choose one of {}", known.join(", ")))
+            })?
+        }
+        None => runs.iter().position(|run| run.policy == "fair").unwrap_or(0),
+    };
+    let mut comparison = analyse(&first.scene.workload, &first.scene.fabric, &runs, baseline);
+    comparison.runs.iter_mut().for_each(|run| run.named = true);
+    Ok(comparison)
+}
+
+/// A run as its folder has it.
+fn kept(recorded: &Recorded) -> Result<RunResult, Failure> {
+    let policies = [recorded.policy.clone()];
+    let carriers = [recorded.carrier.clone()];
+    let contenders = contenders(&policies, &carriers)?;
+    let mut run = result(&contenders[0], recorded.completions()?, 0.0);
+    // Flow completion times are not kept.
+    run.transport = None;
+    Ok(run)
+}

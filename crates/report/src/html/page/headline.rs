@@ -1,0 +1,142 @@
+//! The sentences on top: what the comparison shows, in words that no figure contradicts.
+//!
+//! A policy that is told all sizes beforehand is a yardstick, not a rival of TCP. So the headline is about the best policy
+//! that is not told sizes, and where it sets one that is against the baseline it says so.
+
+use cavalcade_metrics::{Comparison, Improvement, RunFigures};
+
+use crate::svg::escape;
+use crate::{figures, savings};
+
+/// Below this a speedup would read 1.0×.
+const NOTICEABLE: f64 = 1.05;
+
+/// Says in a sentence what the comparison shows.
+pub(in crate::html) fn headline(comparison: &Comparison) -> String {
+    if let Some(saved) = &comparison.savings {
+        return savings::headline(comparison, saved);
+    }
+    let mean = |run: &RunFigures| run.cct_summary.mean_s;
+    let baseline = comparison.baseline_run();
+    if comparison.runs.len() == 1 {
+        return format!(
+            "{} finishes a coflow in {} on average",
+            baseline.label,
+            figures::time(mean(baseline))
+        );
+    }
+    let best = |told: bool| {
+        let is_one = |run: &usize| {
+            let is_better = mean(baseline) / mean(&comparison.runs[*run]) >= NOTICEABLE;
+            comparison.runs[*run].about.told_sizes == told && is_better
+        };
+        comparison.ranking().into_iter().find(is_one)
+    };
+    let label = |run: usize| comparison.runs[run].label.as_str();
+    let speedup = |run: usize| figures::short_factor(mean(baseline) / mean(&comparison.runs[run]));
+    let name = match baseline.about.told_sizes {
+        true => format!("{}, which is told sizes,", baseline.label),
+        false => baseline.label.clone(),
+    };
+    match (best(false), best(true)) {
+        (Some(run), Some(told)) if mean(&comparison.runs[told]) < mean(&comparison.runs[run]) => format!(
+            "{} finishes coflows {} sooner than {name} on average; told all sizes, {} gains {}",
+            label(run),
+            speedup(run),
+            label(told),
+            speedup(told)
+        ),
+        (Some(run), _) => {
+            format!("{} finishes coflows {} sooner than {name} on average", label(run), speedup(run))
+        }
+        (None, Some(told)) => format!(
+            "Told all sizes, {} finishes coflows {} sooner than {name}; no policy without them does",
+            label(told),
+            speedup(told)
+        ),
+        (None, None) => format!("No policy finishes coflows noticeably sooner than {name} on average"),
+    }
+}
+
+/// The headline's figures in full, how evenly the gain is shared out, and what is left to gain.
+pub(super) fn lead(comparison: &Comparison) -> String {
+    if comparison.savings.is_some() || comparison.runs.len() < 2 {
+        return String::new();
+    }
+    let ranking = comparison.ranking();
+    let best = |told: bool| {
+        let is_one =
+            |run: &usize| *run != comparison.baseline && comparison.runs[*run].about.told_sizes == told;
+        ranking.iter().copied().find(is_one).filter(|&run| {
+            comparison.runs[run].cct_summary.mean_s < comparison.baseline_run().cct_summary.mean_s
+        })
+    };
+    let sentences: Vec<String> =
+        [best(false), best(true)].into_iter().flatten().map(|run| sentence(comparison, run)).collect();
+    let name = escape(&comparison.baseline_run().label);
+    let baseline = unbroken(&figures::time(comparison.baseline_run().cct_summary.mean_s));
+    let first = match sentences.is_empty() {
+        true => {
+            format!("No policy compared has a lower mean coflow completion time than {name}: {baseline}.")
+        }
+        false => format!(
+            "The mean coflow completion time is {baseline} under {name}{}.",
+            about(comparison.baseline_run())
+        ),
+    };
+    format!("<p class=\"lead\">{first}{}{}</p>\n", sentences.concat(), room_left(comparison))
+}
+
+/// Says what one policy gains, in a sentence to be set behind another.
+fn sentence(comparison: &Comparison, run: usize) -> String {
+    let figures_of = &comparison.runs[run];
+    let Some(speedup) = figures_of.improvement else { return String::new() };
+    format!(
+        " Under {}{} it is {}: a speedup of {}{}; coflow by coflow the median speedup is {}, for one in twenty it is {} or less, \
+         for another one in twenty {} or more.",
+        escape(&figures_of.label),
+        about(figures_of),
+        unbroken(&figures::time(figures_of.cct_summary.mean_s)),
+        figures::number(speedup.factor),
+        interval_in_words(&speedup),
+        figures::number(speedup.coflow_p50),
+        figures::number(speedup.coflow_p5),
+        figures::number(speedup.coflow_p95),
+    )
+}
+
+/// Whose policy it is and whether it is told sizes, in parentheses.
+fn about(run: &RunFigures) -> String {
+    let told = if run.about.told_sizes { "told all sizes" } else { "not told sizes" };
+    match run.about.paper.as_str() {
+        "" => format!(" ({told})"),
+        paper => format!(" ({}; {told})", escape(paper)),
+    }
+}
+
+/// Says how close the best run is to the best possible.
+fn room_left(comparison: &Comparison) -> String {
+    let best = &comparison.runs[comparison.ranking()[0]];
+    let (Some(bound), Some(gap)) = (&comparison.bound, comparison.gap(best)) else { return String::new() };
+    format!(
+        " No schedule, whatever it knows, has a mean below {}, so {} is at most {} above the best possible.",
+        unbroken(&figures::time_rounded_down(bound.mean_cct)),
+        escape(&best.label),
+        unbroken(&figures::gap(gap)),
+    )
+}
+
+fn interval_in_words(improvement: &Improvement) -> String {
+    let interval = improvement.interval;
+    if interval.low < interval.high {
+        let (low, high) = (figures::number(interval.low), figures::number(interval.high));
+        format!(" (95\u{a0}% interval {low} to {high})")
+    } else {
+        String::new()
+    }
+}
+
+/// A number and its unit, not to be parted at the end of a line.
+fn unbroken(text: &str) -> String {
+    text.replace(' ', "\u{a0}")
+}
