@@ -7,6 +7,8 @@ use crate::svg::{Svg, shortened, text_width};
 
 /// Pixels of air where a value stands at the end of an axis.
 const AIR: f64 = 16.0;
+/// Pixels that a name may stand to the right of a plot.
+const ROOM: f64 = 14.0;
 
 /// The rectangle that values are drawn in.
 pub(super) struct Frame {
@@ -146,10 +148,10 @@ pub(super) fn vertical_axis(svg: &mut Svg, vertical: &Vertical, y: &Scale, frame
 
 pub(super) fn horizontal_axis(svg: &mut Svg, horizontal: &Horizontal, x: &Scale, frame: &Frame) {
     svg.line("base", (frame.left, frame.bottom), (frame.right, frame.bottom));
-    let mut mark = |at: f64, lines: &[String]| {
+    let mut mark = |at: f64, name_at: f64, lines: &[String]| {
         svg.line("base", (at, frame.bottom), (at, frame.bottom + 4.0));
         for (index, text) in lines.iter().enumerate() {
-            svg.text("muted mid", (at, frame.bottom + 17.0 + 13.0 * index as f64), text);
+            svg.text("muted mid", (name_at, frame.bottom + 17.0 + 13.0 * index as f64), text);
         }
     };
     let (name, lines) = match horizontal {
@@ -157,17 +159,19 @@ pub(super) fn horizontal_axis(svg: &mut Svg, horizontal: &Horizontal, x: &Scale,
             let room = (frame.right - frame.left) / names.len().max(1) as f64;
             let broken: Vec<Vec<String>> = names.iter().map(|case| in_lines(case, room)).collect();
             for (index, lines) in broken.iter().enumerate() {
-                mark(x.at(index as f64), lines);
+                mark(x.at(index as f64), x.at(index as f64), lines);
             }
             (name, broken.iter().map(Vec::len).max().unwrap_or(1))
         }
         Horizontal::Numbers { name, ticks, .. } => {
             let mut taken = f64::NEG_INFINITY;
             for (value, text) in ticks {
-                let (at, half) = (x.at(*value), text_width(text) / 2.0);
+                let (place, half) = (x.at(*value), text_width(text) / 2.0);
+                // A name at the right end moves to the left where it would leave the figure.
+                let at = place.min(frame.right + ROOM - half);
                 // A name that would run into its neighbour is left out; the point has a tooltip.
                 if at - half > taken {
-                    mark(at, std::slice::from_ref(text));
+                    mark(place, at, std::slice::from_ref(text));
                     taken = at + half + 5.0;
                 }
             }
