@@ -1,32 +1,32 @@
 //! One colour for each policy, the same in every figure of every page.
 //!
 //! A reader who has learnt that Aalo is orange in one figure must not meet it in green in the next. So colours go by the
-//! name of the policy, from a fixed table, and never by rank or by order of appearance. Ten colours do not suffice for all
+//! name of the policy, from a fixed table, and never by rank or by order of appearance. Eleven colours do not suffice for all
 //! policies and transports, so a look is a colour and a dash; those that are compared most often have a colour to
 //! themselves. Runs of one policy with several settings share its colour and take the next free dash.
 //!
 //! Every colour has a contrast of at least 3 to the page, light and dark (WCAG 2.1, 1.4.11); they are Okabe and Ito's hues,
-//! darkened where these are too light for white paper. Classes `c0` to `c9` and `d0` to `d3` are given their meaning by the
+//! darkened where these are too light for white paper. Classes `c0` to `c10` and `d0` to `d3` are given their meaning by the
 //! style sheet of the page or file.
 
 /// Colours in the table below.
-const COLORS: u8 = 10;
+const COLORS: u8 = 11;
 /// Ways to dash a line and to draw a dot.
 const DASHES: u8 = 4;
 
 /// The colours on light paper, for style sheets.
 pub(crate) const LIGHT: [&str; COLORS as usize] = [
     "#1b1b1a", "#0072b2", "#d55e00", "#00855f", "#a8508b", "#9a6a00", "#0b8a9c", "#7d2336", "#7d7a72",
-    "#6a51c9",
+    "#6a51c9", "#d81b60",
 ];
 /// The colours on a dark page.
 pub(crate) const DARK: [&str; COLORS as usize] = [
     "#e8e5dd", "#3d97d6", "#e8743b", "#1fb88a", "#d98fb8", "#e6ab2e", "#3fc1d3", "#d9667c", "#a09d94",
-    "#a593f5",
+    "#a593f5", "#ff6f9f",
 ];
 
 /// Colour and dash of each policy and transport.
-const TABLE: [(&str, u8, u8); 31] = [
+const TABLE: [(&str, u8, u8); 32] = [
     ("fair", 0, 0),
     ("sebf", 1, 0),
     ("varys", 1, 0),
@@ -40,6 +40,7 @@ const TABLE: [(&str, u8, u8); 31] = [
     ("karuna", 7, 0),
     ("fifo", 8, 0),
     ("sff", 9, 0),
+    ("learn", 10, 0),
     ("stf", 1, 1),
     ("saath", 2, 1),
     ("spc", 3, 1),
@@ -63,7 +64,7 @@ const TABLE: [(&str, u8, u8); 31] = [
 /// A colour and a dash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// From 0 to 9.
+    /// From 0 to 10.
     pub(crate) color: u8,
     /// From 0 to 3: the line's dash and the form of its dots.
     pub(crate) dash: u8,
@@ -105,7 +106,7 @@ pub(crate) fn declarations(colors: &[&str]) -> String {
     colors.iter().enumerate().map(|(index, color)| format!("--c{index}:{color};")).collect()
 }
 
-/// Rules that give the classes `c0` to `c9` their colour.
+/// Rules that give the classes `c0` to `c10` their colour.
 pub(crate) fn classes() -> String {
     (0..COLORS).map(|index| format!(".c{index}{{--c:var(--c{index})}}")).collect()
 }
