@@ -19,7 +19,7 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
     }
     let mut total = Account::default();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
-        let account = run_world(seed, bug).map_err(|found| failure(seed, &found.0, &found.1))?;
+        let account = run_world(seed, bug).map_err(|found| failure(seed, bug, &found.0, &found.1))?;
         total.messages += account.messages;
         total.lost += account.lost;
         total.faults += account.faults;
@@ -40,7 +40,7 @@ fn one(seed: u64, bug: Option<Bug>) -> Result<(), Failure> {
     print(&shown(seed, &account))?;
     match violation {
         None => print("everything held\n"),
-        Some(violation) => Err(failure(seed, &violation, &account)),
+        Some(violation) => Err(failure(seed, bug, &violation, &account)),
     }
 }
 
@@ -61,9 +61,11 @@ fn shown(seed: u64, account: &Account) -> String {
     text
 }
 
-fn failure(seed: u64, violation: &Violation, account: &Account) -> Failure {
+fn failure(seed: u64, bug: Option<Bug>, violation: &Violation, account: &Account) -> Failure {
+    let name = bug.and_then(|bug| Bug::ALL.iter().find(|(_, other)| *other == bug)).map(|(name, _)| *name);
+    let planted = name.map(|name| format!(" --plant {name}")).unwrap_or_default();
     Failure::new(Kind::Assertion, format!("seed {seed}, {}: {violation}", account.policy))
-        .help(format!("'cavalcade fault --seed {seed}' shows what broke before"))
+        .help(format!("'cavalcade fault --seed {seed}{planted}' shows what broke before"))
 }
 
 fn bug(name: &str) -> Result<Bug, Failure> {

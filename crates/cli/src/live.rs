@@ -36,7 +36,7 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     let gates = Gatekeeping::new(&options.access, listed, Role::Coordinator)?;
     let listen = options.listen.or(table.listen).unwrap_or(DEFAULT_LISTEN);
     [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
-    logging::start(options.logging, &file.log);
+    let _log = logging::start(options.logging, &file.log);
     let lease = options.lease.as_ref().or(table.lease.as_ref());
     let certificates = options.lease_certificates.as_ref().or(table.lease_certificates.as_ref());
     let certificates = lease_certificates(lease, certificates.map(PathBuf::as_path))?;
@@ -48,13 +48,22 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     }
     let lease = lease.map(|place| (place, certificates.as_ref()));
     let about = about(&policy, config.shadow);
+    let (mut config, started) = (config, std::time::Instant::now());
+    let mut above = 0;
     loop {
         let policy = Box::new(policy.clone());
-        let ended = block_on(lead(listen, lease, config, policy, &gates, &about));
+        let ended = block_on(lead(listen, lease, config, policy, &gates, &about, above));
         match ended.map_err(|error| serving("coordinator", &error))? {
             Ended::Stopped => return Ok(()),
             Ended::LostLease => {}
-            Ended::Deposed => {
+            // The lease says who leads: stand by, and lead above that term when the lease is free.
+            Ended::Deposed(term) if lease.is_some() => above = term,
+            // A clock that was set back: a coordinator that has just started goes above those before it.
+            Ended::Deposed(term) if started.elapsed() < JUST_STARTED => {
+                tracing::warn!(term, "the clock is behind that of a former coordinator: its term is passed");
+                config.term = term.saturating_add(1);
+            }
+            Ended::Deposed(_) => {
                 return Err(Failure::new(Kind::Runtime, "agents obey another coordinator, of a higher term")
                     .help("stop that one, or run this one as its standby with the same --lease"));
             }
@@ -62,11 +71,15 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     }
 }
 
-/// Why a coordinator does not serve any more.
+/// For how long a coordinator without a lease takes a higher term for that of a former one.
+const JUST_STARTED: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// The reason for which a coordinator does not serve any more.
 enum Ended {
     Stopped,
     LostLease,
-    Deposed,
+    /// By this term.
+    Deposed(u64),
 }
 
 /// What the connection to etcd is made with, from the folder that flags or the file name.
@@ -98,6 +111,7 @@ async fn lead(
     policy: Box<Configured>,
     gates: &Gatekeeping,
     about: &About,
+    above: u64,
 ) -> io::Result<Ended> {
     let mut stop = stop_on_signals()?;
     let mut leadership = match lease {
@@ -106,7 +120,7 @@ async fn lead(
             // To stand by is what a standby is to do: its manager need not wait.
             ready();
             tokio::select! {
-                leadership = lease::acquire(place, certificates) => Some(bound("a lease", place, leadership)?),
+                leadership = lease::acquire(place, certificates, above) => Some(bound("a lease", place, leadership)?),
                 _ = stop.changed() => return Ok(Ended::Stopped),
             }
         }
@@ -131,7 +145,9 @@ async fn lead(
     };
     let ended = tokio::select! {
         served = serve_coordinator(coordinator, sockets, stop) => {
-            served.map(|served| if served.is_deposed() { Ended::Deposed } else { Ended::Stopped })
+            served.map(|served| {
+                if served.is_deposed() { Ended::Deposed(served.highest_term()) } else { Ended::Stopped }
+            })
         }
         () = lost => Ok(Ended::LostLease),
     };
@@ -171,7 +187,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         return Err(Failure::input("the folder of certificates has no datagrams.key")
             .help("agents without a coordinator need the one that all agents of the site share"));
     }
-    logging::start(options.logging, &file.log);
+    let _log = logging::start(options.logging, &file.log);
     let path = socket_path(options.socket.as_deref().or(table.socket.as_deref()));
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
@@ -223,7 +239,7 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
     let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), false)?;
     allow(options.listen, options.insecure)?;
-    logging::start(options.logging, &file.log);
+    let _log = logging::start(options.logging, &file.log);
     let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
     let about = about(&policy, coordinator_config.shadow);
     block_on(async {

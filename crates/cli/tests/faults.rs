@@ -58,7 +58,7 @@ fn greet(socket: &Path, client: u64) -> UnixStream {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let mut bytes = Vec::new();
-    frame(&ClientMessage::Hello { protocol: PROTOCOL, client }, &mut bytes);
+    frame(&ClientMessage::Hello { protocol: PROTOCOL, client }, &mut bytes).expect("a short message");
     stream.write_all(&bytes).unwrap();
     let mut frames = Frames::default();
     let mut chunk = [0; 4096];

@@ -394,7 +394,7 @@ fn talk(weak: &Weak<Shared>, socket: &mut UnixStream) -> io::Result<()> {
         }
         bytes.clear();
         while let Some(message) = state.client.poll_message() {
-            frame(&message, &mut bytes);
+            frame(&message, &mut bytes).expect("messages of a client are short");
         }
         if bytes.is_empty() {
             let wait = state

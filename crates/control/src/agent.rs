@@ -86,8 +86,10 @@ pub struct AgentConfig {
     pub linger: Nanos,
     /// How many classes the network tells apart, 1 to 8.
     pub classes: u16,
-    /// How many flows a client may have open, and in how many coflows it may take part.
+    /// How many flows a user's clients may have open in all, and in how many coflows they may take part.
     pub client_limit: u32,
+    /// How many connections a user's clients may have.
+    pub connection_limit: u32,
     /// Decide, and enforce nothing.
     pub shadow: bool,
 }
@@ -108,6 +110,7 @@ impl AgentConfig {
             linger: Nanos::from_secs(10),
             classes: 8,
             client_limit: 65_536,
+            connection_limit: 1_024,
             shadow: false,
         }
     }
@@ -151,6 +154,8 @@ pub enum AgentOutput {
     Peer(PortId, Datagram),
     /// The client has broken the protocol: its connection is to be closed.
     Drop(ClientId),
+    /// The coordinator is silent: its connection is to be closed, and the next one tried.
+    Reconnect,
 }
 
 /// How long decisions of the agent's own are apart at least, so that a thousand flows that open at once are decided about
@@ -162,6 +167,15 @@ const LOOKS_LATE: u64 = 2;
 
 /// A client for its life, whatever its connection: its user, and the number that it calls itself by.
 type Speaker = (u32, u64);
+
+/// What the clients of a user have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    connections: u32,
+    /// Coflows in which they take part, once for each client.
+    coflows: u32,
+    flows: u32,
+}
 
 /// A client.
 #[derive(Debug)]
@@ -285,6 +299,10 @@ pub struct Agent {
     mode: Mode,
     counter: TaskCounter,
     clients: BTreeMap<ClientId, Client>,
+    /// What each user's clients have.
+    users: BTreeMap<u32, Usage>,
+    /// Coflows of which each client has said bytes of flows that are over.
+    said: BTreeMap<Speaker, BTreeSet<u32>>,
     parts: BTreeMap<u32, Part>,
     part_of: BTreeMap<CoflowKey, u32>,
     next_part: u32,
@@ -307,6 +325,8 @@ impl Agent {
             counter: TaskCounter::of_agent(config.port, config.ports),
             link: reporting::CoordinatorLink::new(),
             clients: BTreeMap::new(),
+            users: BTreeMap::new(),
+            said: BTreeMap::new(),
             parts: BTreeMap::new(),
             part_of: BTreeMap::new(),
             next_part: 0,
@@ -356,7 +376,8 @@ impl Agent {
         let decide = self.decide_at();
         // Nobody waits for that, and while anything moves somebody comes long before.
         let look = self.look_at().map(|when| when + Nanos(LOOKS_LATE * self.link.period(&self.config).0));
-        let due = [self.link.lease_until, look, own, decide, self.report_at(), self.alive_at()];
+        let patience = if self.link.is_unproven { Some(Instant::ZERO) } else { self.link.patience_until };
+        let due = [self.link.lease_until, patience, look, own, decide, self.report_at(), self.alive_at()];
         due.into_iter().flatten().min()
     }
 

@@ -5,9 +5,8 @@
 //!   with none asks each agent that it hears of for one, and decides by what it has until then.
 //! - What a coflow has sent is the sum of what each agent says of its part. A snapshot replaces a part, a report seen
 //!   twice is left out, a gap in the numbers of reports makes the part unknown until a snapshot: no byte counts twice.
-//! - The kill switch is where its latest throw put it, and throws are ordered by term, then by count. Agents keep the latest
-//!   that they have heard of and say it in snapshots: neither a restart nor another leader ends it. What an agent says of
-//!   the coordinator's own term is left out, the coordinator knows that best.
+//! - The kill switch is where its latest throw put it, and throws are ordered by term, then by count. Agents keep it as the
+//!   coordinator has sealed it and say it in snapshots: neither a restart nor another leader ends it, and no agent does.
 //! - Orders hold for a lease. An agent that has not been heard of for as long obeys nobody, and is forgotten here.
 //! - A coordinator that learns of a higher term than its own says nothing any more ([`Coordinator::is_deposed`]).
 //!
@@ -21,22 +20,25 @@
 //! them four times in a lease.
 //!
 //! # Files
-//! `peers`: what is known of agents. `reports`: what they say. `status`: what people are told.
+//! `peers`: what is known of agents. `reports`: what they say. `trust`: what of that is believed. `status`: what people are told.
 
 mod peers;
 mod reports;
 mod status;
+mod trust;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
-use cavalcade_protocol::{CoflowKey, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report};
+use cavalcade_protocol::{CoflowKey, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report, Sealed};
 
 use crate::agent::CLASSES;
 use crate::hosted::{Factory, Hosted};
 use crate::table::UNTOLD;
 use peers::{Peer, Peers};
 pub use status::{CoflowFlow, CoflowStatus};
+pub use trust::Notary;
+use trust::{DISTRUST, REMEMBERED, Unsealed};
 
 /// What a coordinator is started with.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,8 @@ pub struct CoordinatorConfig {
     /// Bytes below which an agent need not report a coflow. Safe for `dclas` up to its first threshold over the ports: if no
     /// agent's part reaches that, the coflow is in the first queue, where agents put it by themselves.
     pub quiet: Bytes,
+    /// For how long a flow that may send moves nothing before it no longer holds others; five periods at least.
+    pub stall: Nanos,
     /// Decide and tell, and have agents carry out nothing.
     pub shadow: bool,
 }
@@ -70,6 +74,7 @@ impl CoordinatorConfig {
             period,
             lease: Nanos(10 * period.0),
             quiet: Bytes::ZERO,
+            stall: Nanos::from_millis(500),
             shadow: false,
         }
     }
@@ -92,6 +97,14 @@ pub struct CoordinatorCounters {
     pub agents_lost: u64,
     /// Parts of coflows that belong to another user.
     pub foreign_parts: u64,
+    /// Parts of coflows that were new and had a number far in the past.
+    pub stale_parts: u64,
+    /// Flows that might send and moved nothing.
+    pub stalled_flows: u64,
+    /// Reports of bytes that no line could have carried.
+    pub excessive_bytes: u64,
+    /// Standings that no coordinator has sealed.
+    pub forged_standings: u64,
     /// Bytes reported, by the class that their coflow had.
     pub sent_by_class: [u64; CLASSES],
 }
@@ -122,6 +135,16 @@ pub struct Coordinator {
     /// The latest throw of the kill switch that it knows of.
     switch: Option<KillSwitch>,
     outbox: VecDeque<(PortId, Orders)>,
+    /// Who seals what agents keep.
+    notary: Box<dyn Notary>,
+    /// When it was first told the time.
+    started: Option<Instant>,
+    /// How far most agents' clocks are ahead, in nanoseconds.
+    offset: i128,
+    /// Coflows that are over, and since when.
+    remembered: BTreeMap<CoflowKey, Instant>,
+    /// When flows are next looked over for those that move nothing.
+    stall_at: Option<Instant>,
     /// Peers that a round has something new for, once for each thing.
     touched: Vec<PortId>,
     counters: CoordinatorCounters,
@@ -144,10 +167,25 @@ impl Coordinator {
             last_round: None,
             switch: None,
             outbox: VecDeque::new(),
+            notary: Box::new(Unsealed),
+            started: None,
+            offset: 0,
+            remembered: BTreeMap::new(),
+            stall_at: None,
             touched: Vec::new(),
             counters: CoordinatorCounters::default(),
             config,
         }
+    }
+
+    /// With a notary: from now on only what that has sealed is believed of other coordinators.
+    pub fn with_notary(self, notary: Box<dyn Notary>) -> Self {
+        Self { notary, ..self }
+    }
+
+    /// The highest term of a coordinator that it has heard of.
+    pub fn highest_term(&self) -> u64 {
+        self.term
     }
 
     /// Whether another coordinator has a higher term. This one says nothing any more and can be dropped.
@@ -165,8 +203,8 @@ impl Coordinator {
         &self.counters
     }
 
-    /// The kill switch of the whole fabric: every agent puts every flow back to plain TCP, or that ends. It holds for
-    /// coordinators that come later too, as long as one agent remembers it.
+    /// Throws the kill switch of the whole fabric: every agent puts every flow back to plain TCP; or ends that. It holds for
+    /// later coordinators too, as long as one agent remembers it.
     pub fn drain(&mut self, is_on: bool) {
         let term = self.config.term;
         let before = self.switch.filter(|switch| switch.term == term).map_or(0, |switch| switch.throw);
@@ -217,17 +255,17 @@ impl Coordinator {
 
     /// Takes in a report.
     pub fn handle_report(&mut self, now: Instant, report: Report) {
-        self.term = self.term.max(report.term);
+        self.started.get_or_insert(now);
         if report.protocol != PROTOCOL || report.port.0 >= self.config.ports || self.is_deposed() {
             self.counters.reports_left_out += 1;
             return;
         }
         let port = report.port;
         match self.peers.get(port) {
-            None => self.meet(now, port, report.session),
+            None => self.meet(now, &report),
             Some(peer) if report.session > peer.session => {
                 self.forget(now, port);
-                self.meet(now, port, report.session);
+                self.meet(now, &report);
             }
             // The past; or an agent whose clock was set back, which is heard once the former session is forgotten.
             Some(peer) if report.session < peer.session => {
@@ -246,18 +284,21 @@ impl Coordinator {
         peer.owes_snapshot |= report.resync;
         peer.heard = report.sequence;
         peer.heard_at = now;
+        peer.offset = peer.offset.max(offset(now, report.clock));
+        peer.up = report.up;
         self.hosted.set_capacity(port, report.up, report.down);
         if report.snapshot {
             self.take_snapshot(now, &report);
         } else if !peer.is_unknown {
             self.take_changes(now, &report);
         }
-        self.hear_switch(report.switch);
+        self.hear_standing(&report.standing);
         self.list(port);
     }
 
-    fn meet(&mut self, now: Instant, port: PortId, session: u64) {
-        self.peers.insert(port, Peer::new(session, now, self.highest_sent));
+    fn meet(&mut self, now: Instant, report: &Report) {
+        let peer = Peer::new(report.session, now, self.highest_sent, offset(now, report.clock));
+        self.peers.insert(report.port, peer);
         self.look_after(now);
     }
 
@@ -308,9 +349,12 @@ impl Coordinator {
             let gone: Vec<PortId> =
                 self.peers.iter().filter(|(_, peer)| silent(peer)).map(|(port, _)| port).collect();
             self.counters.agents_lost += gone.len() as u64;
+            self.compare_clocks();
+            self.remembered.retain(|_, since| now.since(*since) <= REMEMBERED);
             gone.into_iter().for_each(|port| self.forget(now, port));
         }
         self.hosted.wake(now);
+        self.look_for_stalled(now);
         if self.round_at().is_some_and(|when| when <= now) {
             self.round(now);
         }
@@ -324,6 +368,21 @@ impl Coordinator {
             let silent = |peer: &Peer| peer.heard_at.checked_add(Nanos(self.config.lease.0 + 1));
             let due = |(_, peer): (PortId, &Peer)| silent(peer).into_iter().chain(self.orders_at(peer)).min();
             self.look_at = self.peers.iter().filter_map(due).min();
+        }
+    }
+
+    /// Finds flows that may send and move nothing.
+    fn look_for_stalled(&mut self, now: Instant) {
+        if self.stall_at.is_some_and(|when| when > now) || !self.hosted.has_flows() {
+            return;
+        }
+        let stall = self.config.stall.max(Nanos(5 * self.config.period.0));
+        self.stall_at = now.checked_add(Nanos(stall.0 / 2));
+        for port in self.hosted.rest_stalled(now, stall) {
+            self.counters.stalled_flows += 1;
+            if let Some(peer) = self.peers.get_mut(port) {
+                peer.distrusted_until = now.checked_add(DISTRUST);
+            }
         }
     }
 
@@ -348,7 +407,8 @@ impl Coordinator {
         if self.is_deposed() {
             return None;
         }
-        let due = [self.news_at, self.look_at, self.hosted.wake_at(), self.round_at()];
+        let stall_at = if self.hosted.has_flows() { self.stall_at.or(Some(Instant::ZERO)) } else { None };
+        let due = [self.news_at, self.look_at, self.hosted.wake_at(), self.round_at(), stall_at];
         due.into_iter().flatten().min()
     }
 
@@ -388,7 +448,7 @@ impl Coordinator {
             }
         }
         if self.hosted.is_dirty() {
-            self.hosted.decide(|(port, flow), before, order| {
+            self.hosted.decide(now, |(port, flow), before, order| {
                 let Some(peer) = self.peers.get_mut(port).filter(|_| before != order) else { return };
                 let kind = match order.gate {
                     Gate::Off {} => 0,
@@ -406,12 +466,14 @@ impl Coordinator {
     }
 
     fn write_orders(&mut self, now: Instant, port: PortId) {
-        let config = self.config;
+        let (config, standing) = (self.config, self.standing());
         let Some(peer) = self.peers.get_mut(port) else { return };
         let hosted = &self.hosted;
         let snapshot = std::mem::take(&mut peer.owes_snapshot);
         let (mut parts, mut flows) =
             (std::mem::take(&mut peer.new_priorities), std::mem::take(&mut peer.new_orders));
+        let mut refused = std::mem::take(&mut peer.refused);
+        let refused = in_order(&mut refused, |number| Some((number, ())));
         if snapshot {
             parts = peer.parts.keys().copied().collect();
             flows = peer.flows.keys().copied().collect();
@@ -436,15 +498,22 @@ impl Coordinator {
             resync: peer.is_unknown,
             enforce: !config.shadow,
             switch: self.switch.filter(|_| snapshot),
+            standing: if snapshot { standing } else { Sealed::default() },
             lease: config.lease,
             period: config.period,
             quiet: config.quiet,
             priorities,
             flows,
+            refused,
         };
         self.outbox.push_back((port, orders));
         self.look_after(now);
     }
+}
+
+/// How far an agent's clock is ahead, and no less than that: messages take time.
+fn offset(now: Instant, clock: Instant) -> i128 {
+    i128::from(clock.0) - i128::from(now.0)
 }
 
 /// A pause after `last`, or at once where there was none.

@@ -73,7 +73,7 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
     let flows = || coflow.flows.values().filter_map(|&flow| table.find(flow));
     let count = |holds: &dyn Fn(&Flow) -> bool| flows().filter(|flow| holds(flow)).count();
     let mut obstacles: BTreeMap<u32, Obstacle> = BTreeMap::new();
-    let waiting = flows().filter(|flow| !flow.idle && flow.told.gate != Gate::Open {});
+    let waiting = flows().filter(|flow| !flow.rests() && flow.told.gate != Gate::Open {});
     for flow in waiting {
         let at = table.links(flow).map(|link| obstacle(table, coflow, flow, link));
         let longest = at.into_iter().enumerate().filter(|(_, one)| !one.ahead.is_empty());
@@ -88,10 +88,10 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
     Explanation {
         priority: coflow.priority,
         sent: Bytes(coflow.attained),
-        open: count(&|flow| !flow.idle && flow.told.gate == Gate::Open {}),
-        paced: count(&|flow| !flow.idle && matches!(flow.told.gate, Gate::Paced { .. })),
-        off: count(&|flow| !flow.idle && flow.told.gate == Gate::Off {}),
-        resting: count(&|flow| flow.idle),
+        open: count(&|flow| !flow.rests() && flow.told.gate == Gate::Open {}),
+        paced: count(&|flow| !flow.rests() && matches!(flow.told.gate, Gate::Paced { .. })),
+        off: count(&|flow| !flow.rests() && flow.told.gate == Gate::Off {}),
+        resting: count(&|flow| flow.rests()),
         obstacles,
     }
 }
@@ -103,7 +103,7 @@ fn obstacle(table: &Table, coflow: &Coflow, flow: &Flow, link: u32) -> Obstacle 
     for other in table.coflows.values().filter(|other| other.key != coflow.key) {
         for theirs in other.flows.values().filter_map(|&flow| table.find(flow)) {
             let priority = theirs.priority.unwrap_or(other.priority);
-            if theirs.idle || priority >= own || !table.links(theirs).contains(&link) {
+            if theirs.rests() || priority >= own || !table.links(theirs).contains(&link) {
                 continue;
             }
             queue.ahead.insert((other.priority, other.key));

@@ -223,6 +223,8 @@ impl Hosted {
             size,
             sent,
             idle,
+            is_stalled: false,
+            moved_at: now,
             priority: None,
             cap: None,
             told: UNTOLD,
@@ -246,6 +248,10 @@ impl Hosted {
         let Some(record) = self.table.find_mut(flow) else { return };
         let id = record.facts.coflow;
         let before = std::mem::replace(&mut record.sent, sent);
+        if sent > before || record.idle && !idle {
+            record.moved_at = now;
+            self.kept.is_dirty |= std::mem::take(&mut record.is_stalled);
+        }
         self.kept.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
         self.add_attained(now, id, sent as i128 - before as i128);
         self.check(Target::Flow(flow));
@@ -373,16 +379,35 @@ impl Hosted {
         self.kept.is_dirty
     }
 
+    /// Whether there are any flows.
+    pub(crate) fn has_flows(&self) -> bool {
+        self.table.flows().next().is_some()
+    }
+
+    /// Has flows rest that may send and have moved nothing for `stall`; returns the senders of those.
+    pub(crate) fn rest_stalled(&mut self, now: Instant, stall: Nanos) -> Vec<PortId> {
+        let mut senders = Vec::new();
+        for flow in self.table.flows_mut() {
+            let may_send = !flow.rests() && flow.told.gate != (Gate::Off {});
+            if may_send && now.since(flow.moved_at) >= stall {
+                flow.is_stalled = true;
+                senders.push(flow.facts.src);
+            }
+        }
+        self.kept.is_dirty |= !senders.is_empty();
+        senders
+    }
+
     /// Computes the gate of every flow; hands over each, in the order of coflows and names, with the gate and the own
     /// priority that it had before and those that it has now.
-    pub(crate) fn decide(&mut self, mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder)) {
+    pub(crate) fn decide(&mut self, now: Instant, mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder)) {
         self.kept.is_dirty = false;
         let (mut ids, mut contenders) = (Vec::new(), Vec::new());
         for (account, coflow) in self.table.coflows.values().enumerate() {
             for &id in coflow.flows.values() {
                 let flow = self.table.find(id).expect("a named flow has a record");
                 ids.push(id);
-                if !flow.idle {
+                if !flow.rests() {
                     contenders.push(Contender {
                         links: self.table.links(flow),
                         account: account as u32,
@@ -397,9 +422,12 @@ impl Hosted {
         let mut gates = allocate(&self.terms, &self.table.capacity, &contenders).into_iter();
         for id in ids {
             let flow = self.table.find_mut(id).expect("a named flow has a record");
-            let gate = if flow.idle { Gate::default() } else { gates.next().unwrap_or_default() };
+            let gate = if flow.rests() { Gate::default() } else { gates.next().unwrap_or_default() };
             let order = FlowOrder { gate, priority: flow.priority };
             let before = std::mem::replace(&mut flow.told, order);
+            if before.gate == (Gate::Off {}) {
+                flow.moved_at = now;
+            }
             tell(flow.name(), before, order);
         }
     }

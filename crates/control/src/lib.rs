@@ -37,6 +37,8 @@ pub use agent::{
     Agent, AgentConfig, AgentCounters, AgentOutput, CLASSES, ClientId, Decentralised, FlowStatus, Mode,
     PartStatus,
 };
-pub use coordinator::{CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters};
+pub use coordinator::{
+    CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters, Notary,
+};
 pub use explanation::{Direction, Explanation, Obstacle};
 pub use hosted::Factory;

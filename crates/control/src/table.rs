@@ -42,8 +42,12 @@ pub(crate) struct Flow {
     pub(crate) number: u32,
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
-    /// Whether it has nothing to send at present.
+    /// Whether it has nothing to send at present, by its agent's word.
     pub(crate) idle: bool,
+    /// Whether it might send and moves nothing.
+    pub(crate) is_stalled: bool,
+    /// When it last moved, or was let go on.
+    pub(crate) moved_at: Instant,
     /// Its own priority, where that is not its coflow's.
     pub(crate) priority: Option<Priority>,
     pub(crate) cap: Option<BitsPerSec>,
@@ -57,6 +61,11 @@ pub(crate) const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, priority: 
 impl Flow {
     pub(crate) fn name(&self) -> FlowName {
         (self.facts.src, self.number)
+    }
+
+    /// Whether it holds no others.
+    pub(crate) fn rests(&self) -> bool {
+        self.idle || self.is_stalled
     }
 
     pub(crate) fn remaining(&self) -> u64 {
@@ -90,6 +99,15 @@ impl Table {
     /// The links that a flow crosses.
     pub(crate) fn links(&self, flow: &Flow) -> [u32; 2] {
         [flow.facts.src.0, self.ports() + flow.facts.dst.0]
+    }
+
+    /// All flows.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
+        self.flows.iter().flatten()
+    }
+
+    pub(crate) fn flows_mut(&mut self) -> impl Iterator<Item = &mut Flow> {
+        self.flows.iter_mut().flatten()
     }
 
     pub(crate) fn find(&self, flow: FlowId) -> Option<&Flow> {

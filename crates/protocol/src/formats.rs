@@ -19,7 +19,8 @@ mod negotiation;
 pub use bytes::Message;
 pub use client::{AgentMessage, ClientMessage, Endpoints, Refusal};
 pub use coordination::{
-    CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, KillSwitch, Orders, Progress, Report,
+    CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, KillSwitch, Orders, Progress, Report, Sealed,
+    Standing,
 };
 pub use error::WireError;
 pub use frame::{Frames, MAX_FRAME, frame};

@@ -30,7 +30,7 @@ pub use counter::TaskCounter;
 pub use formats::{
     AgentMessage, ClientMessage, CoflowEntry, CoflowKey, Datagram, Directive, Endpoints, Facts, FlowEntry,
     FlowOrder, Frames, Gate, Keyed, KillSwitch, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Progress, Refusal,
-    Report, Statement, WireError, frame,
+    Report, Sealed, Standing, Statement, WireError, frame,
 };
 pub use negotiation::Negotiation;
 

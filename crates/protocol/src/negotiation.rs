@@ -8,14 +8,25 @@
 //! sending cannot be compared with the receiver's; but the smallest difference ever seen is the clocks' difference plus
 //! the shortest way, and what exceeds that by more than [`EXPIRY`] is dropped (D-CAS: expired messages are removed).
 //! Clocks that drift by 100 ppm move that by 0.4 s in an hour; the smallest is therefore taken anew from time to time.
+//!
+//! A datagram names its receiver and the receiver's session, both under the tag of the shell: one that was recorded is of no
+//! use at another host or in a later session of the receiver, which answers with its present session. What remains: a
+//! host that has just started hears the first datagram of a former session of its peer until that peer itself speaks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Datagram, MAX_DATAGRAM, Message, PROTOCOL, Statement};
 use cavalcade_model::{Instant, Nanos, PortId};
 
 /// After how long what a peer said is dropped (D-CAS §V-A).
 const EXPIRY: Nanos = Nanos::from_secs(2);
+
+/// How long a host has to be silent before a lower session of it is heard: long enough that a recorded datagram is of no
+/// use, and a clock that was set back does not silence a host for a day.
+const FORMER_SESSION: Nanos = Nanos::from_secs(3600);
+
+/// How far greetings to one peer are apart at least.
+const GREETING_PAUSE: Nanos = Nanos::from_millis(100);
 
 /// Periods of [`EXPIRY`] after which the smallest difference of clocks is measured anew.
 const REMEASURE: u64 = 64;
@@ -27,6 +38,9 @@ pub struct Negotiation {
     session: u64,
     sent: BTreeMap<PortId, u64>,
     peers: BTreeMap<PortId, Peer>,
+    /// When each peer was greeted last, and who is to be greeted.
+    greeted: BTreeMap<PortId, Instant>,
+    to_greet: BTreeSet<PortId>,
 }
 
 #[derive(Debug)]
@@ -60,7 +74,8 @@ impl Peer {
 impl Negotiation {
     /// For the host at `port`, started at `session` by its clock.
     pub fn new(port: PortId, session: u64) -> Self {
-        Self { port, session, sent: BTreeMap::new(), peers: BTreeMap::new() }
+        let (greeted, to_greet) = (BTreeMap::new(), BTreeSet::new());
+        Self { port, session, sent: BTreeMap::new(), peers: BTreeMap::new(), greeted, to_greet }
     }
 
     /// The datagrams that say `statements` to `to`, none longer than fits.
@@ -69,18 +84,9 @@ impl Negotiation {
         let mut length = 0;
         for statement in statements {
             let more = statement.to_bytes().len();
-            // A head is at most 40 bytes, and so is a statement.
-            if datagrams.is_empty() || length + more > MAX_DATAGRAM - 48 {
-                let sequence = self.sent.entry(to).or_default();
-                *sequence += 1;
-                datagrams.push(Datagram {
-                    protocol: PROTOCOL,
-                    from: self.port,
-                    session: self.session,
-                    sequence: *sequence,
-                    sent_at: now,
-                    statements: Vec::new(),
-                });
+            // A head is at most 56 bytes.
+            if datagrams.is_empty() || length + more > MAX_DATAGRAM - 64 {
+                datagrams.push(self.datagram(now, to));
                 length = 0;
             }
             length += more;
@@ -91,15 +97,44 @@ impl Negotiation {
         datagrams
     }
 
+    fn datagram(&mut self, now: Instant, to: PortId) -> Datagram {
+        let sequence = self.sent.entry(to).or_default();
+        *sequence += 1;
+        Datagram {
+            protocol: PROTOCOL,
+            from: self.port,
+            session: self.session,
+            to,
+            to_session: self.peers.get(&to).map(|peer| peer.session),
+            sequence: *sequence,
+            sent_at: now,
+            statements: Vec::new(),
+        }
+    }
+
+    /// Datagrams without statements for peers that spoke to a former session of this host: they learn the present one.
+    pub fn greetings(&mut self, now: Instant) -> Vec<(PortId, Datagram)> {
+        let due = std::mem::take(&mut self.to_greet);
+        due.into_iter().map(|to| (to, self.datagram(now, to))).collect()
+    }
+
     /// Takes in a datagram; returns what it says unless that is not to be heeded.
     pub fn receive(&mut self, now: Instant, datagram: Datagram) -> Option<Vec<Statement>> {
-        if datagram.protocol != PROTOCOL {
+        if datagram.protocol != PROTOCOL || datagram.to != self.port {
+            return None;
+        }
+        if datagram.to_session.is_some_and(|session| session != self.session) {
+            let last = self.greeted.entry(datagram.from).or_insert(Instant::ZERO);
+            if now.since(*last) >= GREETING_PAUSE {
+                *last = now;
+                self.to_greet.insert(datagram.from);
+            }
             return None;
         }
         let peer = self.peers.entry(datagram.from).or_insert_with(|| Peer::new(datagram.session, now));
         if datagram.session != peer.session {
-            // A lower session is the past, unless the peer's clock was set back: then the higher one is silent.
-            if datagram.session < peer.session && now.since(peer.heard) <= EXPIRY {
+            // A lower session is the past, unless the peer's clock was set back: then the higher one is silent for long.
+            if datagram.session < peer.session && now.since(peer.heard) <= FORMER_SESSION {
                 return None;
             }
             *peer = Peer::new(datagram.session, now);
@@ -165,6 +200,34 @@ mod tests {
         let mut again = Negotiation::new(PortId(0), 8);
         assert!(far.receive(Instant(200), one(&mut again, 200, 2)).is_some());
         assert_eq!(far.receive(Instant(300), old), None);
+    }
+
+    #[test]
+    fn a_recorded_datagram_is_refused_at_another_host_and_by_a_later_session() {
+        let (mut near, mut far) = pair();
+        let mut third = Negotiation::new(PortId(2), 5);
+        let first = one(&mut near, 100, 1);
+        assert_eq!(third.receive(Instant(101), first.clone()), None, "it is for another host");
+        assert!(far.receive(Instant(101), first).is_some());
+        near.receive(Instant(102), far.send(Instant(102), PortId(0), &[desired(1)]).remove(0));
+        let recorded = one(&mut near, 200, 2);
+        let mut again = Negotiation::new(PortId(1), 10);
+        let started = Instant(5_000_000_000);
+        assert_eq!(again.receive(started, recorded.clone()), None, "it is for a former session");
+        let greetings = again.greetings(started);
+        assert_eq!(greetings.len(), 1);
+        assert!(again.receive(started, recorded).is_none() && again.greetings(started).is_empty());
+        near.receive(started, greetings[0].1.clone());
+        assert!(again.receive(started, one(&mut near, 5_000_000_000, 3)).is_some());
+    }
+
+    #[test]
+    fn a_former_session_is_not_heard_because_the_present_one_is_silent_for_a_while() {
+        let (mut near, mut far) = pair();
+        let old = one(&mut near, 100, 1);
+        let mut again = Negotiation::new(PortId(0), 8);
+        assert!(far.receive(Instant(200), one(&mut again, 200, 2)).is_some());
+        assert_eq!(far.receive(Instant(200) + Nanos::from_secs(60), old), None);
     }
 
     #[test]

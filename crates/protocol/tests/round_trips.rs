@@ -65,15 +65,15 @@ fn report() -> impl Strategy<Value = Report> {
     let head = (any::<u16>(), any::<u32>(), number(), number(), number(), any::<(bool, bool)>());
     let lists =
         (keyed(entry), keyed(flow), keyed(progress), keyed(number().prop_map(Bytes)), keyed(Just(())));
-    (head, switch(), number(), number(), lists).prop_map(|(head, switch, up, down, lists)| Report {
+    (head, sealed(), number(), number(), lists).prop_map(|(head, standing, up, down, lists)| Report {
         protocol: head.0,
         port: PortId(head.1),
         session: head.2,
         sequence: head.3,
-        term: head.4,
+        clock: Instant(head.4),
         snapshot: head.5.0,
         resync: head.5.1,
-        switch,
+        standing,
         up: BitsPerSec(up),
         down: BitsPerSec(down),
         coflows: lists.0,
@@ -84,11 +84,16 @@ fn report() -> impl Strategy<Value = Report> {
     })
 }
 
+fn sealed() -> impl Strategy<Value = Sealed> {
+    vec(any::<u8>(), 0..=Sealed::LONGEST).prop_map(Sealed::new)
+}
+
 fn orders() -> impl Strategy<Value = Orders> {
     let order = (gate(), option::of(priority())).prop_map(|(gate, priority)| FlowOrder { gate, priority });
     let head = (any::<u16>(), number(), number(), number(), any::<(bool, bool, bool)>());
-    (head, switch(), number(), number(), number(), keyed(priority()), keyed(order)).prop_map(
-        |(head, switch, lease, period, quiet, priorities, flows)| Orders {
+    let said = (keyed(priority()), keyed(order), keyed(Just(())));
+    (head, switch(), sealed(), number(), number(), number(), said).prop_map(
+        |(head, switch, standing, lease, period, quiet, (priorities, flows, refused))| Orders {
             protocol: head.0,
             term: head.1,
             session: head.2,
@@ -97,11 +102,13 @@ fn orders() -> impl Strategy<Value = Orders> {
             resync: head.4.1,
             enforce: head.4.2,
             switch,
+            standing,
             lease: Nanos(lease),
             period: Nanos(period),
             quiet: Bytes(quiet),
             priorities,
             flows,
+            refused,
         },
     )
 }
@@ -173,11 +180,14 @@ fn datagram() -> impl Strategy<Value = Datagram> {
         coflow,
         payload: Payload::new(&bytes).expect("no more bytes than fit"),
     });
-    (any::<u16>(), any::<u32>(), number(), number(), number(), vec(statement, 0..8)).prop_map(
-        |(protocol, from, session, sequence, sent_at, statements)| Datagram {
+    let ends = (any::<u32>(), any::<u32>(), option::of(number()));
+    (any::<u16>(), ends, number(), number(), number(), vec(statement, 0..8)).prop_map(
+        |(protocol, (from, to, to_session), session, sequence, sent_at, statements)| Datagram {
             protocol,
             from: PortId(from),
             session,
+            to: PortId(to),
+            to_session,
             sequence,
             sent_at: Instant(sent_at),
             statements,
@@ -243,10 +253,10 @@ fn a_report_of_a_hundred_flows_takes_three_bytes_for_each() {
         port: PortId(3),
         session: 1_700_000_000_000_000_000,
         sequence: 4_000,
-        term: 1_700_000_000_000_000_000,
+        clock: Instant(1_700_000_000_000_000_000),
         snapshot: false,
         resync: false,
-        switch: None,
+        standing: Sealed::default(),
         up: BitsPerSec(1_000_000_000),
         down: BitsPerSec(1_000_000_000),
         coflows: Keyed::default(),

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Stop;
 use crate::administration::{self, About};
 use crate::clock::{Clock, sleep_until};
-use crate::connection::{self, Outlet};
+use crate::connection::{self, Limits, Outlet};
 use crate::coordinator::tls_for;
 use crate::metrics::{self, ShellCounters};
 use crate::security::{Identity, Seal, TAG};
@@ -25,9 +25,15 @@ use crate::tls;
 
 /// The longest message of a client: a registration with a few thousand parents.
 const CLIENT_FRAME: usize = 64 << 10;
-/// Pauses between attempts to reach a coordinator.
+/// How long a client may take to say hello.
+const HELLO: Duration = Duration::from_secs(1);
+/// How long a coordinator may take for its first orders; the machine gives up sooner where its lease is short.
+const FIRST_ORDERS: Duration = Duration::from_secs(60);
+/// How long an attempt to reach a coordinator may take.
+const ATTEMPT: Duration = Duration::from_secs(1);
+/// Pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// What an agent talks through.
 #[derive(Debug)]
@@ -97,7 +103,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     }
     let counters = ShellCounters::default();
     let mut shell = Shell { clients: BTreeMap::new(), coordinator: None, peers, seal, counters };
-    let mut next_client = 0;
+    let (mut next_client, mut obeyed) = (0, agent.obeys());
     let mut datagram = vec![0; MAX_DATAGRAM + TAG];
     loop {
         tokio::select! {
@@ -132,6 +138,12 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         }
         agent.handle_timeout(clock.now());
         shell.send(&mut agent, clock);
+        if std::mem::replace(&mut obeyed, agent.obeys()) != obeyed {
+            match obeyed {
+                Some(term) => tracing::info!(term, "orders hold"),
+                None => tracing::warn!("no word from the coordinator for a lease: all flows go as plain TCP"),
+            }
+        }
     }
     agent.drain(true);
     shell.send(&mut agent, clock);
@@ -162,7 +174,7 @@ fn attend(
     let gone = sender.clone();
     Some(connection::run(
         stream,
-        CLIENT_FRAME,
+        Limits { frame: CLIENT_FRAME, first_within: HELLO },
         move |message| drop(sender.send(Incoming::Client(id, message))),
         move || drop(gone.send(Incoming::ClientGone(id))),
     ))
@@ -210,6 +222,11 @@ impl Shell {
                     self.clients.remove(&id);
                     agent.handle_gone(clock.now(), id);
                 }
+                AgentOutput::Reconnect => {
+                    if let Some(silent) = self.coordinator.take() {
+                        silent.abort();
+                    }
+                }
                 AgentOutput::Coordinator(report) => {
                     if self.coordinator.as_ref().is_some_and(|outlet| !outlet.send(&report)) {
                         self.coordinator = None;
@@ -247,7 +264,7 @@ impl Search {
         // Who refuses a certificate says so after the connection is made.
         let lasts = |since: tokio::time::Instant| since.elapsed() >= LONGEST_PAUSE;
         for &address in self.coordinators.iter().cycle() {
-            match tokio::time::timeout(LONGEST_PAUSE, self.attend(address)).await {
+            match tokio::time::timeout(ATTEMPT, self.attend(address)).await {
                 Ok(Ok(is_over)) => {
                     let since = tokio::time::Instant::now();
                     tracing::info!(%address, "connected to a coordinator");
@@ -295,7 +312,7 @@ impl Search {
         let orders = self.sender.clone();
         let outlet = connection::run(
             stream,
-            MAX_FRAME,
+            Limits { frame: MAX_FRAME, first_within: FIRST_ORDERS },
             move |heard| drop(orders.send(Incoming::Orders(heard))),
             move || _ = over.send(()),
         );

@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::io;
 use std::marker::PhantomData;
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 use cavalcade_protocol::{Frames, Message, frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -16,6 +17,15 @@ use tokio::sync::Notify;
 const BACKLOG: usize = 4 << 20;
 /// Bytes read at once: the reports of many agents on one connection, and not too much where each has its own.
 const CHUNK: usize = 16 << 10;
+
+/// What the other side of a connection may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Bytes of its longest message.
+    pub(crate) frame: usize,
+    /// How long its first message may take.
+    pub(crate) first_within: Duration,
+}
 
 /// What waits to be written.
 #[derive(Debug, Default)]
@@ -31,10 +41,17 @@ pub(crate) struct Outlet<M> {
     waiting: Rc<Waiting>,
     /// Gone with the connection.
     connection: Weak<()>,
+    /// Ends the connection at once.
+    abort: Rc<Notify>,
     messages: PhantomData<fn(M)>,
 }
 
 impl<M: Message> Outlet<M> {
+    /// Ends the connection at once, also where its other end reads nothing any more.
+    pub(crate) fn abort(self) {
+        self.abort.notify_one();
+    }
+
     /// Sends a message; `false` where the connection is gone, or does not keep up.
     pub(crate) fn send(&self, message: &M) -> bool {
         let mut bytes = self.waiting.bytes.borrow_mut();
@@ -44,8 +61,7 @@ impl<M: Message> Outlet<M> {
         if bytes.is_empty() {
             self.waiting.news.notify_one();
         }
-        frame(message, &mut bytes);
-        true
+        frame(message, &mut bytes).is_ok()
     }
 }
 
@@ -59,7 +75,7 @@ impl<M> Drop for Outlet<M> {
 /// called once, when the connection is over for whatever reason.
 pub(crate) fn run<S, In, Out>(
     stream: S,
-    limit: usize,
+    limits: Limits,
     mut hear: impl FnMut(In) + 'static,
     gone: impl FnOnce() + 'static,
 ) -> Outlet<Out>
@@ -69,15 +85,18 @@ where
     Out: Message + 'static,
 {
     let (waiting, connection) = (Rc::new(Waiting::default()), Rc::new(()));
+    let abort = Rc::new(Notify::new());
     let outlet = Outlet {
         waiting: Rc::clone(&waiting),
         connection: Rc::downgrade(&connection),
+        abort: Rc::clone(&abort),
         messages: PhantomData,
     };
     tokio::task::spawn_local(async move {
         let (reader, writer) = tokio::io::split(stream);
         tokio::select! {
-            _ = read(reader, limit, &mut hear) => {}
+            _ = read(reader, limits, &mut hear) => {}
+            () = abort.notified() => {}
             _ = write(writer, waiting) => {}
         }
         drop(connection);
@@ -88,19 +107,26 @@ where
 
 async fn read<In: Message>(
     mut reader: impl AsyncRead + Unpin,
-    limit: usize,
+    limits: Limits,
     hear: &mut impl FnMut(In),
 ) -> io::Result<()> {
-    let mut frames = Frames::with_limit(limit);
+    let mut frames = Frames::with_limit(limits.frame);
     let mut chunk = vec![0; CHUNK];
+    let first_until = tokio::time::Instant::now() + limits.first_within;
+    let mut is_first = true;
     loop {
-        let length = reader.read(&mut chunk).await?;
+        let length = if is_first {
+            tokio::time::timeout_at(first_until, reader.read(&mut chunk)).await??
+        } else {
+            reader.read(&mut chunk).await?
+        };
         if length == 0 {
             return Ok(());
         }
         frames.push(&chunk[..length]);
         while let Some(message) = frames.pop().map_err(io::Error::other)? {
             hear(message);
+            is_first = false;
         }
     }
 }

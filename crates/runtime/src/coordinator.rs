@@ -6,15 +6,16 @@ use std::net::SocketAddr;
 
 use cavalcade_control::Coordinator;
 use cavalcade_model::PortId;
-use cavalcade_protocol::{MAX_FRAME, Orders, Report};
+use cavalcade_protocol::{MAX_FRAME, Orders, PROTOCOL, Report};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::Stop;
 use crate::administration::{self, About, Line};
 use crate::clock::{Clock, sleep_until};
-use crate::connection::{self, Outlet};
+use crate::connection::{self, Limits, Outlet};
 use crate::metrics::{self, Distributions, ShellCounters};
+use crate::occasional::Occasional;
 use crate::security::{Identity, Role};
 use crate::sockets::UnixSocket;
 use crate::tls;
@@ -42,6 +43,9 @@ impl From<TcpListener> for CoordinatorSockets {
     }
 }
 
+/// How long an agent that has connected may take for its first report.
+const FIRST_REPORT: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// What connections tell the machine.
 enum Incoming {
     Arrived(u64, Outlet<Orders>, Option<Role>),
@@ -64,6 +68,7 @@ struct Routes {
     /// The connection of the agent at each port.
     to: Vec<Option<u64>>,
     counters: ShellCounters,
+    refusals: Occasional,
 }
 
 /// Runs `coordinator` for agents that connect, until told to stop or deposed. Returns it as it is then.
@@ -76,6 +81,10 @@ pub async fn serve_coordinator(
     mut stop: Stop,
 ) -> io::Result<Coordinator> {
     let CoordinatorSockets { agents, identity, administration, metrics, about } = sockets.into();
+    if let Some(identity) = &identity {
+        coordinator = coordinator.with_notary(Box::new(identity.notary()));
+    }
+    let mut was_drained = coordinator.is_drained();
     let clock = Clock::default();
     let started = clock.now();
     let (sender, mut inbox) = mpsc::unbounded_channel();
@@ -88,7 +97,8 @@ pub async fn serve_coordinator(
     }
     let doorkeeper = Doorkeeper { identity, lines, sender };
     let to = vec![None; coordinator.ports() as usize];
-    let mut routes = Routes { to, routes: BTreeMap::new(), counters: ShellCounters::default() };
+    let (counters, refusals) = (ShellCounters::default(), Occasional::default());
+    let mut routes = Routes { to, routes: BTreeMap::new(), counters, refusals };
     let distributions = Distributions::default();
     let mut next_connection = 0;
     loop {
@@ -118,8 +128,15 @@ pub async fn serve_coordinator(
         }
         do_due(&mut coordinator, clock, &distributions);
         send_orders(&mut coordinator, &mut routes);
+        if std::mem::replace(&mut was_drained, coordinator.is_drained()) != was_drained {
+            tracing::warn!(on = coordinator.is_drained(), "the kill switch of the fabric");
+        }
         if coordinator.is_deposed() {
-            tracing::warn!("agents obey a coordinator of a higher term");
+            tracing::warn!(
+                own = coordinator.term(),
+                other = coordinator.highest_term(),
+                "agents have obeyed a coordinator of a higher term"
+            );
             return Ok(coordinator);
         }
     }
@@ -189,7 +206,7 @@ impl Doorkeeper {
         let (reports, gone) = (self.sender.clone(), self.sender.clone());
         let outlet = connection::run(
             stream,
-            MAX_FRAME,
+            Limits { frame: MAX_FRAME, first_within: FIRST_REPORT },
             move |report| drop(reports.send(Incoming::Report(number, report))),
             move || drop(gone.send(Incoming::Gone(number))),
         );
@@ -227,7 +244,9 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
         }
         Incoming::Refused(from, error) => {
             routes.counters.refused += 1;
-            tracing::warn!(%from, %error, "a connection was refused");
+            if let Some(unsaid) = routes.refusals.admit() {
+                tracing::warn!(%from, %error, unsaid, "a connection was refused");
+            }
         }
         Incoming::Report(number, report) => {
             // What was read before its connection was closed.
@@ -235,13 +254,31 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
             if route.role.is_some_and(|role| role != Role::Agent(report.port)) {
                 routes.counters.refused += 1;
                 let role = route.role.map(|role| role.to_string());
-                tracing::warn!(role, port = report.port.0, "a report for a port of another agent");
+                if let Some(unsaid) = routes.refusals.admit() {
+                    let port = report.port.0;
+                    tracing::warn!(role, port, unsaid, "a report for a port of another agent");
+                }
                 return routes.close(coordinator, number);
             }
-            if let Some(to) = routes.to.get_mut(report.port.index())
-                && to.replace(number).is_none()
-            {
-                tracing::info!(port = report.port.0, "an agent has come");
+            if report.protocol != PROTOCOL {
+                routes.counters.refused += 1;
+                if let Some(unsaid) = routes.refusals.admit() {
+                    let (port, theirs) = (report.port.0, report.protocol);
+                    tracing::warn!(port, theirs, ours = PROTOCOL, unsaid, "an agent of another version");
+                }
+                return routes.close(coordinator, number);
+            }
+            let has_certificate = route.role.is_some();
+            match routes.to.get_mut(report.port.index()).and_then(|to| to.replace(number)) {
+                None => tracing::info!(port = report.port.0, "an agent has come"),
+                // The newest holds: a host has one agent.
+                Some(former) if former != number && has_certificate => {
+                    if let Some(unsaid) = routes.refusals.admit() {
+                        tracing::warn!(port = report.port.0, unsaid, "a second connection of an agent");
+                    }
+                    routes.routes.remove(&former);
+                }
+                Some(_) => {}
             }
             coordinator.handle_report(clock.now(), report);
         }

@@ -9,16 +9,17 @@
 //! | what | then |
 //! |---|---|
 //! | the leader's process | the lock goes with it at once; the key after its time to live |
+//! | the leader hangs | the lock is taken from it when its beat has stopped for three seconds; the key runs out |
 //! | its connection to etcd | it stops serving before the key runs out, and stands by |
 //! | etcd itself | who leads cannot go on for longer than that; agents go on as plain TCP after their lease |
 
 mod certificates;
 mod etcd;
+mod file;
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -26,9 +27,6 @@ use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 pub use certificates::LeaseCertificates;
-
-/// How often a coordinator that stands by looks whether the lease is free.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// How long giving it back may take.
 const GIVING_UP: Duration = Duration::from_millis(500);
@@ -85,15 +83,10 @@ impl std::fmt::Display for LeasePlace {
 #[derive(Debug)]
 pub struct Leadership {
     term: u64,
-    hold: Hold,
-}
-
-#[derive(Debug)]
-enum Hold {
-    /// The lock goes with the file.
-    File { _locked: File },
-    /// The end of the task that renews the key; dropping the other end makes it give the key back.
-    Etcd { lost: oneshot::Receiver<()>, renewing: oneshot::Sender<()> },
+    /// Ends with the task that renews the lease; none once that is known.
+    lost: Option<oneshot::Receiver<()>>,
+    /// Dropping it makes the task give the lease back.
+    renewing: oneshot::Sender<()>,
 }
 
 impl Leadership {
@@ -102,18 +95,18 @@ impl Leadership {
         self.term
     }
 
-    /// Waits until the lease is lost; a lock never is.
+    /// Waits until the lease is lost. May be called again after that.
     pub async fn lost(&mut self) {
-        match &mut self.hold {
-            Hold::File { .. } => std::future::pending().await,
-            Hold::Etcd { lost, .. } => _ = lost.await,
+        if let Some(lost) = &mut self.lost {
+            let _ = lost.await;
+            self.lost = None;
         }
     }
 
     /// Gives it back, so that a standby need not wait until it runs out.
     pub async fn give_up(self) {
-        if let Hold::Etcd { lost, renewing } = self.hold {
-            drop(renewing);
+        drop(self.renewing);
+        if let Some(lost) = self.lost {
             // Without etcd it runs out by itself.
             drop(tokio::time::timeout(GIVING_UP, lost).await);
         }
@@ -121,51 +114,31 @@ impl Leadership {
 }
 
 /// Waits until nobody else holds the lease, and takes it; from an etcd that is spoken to over TLS by means of
-/// `certificates`.
+/// `certificates`. Its term is above `above`, and above that of any leader before.
 ///
 /// # Errors
 /// Where the file cannot be opened or locked, or certificates are missing. That etcd does not answer is no error: it may
 /// come.
-pub async fn acquire(place: &LeasePlace, certificates: Option<&LeaseCertificates>) -> io::Result<Leadership> {
+pub async fn acquire(
+    place: &LeasePlace,
+    certificates: Option<&LeaseCertificates>,
+    above: u64,
+) -> io::Result<Leadership> {
     match (place, certificates) {
-        (LeasePlace::File(path), _) => of_file(path).await,
+        (LeasePlace::File(path), _) => file::acquire(path, above).await,
         (LeasePlace::Etcd { is_secure: true, .. }, None) => {
             Err(io::Error::new(io::ErrorKind::InvalidInput, "etcd over TLS takes certificates"))
         }
         (LeasePlace::Etcd { servers, key, is_secure }, certificates) => {
-            Ok(etcd::acquire(servers, key, certificates.filter(|_| *is_secure)).await)
+            Ok(etcd::acquire(servers, key, certificates.filter(|_| *is_secure), above).await)
         }
     }
 }
 
-async fn of_file(path: &Path) -> io::Result<Leadership> {
-    let mut file = File::options().create(true).truncate(false).read(true).write(true).open(path)?;
-    let mut has_said_so = false;
-    loop {
-        match file.try_lock() {
-            Ok(()) => break,
-            Err(std::fs::TryLockError::Error(error)) => return Err(error),
-            Err(std::fs::TryLockError::WouldBlock) => {
-                if !std::mem::replace(&mut has_said_so, true) {
-                    tracing::info!("standing by: another coordinator holds {}", path.display());
-                }
-                tokio::time::sleep(LOOK).await;
-            }
-        }
-    }
-    let mut last = String::new();
-    file.read_to_string(&mut last)?;
-    let term = next_term(&last);
-    file.seek(SeekFrom::Start(0))?;
-    file.set_len(0)?;
-    file.write_all(format!("{term}\n").as_bytes())?;
-    Ok(Leadership { term, hold: Hold::File { _locked: file } })
-}
-
-/// A term above the one that `last` names, if it names one.
-fn next_term(last: &str) -> u64 {
-    let last: u64 = last.trim().parse().unwrap_or(0);
-    Clock::default().now().0.max(last.saturating_add(1))
+/// A term above the one that the first line of `last` names, if it names one, and above `above`.
+fn next_term(last: &str, above: u64) -> u64 {
+    let last: u64 = last.lines().next().and_then(|line| line.trim().parse().ok()).unwrap_or(0);
+    Clock::default().now().0.max(last.max(above).saturating_add(1))
 }
 
 #[cfg(test)]
@@ -181,22 +154,5 @@ mod tests {
         for wrong in ["etcd://", "etcd://10.0.0.5:2379", "etcd://10.0.0.5:2379/", "etcd://ten:2379/key"] {
             assert!(wrong.parse::<LeasePlace>().is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn who_stands_by_leads_when_the_file_is_let_go_and_its_term_is_higher_whatever_the_clock_says() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = LeasePlace::File(folder.path().join("lease"));
-        crate::block_on(async {
-            let first = acquire(&place, None).await?;
-            let standby = tokio::time::timeout(3 * LOOK, acquire(&place, None)).await;
-            assert!(standby.is_err(), "it stands by");
-            drop(first);
-            let far = u64::MAX - 7;
-            std::fs::write(folder.path().join("lease"), format!("{far}\n"))?;
-            assert_eq!(acquire(&place, None).await?.term(), far + 1);
-            Ok(())
-        })
-        .unwrap();
     }
 }

@@ -25,6 +25,7 @@ mod coordinator;
 pub mod lease;
 mod metrics;
 mod notify;
+mod occasional;
 pub mod security;
 mod sockets;
 mod tls;

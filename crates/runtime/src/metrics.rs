@@ -207,6 +207,22 @@ pub(crate) fn of_coordinator(
         "Parts of coflows of another user, not taken in",
         counters.foreign_parts,
     );
+    figures.counter(
+        "stale_parts",
+        "Parts of coflows that were new and had a number far in the past, not taken in",
+        counters.stale_parts,
+    );
+    figures.counter("stalled_flows", "Flows that might send and moved nothing", counters.stalled_flows);
+    figures.counter(
+        "excessive_bytes",
+        "Reports of bytes that no line could have carried",
+        counters.excessive_bytes,
+    );
+    figures.counter(
+        "forged_standings",
+        "Terms and kill switches that no coordinator has sealed",
+        counters.forged_standings,
+    );
     figures.shell(shell);
     figures.gauge("agents", "Agents that are heard of", coordinator.agents());
     figures.gauge("coflows", "Coflows that are known", coordinator.status().count());

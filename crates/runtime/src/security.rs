@@ -145,6 +145,7 @@ pub enum SecurityError {
 pub struct Identity {
     trust: Arc<Trust>,
     seal: Option<Seal>,
+    notary: Seal,
 }
 
 impl Identity {
@@ -158,6 +159,7 @@ impl Identity {
         let authorities = certificates(&folder.join(AUTHORITY_FILE))?;
         let chain = certificates(&path)?;
         let key = private_key(&folder.join(KEY_FILE))?;
+        let notary = Seal::derived(key.secret_der(), "cavalcade standing");
         let role = own_role(&path, &chain, &authorities)?;
         let (certificate, list) = (path, folder.join(REVOKED_FILE));
         let trust = Trust { role, authorities, chain, key, certificate, list, accepted: RwLock::default() };
@@ -169,7 +171,7 @@ impl Identity {
             })?),
             Err(_) => None,
         };
-        Ok(Self { trust: Arc::new(trust), seal })
+        Ok(Self { trust: Arc::new(trust), seal, notary })
     }
 
     /// Whose certificate this is.
@@ -180,6 +182,11 @@ impl Identity {
     /// What tags datagrams, where the folder holds a key for it.
     pub fn seal(&self) -> Option<&Seal> {
         self.seal.as_ref()
+    }
+
+    /// What seals the standing of a coordinator: the same for all that share its certificate.
+    pub(crate) fn notary(&self) -> Seal {
+        self.notary.clone()
     }
 
     /// That it is the certificate of `needed`.

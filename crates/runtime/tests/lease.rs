@@ -75,9 +75,9 @@ fn of_two_one_leads_with_etcd_and_when_it_gives_up_the_other_does_with_a_higher_
     let folder = tempfile::tempdir().unwrap();
     let Some(etcd) = Etcd::start(folder.path()) else { return };
     block_on(async {
-        let first = tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place(), None)).await??;
+        let first = tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place(), None, 0)).await??;
         let place = etcd.place();
-        let second = tokio::task::spawn_local(async move { acquire(&place, None).await });
+        let second = tokio::task::spawn_local(async move { acquire(&place, None, 0).await });
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert!(!second.is_finished(), "the first one renews its lease beyond its time to live");
         let term = first.term();
@@ -119,17 +119,17 @@ fn an_etcd_that_asks_for_certificates_gives_its_lease_to_who_has_the_right_ones_
     let place = etcd.place();
     block_on(async {
         let own = load(folder.path());
-        let leader = tokio::time::timeout(Duration::from_secs(30), acquire(&place, Some(&own))).await??;
+        let leader = tokio::time::timeout(Duration::from_secs(30), acquire(&place, Some(&own), 0)).await??;
         leader.give_up().await;
         // Who trusts another authority, or has nothing to show, gets none; and clear text is not tried in its place.
         let foreign = load(elsewhere.path());
-        let refused = tokio::time::timeout(Duration::from_secs(2), acquire(&place, Some(&foreign))).await;
+        let refused = tokio::time::timeout(Duration::from_secs(2), acquire(&place, Some(&foreign), 0)).await;
         assert!(refused.is_err());
         std::fs::remove_file(folder.path().join("client/certificate.pem"))?;
         let nobody = load(folder.path());
-        let refused = tokio::time::timeout(Duration::from_secs(2), acquire(&place, Some(&nobody))).await;
+        let refused = tokio::time::timeout(Duration::from_secs(2), acquire(&place, Some(&nobody), 0)).await;
         assert!(refused.is_err());
-        assert!(acquire(&place, None).await.is_err());
+        assert!(acquire(&place, None, 0).await.is_err());
         Ok(())
     })
     .unwrap();
@@ -141,11 +141,13 @@ fn who_leads_knows_that_the_lease_is_lost_when_etcd_is() {
     let Some(etcd) = Etcd::start(folder.path()) else { return };
     block_on(async {
         let mut leader =
-            tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place(), None)).await??;
+            tokio::time::timeout(Duration::from_secs(30), acquire(&etcd.place(), None, 0)).await??;
         let early = tokio::time::timeout(Duration::from_millis(500), leader.lost()).await;
         assert!(early.is_err(), "it is not lost while etcd answers");
         drop(etcd);
         tokio::time::timeout(Duration::from_secs(20), leader.lost()).await?;
+        leader.lost().await;
+        leader.give_up().await;
         Ok(())
     })
     .unwrap();
@@ -192,6 +194,20 @@ fn look(path: &Path) -> Option<proto::View> {
         administrator.look("", true).await.map_err(std::io::Error::other)
     })
     .ok()
+}
+
+#[test]
+fn an_agent_leaves_a_coordinator_that_hangs_for_one_that_leads() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| folder.path().join(name);
+    // It takes connections and never says anything, as one that was stopped.
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (lead, at) = coordinator(&of("lead.sock"), None);
+    let agent = agent(0, &of("agent.sock"), vec![hung.local_addr().unwrap(), at]);
+    let knows = || look(&of("lead.sock")).is_some_and(|view| view.hosts.len() == 1);
+    eventually("the agent comes to the coordinator that leads", knows);
+    agent.stop();
+    lead.stop();
 }
 
 #[test]

@@ -228,8 +228,16 @@ fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) ->
     let (to, metrics) = at.recv().unwrap();
     let statements = vec![Statement { coflow: CoflowKey::new(4, &[]), payload: Payload::of_number(0, 3) }];
     let sent_at = Clock::default().now();
-    let datagram =
-        Datagram { protocol: PROTOCOL, from: PortId(1), session: 9, sequence: 1, sent_at, statements };
+    let datagram = Datagram {
+        protocol: PROTOCOL,
+        from: PortId(1),
+        session: 9,
+        to: PortId(0),
+        to_session: None,
+        sequence: 1,
+        sent_at,
+        statements,
+    };
     let mut bytes = datagram.to_bytes();
     seal.close(&mut bytes);
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

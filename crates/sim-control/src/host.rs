@@ -145,6 +145,7 @@ impl Host {
                 AgentOutput::Coordinator(report) => said.push(Said::Report(report)),
                 AgentOutput::Peer(to, datagram) => said.push(Said::Datagram(to, datagram)),
                 AgentOutput::Drop(_) => unreachable!("the client keeps to the protocol"),
+                AgentOutput::Reconnect => self.agent.handle_coordinator_connected(),
             }
             while let Some(event) = self.client.poll_event() {
                 match event {

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 use cavalcade_control::{Coordinator, CoordinatorConfig};
 use cavalcade_model::{Bytes, Instant, PortId};
 use cavalcade_protocol::{
-    CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Report,
+    CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Report, Sealed,
 };
 
+use crate::operator::Operator;
 use crate::world::World;
-use crate::{PATIENCE_MS, Violation};
+use crate::{HOSTILE_PATIENCE_MS, PATIENCE_MS, Violation};
 
 impl World {
     /// What holds in every millisecond.
     pub(crate) fn check_step(&mut self) -> Result<(), Violation> {
+        let patience = if self.choice.is_hostile { HOSTILE_PATIENCE_MS } else { PATIENCE_MS };
         for (index, flow) in self.traffic.flows.iter().enumerate() {
-            if flow.waits_ms > PATIENCE_MS {
-                let what =
-                    format!("flow {index} is off though its links have been idle for {PATIENCE_MS} ms");
+            if flow.waits_ms > patience {
+                let what = format!("flow {index} is off though its links have been idle for {patience} ms");
                 return Err(self.violation(what));
             }
         }
@@ -25,6 +26,7 @@ impl World {
         if leaders > 1 {
             return Err(self.violation(format!("{leaders} coordinators believe that they lead")));
         }
+        self.check_only_coordinators_are_believed()?;
         for index in 0..self.hosts.len() {
             let host = &mut self.hosts[index];
             let Some(term) = host.agent.as_ref().and_then(|agent| agent.obeys()) else { continue };
@@ -43,8 +45,30 @@ impl World {
         if self.now.is_multiple_of(10) { self.check_no_byte_twice() } else { Ok(()) }
     }
 
+    /// Terms come from the store, and the kill switch is thrown by the operator.
+    fn check_only_coordinators_are_believed(&self) -> Result<(), Violation> {
+        for coordinator in self.machines.iter().filter_map(|machine| machine.coordinator.as_ref()) {
+            let (believed, given) = (coordinator.highest_term(), self.highest_term());
+            if believed > given {
+                let what = format!("a coordinator believes in term {believed}, the highest is {given}");
+                return Err(self.violation(what));
+            }
+        }
+        if self.operator.as_ref().is_some_and(Operator::is_thrown) {
+            return Ok(());
+        }
+        let mut agents = self.hosts.iter().filter_map(|host| host.agent.as_ref());
+        let mut leaders = self.machines.iter().filter_map(|machine| machine.coordinator.as_ref());
+        if agents.any(|agent| agent.is_drained()) || leaders.any(|leader| leader.is_drained()) {
+            return Err(self.violation("the kill switch is on and was not thrown".to_owned()));
+        }
+        Ok(())
+    }
+
     fn check_no_byte_twice(&self) -> Result<(), Violation> {
-        for coflow in &self.traffic.coflows {
+        // Of what is over somebody else may say what they like.
+        let hostile = self.choice.is_hostile;
+        for coflow in self.traffic.coflows.iter().filter(|coflow| !(hostile && coflow.is_over)) {
             let Some(key) = coflow.key else { continue };
             let coordinators = self.machines.iter().filter_map(|machine| machine.coordinator.as_ref());
             for believed in coordinators.filter_map(|coordinator| coordinator.attained(key)) {
@@ -148,7 +172,7 @@ impl World {
 
     /// What agents would tell clients if a coordinator were given the whole state at once: for each host, by flow.
     fn faultless_schedule(&self) -> Vec<BTreeMap<u32, Directive>> {
-        let config = CoordinatorConfig::new(u64::MAX, self.choice.hosts, self.choice.rate);
+        let config = CoordinatorConfig::new(u64::MAX, self.choice.ports(), self.choice.rate);
         let mut coordinator = Coordinator::new(config, self.choice.factory());
         let now = Instant(u64::MAX / 2);
         for host in &self.hosts {
@@ -191,10 +215,10 @@ impl World {
             port: host.port,
             session: 1,
             sequence: 1,
-            term: 0,
+            clock: Instant(u64::MAX / 2),
             snapshot: true,
             resync: false,
-            switch: None,
+            standing: Sealed::default(),
             up: self.choice.rate,
             down: self.choice.rate,
             coflows: agent.parts().map(entry).collect(),

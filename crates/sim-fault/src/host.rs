@@ -111,11 +111,11 @@ impl Host {
     fn fresh_agent(&self, now: u64, choice: &Choice) -> Agent {
         let session = self.clock.read(now).0;
         let config = AgentConfig {
-            directory: (0..choice.hosts).map(|port| (crate::world::address(port), PortId(port))).collect(),
+            directory: (0..choice.ports()).map(|port| (crate::world::address(port), PortId(port))).collect(),
             client_lease: Nanos::from_millis(100),
             stall: Nanos::from_millis(600),
             linger: Nanos::from_secs(1000),
-            ..AgentConfig::new(self.port, choice.hosts, session, choice.rate)
+            ..AgentConfig::new(self.port, choice.ports(), session, choice.rate)
         };
         let mode = if choice.is_decentralised {
             let own = Decentralised::new(&config, choice.factory());
@@ -204,6 +204,7 @@ impl Host {
         if agent.poll_timeout().is_some_and(|when| when <= clock) {
             agent.handle_timeout(clock);
         }
+        let mut reconnects = false;
         while let Some(output) = agent.poll_output() {
             match output {
                 AgentOutput::Client(id, message) => {
@@ -215,9 +216,14 @@ impl Host {
                 }
                 AgentOutput::Coordinator(report) => out.reports.push(report),
                 AgentOutput::Peer(to, datagram) => out.datagrams.push((to, datagram)),
+                // What is sent goes to all machines; whoever leads is found.
+                AgentOutput::Reconnect => reconnects = true,
                 // The former connection of a client that is back.
                 AgentOutput::Drop(id) => self.gone.push(id),
             }
+        }
+        if reconnects {
+            agent.handle_coordinator_connected();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A seed decides everything: policy, workload, clocks that are off and drift, and faults. Messages are lost, doubled, late
 //! and out of order; hosts are cut off; agents, clients and coordinators crash and start again, agents hang. Then faults
-//! stop. Time goes in steps of a millisecond; all messages pass through their byte formats.
+//! stop. In some worlds nothing breaks and one host is in somebody else's hands (`hostile`). Time goes in steps of a millisecond; all messages pass through their byte formats.
 //!
 //! | what must hold | how it is checked |
 //! |---|---|
@@ -11,6 +11,7 @@
 //! | nobody waits for nothing | no flow is off for [`PATIENCE_MS`] while its links are idle; in the end all bytes arrive |
 //! | one coordinator at a time | no two believe that they lead; no agent goes back to a lower term |
 //! | the kill switch stays where it was put | whoever has heard that it was thrown obeys nobody until its end is said, whichever coordinators come and go; unless all who knew are gone at once, all know after the faults |
+//! | a host harms only itself | terms come from the store and throws from the operator; no flow is off for [`HOSTILE_PATIENCE_MS`] while its links are idle; no bytes count but those that were sent |
 //! | the schedule recovers | [`RECOVERY_ROUNDS`] rounds after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |
 //!
 //! The last comparison is made while no bytes move and after one more coflow has arrived: policies that look at sizes only
@@ -27,6 +28,7 @@
 mod check;
 mod dice;
 mod host;
+mod hostile;
 mod network;
 mod operator;
 mod traffic;
@@ -43,6 +45,9 @@ pub const RECOVERY_ROUNDS: u64 = 30;
 /// time after which a flow that hangs gives up its place.
 pub const PATIENCE_MS: u64 = 1500;
 
+/// The same where a host claims flows that move nothing, and nothing else breaks.
+pub const HOSTILE_PATIENCE_MS: u64 = 950;
+
 /// A bug to be planted between the parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
@@ -56,16 +61,22 @@ pub enum Bug {
     SilentLoss,
     /// A coordinator that has not heard of the kill switch says that it is off.
     LiftedSwitch,
+    /// A coordinator believes any host about terms and the kill switch.
+    ForgedStanding,
+    /// A flow that moves nothing holds others for ever.
+    PhantomFlow,
 }
 
 impl Bug {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&'static str, Bug); 5] = [
+    pub const ALL: [(&'static str, Bug); 7] = [
         ("eternal-lease", Bug::EternalLease),
         ("double-count", Bug::DoubleCount),
         ("two-leaders", Bug::TwoLeaders),
         ("silent-loss", Bug::SilentLoss),
         ("lifted-switch", Bug::LiftedSwitch),
+        ("forged-standing", Bug::ForgedStanding),
+        ("phantom-flow", Bug::PhantomFlow),
     ];
 }
 

@@ -38,6 +38,11 @@ impl Operator {
         self.ends_at.max(FAULTS_MS) + RECOVERY_ROUNDS * 10
     }
 
+    /// Whether it has thrown the switch.
+    pub(crate) fn is_thrown(&self) -> bool {
+        self.is_thrown
+    }
+
     /// Says what it wants to whoever leads.
     pub(crate) fn act(&mut self, now: u64, machines: &mut [Machine]) -> Option<&'static str> {
         let leader = machines.iter_mut().find_map(|machine| machine.coordinator.as_mut())?;

@@ -16,6 +16,8 @@ pub(crate) struct Coflow {
     pub(crate) process: usize,
     pub(crate) request: Option<u32>,
     pub(crate) key: Option<CoflowKey>,
+    /// When it got that.
+    pub(crate) registered_at: u64,
     /// Bytes that were really sent.
     pub(crate) sent: u64,
     pub(crate) is_over: bool,
@@ -23,8 +25,8 @@ pub(crate) struct Coflow {
 
 impl Coflow {
     fn new(arrives_at: u64, host: usize, process: usize) -> Self {
-        let (request, key, sent, is_over) = (None, None, 0, false);
-        Self { arrives_at, host, process, request, key, sent, is_over }
+        let (request, key, registered_at, sent, is_over) = (None, None, 0, 0, false);
+        Self { arrives_at, host, process, request, key, registered_at, sent, is_over }
     }
 }
 
@@ -91,6 +93,14 @@ impl Traffic {
         }
         let (gates, rates) = (Vec::new(), Vec::new());
         Self { coflows, flows, hosts, gates, rates }
+    }
+
+    /// Has everything arrive early and never rest, so that what is held back is held for long.
+    pub(crate) fn hasten(&mut self) {
+        self.coflows.iter_mut().for_each(|coflow| coflow.arrives_at /= 4);
+        for flow in &mut self.flows {
+            (flow.arrives_at, flow.rests) = (flow.arrives_at / 4, (0, 0));
+        }
     }
 
     /// One more coflow, of one small flow.

@@ -3,15 +3,16 @@
 use core::net::{IpAddr, Ipv4Addr};
 
 use cavalcade_control::{Coordinator, CoordinatorConfig, Factory};
-use cavalcade_model::{BitsPerSec, Instant};
+use cavalcade_model::{BitsPerSec, Instant, Nanos};
 use cavalcade_policy::parse;
-use cavalcade_protocol::{ClientEvent, Datagram, Keyed, KillSwitch, Message, Orders, Report};
+use cavalcade_protocol::{ClientEvent, CoflowKey, Datagram, Keyed, KillSwitch, Message, Orders, Report};
 
 use crate::dice::Dice;
 use crate::host::{Clock, Host, Outgoing, RATE};
+use crate::hostile::{Hostile, Secret};
 use crate::network::{Network, Node, Weather};
 use crate::operator::Operator;
-use crate::traffic::Traffic;
+use crate::traffic::{Coflow, Traffic};
 use crate::{Account, Bug, FAULTS_MS, RECOVERY_ROUNDS, Violation};
 
 /// How long leadership lasts without being renewed, in milliseconds of the store's clock.
@@ -41,6 +42,8 @@ pub(crate) struct Choice {
     pub(crate) rate: BitsPerSec,
     /// How often something breaks, in times of a thousand for each millisecond.
     pub(crate) trouble: u64,
+    /// Whether one host more is in somebody else's hands; nothing else breaks then.
+    pub(crate) is_hostile: bool,
 }
 
 impl Choice {
@@ -53,7 +56,15 @@ impl Choice {
         };
         let trouble = [0, 3, 10, 25][dice.below(4) as usize];
         let policy = policy.to_owned();
-        Self { policy, is_decentralised, hosts: dice.between(3, 5) as u32, rate: RATE, trouble }
+        let hosts = dice.between(3, 5) as u32;
+        let is_hostile = !is_decentralised && dice.chance(250);
+        let trouble = if is_hostile { 0 } else { trouble };
+        Self { policy, is_decentralised, hosts, rate: RATE, trouble, is_hostile }
+    }
+
+    /// Ports of the fabric.
+    pub(crate) fn ports(&self) -> u32 {
+        self.hosts + u32::from(self.is_hostile)
     }
 
     pub(crate) fn factory(&self) -> Factory {
@@ -105,6 +116,7 @@ pub(crate) struct World {
     fallbacks: u64,
     log: Vec<String>,
     last_orders: Vec<Option<Orders>>,
+    hostile: Option<Hostile>,
 }
 
 impl World {
@@ -112,8 +124,14 @@ impl World {
         let mut dice = Dice::new(seed);
         let choice = Choice::new(&mut dice);
         let processes = dice.between(1, 2) as usize;
-        let traffic = Traffic::new(&mut dice, choice.hosts, processes);
-        let hosts = (0..choice.hosts).map(|port| Host::new(port, Clock::new(&mut dice), processes)).collect();
+        let mut traffic = Traffic::new(&mut dice, choice.hosts, processes);
+        if choice.is_hostile {
+            traffic.hasten();
+        }
+        let hosts: Vec<Host> =
+            (0..choice.hosts).map(|port| Host::new(port, Clock::new(&mut dice), processes)).collect();
+        let earliest = hosts.iter().map(|host| host.clock.read(0)).min().unwrap_or(Instant::ZERO);
+        let hostile = choice.is_hostile.then(|| Hostile::new(choice.ports(), earliest));
         let machine = |dice: &mut Dice| Machine {
             clock: Clock::new(dice),
             coordinator: None,
@@ -141,10 +159,16 @@ impl World {
             has_forgotten: false,
             fallbacks: 0,
             log: Vec::new(),
-            last_orders: vec![None; choice.hosts as usize],
+            last_orders: vec![None; choice.ports() as usize],
+            hostile,
             dice,
             choice,
         }
+    }
+
+    /// The highest term that the store has given out.
+    pub(crate) fn highest_term(&self) -> u64 {
+        self.store.term
     }
 
     pub(crate) fn account(&self) -> Account {
@@ -214,6 +238,7 @@ impl World {
         {
             self.log.push(format!("{:5} {what}", self.now));
         }
+        self.let_hostile_speak();
         for index in 0..self.machines.len() {
             self.coordinate(index);
         }
@@ -291,14 +316,22 @@ impl World {
             }
             if !holds || machine.coordinator.is_none() {
                 self.store.term += 1;
-                let config = CoordinatorConfig::new(self.store.term, self.choice.hosts, self.choice.rate);
-                machine.coordinator = Some(Coordinator::new(config, self.choice.factory()));
+                let mut config =
+                    CoordinatorConfig::new(self.store.term, self.choice.ports(), self.choice.rate);
+                if self.bug == Some(Bug::PhantomFlow) {
+                    config.stall = Nanos::from_secs(3600);
+                }
+                let mut coordinator = Coordinator::new(config, self.choice.factory());
+                if self.bug != Some(Bug::ForgedStanding) {
+                    coordinator = coordinator.with_notary(Box::new(Secret));
+                }
+                machine.coordinator = Some(coordinator);
                 self.log.push(format!("{:5} machine {index} leads, term {}", self.now, self.store.term));
             }
             self.store.holder = Some(index);
             self.store.until = self.now + LEADERSHIP_MS;
             // A fifth is left for clocks that drift and for what is on its way.
-            machine.leads_until = Some(clock + cavalcade_model::Nanos::from_millis(LEADERSHIP_MS * 4 / 5));
+            machine.leads_until = Some(clock + Nanos::from_millis(LEADERSHIP_MS * 4 / 5));
         }
     }
 
@@ -313,6 +346,10 @@ impl World {
             if self.bug == Some(Bug::SilentLoss) && self.dice.chance(200) {
                 (orders.flows, orders.priorities) = (Keyed::default(), Keyed::default());
             }
+            if let Some(hostile) = self.hostile.as_mut().filter(|hostile| hostile.port == port) {
+                hostile.hear(orders.standing);
+                continue;
+            }
             if self.bug == Some(Bug::LiftedSwitch) && orders.snapshot && orders.switch.is_none() {
                 orders.switch = Some(KillSwitch { term: orders.term, throw: 0, is_on: false });
             }
@@ -324,6 +361,23 @@ impl World {
             return;
         }
         self.last_orders.fill(None);
+    }
+
+    /// A host in somebody else's hands speaks to whoever leads, while things break.
+    fn let_hostile_speak(&mut self) {
+        let Some(hostile) = self.hostile.as_mut().filter(|_| self.now < FAULTS_MS) else { return };
+        // Those whose own hosts have long spoken of them.
+        let is_known = |coflow: &&Coflow| self.now >= coflow.registered_at + 300 && !coflow.is_over;
+        let victims: Vec<CoflowKey> =
+            self.traffic.coflows.iter().filter(is_known).filter_map(|coflow| coflow.key).collect();
+        let Some(report) = hostile.speak(self.now, &mut self.dice, &victims) else { return };
+        let bytes = report.to_bytes();
+        for machine in &mut self.machines {
+            let clock = machine.clock.read(self.now);
+            if let Some(coordinator) = &mut machine.coordinator {
+                coordinator.handle_report(clock, decode::<Report>(&bytes));
+            }
+        }
     }
 
     fn send_out(&mut self, index: usize, out: Outgoing) {
@@ -368,6 +422,7 @@ impl World {
                         });
                         if let Some(known) = asked {
                             known.key = Some(coflow);
+                            known.registered_at = self.now;
                         }
                     }
                     ClientEvent::FellBack => self.fallbacks += 1,

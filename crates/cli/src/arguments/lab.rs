@@ -79,8 +79,8 @@ pub(crate) struct Fault {
     /// How many seeds to try, one after the other
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
-    /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders, silent-loss or
-    /// lifted-switch
+    /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders, silent-loss,
+    /// lifted-switch, forged-standing or phantom-flow
     #[arg(long, value_name = "BUG")]
     pub(crate) plant: Option<String>,
 }

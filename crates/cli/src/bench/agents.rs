@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use cavalcade_model::{BitsPerSec, Bytes, PortId};
 use cavalcade_protocol::{
-    CoflowEntry, CoflowKey, FlowEntry, Frames, Keyed, Orders, PROTOCOL, Progress, Report, frame,
+    CoflowEntry, CoflowKey, FlowEntry, Frames, Keyed, Orders, PROTOCOL, Progress, Report, Sealed, frame,
 };
 use cavalcade_runtime::block_on;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -101,7 +101,7 @@ fn batches(agents: &mut [Agent], options: &AgentsBench, is_first: bool) -> Vec<V
     for agent in agents {
         let batch = &mut batches[(agent.port % options.connections) as usize];
         let report = if is_first { agent.introduce(options) } else { agent.go_on(options) };
-        frame(&report, batch);
+        frame(&report, batch).expect("messages of a client are short");
     }
     batches
 }
@@ -216,10 +216,10 @@ impl Agent {
             port: PortId(self.port),
             session: 1,
             sequence: self.sequence,
-            term: 0,
+            clock: cavalcade_model::Instant::ZERO,
             snapshot: false,
             resync: true,
-            switch: None,
+            standing: Sealed::default(),
             up: BitsPerSec(10_000_000_000),
             down: BitsPerSec(10_000_000_000),
             coflows: Keyed::default(),

@@ -21,11 +21,26 @@ impl Agent {
     pub fn handle_connected(&mut self, client: ClientId, user: u32) {
         let (flows, coflows) = (BTreeMap::new(), BTreeSet::new());
         self.clients.insert(client, Client { user, name: None, flows, coflows });
+        let usage = self.users.entry(user).or_default();
+        usage.connections += 1;
+        let limit = self.config.connection_limit;
+        if usage.connections > limit {
+            self.drop_client(client, Refusal::TooMany { limit });
+        }
     }
 
     /// A client's connection is gone. Its flows may go on, but nothing is known of them until it is back.
     pub fn handle_gone(&mut self, now: Instant, client: ClientId) {
         let Some(gone) = self.clients.remove(&client) else { return };
+        if let Some(usage) = self.users.get_mut(&gone.user) {
+            usage.connections -= 1;
+            usage.coflows -= gone.coflows.len() as u32;
+            usage.flows -= gone.flows.len() as u32;
+            if usage.connections == 0 {
+                self.users.remove(&gone.user);
+            }
+        }
+        self.promote_after(now, gone.flows.values().copied());
         gone.flows.into_values().for_each(|flow| self.close(now, flow));
         for part in gone.coflows {
             self.leave(now, part, client);
@@ -71,9 +86,13 @@ impl Agent {
             ClientMessage::Close { flow, sent } => {
                 if let Some(number) = self.flow_of(client, flow) {
                     self.moved(now, number, sent.0, false);
+                    self.promote_after(now, [number]);
                     self.close(now, number);
-                    if let Some(client) = self.clients.get_mut(&client) {
-                        client.flows.remove(&flow);
+                    if let Some(client) = self.clients.get_mut(&client)
+                        && client.flows.remove(&flow).is_some()
+                        && let Some(usage) = self.users.get_mut(&client.user)
+                    {
+                        usage.flows -= 1;
                     }
                 }
             }
@@ -102,7 +121,7 @@ impl Agent {
         self.outbox.push_back(AgentOutput::Client(client, message));
     }
 
-    fn refuse(&mut self, client: ClientId, refusal: Refusal) {
+    pub(super) fn refuse(&mut self, client: ClientId, refusal: Refusal) {
         self.counters.refusals += 1;
         self.say(client, AgentMessage::Refused { refusal });
     }
@@ -118,9 +137,9 @@ impl Agent {
 
     /// The client takes part in a coflow, which is opened here if it was not. Returns the agent's number of it.
     fn join(&mut self, now: Instant, client: ClientId, key: CoflowKey, facts: Option<Facts>) -> Option<u32> {
-        let (user, parts) = self.clients.get(&client).map(|client| (client.user, client.coflows.len()))?;
+        let user = self.clients.get(&client)?.user;
         let limit = self.config.client_limit;
-        if parts >= limit as usize {
+        if self.users.get(&user).is_some_and(|usage| usage.coflows >= limit) {
             self.refuse(client, Refusal::TooMany { limit });
             return None;
         }
@@ -141,8 +160,11 @@ impl Agent {
             self.link.has_news = true;
         }
         let facts = part.facts;
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.coflows.insert(number);
+        if let Some(client) = self.clients.get_mut(&client)
+            && client.coflows.insert(number)
+            && let Some(usage) = self.users.get_mut(&user)
+        {
+            usage.coflows += 1;
         }
         if let Mode::Decentralised(own) = &mut self.mode {
             own.hosted.open_coflow(now, key, facts);
@@ -183,7 +205,7 @@ impl Agent {
             self.handle_gone(now, former);
             self.outbox.push_back(AgentOutput::Drop(former));
         }
-        let numbers: Vec<u32> = self.parts.keys().copied().collect();
+        let numbers = self.said.remove(&(user, name)).unwrap_or_default();
         numbers.into_iter().for_each(|number| self.set_sent_by(now, (user, name), number, 0));
     }
 
@@ -198,6 +220,7 @@ impl Agent {
         let known = part.sent.get(&speaker).copied().unwrap_or(0);
         if sent != known {
             part.sent.insert(speaker, sent);
+            self.said.entry(speaker).or_default().insert(number);
             part.is_changed = true;
             self.link.has_news = true;
             let key = part.key;
@@ -218,13 +241,21 @@ impl Agent {
         if user != Some(self.parts[&number].user) {
             return self.refuse(client, Refusal::NotYours { coflow: key });
         }
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.coflows.remove(&number);
-        }
+        self.take_from_client(client, number);
         if let Some(part) = self.parts.get_mut(&number) {
             part.is_over = true;
         }
         self.leave(now, number, client);
+    }
+
+    /// A coflow counts no more among those of a client.
+    fn take_from_client(&mut self, client: ClientId, number: u32) {
+        if let Some(client) = self.clients.get_mut(&client)
+            && client.coflows.remove(&number)
+            && let Some(usage) = self.users.get_mut(&client.user)
+        {
+            usage.coflows -= 1;
+        }
     }
 
     /// A client takes part no more.
@@ -239,9 +270,13 @@ impl Agent {
     pub(super) fn forget_part(&mut self, now: Instant, number: u32) {
         let Some(part) = self.parts.remove(&number) else { return };
         self.part_of.remove(&part.key);
-        for client in part.clients {
-            if let Some(client) = self.clients.get_mut(&client) {
-                client.coflows.remove(&number);
+        part.clients.into_iter().for_each(|client| self.take_from_client(client, number));
+        for speaker in part.sent.into_keys() {
+            if let Some(of_speaker) = self.said.get_mut(&speaker) {
+                of_speaker.remove(&number);
+                if of_speaker.is_empty() {
+                    self.said.remove(&speaker);
+                }
             }
         }
         if part.reported {
@@ -268,7 +303,7 @@ impl Agent {
             return self.refuse(client, Refusal::BadFlow { flow });
         }
         let limit = self.config.client_limit;
-        if record.flows.len() >= limit as usize {
+        if self.users.get(&record.user).is_some_and(|usage| usage.flows >= limit) {
             return self.refuse(client, Refusal::TooMany { limit });
         }
         let Some(speaker) = self.speaker(client) else { return };
@@ -280,8 +315,11 @@ impl Agent {
         if let Some(part) = self.parts.get_mut(&part) {
             part.flows.insert(number);
         }
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.flows.insert(flow, number);
+        if let Some(client) = self.clients.get_mut(&client)
+            && client.flows.insert(flow, number).is_none()
+            && let Some(usage) = self.users.get_mut(&client.user)
+        {
+            usage.flows += 1;
         }
         let record = Flow {
             client,
@@ -343,14 +381,12 @@ impl Agent {
 
     /// A flow is over; what it has sent goes on counting for its coflow.
     fn close(&mut self, now: Instant, number: u32) {
-        if matches!(self.mode, Mode::Coordinated) {
-            self.promote(now, number);
-        }
         let Some(flow) = self.flows.remove(&number) else { return };
         let part = self.parts.get_mut(&flow.part).expect("a flow's coflow is kept as long as the flow");
         part.flows.remove(&number);
         let over = part.sent.entry(flow.speaker).or_default();
         *over = over.saturating_add(flow.sent);
+        self.said.entry(flow.speaker).or_default().insert(flow.part);
         if part.clients.is_empty() && part.flows.is_empty() {
             part.empty_since.get_or_insert(now);
         }

@@ -1,6 +1,8 @@
 //! What clients are told, and who goes on when a flow ends between two rounds.
 
-use cavalcade_model::{Instant, Nanos};
+use std::collections::BTreeMap;
+
+use cavalcade_model::{Instant, Nanos, PortId};
 use cavalcade_protocol::{AgentMessage, Directive, FlowOrder, Gate};
 
 use super::{Agent, AgentOutput, Flow, Mode};
@@ -21,7 +23,7 @@ impl Agent {
             }
         }
         if own.hosted.is_dirty() {
-            own.hosted.decide(|(_, number), _, order| {
+            own.hosted.decide(now, |(_, number), _, order| {
                 if let Some(flow) = self.flows.get_mut(&number) {
                     flow.ordered = Some(order);
                 }
@@ -51,7 +53,10 @@ impl Agent {
         if from.0 >= self.config.ports {
             return;
         }
-        let Some(statements) = own.negotiation.receive(now, datagram) else {
+        let heard = own.negotiation.receive(now, datagram);
+        let greetings = own.negotiation.greetings(now);
+        self.outbox.extend(greetings.into_iter().map(|(to, datagram)| AgentOutput::Peer(to, datagram)));
+        let Some(statements) = heard else {
             self.counters.datagrams_left_out += 1;
             return;
         };
@@ -89,6 +94,21 @@ impl Agent {
     pub(super) fn direct_all(&mut self) {
         let numbers: Vec<u32> = self.flows.keys().copied().collect();
         numbers.into_iter().for_each(|number| self.direct(number));
+    }
+
+    /// Flows end, perhaps all of a process: one flow to each of their receivers goes on in their place.
+    pub(super) fn promote_after(&mut self, now: Instant, ended: impl IntoIterator<Item = u32>) {
+        if !matches!(self.mode, Mode::Coordinated) {
+            return;
+        }
+        let mut last_to: BTreeMap<PortId, u32> = BTreeMap::new();
+        for number in ended {
+            let Some(flow) = self.flows.get(&number) else { continue };
+            if flow.told.gate != (Gate::Off {}) {
+                last_to.insert(flow.to, number);
+            }
+        }
+        last_to.into_values().for_each(|number| self.promote(now, number));
     }
 
     /// A flow ends or runs dry: until the coordinator has heard of it, the first flow to the same receiver that is off goes

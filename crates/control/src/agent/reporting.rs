@@ -4,13 +4,18 @@
 //! A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
-use cavalcade_protocol::{CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Report};
+use cavalcade_protocol::{
+    CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Refusal, Report, Sealed,
+};
 
 use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
 
 /// Pauses between reports, whatever a coordinator says.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 const LONGEST_PERIOD: Nanos = Nanos::from_secs(60);
+
+/// Leases after which a connection on which no orders come is given up.
+const PATIENCE_LEASES: u64 = 2;
 
 /// What an agent knows of its coordinator.
 #[derive(Debug, Default)]
@@ -31,8 +36,14 @@ pub(super) struct CoordinatorLink {
     pub(super) is_enforced: bool,
     /// The latest throw of the fabric's kill switch that was heard of, from whichever coordinator.
     switch: Option<KillSwitch>,
+    /// That throw and its term, as the coordinator has sealed them.
+    standing: Sealed,
     owes_snapshot: bool,
     needs_snapshot: bool,
+    /// Whether there is a connection that has said nothing yet.
+    pub(super) is_unproven: bool,
+    /// When a connection that says nothing is given up.
+    pub(super) patience_until: Option<Instant>,
     /// Whether anything has changed since the last report.
     pub(super) has_news: bool,
     /// Flows that are over, with the bytes that the coordinator has not heard of.
@@ -62,6 +73,8 @@ impl Agent {
     pub fn handle_coordinator_connected(&mut self) {
         self.link.owes_snapshot = true;
         self.link.sent_at = None;
+        self.link.is_unproven = true;
+        self.link.patience_until = None;
     }
 
     /// The coordinator says something.
@@ -93,12 +106,16 @@ impl Agent {
         }
         self.link.needs_snapshot = false;
         self.link.lease_until = now.checked_add(lease);
+        (self.link.is_unproven, self.link.patience_until) = (false, None);
         self.obey(&orders);
     }
 
     fn obey(&mut self, orders: &Orders) {
         self.link.is_enforced = orders.enforce;
         self.link.switch = self.link.switch.max(orders.switch);
+        if orders.snapshot {
+            self.link.standing = orders.standing.clone();
+        }
         if orders.snapshot {
             self.forget_orders();
         }
@@ -112,6 +129,11 @@ impl Agent {
                 flow.ordered = Some(order);
                 flow.promoted = None;
             }
+        }
+        for (number, ()) in orders.refused.iter() {
+            let Some(part) = self.parts.get(&number) else { continue };
+            let (coflow, clients) = (part.key, part.clients.clone());
+            clients.into_iter().for_each(|client| self.refuse(client, Refusal::NotYours { coflow }));
         }
         self.direct_all();
     }
@@ -132,6 +154,20 @@ impl Agent {
             self.link.needs_snapshot = true;
             self.forget_orders();
             self.direct_all();
+            self.outbox.push_back(AgentOutput::Reconnect);
+        }
+        self.check_patience(now);
+    }
+
+    /// Gives up a connection on which no orders come: who is at its other end hangs, or does not lead.
+    fn check_patience(&mut self, now: Instant) {
+        if std::mem::take(&mut self.link.is_unproven) {
+            let lease = self.link.lease.unwrap_or(Nanos(10 * self.link.period(&self.config).0));
+            self.link.patience_until = now.checked_add(Nanos(PATIENCE_LEASES * lease.0));
+        }
+        if self.link.patience_until.is_some_and(|until| until <= now) {
+            self.link.patience_until = None;
+            self.outbox.push_back(AgentOutput::Reconnect);
         }
     }
 
@@ -203,10 +239,10 @@ impl Agent {
             port: self.config.port,
             session: self.config.session,
             sequence: self.link.sent,
-            term: self.link.term,
+            clock: now,
             snapshot,
             resync: self.link.needs_snapshot,
-            switch: self.link.switch.filter(|_| snapshot),
+            standing: if snapshot { self.link.standing.clone() } else { Sealed::default() },
             up: self.config.up,
             down: self.config.down,
             coflows,

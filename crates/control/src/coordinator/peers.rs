@@ -3,9 +3,9 @@
 //! Ports are dense numbers, so agents stand in an array: with a hundred thousand of them a look-up is a step where a
 //! map's is seventeen, and a report takes several.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_model::{FlowId, Instant, PortId};
+use cavalcade_model::{BitsPerSec, FlowId, Instant, PortId};
 use cavalcade_protocol::CoflowKey;
 
 /// What is known of an agent, and what it has been told.
@@ -15,6 +15,12 @@ pub(super) struct Peer {
     /// The number of its last report.
     pub(super) heard: u64,
     pub(super) heard_at: Instant,
+    /// How far its clock is ahead, in nanoseconds.
+    pub(super) offset: i128,
+    /// What its port can send, by its own word.
+    pub(super) up: BitsPerSec,
+    /// Until when its new flows hold others only once they have moved.
+    pub(super) distrusted_until: Option<Instant>,
     /// Whether a snapshot from it is needed.
     pub(super) is_unknown: bool,
     /// Whether it needs a snapshot from here.
@@ -30,14 +36,25 @@ pub(super) struct Peer {
     /// Flows and coflows of which it is to be told at the next occasion, in any order.
     pub(super) new_orders: Vec<u32>,
     pub(super) new_priorities: Vec<u32>,
+    /// Coflows of which it may have no part, and has not been told so.
+    pub(super) refused: Vec<u32>,
 }
 
 /// An agent's part of a coflow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) key: CoflowKey,
     /// Bytes of its flows that are over.
     pub(super) sent: u64,
+    /// Bytes of its open flows.
+    pub(super) open: u64,
+    pub(super) flows: BTreeSet<u32>,
+}
+
+impl Part {
+    pub(super) fn new(key: CoflowKey) -> Self {
+        Self { key, sent: 0, open: 0, flows: BTreeSet::new() }
+    }
 }
 
 /// A flow that is not over.
@@ -50,11 +67,14 @@ pub(super) struct OpenFlow {
 }
 
 impl Peer {
-    pub(super) fn new(session: u64, now: Instant, sent: u64) -> Self {
+    pub(super) fn new(session: u64, now: Instant, sent: u64, offset: i128) -> Self {
         Self {
             session,
             heard: 0,
             heard_at: now,
+            offset,
+            up: BitsPerSec::ZERO,
+            distrusted_until: None,
             is_unknown: true,
             owes_snapshot: true,
             is_listed: false,
@@ -64,12 +84,14 @@ impl Peer {
             flows: BTreeMap::new(),
             new_orders: Vec::new(),
             new_priorities: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
     /// Whether there is something to say other than that the coordinator is there.
     pub(super) fn has_news(&self) -> bool {
-        let has_changes = !self.new_orders.is_empty() || !self.new_priorities.is_empty();
+        let has_changes =
+            !self.new_orders.is_empty() || !self.new_priorities.is_empty() || !self.refused.is_empty();
         self.owes_snapshot || self.is_unknown || has_changes
     }
 }

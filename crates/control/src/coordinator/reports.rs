@@ -35,6 +35,7 @@ impl Coordinator {
         if holders.is_empty() {
             self.holders.remove(&key);
             self.owners.remove(&key);
+            self.remember(now, key);
             self.hosted.close_coflow(now, key);
         }
     }
@@ -44,14 +45,15 @@ impl Coordinator {
         let port = report.port;
         let peer = self.peers.get_mut(port).expect(KNOWN);
         peer.is_unknown = false;
-        let known = peer.parts.clone();
+        let known: Vec<(u32, CoflowKey)> =
+            peer.parts.iter().map(|(&number, part)| (number, part.key)).collect();
         let is_over = |flow: &u32| report.flows.get(*flow).is_none();
         let over: Vec<u32> = peer.flows.keys().copied().filter(is_over).collect();
         over.into_iter().for_each(|flow| self.close_flow(now, port, flow, 0));
         self.take_changes(now, report);
-        for (number, part) in known {
+        for (number, key) in known {
             if report.coflows.get(number).is_none() {
-                self.leave_part(now, port, number, part.key);
+                self.leave_part(now, port, number, key);
             }
         }
     }
@@ -60,14 +62,15 @@ impl Coordinator {
         let port = report.port;
         for (number, entry) in report.coflows.iter() {
             if !self.admits(now, port, entry) {
-                self.counters.foreign_parts += 1;
+                let peer = self.peers.get_mut(port).expect(KNOWN);
+                peer.refused.push(number);
                 continue;
             }
             self.hosted.open_coflow(now, entry.key, entry.facts);
             self.holders.entry(entry.key).or_default().insert(port, number);
             let peer = self.peers.get_mut(port).expect(KNOWN);
             if peer.parts.get(&number).is_none_or(|part| part.key != entry.key) {
-                peer.parts.insert(number, Part { key: entry.key, sent: 0 });
+                peer.parts.insert(number, Part::new(entry.key));
                 peer.new_priorities.push(number);
             }
         }
@@ -76,33 +79,58 @@ impl Coordinator {
         }
         for (flow, progress) in report.progress.iter() {
             let Some((open, sent)) = self.find(port, flow, progress.sent) else { continue };
-            self.hosted.progress(now, open.id, sent.saturating_add(progress.sent.0), progress.idle);
+            let more = self.allow(now, port, open.part, progress.sent.0);
+            self.hosted.progress(now, open.id, sent.saturating_add(more), progress.idle);
         }
         for (flow, more) in report.closed.iter() {
             self.find(port, flow, *more);
             self.close_flow(now, port, flow, more.0);
         }
         for (number, entry) in report.coflows.iter() {
+            let allowance = self.allowance(now, port, entry.key);
             let peer = self.peers.get_mut(port).expect(KNOWN);
             let Some(part) = peer.parts.get_mut(&number) else { continue };
-            let before = std::mem::replace(&mut part.sent, entry.sent.0);
-            self.hosted.adjust(now, entry.key, i128::from(entry.sent.0) - i128::from(before));
+            let sent = entry.sent.0.min(allowance.saturating_sub(part.open));
+            self.counters.excessive_bytes += u64::from(sent < entry.sent.0);
+            let before = std::mem::replace(&mut part.sent, sent);
+            self.hosted.adjust(now, entry.key, i128::from(sent) - i128::from(before));
         }
         for (number, ()) in report.left.iter() {
-            let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number)).copied();
-            if let Some(part) = part {
-                self.leave_part(now, port, number, part.key);
+            let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
+            if let Some(key) = part.map(|part| part.key) {
+                self.leave_part(now, port, number, key);
             }
         }
     }
 
-    /// Whether a part belongs to whom its coflow belongs to. That is the user of whom the agent speaks that gave out
+    /// Counts `more` bytes to the open flows of a part, as far as the line can have carried them; returns how many.
+    fn allow(&mut self, now: Instant, port: PortId, number: u32, more: u64) -> u64 {
+        let Some(key) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)).map(|part| part.key)
+        else {
+            return 0;
+        };
+        let allowance = self.allowance(now, port, key);
+        let peer = self.peers.get_mut(port).expect(KNOWN);
+        let part = peer.parts.get_mut(&number).expect("it was just looked up");
+        let allowed = more.min(allowance.saturating_sub(part.sent.saturating_add(part.open)));
+        part.open = part.open.saturating_add(allowed);
+        self.counters.excessive_bytes += u64::from(allowed < more);
+        allowed
+    }
+
+    /// Tells whether a part may be taken in: it belongs to whom its coflow belongs to, and is no new coflow of long ago. The
+    /// owner is the user of whom the agent speaks that gave out
     /// the coflow's number; until it does, the user of the first part that was heard of.
     fn admits(&mut self, now: Instant, port: PortId, entry: &CoflowEntry) -> bool {
+        if self.is_stale(now, entry.key) {
+            self.counters.stale_parts += 1;
+            return false;
+        }
         let is_home = TaskCounter::agent_of(entry.key.serial, self.config.ports) == Some(port);
         match self.owners.get(&entry.key).copied() {
             Some((owner, by_home)) if owner != entry.owner => {
                 if by_home || !is_home {
+                    self.counters.foreign_parts += 1;
                     return false;
                 }
                 self.expel(now, entry.key);
@@ -139,16 +167,29 @@ impl Coordinator {
     fn open_flow(&mut self, now: Instant, port: PortId, flow: u32, entry: &FlowEntry) {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         if let Some(open) = peer.flows.get(&flow).copied() {
-            if self.hosted.find(open.id, (port, flow)).is_some() {
-                self.hosted.progress(now, open.id, entry.sent.0, entry.idle);
+            if let Some(before) = self.hosted.find(open.id, (port, flow)).map(|flow| flow.sent) {
+                if let Some(part) = peer.parts.get_mut(&open.part) {
+                    part.open = part.open.saturating_sub(before);
+                }
+                let sent = self.allow(now, port, open.part, entry.sent.0);
+                self.hosted.progress(now, open.id, sent, entry.idle);
             }
             return;
         }
         let FlowEntry { coflow: part, to, size, sent, idle } = *entry;
         let Some(key) = peer.parts.get(&part).map(|part| part.key) else { return };
-        let new = NewFlow { to, size: size.map(|size| size.0), sent: sent.0, idle };
-        if let Some(id) = self.hosted.open_flow(now, key, (port, flow), new) {
-            peer.flows.insert(flow, OpenFlow { part, id });
+        let is_distrusted = peer.distrusted_until.is_some_and(|until| now < until);
+        let sent = self.allow(now, port, part, sent.0);
+        let new = NewFlow { to, size: size.map(|size| size.0), sent, idle: idle || is_distrusted };
+        let id = self.hosted.open_flow(now, key, (port, flow), new);
+        let peer = self.peers.get_mut(port).expect(KNOWN);
+        let record = peer.parts.get_mut(&part).expect("it was just looked up");
+        match id {
+            Some(id) => {
+                record.flows.insert(flow);
+                peer.flows.insert(flow, OpenFlow { part, id });
+            }
+            None => record.open = record.open.saturating_sub(sent),
         }
     }
 
@@ -157,7 +198,11 @@ impl Coordinator {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let Some(open) = peer.flows.remove(&flow) else { return };
         let Some(sent) = self.hosted.find(open.id, (port, flow)).map(|flow| flow.sent) else { return };
+        let more = self.allow(now, port, open.part, more);
+        let peer = self.peers.get_mut(port).expect(KNOWN);
         if let Some(part) = peer.parts.get_mut(&open.part) {
+            part.flows.remove(&flow);
+            part.open = part.open.saturating_sub(sent.saturating_add(more));
             part.sent = part.sent.saturating_add(sent).saturating_add(more);
             self.hosted.adjust(now, part.key, i128::from(more));
         }
@@ -166,8 +211,7 @@ impl Coordinator {
 
     fn leave_part(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
-        let of_part = peer.flows.iter().filter(|(_, open)| open.part == number);
-        let flows: Vec<u32> = of_part.map(|(&flow, _)| flow).collect();
+        let flows = peer.parts.get(&number).map(|part| part.flows.clone()).unwrap_or_default();
         flows.into_iter().for_each(|flow| self.close_flow(now, port, flow, 0));
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         peer.parts.remove(&number);

@@ -71,7 +71,7 @@ impl Coordinator {
             to: flow.facts.dst,
             size: flow.size.map(Bytes),
             sent: Bytes(flow.sent),
-            rests: flow.idle,
+            rests: flow.rests(),
             gate: flow.told.gate,
             priority: flow.priority.unwrap_or(coflow.priority),
         }

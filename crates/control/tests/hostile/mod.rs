@@ -10,7 +10,7 @@ use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Payload, PortId, Priority, TaskClass};
 use cavalcade_protocol::{
     ClientMessage, CoflowEntry, CoflowKey, Datagram, Endpoints, Facts, FlowEntry, FlowOrder, Gate, Keyed,
-    KillSwitch, Orders, PROTOCOL, Progress, Report, Statement,
+    KillSwitch, Message as _, Orders, PROTOCOL, Progress, Report, Sealed, Standing, Statement,
 };
 
 const PORTS: u32 = 3;
@@ -129,10 +129,10 @@ impl Script<'_> {
             port: self.port(),
             session: u64::from(self.below(3)),
             sequence: u64::from(self.below(20)),
-            term: u64::from(self.below(9) / 8),
+            clock: Instant(self.amount()),
             snapshot: self.yes(),
             resync: self.yes(),
-            switch: self.maybe(Self::switch),
+            standing: self.standing(),
             up: BitsPerSec(self.amount()),
             down: BitsPerSec(self.amount()),
             coflows: self.keyed(|script| CoflowEntry {
@@ -168,6 +168,7 @@ impl Script<'_> {
             resync: self.yes(),
             enforce: self.yes(),
             switch: self.maybe(Self::switch),
+            standing: self.standing(),
             lease: Nanos(self.amount()),
             period: Nanos(self.amount()),
             quiet: Bytes(self.amount()),
@@ -180,7 +181,16 @@ impl Script<'_> {
                 },
                 priority: script.maybe(Self::priority),
             }),
+            refused: self.keyed(|_| ()),
         }
+    }
+
+    fn standing(&mut self) -> Sealed {
+        if self.yes() {
+            return Sealed::new(vec![self.byte(); 9]);
+        }
+        let term = u64::from(self.below(9) / 8);
+        Sealed::new(Standing { term, switch: self.maybe(Self::switch) }.to_bytes())
     }
 
     fn datagram(&mut self) -> Datagram {
@@ -192,6 +202,8 @@ impl Script<'_> {
             protocol: PROTOCOL,
             from: self.port(),
             session: self.amount(),
+            to: self.port(),
+            to_session: self.maybe(Self::amount),
             sequence: self.amount(),
             sent_at: Instant(self.amount()),
             statements: (0..self.below(4)).map(|_| statement(self)).collect(),

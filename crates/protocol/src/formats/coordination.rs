@@ -6,13 +6,14 @@
 //! has lost all its state needs one snapshot from each agent.
 //!
 //! The one thing that only a coordinator is told from outside, its [`KillSwitch`], goes both ways in snapshots: agents keep it
-//! for the next coordinator.
+//! for the next coordinator. They keep it sealed ([`Sealed`]), because no agent may depose a coordinator or throw the switch.
 //!
 //! Coflows and flows go by numbers of the agent's own, small and close together; a coflow's key crosses the wire once.
 
-use cavalcade_model::{BitsPerSec, Bytes, Nanos, PortId, Priority};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 
-use super::bytes::{fields, variants};
+use super::bytes::{Field, Reader, fields, put_varint, variants};
+use super::error::WireError;
 use super::keyed::Keyed;
 use super::names::{CoflowKey, Facts};
 
@@ -27,14 +28,14 @@ fields! {
         session: u64,
         /// Counts the reports of the session.
         sequence: u64,
-        /// The highest coordinator's term that the agent has heard of.
-        term: u64,
+        /// When it was made, by the agent's clock.
+        clock: Instant,
         /// Whether it says everything, and stands for all before.
         snapshot: bool,
         /// Whether the agent has missed orders and wants a snapshot of them.
         resync: bool,
-        /// In a snapshot, where the kill switch stands as far as the agent has heard, if it was ever thrown.
-        switch: Option<KillSwitch>,
+        /// In a snapshot, what the last coordinator that the agent obeyed has sealed.
+        standing: Sealed,
         /// What the port can send.
         up: BitsPerSec,
         /// What the port can receive.
@@ -127,6 +128,8 @@ fields! {
         enforce: bool,
         /// In a snapshot, where the kill switch of the fabric stands, if it was ever thrown.
         switch: Option<KillSwitch>,
+        /// In a snapshot, term and kill switch as the coordinator has sealed them, for the coordinator after it.
+        standing: Sealed,
         /// How long they hold; then the agent is without a coordinator.
         lease: Nanos,
         /// How long the agent waits between reports.
@@ -137,6 +140,56 @@ fields! {
         priorities: Keyed<Priority>,
         /// New orders for flows, by the agent's numbers.
         flows: Keyed<FlowOrder>,
+        /// Coflows of which the agent may have no part, by the agent's numbers: their flows go as plain TCP.
+        refused: Keyed<()>,
+    }
+}
+
+fields! {
+    /// The term of a coordinator, and where the kill switch stood then.
+    #[derive(Copy)]
+    Standing ("a standing") {
+        /// The term.
+        term: u64,
+        /// The latest throw of the kill switch that it knew of.
+        switch: Option<KillSwitch>,
+    }
+}
+
+/// A [`Standing`] that only coordinators can make: agents keep it and hand it on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealed(Vec<u8>);
+
+impl Sealed {
+    /// The most bytes.
+    pub const LONGEST: usize = 96;
+
+    /// What was sealed.
+    ///
+    /// # Panics
+    /// Where it is longer than [`Sealed::LONGEST`].
+    pub fn new(bytes: Vec<u8>) -> Self {
+        assert!(bytes.len() <= Self::LONGEST, "a standing and its seal are short");
+        Self(bytes)
+    }
+
+    /// Its bytes; none where there is no standing.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Field for Sealed {
+    const NAME: &'static str = "a sealed standing";
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put_varint(self.0.len() as u64, out);
+        out.extend_from_slice(&self.0);
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let length = reader.varint(Self::NAME, Self::LONGEST as u64)?;
+        Ok(Self(reader.raw(length as usize, Self::NAME)?.to_vec()))
     }
 }
 

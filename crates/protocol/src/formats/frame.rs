@@ -8,15 +8,19 @@ pub const MAX_FRAME: usize = 32 << 20;
 
 /// Appends `message` as a frame.
 ///
-/// # Panics
-/// Where the message is longer than [`MAX_FRAME`].
-pub fn frame(message: &impl Message, out: &mut Vec<u8>) {
+/// # Errors
+/// Where the message is longer than [`MAX_FRAME`]; nothing is appended then.
+pub fn frame(message: &impl Message, out: &mut Vec<u8>) -> Result<(), WireError> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     message.encode(out);
     let length = out.len() - start - 4;
-    assert!(length <= MAX_FRAME, "a message of {length} bytes is longer than any frame");
+    if length > MAX_FRAME {
+        out.truncate(start);
+        return Err(WireError::FrameTooLong { length: length as u64, limit: MAX_FRAME });
+    }
     out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
+    Ok(())
 }
 
 /// Cuts a stream of bytes into frames.

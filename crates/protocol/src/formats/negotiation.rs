@@ -21,6 +21,10 @@ fields! {
         from: PortId,
         /// When the speaker started, by its clock.
         session: u64,
+        /// Who is spoken to.
+        to: PortId,
+        /// When the receiver started, by its clock; none where the speaker has not heard from it.
+        to_session: Option<u64>,
         /// Counts the speaker's datagrams to this receiver.
         sequence: u64,
         /// When it was sent, by the speaker's clock.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use super::{Hold, Leadership, LeaseCertificates, next_term};
+use super::{Leadership, LeaseCertificates, next_term};
 use proto::compare::{CompareTarget, TargetUnion};
 use proto::kv_client::KvClient;
 use proto::lease_client::LeaseClient;
@@ -49,10 +49,11 @@ pub(super) async fn acquire(
     servers: &[SocketAddr],
     key: &str,
     certificates: Option<&LeaseCertificates>,
+    above: u64,
 ) -> Leadership {
     let mut said = None;
     for server in servers.iter().cycle() {
-        match attempt(*server, key, certificates).await {
+        match attempt(*server, key, certificates, above).await {
             Ok(Some(leadership)) => return leadership,
             Ok(None) => say_once(&mut said, format!("standing by: another coordinator holds {key} in etcd")),
             Err(status) => {
@@ -104,6 +105,7 @@ async fn attempt(
     server: SocketAddr,
     key: &str,
     certificates: Option<&LeaseCertificates>,
+    above: u64,
 ) -> Result<Option<Leadership>, Status> {
     let channel = connect(server, certificates).await;
     let channel = channel.map_err(|error| Status::from_error(error.into()))?;
@@ -112,7 +114,7 @@ async fn attempt(
     let term_key = format!("{key}/term");
     let found = values.range(RangeRequest { key: term_key.clone().into() }).await?.into_inner().kvs;
     let (last, revision) = found.first().map_or((&[][..], 0), |found| (&found.value[..], found.mod_revision));
-    let term = next_term(&String::from_utf8_lossy(last));
+    let term = next_term(&String::from_utf8_lossy(last), above);
     let since = Instant::now();
     let ttl = TIME_TO_LIVE.as_secs() as i64;
     let lease = leases.lease_grant(LeaseGrantRequest { ttl }).await?.into_inner().id;
@@ -148,7 +150,7 @@ async fn attempt(
         }
         drop(losing);
     });
-    Ok(Some(Leadership { term, hold: Hold::Etcd { lost, renewing } }))
+    Ok(Some(Leadership { term, lost: Some(lost), renewing }))
 }
 
 /// Renews the lease until that was not possible for as long as it lives.

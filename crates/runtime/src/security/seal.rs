@@ -1,8 +1,9 @@
 //! The tag of datagrams: HMAC-SHA-256, cut to 16 bytes, behind the message.
 //!
-//! What is old or comes twice is left out by its number and time (`control::negotiation`), so the tag only has to say that
+//! What is old or comes twice is left out by its number and time (`cavalcade_protocol::Negotiation`), so the tag only has to say that
 //! a site's agent has made the datagram, and that nobody has changed it.
 
+use cavalcade_control::Notary;
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -33,6 +34,14 @@ impl Seal {
         let mut bytes = [0; KEY];
         SystemRandom::new().fill(&mut bytes).ok()?;
         Some(Self::new(bytes))
+    }
+
+    /// The one that everybody makes of the same `secret`, for one purpose.
+    pub(crate) fn derived(secret: &[u8], purpose: &str) -> Self {
+        let made = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), purpose.as_bytes());
+        let mut bytes = [0; KEY];
+        bytes.copy_from_slice(made.as_ref());
+        Self::new(bytes)
     }
 
     /// The one that [`Seal::to_text`] wrote.
@@ -67,6 +76,19 @@ impl Seal {
         // In a time that does not depend on where they differ.
         let differs = right.as_ref()[..TAG].iter().zip(tag).fold(0, |all, (a, b)| all | (a ^ b));
         (std::hint::black_box(differs) == 0).then_some(message)
+    }
+}
+
+/// Coordinators of a site have one key in common, that of their certificate; what it seals no agent can make.
+impl Notary for Seal {
+    fn seal(&self, statement: &[u8]) -> Vec<u8> {
+        let mut sealed = statement.to_vec();
+        self.close(&mut sealed);
+        sealed
+    }
+
+    fn open(&self, sealed: &[u8]) -> Option<Vec<u8>> {
+        Seal::open(self, sealed).map(<[u8]>::to_vec)
     }
 }
 

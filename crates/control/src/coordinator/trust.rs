@@ -1,0 +1,139 @@
+//! What a coordinator believes of what agents say.
+//!
+//! An agent may be in somebody else's hands, with a valid certificate; it may then say false things of its own port, and no
+//! more than that may come of it (`docs/threats.md`). So:
+//!
+//! - Terms and positions of the kill switch count only as a coordinator has sealed them ([`Notary`]). Agents keep them for
+//!   the next coordinator and cannot make one.
+//! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was registered.
+//! - A coflow that is new here and whose number lies far in the past is refused: it would go before all others.
+//! - A flow that may send and moves nothing for [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) no longer holds
+//!   others; while that is so, new flows of the same host hold others only once they have moved.
+//!
+//! Ages are taken by the clock of the agent that gave out the number, which is measured beside the own. A host that says
+//! false times makes its own coflows old or young, and no other's.
+
+use cavalcade_model::{BitsPerSec, Instant, Nanos, PortId};
+use cavalcade_protocol::{CoflowKey, Message, Sealed, Standing, TaskCounter};
+
+use super::Coordinator;
+
+/// How long the numbers of coflows are remembered that are over: their hosts may have been cut off meanwhile.
+pub(super) const REMEMBERED: Nanos = Nanos::from_secs(600);
+
+/// How many of those there are at most.
+const MOST_REMEMBERED: usize = 1 << 20;
+
+/// How far a coflow's number may lie in the past where the coflow is new here: clients without an agent number their
+/// coflows themselves and join them later.
+const STALE: Nanos = Nanos::from_secs(60);
+
+/// How far clocks of hosts that are not connected may be off.
+const CLOCKS: Nanos = Nanos::from_secs(5);
+
+/// Leases after its start for which a coordinator takes in coflows of any age: it has just taken over.
+const YOUNG_LEASES: u64 = 10;
+
+/// By how much an agent's own line rate may exceed the fabric's.
+const FASTER: u64 = 10;
+
+/// For how long a host is distrusted one of whose flows has moved nothing.
+pub(super) const DISTRUST: Nanos = Nanos::from_secs(10);
+
+/// Seals what agents keep for coordinators.
+pub trait Notary: Send {
+    /// The statement with its seal.
+    fn seal(&self, statement: &[u8]) -> Vec<u8>;
+    /// The statement, if the seal is a coordinator's.
+    fn open(&self, sealed: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// Believes all: for a site without certificates, where every host is trusted.
+pub(super) struct Unsealed;
+
+impl Notary for Unsealed {
+    fn seal(&self, statement: &[u8]) -> Vec<u8> {
+        statement.to_vec()
+    }
+
+    fn open(&self, sealed: &[u8]) -> Option<Vec<u8>> {
+        Some(sealed.to_vec())
+    }
+}
+
+impl std::fmt::Debug for dyn Notary {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a notary")
+    }
+}
+
+impl Coordinator {
+    /// Its own standing, sealed.
+    pub(super) fn standing(&self) -> Sealed {
+        let standing = Standing { term: self.config.term, switch: self.switch };
+        Sealed::new(self.notary.seal(&standing.to_bytes()))
+    }
+
+    /// Takes in what another coordinator has sealed.
+    pub(super) fn hear_standing(&mut self, sealed: &Sealed) {
+        if sealed.as_bytes().is_empty() {
+            return;
+        }
+        let opened = self.notary.open(sealed.as_bytes());
+        let Some(standing) = opened.and_then(|bytes| Standing::decode(&bytes).ok()) else {
+            self.counters.forged_standings += 1;
+            return;
+        };
+        self.term = self.term.max(standing.term);
+        self.hear_switch(standing.switch);
+    }
+
+    /// The time that it is by the clocks of most agents.
+    fn common_time(&self, now: Instant) -> i128 {
+        i128::from(now.0) + self.offset
+    }
+
+    /// Measures how far most agents' clocks are ahead of the own.
+    pub(super) fn compare_clocks(&mut self) {
+        let mut offsets: Vec<i128> = self.peers.iter().map(|(_, peer)| peer.offset).collect();
+        if !offsets.is_empty() {
+            let middle = offsets.len() / 2;
+            self.offset = *offsets.select_nth_unstable(middle).1;
+        }
+    }
+
+    /// How long ago a coflow was registered, at most.
+    fn age(&self, now: Instant, key: CoflowKey) -> Nanos {
+        let home = TaskCounter::agent_of(key.serial, self.config.ports);
+        let there = match home.and_then(|port| self.peers.get(port)) {
+            Some(home) => i128::from(now.0) + home.offset,
+            None => self.common_time(now) + i128::from(CLOCKS.0),
+        };
+        Nanos((there - i128::from(key.serial)).clamp(0, i128::from(u64::MAX)) as u64)
+    }
+
+    /// The most bytes that the agent at `port` can have sent of a coflow by now.
+    pub(super) fn allowance(&self, now: Instant, port: PortId, key: CoflowKey) -> u64 {
+        let line = self.config.line_rate.0;
+        let own = self.peers.get(port).map_or(0, |peer| peer.up.0).min(line.saturating_mul(FASTER));
+        let time = self.age(now, key).0.saturating_add(self.config.lease.0);
+        let bytes = u128::from(BitsPerSec(line.max(own)).0) * u128::from(time) / 8_000_000_000;
+        bytes.min(u128::from(u64::MAX)) as u64
+    }
+
+    /// Whether a coflow that is not known here has too old a number to be new.
+    pub(super) fn is_stale(&self, now: Instant, key: CoflowKey) -> bool {
+        let young = Nanos(YOUNG_LEASES * self.config.lease.0);
+        let is_young = self.started.is_none_or(|started| now.since(started) <= young);
+        let is_old = i128::from(key.serial) + i128::from(STALE.0) < self.common_time(now);
+        is_old && !is_young && !self.holders.contains_key(&key) && !self.remembered.contains_key(&key)
+    }
+
+    /// Remembers the number of a coflow that is over.
+    pub(super) fn remember(&mut self, now: Instant, key: CoflowKey) {
+        if self.remembered.len() >= MOST_REMEMBERED {
+            self.remembered.pop_first();
+        }
+        self.remembered.insert(key, now);
+    }
+}

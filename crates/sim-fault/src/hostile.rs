@@ -1,0 +1,110 @@
+//! A host in somebody else's hands: it has a valid certificate for its own port, and says any well-formed thing about it.
+//!
+//! It forges terms and throws of the kill switch, claims flows that move nothing to every receiver, parts of coflows of other
+//! users with absurd numbers of bytes, coflows of long ago, and any clock and line rate. What it does not do is to say
+//! that its flows move: nobody can check that (`docs/threats.md`).
+
+use cavalcade_control::Notary;
+use cavalcade_model::{BitsPerSec, Bytes, Instant, PortId};
+use cavalcade_protocol::{
+    CoflowEntry, CoflowKey, FlowEntry, Keyed, KillSwitch, Message, PROTOCOL, Progress, Report, Sealed,
+    Standing, TaskCounter,
+};
+
+use crate::dice::Dice;
+
+/// How often it speaks, in milliseconds.
+const PAUSE_MS: u64 = 20;
+
+/// What coordinators seal with, and no host knows.
+pub(crate) struct Secret;
+
+const SEAL: [u8; 8] = *b"\x9e\x37\x79\xb9\x7f\x4a\x7c\x15";
+
+impl Notary for Secret {
+    fn seal(&self, statement: &[u8]) -> Vec<u8> {
+        [statement, &SEAL].concat()
+    }
+
+    fn open(&self, sealed: &[u8]) -> Option<Vec<u8>> {
+        sealed.strip_suffix(&SEAL).map(<[u8]>::to_vec)
+    }
+}
+
+/// The host.
+#[derive(Debug)]
+pub(crate) struct Hostile {
+    pub(crate) port: PortId,
+    sequence: u64,
+    /// A coflow of its own, older than all others.
+    ghost: CoflowKey,
+    /// What coordinators have sealed for it.
+    kept: Vec<Sealed>,
+}
+
+impl Hostile {
+    /// At the last of `ports`; others' clocks stand at `clock` or later.
+    pub(crate) fn new(ports: u32, clock: Instant) -> Self {
+        let port = PortId(ports - 1);
+        let ghost = CoflowKey::new(TaskCounter::of_agent(port, ports).next(clock), &[]);
+        Self { port, sequence: 0, ghost, kept: Vec::new() }
+    }
+
+    /// It has been told something.
+    pub(crate) fn hear(&mut self, standing: Sealed) {
+        if !standing.as_bytes().is_empty() {
+            self.kept.push(standing);
+        }
+    }
+
+    /// What it says at `now`, if it speaks then; `victims` are coflows of others.
+    pub(crate) fn speak(&mut self, now: u64, dice: &mut Dice, victims: &[CoflowKey]) -> Option<Report> {
+        if !now.is_multiple_of(PAUSE_MS) {
+            return None;
+        }
+        self.sequence += 1;
+        let mut coflows = Keyed::default();
+        let mut claim = |number, key, sent, owner| {
+            coflows.push(number, CoflowEntry { key, facts: None, sent: Bytes(sent), owner });
+        };
+        claim(0, self.ghost, 0, 1);
+        if dice.chance(300) {
+            claim(1, CoflowKey { task: 0, stage: 0, serial: 0 }, dice.below(u64::MAX), 1);
+        }
+        for (number, &key) in victims.iter().enumerate() {
+            claim(2 + number as u32, key, dice.below(u64::MAX), 1 + dice.below(5) as u32);
+        }
+        let flow = |to| FlowEntry { coflow: 0, to, size: Some(Bytes(1)), sent: Bytes::ZERO, idle: false };
+        let unknown = Progress { sent: Bytes(dice.below(u64::MAX)), idle: dice.chance(500) };
+        Some(Report {
+            protocol: PROTOCOL,
+            port: self.port,
+            session: 1,
+            sequence: self.sequence,
+            clock: Instant(dice.below(u64::MAX)),
+            snapshot: true,
+            resync: dice.chance(200),
+            standing: self.forge(dice),
+            up: BitsPerSec(dice.below(u64::MAX)),
+            down: BitsPerSec(dice.below(u64::MAX)),
+            coflows,
+            flows: (0..self.port.0).map(|to| (to, flow(PortId(to)))).collect(),
+            progress: [(1_000, unknown)].into_iter().collect(),
+            closed: [(1_001, Bytes(dice.below(u64::MAX)))].into_iter().collect(),
+            left: [(1_002, ())].into_iter().collect(),
+        })
+    }
+
+    fn forge(&self, dice: &mut Dice) -> Sealed {
+        if let (Some(kept), true) = (self.kept.first(), dice.chance(300)) {
+            return kept.clone();
+        }
+        let term = if dice.chance(500) { u64::MAX } else { dice.below(3) };
+        let switch = KillSwitch { term, throw: dice.below(u64::MAX), is_on: dice.chance(500) };
+        let mut bytes = Standing { term, switch: dice.chance(700).then_some(switch) }.to_bytes();
+        if dice.chance(300) {
+            bytes.extend((0..8).map(|_| dice.below(256) as u8));
+        }
+        Sealed::new(bytes)
+    }
+}
