@@ -121,6 +121,9 @@ pub(crate) struct Deciding {
     /// How long between reports, and between orders [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) period: Option<Nanos>,
+    /// How long orders hold without word from the coordinator: at least four periods [default: ten periods]
+    #[arg(long, value_name = "TIME", value_parser = period)]
+    pub(crate) hold: Option<Nanos>,
     /// Decide, and enforce nothing
     #[arg(long)]
     pub(crate) shadow: bool,

@@ -44,6 +44,8 @@ pub(crate) struct CoordinatorTable {
     pub(crate) policy: Option<String>,
     #[serde(deserialize_with = "period")]
     pub(crate) period: Option<Nanos>,
+    #[serde(deserialize_with = "period")]
+    pub(crate) hold: Option<Nanos>,
     pub(crate) shadow: bool,
     #[serde(deserialize_with = "from_text")]
     pub(crate) lease: Option<LeasePlace>,

@@ -1,12 +1,88 @@
 //! Messages of what runs: events with fields, as lines for people or as JSON for collectors.
 
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
 use tracing_subscriber::filter::LevelFilter;
 
 use super::config::LogTable;
 use crate::arguments::{LogFormat, LogLevel, Logging};
 
-/// From now on events go to standard error.
-pub(super) fn start(options: Logging, file: &LogTable) {
+/// Lines that wait for a slow reader; what comes beyond is dropped and counted.
+const WAITING: usize = 4096;
+/// How long the end of the program waits for the last lines.
+const FLUSH: Duration = Duration::from_millis(200);
+
+/// Where events go: a thread writes them, so that a reader of standard error that hangs stops nothing else.
+#[derive(Clone)]
+struct Lines {
+    waiting: SyncSender<Line>,
+    dropped: Arc<AtomicU64>,
+}
+
+enum Line {
+    Text(Vec<u8>),
+    /// All before it is written: say so.
+    Flush(SyncSender<()>),
+}
+
+impl Lines {
+    fn start() -> Self {
+        let (waiting, lines) = std::sync::mpsc::sync_channel(WAITING);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let unsaid = Arc::clone(&dropped);
+        std::thread::spawn(move || {
+            for line in lines {
+                match line {
+                    Line::Text(text) => {
+                        let mut out = std::io::stderr().lock();
+                        let count = unsaid.swap(0, Ordering::Relaxed);
+                        if count > 0 {
+                            let _ = writeln!(
+                                out,
+                                "{count} lines were dropped: standard error was not read in time"
+                            );
+                        }
+                        let _ = out.write_all(&text);
+                    }
+                    Line::Flush(done) => drop(done.send(())),
+                }
+            }
+        });
+        Self { waiting, dropped }
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        if self.waiting.try_send(Line::Text(text.to_vec())).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Dropping it writes the last lines.
+pub(super) struct Log(Lines);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let (done, is_done) = std::sync::mpsc::sync_channel(1);
+        if self.0.waiting.try_send(Line::Flush(done)).is_ok() {
+            let _ = is_done.recv_timeout(FLUSH);
+        }
+    }
+}
+
+/// Sends events to standard error from now on.
+pub(super) fn start(options: Logging, file: &LogTable) -> Log {
     let level = match options.log_level.or(file.level).unwrap_or_default() {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
@@ -18,7 +94,9 @@ pub(super) fn start(options: Logging, file: &LogTable) {
         metadata.target().starts_with("cavalcade") || *metadata.level() <= tracing::Level::WARN
     });
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
+    let writer = Lines::start();
+    let log = Log(writer.clone());
+    let lines = tracing_subscriber::fmt::layer().with_writer(move || writer.clone()).with_target(false);
     let lines = lines.with_ansi(is_terminal && std::env::var_os("NO_COLOR").is_none());
     use tracing_subscriber::prelude::*;
     let registry = tracing_subscriber::registry().with(level);
@@ -27,4 +105,5 @@ pub(super) fn start(options: Logging, file: &LogTable) {
         LogFormat::Text => registry.with(lines.with_filter(own)).try_init(),
         LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(own)).try_init(),
     };
+    log
 }

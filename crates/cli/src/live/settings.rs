@@ -55,10 +55,17 @@ impl Site {
         let spec = deciding.policy.as_deref().or(file.policy.as_deref()).unwrap_or(DEFAULT_POLICY);
         let policy = fabric_policy(spec)?;
         let period = deciding.period.or(file.period).unwrap_or(DEFAULT_PERIOD);
+        let hold = deciding.hold.or(file.hold).unwrap_or(Nanos(period.0.saturating_mul(10)));
+        if hold < Nanos(period.0.saturating_mul(4)) {
+            return Err(Failure::usage(format!(
+                "orders that hold for {hold} run out between reports every {period}"
+            ))
+            .help("name at least four periods with --hold"));
+        }
         let ports = self.hosts.len() as u32;
         let config = CoordinatorConfig {
             period,
-            lease: Nanos(period.0.saturating_mul(10)),
+            lease: hold,
             quiet: quiet(&policy, ports),
             shadow: deciding.shadow || file.shadow,
             ..CoordinatorConfig::new(Clock::default().now().0, ports, self.rate)
