@@ -91,10 +91,10 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         let fabric = spec.build(RATE).expect("this is a tree");
         let mut stream = PartitionAggregate::new(shape, aggregators, 0.8, tasks, 1);
         let past = PartitionAggregate::new(shape, aggregators, 0.8, 200, 2);
-        let history = History::new(
-            past.flat_map(|(_, coflows)| coflows)
-                .map(|coflow| coflow.flows.iter().map(|flow| flow.size).sum()),
-        );
+        let history =
+            History::new(past.map(|(_, coflows)| {
+                coflows.iter().flat_map(|coflow| &coflow.flows).map(|flow| flow.size).sum()
+            }));
         let mut sum = Sum::default();
         simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum));
         print(&row(

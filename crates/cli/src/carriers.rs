@@ -33,6 +33,8 @@ pub(crate) enum Carrier {
     Packets {
         /// How they send them.
         transport: Transport,
+        /// Whether it was named; else a paper's policy travels by its own.
+        is_named: bool,
         /// What packets are like, and the links between them.
         wire: Wire,
     },
@@ -94,7 +96,20 @@ impl Carrier {
         }
         let wire = Wire { link_delay, mtu, headers, in_band };
         let named = list(carriage.transport.as_deref().unwrap_or(DEFAULT));
-        named.iter().map(|spec| Ok(Self::Packets { transport: transport(spec)?, wire })).collect()
+        let is_named = carriage.transport.is_some();
+        named.iter().map(|spec| Ok(Self::Packets { transport: transport(spec)?, is_named, wire })).collect()
+    }
+
+    /// Returns what carries `policy`: where packets are sent and no transport was named, a paper's policy has its own.
+    pub(crate) fn of(&self, policy: &Policy) -> Self {
+        let own = policy.info().paper.and_then(|paper| paper.transport);
+        match (self, own) {
+            (&Self::Packets { is_named: false, wire, .. }, Some(own)) => {
+                let transport = transport(own.name).expect("the transport of a paper is registered");
+                Self::Packets { transport, is_named: true, wire }
+            }
+            _ => self.clone(),
+        }
     }
 
     /// That `policy` can be run by it.
@@ -102,10 +117,15 @@ impl Carrier {
     /// # Errors
     /// Where its priorities differ from link to link, which packets cannot carry.
     pub(crate) fn check(&self, policy: &Policy) -> Result<(), Failure> {
-        if matches!(self, Self::Packets { .. }) && policy.terms().scope == Scope::Link {
-            return Err(failure(&policy.label(), &SimulationError::LinkScope));
+        match self {
+            Self::Packets { transport, .. } if beside(policy, transport).is_some() => {
+                match policy.terms().scope {
+                    Scope::Link => Err(failure(&policy.label(), &SimulationError::LinkScope)),
+                    Scope::Fabric | Scope::Host => Ok(()),
+                }
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// What a run over it is called besides its policy, beside runs over others.
@@ -151,7 +171,7 @@ impl Carrier {
         match self {
             Self::Fluid => Ok(scene.run(policy, link_use, progress)),
             Self::Controlled { period } => scene.run_controlled(policy, *period, link_use, progress),
-            Self::Packets { transport, wire } => {
+            Self::Packets { transport, wire, .. } => {
                 let network = network(scene, wire.link_delay)?;
                 let (links, out) = match capture {
                     Some(Capture { links, out }) => (captured(&network, links)?, Some(out)),
@@ -176,7 +196,7 @@ impl Carrier {
                 let run = transport.visit(Simulation {
                     scene,
                     network: &network,
-                    policy,
+                    policy: beside(policy, transport),
                     options: &options,
                     observer,
                 });
@@ -191,7 +211,7 @@ impl Carrier {
     /// # Errors
     /// Where there are none, or their headers have no room for those of TCP and IP.
     pub(crate) fn check_capture(&self) -> Result<(), Failure> {
-        let Self::Packets { transport, wire } = self else {
+        let Self::Packets { transport, wire, .. } = self else {
             return Err(Failure::usage("--pcap: the fluid engine has no packets to write")
                 .help("add --engine packet"));
         };
@@ -233,10 +253,17 @@ fn network(scene: &Scene, delay: Nanos) -> Result<Network, Failure> {
     network.map_err(|error| Failure::usage(format!("over packets: {error}")))
 }
 
+/// Returns the policy whose priorities packets carry: none where they travel by the paper's own transport, which orders them.
+fn beside<'a>(policy: &'a Policy, transport: &Transport) -> Option<&'a Policy> {
+    let own = policy.info().paper.and_then(|paper| paper.transport);
+    let orders = own.is_some_and(|own| own.orders && own.name == transport.name());
+    (!orders).then_some(policy)
+}
+
 struct Simulation<'a> {
     scene: &'a Scene,
     network: &'a Network,
-    policy: &'a Policy,
+    policy: Option<&'a Policy>,
     options: &'a Options,
     observer: &'a mut dyn Observer,
 }
@@ -246,7 +273,8 @@ impl Visitor for Simulation<'_> {
 
     fn visit<T: Definition>(self, transport: &T) -> Self::Output {
         let Self { scene, network, policy, options, observer } = self;
-        simulate(&scene.workload, network, transport, Some(policy), options, Some(observer))
+        let policy = policy.map(|policy| policy as &dyn PolicyFactory);
+        simulate(&scene.workload, network, transport, policy, options, Some(observer))
     }
 }
 

@@ -111,10 +111,10 @@ pub(crate) fn runnable(
 }
 
 /// A policy, and what carries the bytes.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Contender<'a> {
     policy: &'a Configured,
-    carrier: &'a Carrier,
+    carrier: Carrier,
     /// Whether others differ from it in what carries them alone.
     has_rivals: bool,
 }
@@ -136,15 +136,18 @@ impl Contender<'_> {
 /// Where one cannot be carried.
 pub(crate) fn contenders<'a>(
     policies: &'a [Configured],
-    carriers: &'a [Carrier],
+    carriers: &[Carrier],
 ) -> Result<Vec<Contender<'a>>, Failure> {
     let mut contenders = Vec::new();
     for policy in policies {
         for carrier in carriers {
+            let carrier = carrier.of(policy);
             carrier.check(policy)?;
-            contenders.push(Contender { policy, carrier, has_rivals: carriers.len() > 1 });
+            contenders.push(Contender { policy, carrier, has_rivals: false });
         }
     }
+    let has_rivals = contenders.windows(2).any(|pair| pair[0].carrier.name() != pair[1].carrier.name());
+    contenders.iter_mut().for_each(|contender| contender.has_rivals = has_rivals || carriers.len() > 1);
     Ok(contenders)
 }
 
@@ -199,7 +202,7 @@ impl Job<'_> {
     /// places take longest by far.
     fn turn(&self) -> u8 {
         match self {
-            Job::Run((_, contender)) if *contender.carrier != Carrier::Fluid => 0,
+            Job::Run((_, contender)) if contender.carrier != Carrier::Fluid => 0,
             Job::Run((_, contender)) if contender.policy.terms().scope != Scope::Fabric => 0,
             Job::Search(_) => 1,
             Job::Run(_) => 2,

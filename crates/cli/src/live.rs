@@ -23,8 +23,8 @@ use tokio::net::{TcpListener, UdpSocket};
 
 use crate::arguments::{AgentOptions, CoordinatorOptions, Up};
 use crate::failure::{Failure, Kind};
+pub(crate) use settings::identity;
 use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, allow, own_policy};
-pub(crate) use settings::{identity, quiet};
 
 /// `cavalcade coordinator`.
 pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {

@@ -194,7 +194,7 @@ impl Manifest {
         let control = carrier.control().map(|control| ControlRecord { period_ns: control.period.get() });
         let packets = match carrier {
             Carrier::Fluid | Carrier::Controlled { .. } => None,
-            Carrier::Packets { transport, wire: Wire { link_delay, mtu, headers, in_band } } => {
+            Carrier::Packets { transport, wire: Wire { link_delay, mtu, headers, in_band }, .. } => {
                 Some(PacketsRecord {
                     transport: transport.spec(),
                     link_delay_ns: link_delay.get(),
@@ -267,7 +267,7 @@ impl Manifest {
         let transport = cavalcade_transport::parse(transport)?;
         let wire =
             Wire { link_delay: Nanos(*link_delay_ns), mtu: *mtu, headers: *headers, in_band: *in_band };
-        Ok(Carrier::Packets { transport, wire })
+        Ok(Carrier::Packets { transport, is_named: true, wire })
     }
 
     /// The conditions that it records.

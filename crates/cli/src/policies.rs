@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use cavalcade_metrics::PolicyFacts;
-use cavalcade_model::{PolicyFactory, Scope};
-use cavalcade_policy::{Configured, PolicyInfo, parse, registry};
+use cavalcade_model::Scope;
+use cavalcade_policy::{Configured, Paper, PolicyInfo, parse, registry};
 use serde_json::{Value, json};
 
 use crate::arguments::{Policies, Selection};
@@ -25,17 +25,6 @@ pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
     })
 }
 
-/// `policy` as a live coordinator runs it. Staleness is the system's own there: a policy that would wait for multiples of a
-/// `sync` of its own does not do so besides, unless that was asked for.
-pub(crate) fn live(policy: &Configured) -> Configured {
-    let label = policy.label();
-    if policy.terms().scope != Scope::Fabric || label.contains("sync=") {
-        return policy.clone();
-    }
-    let separator = if label.contains(':') { ',' } else { ':' };
-    parse(&format!("{label}{separator}sync=0ms")).unwrap_or_else(|_| policy.clone())
-}
-
 /// The policies that are asked for, each once, and the place of the baseline among them.
 ///
 /// # Errors
@@ -43,7 +32,8 @@ pub(crate) fn live(policy: &Configured) -> Configured {
 pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Configured>, usize), Failure> {
     let mut policies: Vec<Configured> = Vec::new();
     let named = || selection.policies.iter().chain(&selection.policy).map(String::as_str);
-    let every = registry().iter().map(|info| info.name).filter(|_| named().next().is_none());
+    let own = registry().iter().filter(|info| info.name == info.base).map(|info| info.name);
+    let every = own.filter(|_| named().next().is_none());
     for spec in named().chain(every) {
         let policy = configured(spec)?;
         if place_of(&policies, &policy).is_none() {
@@ -61,14 +51,7 @@ pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Configured>, usize)
     Ok((policies, baseline))
 }
 
-/// The origin of a policy, and what it is told.
-pub(crate) fn about(policy: &Configured) -> PolicyFacts {
-    let source = policy.info().source;
-    let paper = source.split([';', '§']).next().unwrap_or_default().trim().to_owned();
-    PolicyFacts { told_sizes: policy.knows_sizes(), paper }
-}
-
-/// All policies with their defaults, and the place of the baseline among them.
+/// All policies under their own names, with their defaults, and the place of the baseline among them.
 pub(crate) fn all() -> (Vec<Configured>, usize) {
     selected(&Selection::default()).expect("every policy of the registry can be made with its defaults")
 }
@@ -91,13 +74,14 @@ fn params_json(policy: &Configured) -> Value {
 pub(crate) fn list(options: &Policies) -> Result<(), Failure> {
     if options.json {
         let policies: Vec<Value> = registry().iter().map(info_json).collect();
-        return print(&format!("{:#}\n", json!({ "schema_version": 1, "policies": policies })));
+        return print(&format!("{:#}\n", json!({ "schema_version": 2, "policies": policies })));
     }
     let mut text = String::new();
+    overview(&mut text).expect("a string takes all text");
     for info in registry() {
         describe(info, &mut text).expect("a string takes all text");
     }
-    text.push_str("Use one as --policy NAME:PARAMETER=VALUE,…\n");
+    text.push_str("Use one as --policy NAME:PARAMETER=VALUE,…; capitals do not matter in names.\n");
     print(&text)
 }
 
@@ -109,21 +93,52 @@ fn scope_name(scope: Scope) -> &'static str {
     }
 }
 
+fn sizes(info: &PolicyInfo) -> &'static str {
+    if info.clairvoyant { "told sizes" } else { "not told sizes" }
+}
+
+/// Writes one line for each name: those of papers first, by year.
+fn overview(text: &mut String) -> std::fmt::Result {
+    let mut papers: Vec<(u16, &PolicyInfo, &Paper)> = registry()
+        .iter()
+        .filter_map(|info| info.paper.as_ref().map(|paper| (paper.year, info, paper)))
+        .collect();
+    papers.sort_by_key(|&(year, info, _)| (year, info.name));
+    writeln!(text, "Policies of papers, under their own names, with the papers' parameters:")?;
+    for (year, info, paper) in papers {
+        let published = format!("{} {year}", paper.venue);
+        let follows = paper.follows.words();
+        writeln!(text, "  {:12} {published:24} {:16} {follows}", info.name, sizes(info))?;
+    }
+    writeln!(text, "\nGeneric orders, and variants of ours:")?;
+    for info in registry().iter().filter(|info| info.paper.is_none()) {
+        writeln!(text, "  {:12} {:24} {:16} {}", info.name, scope_name(info.scope), sizes(info), info.title)?;
+    }
+    writeln!(text)
+}
+
 fn describe(info: &PolicyInfo, text: &mut String) -> std::fmt::Result {
-    let sizes = if info.clairvoyant { "told sizes" } else { "not told sizes" };
     writeln!(text, "{}  {}", info.name, info.title)?;
+    if let Some(paper) = &info.paper {
+        let follows = paper.follows.words();
+        writeln!(text, "    paper   {}, {} {}, {follows}", paper.system, paper.venue, paper.year)?;
+        if let Some(transport) = paper.transport {
+            let orders = if transport.orders { ", which orders them itself" } else { "" };
+            writeln!(text, "    packets over its transport {}{orders}", transport.name)?;
+        }
+    }
     writeln!(text, "    source  {}", info.source)?;
-    writeln!(text, "    knows   {} ({sizes}; scope: {})", info.knows, scope_name(info.scope))?;
+    writeln!(text, "    knows   {} ({}; scope: {})", info.knows, sizes(info), scope_name(info.scope))?;
     writeln!(text, "    cost    {}", info.cost)?;
+    if info.name != info.base {
+        let colon = if info.settings.is_empty() { "" } else { ":" };
+        writeln!(text, "    same as {}{colon}{}", info.base, info.settings)?;
+    }
     let settings = info.parameters.iter().map(|p| p.name.len() + 1 + p.value.len());
-    let presets = info.presets.iter().map(|preset| preset.name.len());
-    let column = settings.chain(presets).max().unwrap_or(0);
+    let column = settings.max().unwrap_or(0);
     for parameter in &info.parameters {
         let setting = format!("{}={}", parameter.name, parameter.value);
         writeln!(text, "    {setting:column$}  {} ({})", parameter.meaning, parameter.expected)?;
-    }
-    for preset in info.presets {
-        writeln!(text, "    {:column$}  {} (preset: {})", preset.name, preset.meaning, preset.settings)?;
     }
     writeln!(text)
 }
@@ -141,20 +156,32 @@ fn info_json(info: &PolicyInfo) -> Value {
             })
         })
         .collect();
-    let presets: Vec<Value> = info
-        .presets
-        .iter()
-        .map(|preset| json!({ "name": preset.name, "settings": preset.settings, "meaning": preset.meaning }))
-        .collect();
+    let paper = info.paper.map(|paper| {
+        json!({
+            "system": paper.system,
+            "venue": paper.venue,
+            "year": paper.year,
+            "follows": paper.follows.words(),
+            "transport": paper.transport.map(|transport| transport.name),
+        })
+    });
     json!({
         "name": info.name,
         "title": info.title,
         "source": info.source,
+        "paper": paper,
+        "base": info.base,
+        "settings": info.settings,
         "clairvoyant": info.clairvoyant,
         "scope": scope_name(info.scope),
         "knows": info.knows,
         "cost": info.cost,
         "parameters": parameters,
-        "presets": presets,
     })
+}
+
+/// Says of `policy` what reports show beside its figures: whether it is told sizes, and its paper.
+pub(crate) fn about(policy: &Configured) -> PolicyFacts {
+    let paper = policy.info().paper.map(|paper| format!("{}, {} {}", paper.system, paper.venue, paper.year));
+    PolicyFacts { told_sizes: policy.knows_sizes(), paper: paper.unwrap_or_default() }
 }

@@ -8,9 +8,7 @@ use cavalcade_sim_fluid::{Observer, Options, refuses, simulate};
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
-use crate::live::quiet;
 use crate::parallel::Progress;
-use crate::policies::live;
 
 /// What policies are run on.
 pub(crate) struct Scene {
@@ -77,8 +75,8 @@ impl Scene {
                 .help("leave out --fabric"));
         }
         let Conditions { control_delay: delay, control_loss: loss, seed, cpu_order, .. } = self.conditions;
-        let policy = live(policy);
-        let quiet = quiet(&policy, self.workload.ports());
+        let policy = policy.live();
+        let quiet = policy.quiet(self.workload.ports());
         let conditions = cavalcade_sim_control::Conditions { period, quiet, delay, loss, seed };
         let plane = ControlPlane::new(move || Box::new(policy.clone()), conditions);
         let options = Options { link_use, cpu_order: cpu_order.into(), ..Options::default() };

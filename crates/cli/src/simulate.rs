@@ -31,6 +31,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
         return Err(Failure::usage("--engine, --transport: one run has one of each".to_owned())
             .help("'cavalcade compare' runs several"));
     };
+    let carrier = &carrier.of(&policies[0]);
     let contenders = contenders(&policies, &carriers)?;
     if options.dump_schedule && *carrier != Carrier::Fluid {
         return Err(Failure::usage("--dump-schedule: only the fluid engine writes rates down".to_owned())

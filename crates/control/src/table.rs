@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, PortId,
-    Priority, Target, TaskClass, TaskId,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, Path,
+    PortId, Priority, Target, TaskClass, TaskId,
 };
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate};
 
@@ -182,6 +182,16 @@ impl Observe for Table {
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
         Bytes(self.find(flow).map_or(0, |flow| flow.sent).min(MOST))
+    }
+
+    fn path(&self, flow: FlowId) -> Path {
+        let flow =
+            self.find(flow).expect("a policy asks about flows that it was told of and that are not over");
+        Path::new(&self.links(flow).map(LinkId))
+    }
+
+    fn capacity(&self, link: LinkId) -> BitsPerSec {
+        self.capacity[link.index()]
     }
 }
 

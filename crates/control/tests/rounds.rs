@@ -304,7 +304,7 @@ fn who_waits_is_told_behind_whom_and_where_and_for_how_long() {
 
 #[test]
 fn hosts_negotiate_without_a_coordinator() {
-    let mut site = Site::decentralised("dcas", 3);
+    let mut site = Site::decentralised("dcas-quiet", 3);
     // At host 0 both have the same to send; but the wide one has more elsewhere, which its receiver tells host 0.
     let (wide, narrow) = (site.register(0), site.register(0));
     site.open_sized(0, 0, wide, 2, Some(Bytes(50_000_000)));

@@ -21,7 +21,8 @@
 //! - One view with optional sizes: clairvoyance would be a promise instead of a type.
 
 use crate::{
-    BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Message, Nanos, PortId, TaskClass, TaskId, Workload,
+    BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Message, Nanos, Path, PortId, Stage, Task,
+    TaskClass, TaskId, Work, Workload,
 };
 
 /// What one instance of a policy sees and decides about.
@@ -97,6 +98,20 @@ pub struct Terms {
     pub work_conserving: bool,
     /// Claims that every coflow gets service in the long run, whatever else arrives.
     pub starvation_free: bool,
+}
+
+impl Terms {
+    /// The terms of most policies: strict classes, no events of flows, work conserving, starvation possible.
+    pub fn strict(scope: Scope, discipline: Discipline) -> Self {
+        Self {
+            scope,
+            discipline,
+            shares: ClassShares::Strict,
+            flow_events: false,
+            work_conserving: true,
+            starvation_free: false,
+        }
+    }
 }
 
 /// What a priority, watch or cap is about, relative to the scope.
@@ -223,6 +238,10 @@ pub trait Observe {
     fn attained(&self, coflow: CoflowId) -> Bytes;
     /// Bytes that `flow` has sent.
     fn flow_attained(&self, flow: FlowId) -> Bytes;
+    /// The links that `flow` crosses, from end to end.
+    fn path(&self, flow: FlowId) -> Path;
+    /// The capacity of a link.
+    fn capacity(&self, link: LinkId) -> BitsPerSec;
 }
 
 /// What a clairvoyant policy may look at besides: sizes, of what has arrived.
@@ -344,8 +363,8 @@ pub struct Setting<'a> {
     pub history: &'a History,
 }
 
-/// What an operator knows of past workloads: the sizes of coflows, for thresholds given as percentiles (Baraat §3.3),
-/// and the distribution of flow sizes, for thresholds computed from it (PIAS, Karuna).
+/// What an operator knows of past workloads: the sizes of tasks, for thresholds given as percentiles (Baraat §3.3), and
+/// the distribution of flow sizes, for thresholds computed from it (PIAS, Karuna).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     ascending: Vec<Bytes>,
@@ -364,7 +383,7 @@ pub struct SizeBin {
 }
 
 impl History {
-    /// From the sizes of past coflows.
+    /// Keeps the sizes of past tasks: for each the bytes of all its coflows.
     pub fn new(sizes: impl IntoIterator<Item = Bytes>) -> Self {
         let mut ascending: Vec<Bytes> = sizes.into_iter().collect();
         ascending.sort_unstable();
@@ -373,7 +392,7 @@ impl History {
 
     /// As if `workload` were what the past was like.
     pub fn of(workload: &Workload) -> Self {
-        Self::new(workload.coflows().map(|coflow| coflow.size()))
+        Self::new(workload.tasks().iter().map(|task| task_size(workload, task)))
             .with_flow_sizes(workload.flows().iter().map(|flow| flow.size))
     }
 
@@ -393,7 +412,7 @@ impl History {
         self
     }
 
-    /// The `percent`-th percentile of coflow sizes by nearest rank; `None` without history.
+    /// The `percent`-th percentile of task sizes by nearest rank; `None` without history.
     pub fn percentile(&self, percent: u32) -> Option<Bytes> {
         let rank = (self.ascending.len() as u64 * u64::from(percent)).div_ceil(100).max(1);
         self.ascending.get(rank as usize - 1).or(self.ascending.last()).copied()
@@ -403,6 +422,15 @@ impl History {
     pub fn flow_sizes(&self) -> &[SizeBin] {
         &self.flows
     }
+}
+
+/// Returns the bytes of all coflows of `task`.
+fn task_size(workload: &Workload, task: &Task) -> Bytes {
+    let size = |stage: &Stage| match stage.work {
+        Work::Transfer(coflow) => workload.coflow(coflow).size(),
+        Work::Compute(_) => Bytes::ZERO,
+    };
+    task.stages.iter().map(size).sum()
 }
 
 /// The bin of a size: its leading one bit and the four bits behind it.
@@ -419,4 +447,10 @@ pub trait PolicyFactory {
     fn terms(&self) -> Terms;
     /// A fresh instance for one place.
     fn build(&self, setting: &Setting<'_>) -> Policy;
+    /// Bytes that a coflow may send at each of `ports` hosts before a coordinator need hear of it: as long as it has sent
+    /// less than this at every host, no decision depends on how much.
+    fn quiet(&self, ports: u32) -> Bytes {
+        let _ = ports;
+        Bytes::ZERO
+    }
 }

@@ -1,11 +1,12 @@
 //! What a policy's file provides, and what that makes it to the rest of the house.
 //!
-//! A policy is a struct of parameters that implements [`Definition`]: its default is the paper's setting, its table of
-//! [`Parameter`]s is the only place where a parameter is named. [`Object`] is the same without the type, so that the
+//! A policy is a struct of parameters that implements [`Definition`]; its table of [`Parameter`]s is the only place where a
+//! parameter is named. One policy may have several names: each [`Named`] is the same code with other defaults. Under a
+//! paper's name the defaults are what the paper prints, so a deviation is always a setting that can be seen. [`Object`] is the same without the type, so that the
 //! registry can hold all of them. What can be found out is not stated twice: the scope is read from the terms, and
 //! whether a policy knows sizes from the kind of instance that it builds.
 
-use cavalcade_model::{Policy, Setting, Terms};
+use cavalcade_model::{Bytes, Policy, Setting, Terms};
 use cavalcade_spec::{Complaint, Kind, Parameter, ParameterInfo, SpecError, configure, describe};
 
 /// What a person wants to know of a policy before choosing it.
@@ -14,24 +15,91 @@ pub(crate) struct About {
     pub(crate) name: &'static str,
     /// What it does, in one line.
     pub(crate) title: &'static str,
-    /// Paper and section.
+    /// Paper and section, or where the idea is from.
     pub(crate) source: &'static str,
+    /// The paper whose policy it is, where it has the paper's name.
+    pub(crate) paper: Option<Paper>,
     /// What it looks at.
     pub(crate) knows: &'static str,
     /// The cost of an event.
     pub(crate) cost: &'static str,
 }
 
-/// A named setting of a policy's parameters.
+/// Another name for a policy, with settings of its own: a paper's, or a variant of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Preset {
-    /// The name by which it is asked for, beginning with its policy's: `dclas-fine`.
-    pub name: &'static str,
-    /// Its settings, as they would be written after the policy's name: `queues=4,weighted=false`.
-    pub settings: &'static str,
-    /// What it is good for, in one line.
-    pub meaning: &'static str,
+pub(crate) struct Named {
+    /// The name in specifications.
+    pub(crate) name: &'static str,
+    /// What it does or is good for, in one line.
+    pub(crate) title: &'static str,
+    /// Paper and section, or where the idea is from.
+    pub(crate) source: &'static str,
+    /// The paper whose policy it is.
+    pub(crate) paper: Option<Paper>,
+    /// The settings that are its defaults, as they would be written after the policy's own name.
+    pub(crate) settings: &'static str,
 }
+
+/// The paper whose policy a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paper {
+    /// The system's name as the paper writes it: `D-CAS`.
+    pub system: &'static str,
+    /// Where it was published: `SIGCOMM`.
+    pub venue: &'static str,
+    /// When it was published.
+    pub year: u16,
+    /// What the implementation follows.
+    pub follows: Follows,
+    /// The transport that is part of the proposal, which a packet simulation needs to run it as published.
+    pub transport: Option<OwnTransport>,
+}
+
+/// The transport that a paper proposes with its policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnTransport {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it orders packets by itself, in its switches or queues, so that no policy stands beside it.
+    pub orders: bool,
+}
+
+impl OwnTransport {
+    /// A transport that orders packets by itself.
+    pub(crate) const fn alone(name: &'static str) -> Option<Self> {
+        Some(Self { name, orders: true })
+    }
+
+    /// A transport whose packets carry the policy's priorities.
+    pub(crate) const fn beside(name: &'static str) -> Option<Self> {
+        Some(Self { name, orders: false })
+    }
+}
+
+/// What an implementation of a paper's policy follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// The paper's text, literally.
+    Text,
+    /// Code that its authors released, where the text could not be had in full.
+    ReleasedCode,
+    /// What other papers say of it, where neither text nor code could be had.
+    SecondarySources,
+}
+
+impl Follows {
+    /// Says it in words, for listings.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Text => "as printed",
+            Self::ReleasedCode => "from its released code",
+            Self::SecondarySources => "from secondary sources",
+        }
+    }
+}
+
+/// The meaning of the parameter `discipline`, which several policies have.
+pub(crate) const DISCIPLINE: &str = "how the flows of a coflow share what its order leaves them";
 
 /// A policy as its file defines it: typed parameters and what follows from them.
 pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
@@ -39,8 +107,8 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
     const ABOUT: About;
     /// Its parameters, in the order in which they are listed.
     const PARAMETERS: &'static [Parameter<Self>] = &[];
-    /// Its named settings.
-    const PRESETS: &'static [Preset] = &[];
+    /// Other names that it goes by, with their settings.
+    const NAMES: &'static [Named] = &[];
 
     /// Checks the parameters against each other, once all are set. `given` names those that were set explicitly, so
     /// that a default can give way to the alternative that was asked for.
@@ -54,17 +122,31 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
 
     /// A fresh instance for one place.
     fn build(&self, setting: &Setting<'_>) -> Policy;
+
+    /// See [`cavalcade_model::PolicyFactory::quiet`].
+    fn quiet(&self, ports: u32) -> Bytes {
+        let _ = ports;
+        Bytes::ZERO
+    }
+
+    /// Gives up the staleness that the policy models, where a live system has its own: `standard` are the defaults, and what
+    /// differs from them was asked for.
+    fn go_live(&mut self, standard: &Self) {
+        let _ = standard;
+    }
 }
 
 /// A [`Definition`] whose type has been forgotten.
 pub(crate) trait Object: Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Object>;
-    /// Every parameter with its value.
+    /// Lists every parameter with its value.
     fn parameters(&self) -> Vec<ParameterInfo>;
-    /// Sets what `settings` names and checks the whole.
-    fn configure(&mut self, settings: &str) -> Result<(), SpecError>;
+    /// Sets what `settings` names and checks the whole; `name` is the name that was asked for.
+    fn configure(&mut self, name: &'static str, settings: &str) -> Result<(), SpecError>;
     fn terms(&self) -> Terms;
     fn build(&self, setting: &Setting<'_>) -> Policy;
+    fn quiet(&self, ports: u32) -> Bytes;
+    fn go_live(&mut self);
 }
 
 impl<D: Definition> Object for D {
@@ -76,9 +158,9 @@ impl<D: Definition> Object for D {
         describe(D::PARAMETERS, self)
     }
 
-    fn configure(&mut self, settings: &str) -> Result<(), SpecError> {
+    fn configure(&mut self, name: &'static str, settings: &str) -> Result<(), SpecError> {
         let check = |policy: &mut D, given: &[&str]| Definition::check(policy, given);
-        configure((Kind::Policy, D::ABOUT.name), D::PARAMETERS, self, settings, check)
+        configure((Kind::Policy, name), D::PARAMETERS, self, settings, check)
     }
 
     fn terms(&self) -> Terms {
@@ -87,5 +169,13 @@ impl<D: Definition> Object for D {
 
     fn build(&self, setting: &Setting<'_>) -> Policy {
         Definition::build(self, setting)
+    }
+
+    fn quiet(&self, ports: u32) -> Bytes {
+        Definition::quiet(self, ports)
+    }
+
+    fn go_live(&mut self) {
+        Definition::go_live(self, &D::default());
     }
 }

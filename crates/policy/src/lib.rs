@@ -28,6 +28,6 @@ mod properties;
 #[cfg(test)]
 mod scripted;
 
-pub use definition::Preset;
+pub use definition::{Follows, OwnTransport, Paper};
 pub use registry::{Configured, PolicyInfo, parse, registry};
 pub use support::thresholds::{ThresholdChoice, threshold_choices};

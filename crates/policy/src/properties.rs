@@ -38,6 +38,12 @@ const VALUES: &[&str] = &[
     "optimised",
     "sender",
     "link",
+    "tick",
+    "served",
+    "all",
+    "leaders",
+    "percent",
+    "least",
 ];
 
 #[test]
@@ -83,16 +89,6 @@ fn labels_name_only_what_differs() {
 }
 
 #[test]
-fn presets_are_valid_and_name_themselves() {
-    for info in registry() {
-        for preset in info.presets {
-            assert!(preset.name.starts_with(info.name));
-            assert_eq!(parse(preset.name).unwrap().label(), preset.name);
-        }
-    }
-}
-
-#[test]
 fn names_are_unique_and_every_line_says_something() {
     let mut names: Vec<&str> = registry().iter().map(|info| info.name).collect();
     let listed = names.len();
@@ -104,6 +100,61 @@ fn names_are_unique_and_every_line_says_something() {
             assert!(!text.is_empty() && !text.ends_with('.'), "{}: {text}", info.name);
         }
     }
+}
+
+#[test]
+fn every_paper_has_its_policy_under_its_own_name_whatever_the_case() {
+    let named: Vec<&str> = registry().iter().filter(|i| i.paper.is_some()).map(|i| i.name).collect();
+    let papers = [
+        "orchestra",
+        "baraat",
+        "pfabric",
+        "varys",
+        "aalo",
+        "dcas",
+        "tafe",
+        "pias",
+        "karuna",
+        "sincronia",
+        "saath",
+        "philae",
+        "dcoflow",
+        "crux",
+    ];
+    assert_eq!(named, papers);
+    for info in registry() {
+        let Some(paper) = info.paper else { continue };
+        let system = paper.system.replace('-', "").to_lowercase();
+        assert_eq!(system, info.name, "the name is the system's");
+        assert!((2000..2030).contains(&paper.year), "{}", info.name);
+        assert_eq!(parse(&info.name.to_uppercase()).unwrap().label(), info.name);
+    }
+}
+
+#[test]
+fn a_papers_name_means_what_it_prints_and_settings_count_from_there() {
+    let params = |spec: &str| parse(spec).unwrap().params();
+    assert_eq!(params("varys"), params("sebf:discipline=madd"));
+    assert_eq!(params("Baraat"), params("fifo_lm:at=link"));
+    assert_eq!(params("aalo"), params("dclas"));
+    assert_eq!(params("orchestra"), params("fifo:discipline=madd"));
+    assert_eq!(parse("varys:discipline=greedy").unwrap().label(), "varys:discipline=greedy");
+    assert_eq!(parse("varys:discipline=madd").unwrap().label(), "varys");
+    assert_eq!(parse("baraat:at=sender").unwrap().params(), params("fifo_lm"));
+    let transport = |name: &str| parse(name).unwrap().info().paper.and_then(|paper| paper.transport);
+    assert!(transport("pFabric").is_some_and(|own| own.name == "pfabric" && own.orders));
+    assert!(transport("karuna").is_some_and(|own| own.name == "mcp" && !own.orders));
+    assert_eq!(transport("varys"), None);
+}
+
+#[test]
+fn what_a_live_system_wants_is_asked_of_the_policy() {
+    let quiet = |spec: &str| parse(spec).unwrap().quiet(10).0;
+    assert_eq!((quiet("aalo"), quiet("dclas:first_threshold=1MB"), quiet("sebf")), (1_000_000, 100_000, 0));
+    let live = |spec: &str| parse(spec).unwrap().live().label();
+    assert_eq!(live("aalo"), "aalo:sync=0ns");
+    assert_eq!(live("dclas:sync=80ms,queues=4"), "dclas:queues=4,sync=80ms", "what was asked for stays");
+    assert_eq!(live("dcas"), "dcas", "hosts keep their own period");
 }
 
 #[test]
@@ -132,12 +183,31 @@ fn a_bad_value_says_what_was_expected() {
 #[test]
 fn who_knows_sizes_is_as_the_papers_say() {
     let blind: Vec<&str> = registry().iter().filter(|info| !info.clairvoyant).map(|info| info.name).collect();
-    let expected =
-        ["fair", "fifo", "fifo_lm", "las", "dclas", "edf", "pias", "saath", "philae", "learn", "crux"];
+    let expected = [
+        "fair",
+        "fifo",
+        "fifo_lm",
+        "baraat",
+        "las",
+        "dclas",
+        "aalo",
+        "dclas-fine",
+        "edf",
+        "pias",
+        "saath",
+        "philae",
+        "learn",
+        "crux",
+    ];
     assert_eq!(blind, expected);
     let local = |scope| registry().iter().filter(move |info| info.scope == scope).map(|info| info.name);
-    assert_eq!(local(Scope::Link).count(), 0, "links decide only where asked to");
-    assert_eq!(local(Scope::Host).collect::<Vec<_>>(), ["fifo_lm", "las", "dcas", "pias", "karuna"]);
+    assert_eq!(
+        local(Scope::Link).collect::<Vec<_>>(),
+        ["baraat"],
+        "elsewhere links decide only where asked to"
+    );
+    let hosts = ["fifo_lm", "las", "dcas", "dcas-quiet", "pias", "karuna"];
+    assert_eq!(local(Scope::Host).collect::<Vec<_>>(), hosts);
     for policy in ["fifo_lm:at=link", "las:at=link"] {
         assert_eq!(parse(policy).unwrap().terms().scope, Scope::Link);
     }

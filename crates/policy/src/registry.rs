@@ -1,15 +1,16 @@
 //! All policies, and the way from text to one with its parameters set.
 //!
-//! A specification is a policy's or preset's name, and settings behind a colon: `dclas:queues=4,weighted=false`. What
+//! A specification is a name, and settings behind a colon: `dclas:queues=4,weighted=false`. A policy may have several
+//! names, each with its own defaults: `aalo` is `dclas` as Aalo's paper prints it, and settings are counted from there. What
 //! [`Configured::params`] prints can be given back as settings and yields the same policy.
 
 use std::fmt;
 use std::sync::LazyLock;
 
-use cavalcade_model::{BitsPerSec, History, Policy, PolicyFactory, Scope, Setting, Terms};
+use cavalcade_model::{BitsPerSec, Bytes, History, Policy, PolicyFactory, Scope, Setting, Terms};
 use cavalcade_spec::{Kind, ParameterInfo, SpecError, find, print};
 
-use crate::definition::{Definition, Object, Preset};
+use crate::definition::{About, Definition, Named, Object, Paper};
 use crate::policies;
 
 /// One line for each policy, in the order in which they are listed.
@@ -37,25 +38,32 @@ const ENTRIES: &[Entry] = &[
 
 /// A policy before anything is set.
 struct Entry {
-    info: fn() -> PolicyInfo,
+    name: &'static str,
+    infos: fn() -> Vec<PolicyInfo>,
     default: fn() -> Box<dyn Object>,
 }
 
 impl Entry {
     const fn of<D: Definition>() -> Self {
-        Self { info: describe::<D>, default: || Box::new(D::default()) }
+        Self { name: D::ABOUT.name, infos: describe::<D>, default: || Box::new(D::default()) }
     }
 }
 
-/// What is known of a policy, for people.
+/// A name that can be asked for, and what is known of the policy behind it, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyInfo {
-    /// Its name in specifications.
+    /// The name in specifications.
     pub name: &'static str,
     /// What it does, in one line.
     pub title: &'static str,
-    /// Paper and section.
+    /// Paper and section, or where the idea is from.
     pub source: &'static str,
+    /// The paper whose policy the name stands for; `None` for generic orders and variants of ours.
+    pub paper: Option<Paper>,
+    /// The policy whose code this is: `name` itself, or the name of another with `settings`.
+    pub base: &'static str,
+    /// The settings of `base` that are this name's defaults.
+    pub settings: &'static str,
     /// Whether it is told sizes (with default parameters).
     pub clairvoyant: bool,
     /// How much one instance sees.
@@ -64,37 +72,47 @@ pub struct PolicyInfo {
     pub knows: &'static str,
     /// What an event costs it.
     pub cost: &'static str,
-    /// Its parameters, in the order in which they are printed.
+    /// Its parameters with the defaults of this name, in the order in which they are printed.
     pub parameters: Vec<ParameterInfo>,
-    /// Its named settings.
-    pub presets: &'static [Preset],
 }
 
-fn describe<D: Definition>() -> PolicyInfo {
-    let default = D::default();
+/// Describes all names of a policy, its own first.
+fn describe<D: Definition>() -> Vec<PolicyInfo> {
+    let About { name, title, source, paper, .. } = D::ABOUT;
+    let own = Named { name, title, source, paper, settings: "" };
+    std::iter::once(&own).chain(D::NAMES).map(describe_as::<D>).collect()
+}
+
+/// Describes a policy under one of its names.
+fn describe_as<D: Definition>(named: &Named) -> PolicyInfo {
+    let mut policy = D::default();
+    let configured = policy.configure(named.name, named.settings);
+    assert!(configured.is_ok(), "the settings of a name can be used: {configured:?}");
     PolicyInfo {
-        name: D::ABOUT.name,
-        title: D::ABOUT.title,
-        source: D::ABOUT.source,
-        clairvoyant: builds_clairvoyant(&default),
-        scope: Definition::terms(&default).scope,
+        name: named.name,
+        title: named.title,
+        source: named.source,
+        paper: named.paper,
+        base: D::ABOUT.name,
+        settings: named.settings,
+        clairvoyant: builds_clairvoyant(&policy),
+        scope: Definition::terms(&policy).scope,
         knows: D::ABOUT.knows,
         cost: D::ABOUT.cost,
-        parameters: Object::parameters(&default),
-        presets: D::PRESETS,
+        parameters: Object::parameters(&policy),
     }
 }
 
-/// Found out by building one, so that it cannot be misstated.
+/// Finds out whether instances are told sizes by building one, so that it cannot be misstated.
 fn builds_clairvoyant(policy: &dyn Object) -> bool {
     let setting = Setting { ports: 1, line_rate: BitsPerSec(1), history: &History::default() };
     matches!(policy.build(&setting), Policy::Clairvoyant(_))
 }
 
-/// All policies.
+/// Lists all names.
 pub fn registry() -> &'static [PolicyInfo] {
     static INFOS: LazyLock<Vec<PolicyInfo>> =
-        LazyLock::new(|| ENTRIES.iter().map(|entry| (entry.info)()).collect());
+        LazyLock::new(|| ENTRIES.iter().flat_map(|entry| (entry.infos)()).collect());
     &INFOS
 }
 
@@ -105,7 +123,7 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// The policy's name (not a preset's).
+    /// The name that was asked for.
     pub fn name(&self) -> &'static str {
         self.info.name
     }
@@ -126,13 +144,10 @@ impl Configured {
         print(self.name(), params.iter().map(|(name, value)| (*name, value.as_str())))
     }
 
-    /// The shortest specification of this policy: a preset's name, or the policy's with what differs from the defaults.
+    /// The shortest specification of this policy: its name with what differs from the name's defaults.
     pub fn label(&self) -> String {
         let params = self.params();
         let is_this = |spec: &str| parse(spec).is_ok_and(|other| other.params() == params);
-        if let Some(preset) = self.info.presets.iter().find(|preset| is_this(preset.name)) {
-            return preset.name.to_owned();
-        }
         let spec = |settings: &[(&'static str, String)]| {
             print(self.name(), settings.iter().map(|(name, value)| (*name, value.as_str())))
         };
@@ -146,6 +161,14 @@ impl Configured {
             }
         }
         spec(&settings)
+    }
+
+    /// The policy as a live system runs it. Staleness is the system's own there: a policy that would wait for multiples of a
+    /// period of its own does not do so besides, unless that period was asked for.
+    pub fn live(&self) -> Self {
+        let mut live = self.clone();
+        live.policy.go_live();
+        live
     }
 
     /// Whether its instances are told sizes.
@@ -174,24 +197,24 @@ impl PolicyFactory for Configured {
     fn build(&self, setting: &Setting<'_>) -> Policy {
         self.policy.build(setting)
     }
+
+    fn quiet(&self, ports: u32) -> Bytes {
+        self.policy.quiet(ports)
+    }
 }
 
-/// Makes a policy from its specification: `dclas`, `dclas:queues=4,weighted=false`, or a preset's name, with or without
-/// settings of its own. Case does not matter in names.
+/// Makes a policy from its specification: a name, in capitals or not, with or without settings: `dclas`,
+/// `Aalo:queues=4,weighted=false`.
 ///
 /// # Errors
 /// Where a name is unknown (the message names the nearest) or a value cannot be used (it says what was expected).
 pub fn parse(spec: &str) -> Result<Configured, SpecError> {
-    let policies = registry().iter().enumerate().map(|(index, info)| (info.name, index, ""));
-    let presets = registry().iter().enumerate().flat_map(|(index, info)| {
-        info.presets.iter().map(move |preset| (preset.name, index, preset.settings))
-    });
-    let known: Vec<(&str, usize, &str)> = policies.chain(presets).collect();
-    let names: Vec<&str> = known.iter().map(|(name, ..)| *name).collect();
+    let names: Vec<&str> = registry().iter().map(|info| info.name).collect();
     let (place, settings) = find(Kind::Policy, spec, &names)?;
-    let (_, index, preset) = known[place];
-    let mut policy = (ENTRIES[index].default)();
-    policy.configure(preset)?;
-    policy.configure(settings)?;
-    Ok(Configured { policy, info: &registry()[index] })
+    let info = &registry()[place];
+    let entry = ENTRIES.iter().find(|entry| entry.name == info.base).expect("a name's policy is listed");
+    let mut policy = (entry.default)();
+    policy.configure(info.name, info.settings)?;
+    policy.configure(info.name, settings)?;
+    Ok(Configured { policy, info })
 }

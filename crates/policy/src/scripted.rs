@@ -2,7 +2,7 @@
 
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Event, FlowFacts, FlowId, Foresee, History, Instant,
-    LinkId, Observe, Policy, PolicyFactory, PortId, Setting, TaskClass, TaskId,
+    LinkId, Observe, Path, Policy, PolicyFactory, PortId, Setting, TaskClass, TaskId,
 };
 
 /// 8 Gbps: a byte a nanosecond.
@@ -81,6 +81,13 @@ impl Observe for Script {
     }
     fn flow_attained(&self, flow: FlowId) -> Bytes {
         Bytes(self.flows[flow.index()].1.sent)
+    }
+    fn path(&self, flow: FlowId) -> Path {
+        let FlowFacts { src, dst, .. } = self.flow(flow);
+        Path::new(&[LinkId(src.0), LinkId(PORTS + dst.0)])
+    }
+    fn capacity(&self, _: LinkId) -> BitsPerSec {
+        RATE
     }
 }
 

@@ -2,8 +2,8 @@
 
 pub(crate) mod contention;
 pub(crate) mod link_loads;
+pub(crate) mod order;
 pub(crate) mod peers;
-pub(crate) mod ranking;
 pub(crate) mod task_ids;
 pub(crate) mod task_meter;
 pub(crate) mod thresholds;

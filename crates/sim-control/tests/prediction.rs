@@ -89,10 +89,10 @@ fn what_is_lost_to_the_period_goes_with_the_period() {
 fn hosts_that_decide_alone_do_not_hold_their_order_at_receivers() {
     // The simulator lets packets carry priorities to the receiver's link; gates hold at the sender, and over TCP what comes
     // together there shares.
-    let off = off_by(1_000_000, "dcas", every(10));
+    let off = off_by(1_000_000, "dcas-quiet", every(10));
     assert!(0.3 < off, "{:+.1} %", 100.0 * off);
     let workload = workload(1_000_000);
-    let (_, traffic) = carried_out(&workload, "dcas", every(10));
+    let (_, traffic) = carried_out(&workload, "dcas-quiet", every(10));
     assert!(traffic.datagrams > 0 && traffic.reports == 0);
 }
 
@@ -100,8 +100,8 @@ fn hosts_that_decide_alone_do_not_hold_their_order_at_receivers() {
 fn negotiation_gets_along_with_delay_and_loss() {
     let workload = workload(100_000);
     let conditions = Conditions { delay: Nanos::from_millis(5), loss: 0.3, ..Conditions::default() };
-    let (rough, _) = carried_out(&workload, "dcas", conditions);
-    let (smooth, _) = carried_out(&workload, "dcas", Conditions::default());
+    let (rough, _) = carried_out(&workload, "dcas-quiet", conditions);
+    let (smooth, _) = carried_out(&workload, "dcas-quiet", Conditions::default());
     assert!((rough / smooth - 1.0).abs() < 0.25, "{rough} ms beside {smooth} ms");
 }
 
@@ -118,7 +118,7 @@ fn tasks_of_several_stages_come_to_their_end() {
     let generator = "batch:jobs=6,ports=8,mappers=4,reducers=2".parse().expect("a generator");
     let workload = cavalcade_trace::generate(&generator, 1).expect("a workload");
     // Hosts that decide alone do not hold their order at receivers (see above), which costs at every stage.
-    for (spec, most) in [("dclas:sync=0ms", 1.25), ("sebf", 1.25), ("dcas", 2.0)] {
+    for (spec, most) in [("dclas:sync=0ms", 1.25), ("sebf", 1.25), ("dcas-quiet", 2.0)] {
         let ratio = carried_out(&workload, spec, every(10)).0 / alone(&workload, spec);
         assert!((0.98..most).contains(&ratio), "{spec}: {ratio}");
     }

@@ -22,10 +22,10 @@ const RENEWAL_MS: u64 = 20;
 /// How long a run may take.
 const LIMIT_MS: u64 = 60_000;
 
-/// Policies that a coordinator runs here, and one for hosts. Staleness comes from the system itself: `sync=0ms`.
+/// Policies that a coordinator runs here, and one for hosts.
 const COORDINATED: [&str; 6] = [
-    "dclas:sync=0ms,first_threshold=1MB",
-    "dclas:sync=0ms,first_threshold=1MB,weighted=false",
+    "dclas:first_threshold=1MB",
+    "dclas:first_threshold=1MB,weighted=false",
     "sebf",
     "sincronia",
     "fifo",
@@ -68,7 +68,7 @@ impl Choice {
     }
 
     pub(crate) fn factory(&self) -> Factory {
-        Box::new(parse(&self.policy).expect("the policy was checked where it was chosen"))
+        Box::new(parse(&self.policy).expect("the policy was checked where it was chosen").live())
     }
 }
 

@@ -7,7 +7,7 @@ use cavalcade_allocate::Fill;
 use cavalcade_harness::Accounts;
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Fabric, FlowFacts, FlowId, Foresee, Instant, LinkId, Nanos,
-    Observe, Scope, Workload,
+    Observe, Path, Scope, Workload,
 };
 
 use crate::engine::slack;
@@ -84,6 +84,15 @@ impl<F: Fill> Observe for View<'_, F> {
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
         Bytes(self.size(flow.0) - self.flow_remaining(flow).0.min(self.size(flow.0)))
+    }
+
+    fn path(&self, flow: FlowId) -> Path {
+        let record = self.workload.flow(flow);
+        self.fabric.path(record.src, record.dst)
+    }
+
+    fn capacity(&self, link: LinkId) -> BitsPerSec {
+        self.fabric.capacity(link)
     }
 }
 

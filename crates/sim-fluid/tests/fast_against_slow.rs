@@ -133,7 +133,6 @@ mod registered {
         let mut specs = Vec::new();
         for info in registry() {
             specs.push(info.name.to_owned());
-            specs.extend(info.presets.iter().map(|preset| preset.name.to_owned()));
         }
         // What a flow sends in 10 ms at a whole number of bits per second are steps of 1/800 byte, and one such step is just
         // what counts as rounding where the fastest link has 1 Gbps: whether a byte is left would hang on the last bit.

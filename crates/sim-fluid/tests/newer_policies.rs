@@ -6,7 +6,7 @@ mod slow;
 mod worked;
 
 use cavalcade_model::{
-    CoflowId, Compute, Flow, Nanos, PolicyFactory, Stage, StageIndex, Task, Work, Workload,
+    CoflowId, Compute, FabricSpec, Flow, Nanos, PolicyFactory, Stage, StageIndex, Task, Work, Workload,
 };
 use cavalcade_sim_fluid::{Options, simulate};
 use instances::{ALL, cases, instance};
@@ -61,7 +61,8 @@ proptest! {
     }
 }
 
-/// Eight flows of 3 units, then eight of 1, all from one sender. Each sends one pilot; then the shorter is known.
+/// Eight flows of 3 units, then eight of 1, all from one sender. Each sends one pilot (5 % of eight flows are none, and one is
+/// the least); then the shorter is known.
 #[test]
 fn philae_spends_a_pilot_to_learn_who_is_shorter() {
     let wide = |units: f64| -> Vec<Flow> { (1..9).map(|dst| flow(1, dst, units)).collect() };
@@ -90,9 +91,9 @@ fn dcoflow_gives_up_one_deadline_to_keep_four() {
     assert_eq!((met("edf"), met("dcoflow")), (1, 4));
 }
 
-/// A job that sends 1 unit, computes, sends, computes, sends: three iterations.
-fn training(name: &str, computation: f64) -> (Task, Vec<cavalcade_model::Coflow>) {
-    let iteration: (&[u32], &[Flow]) = (&[], &[flow(1, 1, 1.0)]);
+/// A job that sends 1 unit between two ports, computes, sends, computes, sends: three iterations.
+fn training(name: &str, src: u32, dst: u32, computation: f64) -> (Task, Vec<cavalcade_model::Coflow>) {
+    let iteration: (&[u32], &[Flow]) = (&[], &[flow(src, dst, 1.0)]);
     let (mut task, coflows) = worked::staged(name, 0.0, &[iteration; 3]);
     let stage = |index: u32, work| Stage {
         starts_after: index.checked_sub(1).map(StageIndex).into_iter().collect(),
@@ -110,7 +111,7 @@ fn training(name: &str, computation: f64) -> (Task, Vec<cavalcade_model::Coflow>
 }
 
 fn two_jobs() -> Workload {
-    workload(1, vec![training("light", 0.5), training("heavy", 2.0)])
+    workload(1, vec![training("light", 1, 1, 0.5), training("heavy", 1, 1, 2.0)])
 }
 
 /// Both have 1 unit to send at 4. The heavy job keeps the processors busy for 2 after it, the light one for half a unit.
@@ -119,4 +120,15 @@ fn crux_lets_the_job_go_first_whose_processors_wait_for_more() {
     let time = |policy: &dyn PolicyFactory| times(&two_jobs(), &senders_only(1), policy);
     assert_eq!(time(&policy("fair")), units([("light", 6.0), ("heavy", 9.0)]));
     assert_eq!(time(&policy("crux")), units([("light", 6.0), ("heavy", 8.0)]));
+}
+
+/// The same with no port in common: the jobs meet on the link up from their rack alone.
+#[test]
+fn crux_sees_that_jobs_on_disjoint_hosts_meet_on_an_uplink() {
+    let tree: FabricSpec = "tree:pods=1,racks=2,hosts=2,oversubscription=2".parse().unwrap();
+    let tree = tree.build(cavalcade_model::BitsPerSec(1_000_000_000)).unwrap();
+    let jobs = workload(4, vec![training("light", 1, 3, 0.5), training("heavy", 2, 4, 2.0)]);
+    let time = |spec: &str| times(&jobs, &tree, &policy(spec));
+    assert_eq!(time("fair"), units([("light", 6.0), ("heavy", 9.0)]));
+    assert_eq!(time("crux"), units([("light", 6.0), ("heavy", 8.0)]));
 }

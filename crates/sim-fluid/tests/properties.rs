@@ -23,7 +23,6 @@ fn policies() -> Vec<Configured> {
     let mut specs: Vec<&str> = Vec::new();
     for info in registry() {
         specs.push(info.name);
-        specs.extend(info.presets.iter().map(|preset| preset.name));
     }
     specs.extend([
         "dclas:queues=4,factor=3,first_threshold=100KB,sync=0ms",

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use cavalcade_harness::{Account, Accounts, Carrier, PolicyHost, Release, Watch};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee, History, Instant,
-    LinkId, Message, Nanos, Observe, PolicyFactory, PortId, Priority, Scope, Target, Workload,
+    LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority, Scope, Target, Workload,
 };
 
 use crate::error::SimulationError;
@@ -406,6 +406,15 @@ impl Observe for View<'_> {
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
         Bytes(self.books.sent[flow.index()])
+    }
+
+    fn path(&self, flow: FlowId) -> Path {
+        let record = self.books.workload.flow(flow);
+        self.books.fabric.path(record.src, record.dst)
+    }
+
+    fn capacity(&self, link: LinkId) -> BitsPerSec {
+        self.books.fabric.capacity(link)
     }
 }
 

@@ -90,7 +90,7 @@ fn a_deadline_flow_takes_what_it_needs_and_the_others_the_rest() {
     let jobs: &[Job<'_>] =
         &[(0, Some(200 * MILLISECOND), &[(0, 7, 5_000_000)]), (0, None, &[(1, 7, 4_000_000)])];
     let shared = times("dctcp", jobs);
-    for spec in ["mcp", "mcp:early=true"] {
+    for spec in ["mcp:published=false", "mcp:early=true"] {
         let found = times(spec, jobs);
         eprintln!("{spec} {found:?}, dctcp {shared:?}");
         assert!((160.0..200.0).contains(&found[0]), "{spec}: in time, and not long before: {found:?}");
@@ -101,7 +101,7 @@ fn a_deadline_flow_takes_what_it_needs_and_the_others_the_rest() {
 /// 100 KB in 100 ms are 8 Mbps, less than a tenth of a segment in each round trip.
 #[test]
 fn a_deadline_flow_can_be_slower_than_a_segment_in_each_round_trip() {
-    let found = times("mcp", &[(0, Some(100 * MILLISECOND), &[(0, 7, 100_000)])]);
+    let found = times("mcp:published=false", &[(0, Some(100 * MILLISECOND), &[(0, 7, 100_000)])]);
     eprintln!("mcp, little needed {found:?}");
     assert!((60.0..100.0).contains(&found[0]), "{found:?}");
 }
@@ -113,7 +113,7 @@ fn a_deadline_flow_can_be_slower_than_a_segment_in_each_round_trip() {
 fn under_the_policy_karuna_a_flow_is_in_time_only_with_a_guard() {
     let jobs: &[Job<'_>] =
         &[(0, Some(200 * MILLISECOND), &[(0, 7, 5_000_000)]), (0, None, &[(1, 7, 4_000_000)])];
-    for transport in ["mcp", "dctcp"] {
+    for transport in ["mcp:published=false", "dctcp"] {
         let under = |policy: &str| {
             let policy = cavalcade_policy::parse(policy).unwrap();
             times_under(transport, Some(&policy), jobs)
@@ -157,7 +157,12 @@ fn many_small_deadline_flows_are_in_time_on_links_with_room() {
     let counts = missed_of_300(
         2e6,
         10e6,
-        &[("mcp", None), ("mcp:early=true", None), ("dctcp", guarded), ("mcp", guarded)],
+        &[
+            ("mcp:published=false", None),
+            ("mcp:early=true", None),
+            ("dctcp", guarded),
+            ("mcp:published=false", guarded),
+        ],
     );
     assert!(counts.iter().all(|&count| count <= 9), "{counts:?}");
 }
@@ -165,19 +170,19 @@ fn many_small_deadline_flows_are_in_time_on_links_with_room() {
 /// Nearly all of the links is needed for a while: what a window law does for deadlines is what it has over plain DCTCP.
 #[test]
 fn on_full_links_fewer_deadline_flows_are_late_under_mcp_than_under_dctcp() {
-    let counts = missed_of_300(1e5, 20e6, &[("dctcp", None), ("mcp", None), ("mcp:early=true", None)]);
+    let counts =
+        missed_of_300(1e5, 20e6, &[("dctcp", None), ("mcp:published=false", None), ("mcp:early=true", None)]);
     let [plain, own, early] = counts[..] else { panic!("three runs") };
     assert!(own * 4 <= plain * 3 && early * 6 <= plain * 5, "{counts:?}");
 }
 
-/// Why the equations are scaled: with gains of one in the units that they were published with, the window is what it was at
-/// the start for as long as the flow lasts, and others wait as they do under strict priority.
+/// Why ours scales the equations: as published, with gains of one, the window is what it was at the start for as long as the
+/// flow lasts, and others wait as they do under strict priority.
 #[test]
-fn with_the_units_as_published_a_deadline_flow_takes_all_it_can() {
+fn with_the_equations_as_published_a_deadline_flow_takes_all_it_can() {
     let jobs: &[Job<'_>] =
         &[(0, Some(200 * MILLISECOND), &[(0, 7, 5_000_000)]), (0, None, &[(1, 7, 4_000_000)])];
-    let spec = "mcp:published=true,deadline_gain=1000,queue_gain=1000,price_gain=1000";
-    let found = times(spec, jobs);
+    let found = times("mcp", jobs);
     eprintln!("as published {found:?}");
     assert!(found[0] < 50.0 && found[1] > 70.0, "{found:?}");
 }
@@ -193,7 +198,7 @@ fn deadline_flows_are_in_time_whatever_the_others_do() {
         (20 * MILLISECOND, Some(50 * MILLISECOND), near),
         (25 * MILLISECOND, Some(100 * MILLISECOND), far),
     ];
-    let (found, shared) = (times("mcp", jobs), times("dctcp", jobs));
+    let (found, shared) = (times("mcp:published=false", jobs), times("dctcp", jobs));
     eprintln!("mcp {found:?}, dctcp {shared:?}");
     assert!(found[1] < 50.0 && found[2] < 100.0, "{found:?}");
     assert!(shared[1] > 50.0, "which sharing alone does not give: {shared:?}");

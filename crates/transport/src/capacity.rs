@@ -4,7 +4,7 @@
 //! unused; and whatever queue came about while rates changed stays for ever. So ports give away a *virtual capacity*
 //! (Baraat §4.3.2, footnote 5; RCP, Dukkipati's thesis §3): each interval it moves by a part of what the link had to spare,
 //! or was given too much, and down by what would empty the queue. The form is RCP's control equation
-//! (`../shared/reference/protocols.md` §5.1) with the share of a flow left out of it: who gets what is the transport's.
+//! (docs/protocols.md §5.1) with the share of a flow left out of it: who gets what is the transport's.
 //!
 //! # Invariants
 //! - From half of the link's rate to what the port allows as the most.

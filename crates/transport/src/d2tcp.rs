@@ -4,7 +4,7 @@
 //! to the power of an urgency: `p = α^d`. Since α ≤ 1, an urgent flow (d > 1) has the smaller p and keeps what a flow
 //! with time to spare (d < 1) lets go. Where α is 1 all cut alike, so that no urgency can make congestion collapse.
 //!
-//! # The law (protocols.md §3.2)
+//! # The law (docs/protocols.md §3.2)
 //! - `T_c = B / (¾·W) · RTT`: what the B remaining segments take at the mean of the sawtooth;
 //! - `d = clamp(T_c / D, least_percent, most_percent)`, D what is left until the deadline;
 //! - on a mark `W ← W·(1 − α^d / 2)`, once for each window; everything else as in [`crate::dctcp`].

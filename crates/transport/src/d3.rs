@@ -1,5 +1,5 @@
 //! `d3`: flows ask for the rate that meets their deadline, and switches reserve it, first come, first served
-//! (Wilson, Ballani, Karagiannis, Rowstron, SIGCOMM 2011; protocols.md §5.2).
+//! (Wilson, Ballani, Karagiannis, Rowstron, SIGCOMM 2011; docs/protocols.md §5.2).
 //!
 //! A flow with a deadline asks for r = remaining / time left, one without asks for nothing. A port that has so much left
 //! grants it and a fair share of what nobody asked for; else it grants what is left:

@@ -4,7 +4,7 @@
 //! segments, once for each window, and on a mark cuts its window by half of that share, at most once for each window: one
 //! marked packet costs little, a window full of them as much as a loss. So queues stay short and links stay busy.
 //!
-//! # The law (protocols.md §3.1)
+//! # The law (docs/protocols.md §3.1)
 //! `α ← (1 − g)·α + g·F` for each window, F the marked share of what was delivered, g = 1/`gain_divisor`, α = 1 at the
 //! start; on a mark `W ← max(2, W·(1 − α/2))`, and no growth until the window that was out then has arrived. Loss halves,
 //! as in Reno.

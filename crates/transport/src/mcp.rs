@@ -1,40 +1,41 @@
 //! `mcp`: flows with a deadline take the rate that they need, and no more (Karuna: Chen et al., SIGCOMM 2016, §4).
 //!
 //! A flow that is done long before its deadline has taken from others for nothing. So a deadline flow goes into the highest
-//! class, where nobody can harm it, and holds itself to what remains over the time left; all others go into the next class
-//! with DCTCP and take the rest of the link. Where they should be told apart by size, a policy decides (`karuna`), and its
-//! classes replace these.
+//! class, where no other flow can harm it, and holds itself to what remains over the time left; all others go into the next
+//! class with DCTCP and take the rest of the link. Where they should be told apart by size, a policy decides (`karuna`), and
+//! its classes replace these.
 //!
-//! # The law of a deadline flow (protocols.md §1.2), once for each round trip τ
+//! # The law of a deadline flow, as published: once for each round trip τ
 //! With M segments to go, D seconds left, x = W/τ, F the marked share of the last window, C the host's link and K the
 //! marking threshold in segments:
 //!
 //! ```text
 //! γ = M/D              Θ = Z·γ/x²            what the deadline asks for: Z is how far the flow is behind
 //! Q = K + F·W          λ = 1/(C − (F·W − F⁻·W⁻)/τ)²      what the network charges
-//! W ← W + γτ·(V₁·Θ − V₂·Q/K − V₃·λ·C²)       Z ← max(0, Z + γ − W/τ)
+//! W ← W + τ·(V₁·Θ − V₂·Q − V₃·λ), at least 1              Z ← max(0, Z + γ − W/τ)
 //! ```
 //!
-//! # What differs from the equations as published, and why
-//! - Those have `W ← W + τ·(V₁·Θ − V₂·Q − V₃·λ)`, whose terms have different units. Around its fixed point that is an
-//!   oscillator of frequency √(V₁/γ) for each round trip, damped by `V₂·K/√(V₁·γ)`: at 1 Gbps and gains of one a period of
-//!   1,800 round trips. And it rests at Z = K·γ, which is above the limit C at which a flow gives up for all that
-//!   need more than C/K. Scaled by γ, K and C² the terms have no unit, the response takes a few round trips at any rate,
-//!   and with V₂ + V₃ = V₁ it rests at Z = γ < C. `published=true` has the original.
+//! with gains V of one. A flow gives up, with one segment in each round trip, once less than a round trip is left or Z reaches C.
+//! The equations are read from an ns-2 patch made with Karuna's first author (docs/protocols.md); the paper's §4 could not be had.
+//!
+//! # Ours: `published=false`
+//! The published terms have different units. Around its fixed point that is an oscillator of frequency √(V₁/γ) for each round
+//! trip, damped by `V₂·K/√(V₁·γ)`: at 1 Gbps a period of 1,800 round trips. And it rests at Z = K·γ, which is above the limit C
+//! for all flows that need more than C/K. So:
+//! - `W ← W + γτ·(½·V₁·Θ − ⅖·V₂·Q/K − ⅒·V₃·λ·C²)`: scaled by γ, K and C² the terms have no unit, the response takes a few round
+//!   trips at any rate, and it rests at Z = γ < C.
 //! - W may be a fraction of a segment, and segments are paced: one in each round trip is 120 Mbps at 100 µs. It is no less
-//!   than a quarter of what is needed (Θ grows without bound as x falls) and at most doubles at once. It begins at rest (with what is
-//!   needed, and Z = γ) where that is below the initial window: steps in proportion to a small need would take long to come
-//!   down, and from Z = 0 a flow of a few segments falls behind by some of them and never makes up for it.
-//! - The time left is shortened by `guard` round trips, as in the early form; only giving up looks at the deadline itself.
+//!   than a quarter of what is needed (Θ grows without bound as x falls) and at most doubles at once. It begins at rest (with
+//!   what is needed, and Z = γ) where that is below the initial window: steps in proportion to a small need would take long to
+//!   come down, and from Z = 0 a flow of a few segments falls behind by some of them and never makes up for it.
+//! - The time left is shortened by `guard` round trips, as in the early form; only giving up looks at the deadline itself: a
+//!   flow gives up once what remains needs more than the link by then. By Z it would do so near the end of the time that the
+//!   guard leaves, where γ grows without bound (measured: a tenth of small flows on an idle network). γ and Z are C at most.
 //!
-//! A flow gives up, with one segment in each round trip, once less than a round trip is left or what remains needs more than
-//! the link by the deadline itself. As published it does once Z reaches C; but near the end of the time that the guard leaves γ
-//! grows without bound, so that flows that were nearly done gave up (measured: a tenth of small flows on an idle network).
-//! γ and Z are therefore C at most.
-//!
-//! # The early form (`early=true`, protocols.md §1.3)
+//! # The early form: `early=true`
 //! What the authors ran before: the window moves by one segment for each acknowledgement towards `M·τ/D`, marks are
-//! ignored, and two segments are the least. It was at the receiver there; the sender knows the same.
+//! ignored, and two segments are the least. It was at the receiver there; the sender knows the same. The guard of six round
+//! trips is from there.
 
 use cavalcade_model::{Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
@@ -56,27 +57,33 @@ pub struct Mcp {
     pub queue_gain: u32,
     /// V₃, in thousandths.
     pub price_gain: u32,
-    /// The equations with the units that they were published with.
+    /// The equations as published; false: ours.
     pub published: bool,
-    /// Round trips before its deadline at which a flow aims to be done.
+    /// Round trips before its deadline at which a flow aims to be done; none under the published equations.
     pub guard: u32,
     /// The authors' early form.
     pub early: bool,
 }
 
 impl Default for Mcp {
-    /// V₂ + V₃ = V₁ = ½, so that a flow rests one round trip behind and errors shrink by 0.7 in each. The guard is the
-    /// early form's.
+    /// The published equations with gains of one. The guard, which they have not, is the early form's.
     fn default() -> Self {
         Self {
             dctcp: Dctcp::default(),
-            deadline_gain: 500,
-            queue_gain: 400,
-            price_gain: 100,
-            published: false,
+            deadline_gain: 1_000,
+            queue_gain: 1_000,
+            price_gain: 1_000,
+            published: true,
             guard: 6,
             early: false,
         }
+    }
+}
+
+impl Mcp {
+    /// Whether deadline flows follow the published equations: the early form is another law.
+    fn is_published_law(&self) -> bool {
+        self.published && !self.early
     }
 }
 
@@ -108,7 +115,10 @@ struct DeadlineWindow {
 /// The early form begins with three segments and has two at least.
 const EARLY_FIRST: f64 = 3.0;
 const EARLY_LEAST: f64 = 2.0;
-/// The least of what is needed that a window is cut to.
+/// Shares of the gains in our form: V₂ + V₃ = V₁ = ½, so that a flow rests one round trip behind and errors shrink by 0.7 in
+/// each.
+const SHARES: [f64; 3] = [0.5, 0.4, 0.1];
+/// The least of what is needed that a window is cut to in our form.
 const LEAST_OF_NEEDED: f64 = 0.25;
 
 impl DeadlineWindow {
@@ -120,7 +130,7 @@ impl DeadlineWindow {
             deadline,
             capacity: setup.line_rate.as_f64() / 8.0 / packet,
             threshold: (settings.dctcp.marking.as_f64() / packet).max(1.0),
-            guard: f64::from(settings.guard) * round_trip,
+            guard: if settings.is_published_law() { 0.0 } else { f64::from(settings.guard) * round_trip },
             window: if settings.early { EARLY_FIRST } else { f64::from(settings.dctcp.initial_window) },
             behind: None,
             marked_before: 0.0,
@@ -147,7 +157,7 @@ impl DeadlineWindow {
     /// γ: the rate that is needed with `left` seconds.
     fn needed(&self, remaining: u32, left: f64) -> f64 {
         let needed = f64::from(remaining) / (left - self.guard).max(self.round_trip);
-        if self.settings.published { needed } else { needed.min(self.capacity) }
+        if self.settings.is_published_law() { needed } else { needed.min(self.capacity) }
     }
 
     fn acknowledge(&mut self, ack: &Ack) {
@@ -188,14 +198,18 @@ impl DeadlineWindow {
         let (queue, price) = (self.threshold + marked, 1.0 / (spare * spare));
         let gain = |thousandths| f64::from(thousandths) / 1_000.0;
         let (v1, v2, v3) = (gain(deadline_gain), gain(queue_gain), gain(price_gain));
-        let step = if published {
-            time * (v1 * push - v2 * queue - v3 * price)
-        } else {
-            needed * time * (v1 * push - v2 * queue / self.threshold - v3 * price * capacity * capacity)
-        };
-        let least = (needed * time * LEAST_OF_NEEDED).min(1.0);
         let most = (capacity * time + self.threshold).max(1.0);
-        self.window = (self.window + step.min(self.window)).clamp(least, most);
+        self.window = if published {
+            let step = time * (v1 * push - v2 * queue - v3 * price);
+            (self.window + step).clamp(1.0, most)
+        } else {
+            let [s1, s2, s3] = SHARES;
+            let queue = queue / self.threshold;
+            let price = price * capacity * capacity;
+            let step = needed * time * (s1 * v1 * push - s2 * v2 * queue - s3 * v3 * price);
+            let least = (needed * time * LEAST_OF_NEEDED).min(1.0);
+            (self.window + step.min(self.window)).clamp(least, most)
+        };
         let most_behind = if published { f64::INFINITY } else { capacity };
         self.behind = Some((behind + needed - self.window / time).clamp(0.0, most_behind));
     }
@@ -306,7 +320,8 @@ impl Transport for Mcp {
 impl Definition for Mcp {
     const NAME: &'static str = "mcp";
     const TITLE: &'static str = "Karuna's MCP: deadline flows take the rate they need, in the highest class";
-    const SOURCE: &'static str = "Chen et al., SIGCOMM 2016, §4; protocols.md §1.2, §1.3";
+    const SOURCE: &'static str =
+        "Karuna (SIGCOMM 2016) §4, by an ns-2 patch made with its first author; docs/protocols.md";
     const PARAMETERS: &'static [Parameter<Self>] = dctcp_parameters!(dctcp;
         Parameter {
             name: "deadline_gain",
@@ -325,12 +340,12 @@ impl Definition for Mcp {
         },
         Parameter {
             name: "published",
-            meaning: "the equations with the units that they were published with; gains of 1000 then",
+            meaning: "the equations as published; false: ours, scaled so that the window answers within a few round trips",
             field: |p| &mut p.published,
         },
         Parameter {
             name: "guard",
-            meaning: "round trips before its deadline at which a flow aims to be done",
+            meaning: "round trips before its deadline at which a flow aims to be done; none under the published equations",
             field: |p| &mut p.guard,
         },
         Parameter {
@@ -373,8 +388,9 @@ mod tests {
         flow(settings, 1_000, Instant(10_000_000))
     }
 
+    /// Our form, without a guard.
     fn exact() -> Mcp {
-        Mcp { guard: 0, ..Mcp::default() }
+        Mcp { published: false, guard: 0, ..Mcp::default() }
     }
 
     fn close(found: f64, expected: f64) -> bool {
@@ -402,9 +418,7 @@ mod tests {
 
     #[test]
     fn as_published_it_hardly_moves_in_a_round_trip() {
-        let gains = (1_000, 1_000, 1_000);
-        let (deadline_gain, queue_gain, price_gain) = gains;
-        let mut law = window(Mcp { published: true, deadline_gain, queue_gain, price_gain, ..exact() });
+        let mut law = window(Mcp::default());
         law.behind = Some(50_000.0);
         law.update(1_000, 0.01, 0.0);
         // 10⁻⁴·(½ − 65 − 1.44·10⁻¹²)
@@ -432,7 +446,7 @@ mod tests {
         let mut hopeless = window(exact());
         hopeless.update(8_400, 0.01, 0.0);
         assert!(close(hopeless.window, 1.0), "8,333 segments are what the link carries");
-        let mut published = window(Mcp { published: true, ..exact() });
+        let mut published = window(Mcp::default());
         published.behind = Some(833_334.0);
         published.update(1_000, 0.01, 0.0);
         assert!(close(published.window, 1.0));
@@ -441,7 +455,7 @@ mod tests {
     #[test]
     fn a_flow_that_is_nearly_done_goes_on_when_the_guard_is_all_that_is_left() {
         // Guard and time left are six round trips, in which the link carries 500 segments.
-        let mut law = window(Mcp::default());
+        let mut law = window(Mcp { guard: 6, ..exact() });
         law.update(400, 0.000_6, 0.0);
         assert!(law.window > 10.0, "{}", law.window);
         assert!(law.behind.unwrap() <= 833_334.0);

@@ -1,5 +1,5 @@
 //! `pdq`: switches let the most urgent flows send at full rate and pause the others (Hong, Caesar, Godfrey, SIGCOMM 2012;
-//! protocols.md §5.3).
+//! docs/protocols.md §5.3).
 //!
 //! Every packet carries what the flow is (deadline, time that it still needs) and what it may (a rate, or which port paused
 //! it). A port keeps its flows in order of urgency: earliest deadline first, then shortest remaining time. A flow gets what

@@ -6,7 +6,7 @@
 //! After `probe_after` timeouts in a row it sends headers only, until one is answered: losses are what scheduling does to
 //! it here, and a starved flow must not fill the links to its first switch.
 //!
-//! The numbers are those of protocols.md §4. The timeout is three base round trips there (45 µs at 14.6 µs) and follows
+//! The numbers are those of docs/protocols.md §4. The timeout is three base round trips there (45 µs at 14.6 µs) and follows
 //! the base round trip here, so that it means the same on other fabrics.
 
 use cavalcade_model::{Bytes, Instant, Nanos};
@@ -33,7 +33,7 @@ pub struct Pfabric {
 }
 
 impl Default for Pfabric {
-    /// Those of the simulator of pFabric's and pHost's comparison (protocols.md §4: yaps): 12 segments, 45 µs, 36,864 B.
+    /// Those of the simulator of pFabric's and pHost's comparison (docs/protocols.md §4: yaps): 12 segments, 45 µs, 36,864 B.
     fn default() -> Self {
         Self { window: 12, rto: Nanos(45_000), probe_after: 5, buffer: Bytes(36_864) }
     }

@@ -1,6 +1,6 @@
 //! `rcp`: fair shares told by switches that count flows (RCP, with the exact count of Baraat's baseline).
 //!
-//! RCP's switches estimate one rate for all their flows (Dukkipati, thesis 2008; protocols.md §5.1). Baraat compares itself
+//! RCP's switches estimate one rate for all their flows (Dukkipati, thesis 2008; docs/protocols.md §5.1). Baraat compares itself
 //! with a form that knows more: "information about the exact number of active flows at the router", so that "sources know
 //! exactly the rate they should transmit at" (§5.1, footnote 6). A port here keeps the list of its flows, and grants each
 //!
@@ -48,7 +48,7 @@ pub struct Rcp {
 
 impl Default for Rcp {
     /// The gains for which RCP's thesis shows stability, 0.4 and 0.226 (remembered). Its authors' scripts have 0.4 and 1
-    /// (protocols.md §5.1), which oscillates here: 24 flows that begin at once over 1 ms and 1 Gbps then take 17 % longer than
+    /// (docs/protocols.md §5.1), which oscillates here: 24 flows that begin at once over 1 ms and 1 Gbps then take 17 % longer than
     /// their bytes do, in place of 3 %. The rest as for the window transports.
     fn default() -> Self {
         Self {

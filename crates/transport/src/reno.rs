@@ -28,7 +28,7 @@ pub struct Reno {
 }
 
 impl Default for Reno {
-    /// The settings of PIAS's scripts (protocols.md §2.2) but for the initial window: 2 ms, 240 packets.
+    /// The settings of PIAS's scripts (docs/protocols.md §2.2) but for the initial window: 2 ms, 240 packets.
     fn default() -> Self {
         Self { initial_window: 10, minimum_rto: Nanos(2_000_000), ack_every: 1, buffer: Bytes(240 * 1_500) }
     }

@@ -6,7 +6,7 @@
 //! [`WindowReceiver`] acknowledges.
 //!
 //! # Echo of congestion marks
-//! The receiver follows the two-state rule of DCTCP (SIGCOMM 2010, §3.1; protocols.md §3.1): where it acknowledges several
+//! The receiver follows the two-state rule of DCTCP (SIGCOMM 2010, §3.1; docs/protocols.md §3.1): where it acknowledges several
 //! packets at once (`ack_every`), a change of the mark makes it acknowledge what came before at once and with the old
 //! state. So the sender can count marked segments exactly.
 //!

@@ -4,14 +4,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use cavalcade_control::{AgentConfig, CoordinatorConfig};
-use cavalcade_model::{BitsPerSec, Bytes, Nanos, PortId, Scope};
+use cavalcade_model::{BitsPerSec, Nanos, PolicyFactory, PortId, Scope};
 use cavalcade_policy::Configured;
 use cavalcade_runtime::{About, Clock, Identity, Role};
 
 use super::config::File;
 use crate::arguments::{Access, Deciding, SiteOptions};
 use crate::failure::{Failure, Kind};
-use crate::policies::{configured, live};
+use crate::policies::configured;
 
 const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 const DEFAULT_POLICY: &str = "dclas";
@@ -66,7 +66,7 @@ impl Site {
         let config = CoordinatorConfig {
             period,
             lease: hold,
-            quiet: quiet(&policy, ports),
+            quiet: policy.quiet(ports),
             shadow: deciding.shadow || file.shadow,
             ..CoordinatorConfig::new(Clock::default().now().0, ports, self.rate)
         };
@@ -111,7 +111,7 @@ impl Site {
 
 /// The policy of a coordinator.
 fn fabric_policy(spec: &str) -> Result<Configured, Failure> {
-    let policy = live(&configured(spec)?);
+    let policy = configured(spec)?.live();
     match scope(&policy) {
         Scope::Fabric => Ok(policy),
         _ => Err(Failure::usage(format!("{} decides at hosts, not at a coordinator", policy.name()))
@@ -139,15 +139,6 @@ fn scope(policy: &Configured) -> Scope {
 /// What people are told of a part that decides by `policy`.
 pub(super) fn about(policy: &Configured, shadow: bool) -> About {
     About { policy: policy.label(), title: policy.info().title.to_owned(), shadow }
-}
-
-/// What a coflow may send at an agent before anybody else need know: with `dclas`, less than its share of the first
-/// threshold at every host is less than the threshold in all.
-pub(crate) fn quiet(policy: &Configured, ports: u32) -> Bytes {
-    let threshold = policy.params().into_iter().find(|(name, _)| *name == "first_threshold");
-    let threshold =
-        threshold.filter(|_| policy.name() == "dclas").and_then(|(_, text)| text.parse::<Bytes>().ok());
-    Bytes(threshold.unwrap_or_default().0 / u64::from(ports.max(1)))
 }
 
 /// Who may speak, and where administrators and monitoring are served.

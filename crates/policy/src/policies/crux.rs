@@ -21,17 +21,17 @@
 //!
 //! # Invariants
 //! A job of higher intensity is never in a lower level. With as many levels as jobs that meet, none share a level with one
-//! that they meet.
+//! that they meet. Jobs meet on links: on a tree also on uplinks, with no port in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe,
-    Policy, PortId, Priority, Scope, Setting, TaskId, Terms,
+    Bytes, CoflowId, Decision, Discipline, Event, Instant, LinkId, NonClairvoyant, Observe, Policy, PortId,
+    Priority, Scope, Setting, TaskId, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, Paper};
 use crate::support::contention::Contention;
 
 /// Parameters of `crux`.
@@ -51,8 +51,15 @@ impl Definition for Crux {
         name: "crux",
         title: "Repeating training jobs by computation per unit of traffic, in few levels",
         source: "Crux (SIGCOMM 2024) §3, §4.2, §4.3",
+        paper: Some(Paper {
+            system: "Crux",
+            venue: "SIGCOMM",
+            year: 2024,
+            follows: Follows::SecondarySources,
+            transport: None,
+        }),
         knows: "the bytes and pauses of each task's past iterations, and where its flows are",
-        cost: "O(log ports) for a flow; O(tasks² · levels) when a task begins an iteration",
+        cost: "O(log links) for a flow; O(tasks² · levels) when a task begins an iteration",
     };
 
     const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
@@ -66,21 +73,13 @@ impl Definition for Crux {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: true,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms { flow_events: true, ..Terms::strict(Scope::Fabric, Discipline::MaxMin) }
     }
 
-    fn build(&self, setting: &Setting<'_>) -> Policy {
+    fn build(&self, _: &Setting<'_>) -> Policy {
         Policy::NonClairvoyant(Box::new(Instance {
             levels: self.levels as usize,
-            line_rate: setting.line_rate,
-            contention: Contention::new(setting.ports),
+            contention: Contention::default(),
             jobs: BTreeMap::new(),
             sending: BTreeSet::new(),
         }))
@@ -89,7 +88,6 @@ impl Definition for Crux {
 
 struct Instance {
     levels: usize,
-    line_rate: BitsPerSec,
     contention: Contention,
     /// All tasks that have sent something; kept for good, since nobody says that a job does not come back.
     jobs: BTreeMap<TaskId, Job>,
@@ -101,8 +99,10 @@ struct Instance {
 #[derive(Debug, Default)]
 struct Job {
     active: Vec<CoflowId>,
-    /// Bytes of the present iteration at each side of a port.
-    sent: BTreeMap<(PortId, Side), u64>,
+    /// Bytes of the present iteration on each link.
+    sent: BTreeMap<LinkId, Bytes>,
+    /// The ports that it uses.
+    ports: BTreeSet<PortId>,
     /// When it last had nothing to send any more.
     paused: Option<Instant>,
     /// Computation over communication of the last iteration.
@@ -110,23 +110,18 @@ struct Job {
     level: Option<u16>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Side {
-    Sends,
-    Receives,
-}
-
 impl Job {
-    /// A pause is over: takes its length and the iteration before it for the job's.
-    fn resume(&mut self, now: Instant, line_rate: BitsPerSec) {
+    /// Ends a pause: takes its length and the iteration before it for the job's.
+    fn resume(&mut self, now: Instant, view: &dyn Observe) {
         let Some(paused) = self.paused.take() else { return };
         let sent = std::mem::take(&mut self.sent);
-        let Some(&busiest) = sent.values().max() else { return };
-        let mut ports: Vec<PortId> = sent.into_keys().map(|(port, _)| port).collect();
-        ports.dedup();
-        let computation = ports.len() as f64 * now.since(paused).as_f64();
-        let communication = Bytes(busiest).as_f64() / line_rate.bytes_per_nano();
-        self.intensity = Some(computation / communication);
+        let ports = std::mem::take(&mut self.ports);
+        let time = |(&link, bytes): (&LinkId, &Bytes)| bytes.as_f64() / view.capacity(link).bytes_per_nano();
+        let communication = sent.iter().map(time).fold(0.0, f64::max);
+        if communication > 0.0 {
+            let computation = ports.len() as f64 * now.since(paused).as_f64();
+            self.intensity = Some(computation / communication);
+        }
     }
 }
 
@@ -211,10 +206,10 @@ impl NonClairvoyant for Instance {
         match event {
             Event::CoflowArrived(coflow) => {
                 let facts = view.coflow(coflow);
-                view.flows(coflow, &mut |flow| self.contention.add(&view.flow(flow)));
+                view.flows(coflow, &mut |flow| self.contention.add(coflow, &view.path(flow)));
                 let job = self.jobs.entry(facts.task).or_default();
                 if job.active.is_empty() {
-                    job.resume(now, self.line_rate);
+                    job.resume(now, view);
                 }
                 job.active.push(coflow);
                 job.level = None;
@@ -225,16 +220,17 @@ impl NonClairvoyant for Instance {
                 let facts = view.flow(flow);
                 // The first wave was counted when the coflow arrived.
                 if view.coflow(facts.coflow).arrival < now {
-                    self.contention.add(&facts);
+                    self.contention.add(facts.coflow, &view.path(flow));
                 }
             }
             Event::FlowFinished(flow) => {
                 let facts = view.flow(flow);
-                self.contention.remove(&facts);
-                let bytes = view.flow_attained(flow).0;
+                let path = view.path(flow);
+                self.contention.remove(facts.coflow, &path);
                 let job = self.jobs.entry(view.coflow(facts.coflow).task).or_default();
-                for place in [(facts.src, Side::Sends), (facts.dst, Side::Receives)] {
-                    *job.sent.entry(place).or_default() += bytes;
+                job.ports.extend([facts.src, facts.dst]);
+                for link in path {
+                    *job.sent.entry(link).or_default() += view.flow_attained(flow);
                 }
             }
             Event::CoflowFinished(coflow) => {

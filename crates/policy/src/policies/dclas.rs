@@ -17,12 +17,11 @@
 //! at the very byte. Polling every Δ would give the same decisions; the watch on the next threshold finds the few
 //! intervals in which something changes, so a run costs its crossings and not its length over Δ.
 //!
-//! Against Aalo's code (protocols.md §6.3): it has Δ = 80 ms, strict queues, no order inside a queue, and counts a whole
-//! DAG's bytes. Here the paper is followed.
+//! Aalo's released code has Δ = 80 ms, strict queues, no order inside a queue, and counts a whole DAG's bytes. Here the
+//! paper is followed: `aalo` and `dclas` have its parameters.
 //!
-//! # Presets
-//! Settings that measurement found better than the paper's on some trace go into `PRESETS`, with the trace and the gain
-//! in their meaning.
+//! # Names of ours
+//! Settings that measurement found better than the paper's on some trace go into `NAMES`, with the trace and the gain.
 
 use cavalcade_model::{
     Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Excess, Instant, Nanos, NonClairvoyant,
@@ -30,7 +29,7 @@ use cavalcade_model::{
 };
 use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Definition, Preset};
+use crate::definition::{About, Definition, Follows, Named, Paper};
 use crate::support::ticks::tick_at_or_after;
 
 /// Parameters of `dclas`.
@@ -60,11 +59,35 @@ impl Default for Dclas {
 impl Definition for Dclas {
     const ABOUT: About = About {
         name: "dclas",
-        title: "Aalo: coflows sink through queues with the bytes they have sent, FIFO inside each",
+        title: "Coflows sink through queues with the bytes they have sent, FIFO inside each",
         source: "Aalo §4.4, Pseudocode 1; §6.2 for the choice of sync",
+        paper: None,
         knows: "the bytes that each coflow has sent over the whole fabric, up to `sync` old",
         cost: "O(1) for each coflow and each threshold that it crosses",
     };
+
+    const NAMES: &'static [Named] = &[
+        Named {
+            name: "aalo",
+            title: "Coflows sink through weighted queues with the bytes they have sent, FIFO inside each (D-CLAS)",
+            source: "Aalo (SIGCOMM 2015) §4.4, Pseudocode 1; §6.2 for the choice of sync",
+            paper: Some(Paper {
+                system: "Aalo",
+                venue: "SIGCOMM",
+                year: 2015,
+                follows: Follows::Text,
+                transport: None,
+            }),
+            settings: "",
+        },
+        Named {
+            name: "dclas-fine",
+            title: "Many close, strict queues: mean CCT 28 s against 37 s on the Facebook trace, 188 against 189 s on a D-CAS-like one",
+            source: "our variant of Aalo",
+            paper: None,
+            settings: "queues=24,factor=2,first_threshold=1MiB,weighted=false",
+        },
+    ];
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
         Parameter { name: "queues", meaning: "how many queues (K)", field: |p| &mut p.queues },
@@ -95,12 +118,6 @@ impl Definition for Dclas {
         },
     ];
 
-    const PRESETS: &'static [Preset] = &[Preset {
-        name: "dclas-fine",
-        settings: "queues=24,factor=2,first_threshold=1MiB,weighted=false",
-        meaning: "many close, strict queues: mean CCT 28 s against 37 s on the Facebook trace, 188 against 189 s on a D-CAS-like one",
-    }];
-
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
         Complaint::unless((1..=1000).contains(&self.queues), "queues", "1 to 1000")?;
         Complaint::unless(self.factor >= 2, "factor", "at least 2")?;
@@ -130,6 +147,17 @@ impl Definition for Dclas {
             sync: self.sync,
             crossed: Vec::new(),
         }))
+    }
+
+    /// A coflow that has sent less than its share of the first threshold at every host is below the threshold in all.
+    fn quiet(&self, ports: u32) -> Bytes {
+        Bytes(self.first_threshold.0 / u64::from(ports.max(1)))
+    }
+
+    fn go_live(&mut self, standard: &Self) {
+        if self.sync == standard.sync {
+            self.sync = Nanos::ZERO;
+        }
     }
 }
 

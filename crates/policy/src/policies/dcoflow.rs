@@ -27,16 +27,12 @@
 //! rounds to in time is in time: remaining bytes are whole, so an admitted coflow that needs all its time would
 //! otherwise be rejected for a byte.
 
-use std::collections::BTreeMap;
-
-use cavalcade_model::{
-    Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant, Policy, Priority,
-    Scope, Setting, Terms,
-};
+use cavalcade_model::{CoflowId, Discipline, Foresee, Instant, Policy, Priority, Scope, Setting, Terms};
 use cavalcade_spec::Parameter;
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, DISCIPLINE, Definition, Follows, Paper};
 use crate::support::link_loads::LinkLoads;
+use crate::support::order::{Order, Ordered};
 
 /// Parameters of `dcoflow`.
 #[derive(Clone)]
@@ -55,29 +51,26 @@ impl Definition for Dcoflow {
         name: "dcoflow",
         title: "Deadlines with admission: who would be late gives way, the others are ordered to be in time",
         source: "DCoflow (arXiv 2205.01229) Algorithms 1 and 2, and its authors' code",
+        paper: Some(Paper {
+            system: "DCoflow",
+            venue: "arXiv 2205.01229",
+            year: 2022,
+            follows: Follows::ReleasedCode,
+            transport: None,
+        }),
         knows: "the remaining bytes of every coflow on every link, the capacities, deadlines, and weights",
         cost: "O(n² + n·links) for n active coflows, O(n·links) more for each on probation, at each arrival and completion of a coflow",
     };
 
-    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
-        name: "discipline",
-        meaning: "how the flows of a coflow share what its order leaves them",
-        field: |p| &mut p.discipline,
-    }];
+    const PARAMETERS: &'static [Parameter<Self>] =
+        &[Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline }];
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: self.discipline,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, self.discipline)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        Policy::Clairvoyant(Box::new(Instance::default()))
+        Policy::Clairvoyant(Box::new(Ordered::<Admission>::default()))
     }
 }
 
@@ -89,41 +82,27 @@ const REJECTED: u16 = 2;
 /// The order that the last place has: counted back from there, few orders change when the first coflow ends.
 const END: u64 = 1 << 32;
 
-#[derive(Default)]
-struct Instance {
-    /// Active coflows, each with the priority that it was last given.
-    active: BTreeMap<CoflowId, Option<Priority>>,
-    problem: Admission,
-}
-
-impl Clairvoyant for Instance {
-    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
-        match event {
-            Event::CoflowArrived(coflow) => drop(self.active.insert(coflow, None)),
-            Event::CoflowFinished(coflow) => drop(self.active.remove(&coflow)),
-            _ => return,
-        }
+impl Order for Admission {
+    fn order(&mut self, now: Instant, coflows: &[CoflowId], view: &dyn Foresee) -> Vec<Priority> {
         let in_time = |coflow| view.coflow(coflow).deadline.filter(|&deadline| deadline > now);
-        self.problem.clear();
-        for &coflow in self.active.keys() {
+        self.clear();
+        for &coflow in coflows {
             let Some(deadline) = in_time(coflow) else { continue };
-            self.problem.begin(deadline.since(now).as_f64(), f64::from(view.coflow(coflow).weight));
+            self.begin(deadline.since(now).as_f64(), f64::from(view.coflow(coflow).weight));
             view.loads(coflow, &mut |link, bytes, capacity| {
-                self.problem.loads.load(link.index(), bytes.as_f64() / capacity.bytes_per_nano());
+                self.loads.load(link.index(), bytes.as_f64() / capacity.bytes_per_nano());
             });
         }
-        let mut places = self.problem.admit().into_iter();
-        for (&coflow, given) in &mut self.active {
+        let mut places = self.admit().into_iter();
+        let mut priority = |&coflow: &CoflowId| {
             let admitted = in_time(coflow).and_then(|_| places.next().expect("a verdict for each coflow"));
-            let priority = match (admitted, view.coflow(coflow).deadline) {
+            match (admitted, view.coflow(coflow).deadline) {
                 (Some(place), _) => Priority::new(ADMITTED, END - place),
                 (None, Some(_)) => Priority::new(REJECTED, view.bottleneck(coflow).0),
                 (None, None) => Priority::new(NO_DEADLINE, view.bottleneck(coflow).0),
-            };
-            if given.replace(priority) != Some(priority) {
-                decision.set_coflow(coflow, priority);
             }
-        }
+        };
+        coflows.iter().map(&mut priority).collect()
     }
 }
 
@@ -213,7 +192,7 @@ impl Admission {
 mod tests {
     use super::*;
     use crate::scripted::{Script, drive};
-    use cavalcade_model::Target;
+    use cavalcade_model::{Event, Target};
     use proptest::prelude::*;
 
     /// Coflows given by deadline, weight and loads on links from 0.

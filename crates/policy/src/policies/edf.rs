@@ -5,8 +5,8 @@
 //! coflows without deadline alone: EDF before shortest job first is what Karuna finds prior work to do, and its Fig 2 to fail.
 
 use cavalcade_model::{
-    Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant,
-    Observe, Policy, Priority, Scope, Setting, Terms,
+    Clairvoyant, CoflowId, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant, Observe, Policy,
+    Priority, Scope, Setting, Terms,
 };
 
 use crate::definition::{About, Definition};
@@ -23,6 +23,7 @@ impl Definition for Edf {
         name: "edf",
         title: "Earliest deadline first; the rest share what is left, or go by size",
         source: "Liu and Layland (1973); Karuna §2.2, Fig 2",
+        paper: None,
         knows: "the deadlines of tasks",
         cost: "O(1) for each coflow",
     };
@@ -34,14 +35,7 @@ impl Definition for Edf {
     }];
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, Discipline::MaxMin)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {

@@ -4,7 +4,7 @@
 //! rest.
 
 use cavalcade_model::{
-    ClassShares, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Scope, Setting, Terms,
+    Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Scope, Setting, Terms,
 };
 
 use crate::definition::{About, Definition};
@@ -18,19 +18,13 @@ impl Definition for Fair {
         name: "fair",
         title: "Max-min fair sharing between flows: ideal TCP or RCP",
         source: "Baraat §2.2 (fair sharing), Aalo §7.1 (per-flow fairness)",
+        paper: None,
         knows: "nothing",
         cost: "none",
     };
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: true,
-        }
+        Terms { starvation_free: true, ..Terms::strict(Scope::Fabric, Discipline::MaxMin) }
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {

@@ -5,43 +5,78 @@
 //! ones: Baraat §4.1 gives them a later range of ids. A coflow that cannot fill its links lets the next one through,
 //! so nothing is idle; but one heavy coflow holds up all that follow it on its links.
 //!
-//! Among online tasks nobody starves: only what came before goes first. Background coflows can, under an endless stream
+//! Among online tasks none starves: only what came before goes first. Background coflows can, under an endless stream
 //! of online ones, which is why [`Terms::starvation_free`] is not claimed.
+//!
+//! # Orchestra
+//! Its text could not be had. Aalo's Table 1 says: sizes are known on arrival, one queue, first in, first out, and inside a
+//! coflow weighted shuffle scheduling (WSS), by which the rates of flows follow their sizes so that all end together; what
+//! a coflow leaves goes to the next. That is `discipline=madd`. Baraat compares itself with the order alone, which is
+//! `fifo`.
 
 use cavalcade_model::{
-    ClassShares, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope,
-    Setting, Terms,
+    Clairvoyant, Decision, Discipline, Event, Foresee, Instant, NonClairvoyant, Observe, Policy, Priority,
+    Scope, Setting, Terms,
 };
+use cavalcade_spec::Parameter;
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, DISCIPLINE, Definition, Follows, Named, Paper};
 use crate::support::task_ids::range;
 
-/// No parameters.
-#[derive(Clone, Default)]
-pub(crate) struct Fifo;
+/// Parameters of `fifo`.
+#[derive(Clone)]
+pub(crate) struct Fifo {
+    discipline: Discipline,
+}
+
+impl Default for Fifo {
+    fn default() -> Self {
+        Self { discipline: Discipline::MaxMin }
+    }
+}
 
 impl Definition for Fifo {
     const ABOUT: About = About {
         name: "fifo",
         title: "Coflows one after the other in order of arrival, background tasks last",
-        source: "Orchestra (SIGCOMM 2011) §5; Baraat §3.2, §4.1",
-        knows: "the order of arrival",
+        source: "Baraat §3.2, §4.1",
+        paper: None,
+        knows: "the order of arrival; with a discipline that reads sizes also these",
         cost: "O(1) for each coflow",
     };
 
+    const NAMES: &'static [Named] = &[Named {
+        name: "orchestra",
+        title: "Coflows first in, first out; inside one, rates by size so that its flows end together (WSS)",
+        source: "Orchestra (SIGCOMM 2011), by Aalo §4.4, Table 1, and Baraat §5.2",
+        paper: Some(Paper {
+            system: "Orchestra",
+            venue: "SIGCOMM",
+            year: 2011,
+            follows: Follows::SecondarySources,
+            transport: None,
+        }),
+        settings: "discipline=madd",
+    }];
+
+    const PARAMETERS: &'static [Parameter<Self>] =
+        &[Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline }];
+
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, self.discipline)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        Policy::NonClairvoyant(Box::new(self.clone()))
+        match self.discipline {
+            Discipline::MaxMin | Discipline::InTurn => Policy::NonClairvoyant(Box::new(self.clone())),
+            _ => Policy::Clairvoyant(Box::new(self.clone())),
+        }
+    }
+}
+
+impl Clairvoyant for Fifo {
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        NonClairvoyant::handle(self, now, event, view, decision);
     }
 }
 

@@ -3,8 +3,9 @@
 //! Tasks go one after the other by task-id, so that all switches agree without talking. A task that turns out to be
 //! heavy at a link shares its class there with the task next to it, so that small tasks get past it; if that one is heavy
 //! too, the class goes on to the one after. A class is therefore a run of heavy tasks and the first one that is not.
-//! Heavy is what has sent more bytes *across this link* than a threshold, given as bytes or as a percentile of past
-//! coflow sizes (80th to 90th, §3.3). One switch may hold a task for heavy that is light at another.
+//! Heavy is what has sent more bytes *across this link* than a threshold, given as bytes or as a percentile of the sizes
+//! of past tasks, all their coflows together (80th to 90th, §3.3). One switch may hold a task for heavy that is light at
+//! another (§4.3.1, footnote 3).
 //!
 //! Tasks of background services have a later range of ids (§4.1): they never share a class with an online one.
 //!
@@ -15,19 +16,23 @@
 //! starts light again.
 //!
 //! # Where
-//! With `at=link` every link decides for itself, as Baraat's switches do, and a flow gets the least that its links allow.
-//! With `at=sender`, the default, the port that sends decides and its flows carry the class with them, as packets carry a
-//! task-id: still nothing but local knowledge, at a hundredth of the cost.
+//! Packets carry task-ids, and every switch classifies tasks by what it has counted itself: `at=link`, which is `baraat`. A
+//! flow then gets the least that its links allow. With `at=sender`, ours, the port that sends decides and its flows carry
+//! the class with them: a hundredth of the cost, but a heavy task's class at one sender then comes before an earlier task
+//! from another, and where thresholds are low that is far from fair sharing.
+//!
+//! # Limits
+//! With a threshold so low that all are heavy, `baraat` is fair sharing; with none, it is FIFO by task at each link (§5.3.2).
 //!
 //! Without history and threshold nothing is heavy, and this is FIFO by task at each link.
 
 use cavalcade_model::{
-    Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy,
-    Priority, Scope, Setting, Target, Terms,
+    Bytes, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope,
+    Setting, Target, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, Named, OwnTransport, Paper};
 use crate::support::task_ids::range;
 use crate::support::task_meter::TaskMeter;
 
@@ -48,11 +53,26 @@ impl Default for FifoLm {
 impl Definition for FifoLm {
     const ABOUT: About = About {
         name: "fifo_lm",
-        title: "Baraat: tasks one after the other, a heavy one beside the next, decided where they are sent",
+        title: "Tasks one after the other, a heavy one beside the next, decided where they are sent",
         source: "Baraat §3.3, §4.1, §4.3.1",
-        knows: "task-ids, the bytes that each task has sent from this port (or across this link), past coflow sizes",
+        paper: None,
+        knows: "task-ids, the bytes that each task has sent from this port (or across this link), the sizes of past tasks",
         cost: "O(tasks at the link) when a coflow arrives, ends, or makes its task heavy there",
     };
+
+    const NAMES: &'static [Named] = &[Named {
+        name: "baraat",
+        title: "Tasks first in, first out, a heavy one beside the next, decided at every link",
+        source: "Baraat (SIGCOMM 2014) §3.3, §4.1, §4.3.1",
+        paper: Some(Paper {
+            system: "Baraat",
+            venue: "SIGCOMM",
+            year: 2014,
+            follows: Follows::Text,
+            transport: OwnTransport::alone("spc"),
+        }),
+        settings: "at=link",
+    }];
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
         Parameter {
@@ -62,7 +82,7 @@ impl Definition for FifoLm {
         },
         Parameter {
             name: "heavy_percentile",
-            meaning: "the percentile of coflow sizes from which a task is heavy; instead of heavy_threshold",
+            meaning: "the percentile of task sizes from which a task is heavy; instead of heavy_threshold",
             field: |p| &mut p.heavy_percentile,
         },
         Parameter {
@@ -85,14 +105,7 @@ impl Definition for FifoLm {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: self.at,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(self.at, Discipline::MaxMin)
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {

@@ -22,7 +22,7 @@
 //! Whether a flow gives up is still judged by the deadline itself, as `mcp` does.
 //!
 //! # Left out
-//! The packet level of MCP (ECN, price of the link: protocols.md §1.2) belongs to a transport; aging by timeouts needs
+//! The packet level of MCP (ECN, price of the link: docs/protocols.md §1.2) belongs to a transport; aging by timeouts needs
 //! packets. Of the eight queues one is type 1's, so seven levels and six thresholds are left, and the last of a
 //! published table of seven is not used. Karuna chooses the thresholds of types 2 and 3 together; `optimised`
 //! computes each for itself.
@@ -30,12 +30,12 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Clairvoyant, ClassShares, Decision, Discipline, Event, FlowId, Foresee, Instant,
-    Nanos, Policy, Priority, Scope, Setting, Target, Terms,
+    BitsPerSec, Bytes, Clairvoyant, Decision, Discipline, Event, FlowId, Foresee, Instant, Nanos, Policy,
+    Priority, Scope, Setting, Target, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, OwnTransport, Paper};
 use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// Queues below that of the deadline flows.
@@ -67,7 +67,14 @@ impl Definition for Karuna {
     const ABOUT: About = About {
         name: "karuna",
         title: "Just enough rate for deadline flows, the rest by thresholds of bytes",
-        source: "Karuna (SIGCOMM 2016) §2.1, §2.2; protocols.md §1, §2",
+        source: "Karuna (SIGCOMM 2016) §2.1, §2.2; docs/protocols.md §1, §2",
+        paper: Some(Paper {
+            system: "Karuna",
+            venue: "SIGCOMM",
+            year: 2016,
+            follows: Follows::ReleasedCode,
+            transport: OwnTransport::beside("mcp"),
+        }),
         knows: "deadlines and sizes of the host's own deadline flows; bytes sent, or sizes, of its others",
         cost: "O(1) for a flow or threshold; O(deadline flows of the host) every update",
     };
@@ -106,14 +113,7 @@ impl Definition for Karuna {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Host,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: true,
-            work_conserving: false,
-            starvation_free: false,
-        }
+        Terms { flow_events: true, work_conserving: false, ..Terms::strict(Scope::Host, Discipline::MaxMin) }
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {

@@ -18,8 +18,8 @@
 //! switches do: LAS brings coflows of different widths level all the same.
 
 use cavalcade_model::{
-    Bytes, ClassShares, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority,
-    Scope, Setting, Target, Terms,
+    Bytes, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope, Setting,
+    Target, Terms,
 };
 
 use crate::definition::{About, Definition};
@@ -44,6 +44,7 @@ impl Definition for Las {
         name: "las",
         title: "Local least attained service: who has had least from this port goes first",
         source: "Aalo §2.3, §7.2.1, Theorem A.1 (non-clairvoyant without coordination)",
+        paper: None,
         knows: "the bytes that each coflow has sent from this port (or across this link)",
         cost: "O(1) each time a coflow crosses a level at a link",
     };
@@ -73,14 +74,7 @@ impl Definition for Las {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: self.at,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(self.at, Discipline::MaxMin)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {

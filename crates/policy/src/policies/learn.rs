@@ -74,6 +74,7 @@ impl Definition for Learn {
         name: "learn",
         title: "Flows of a coflow one at a time, coflows by what those that ended say is left",
         source: "Cavalcade, docs/learn.md",
+        paper: None,
         knows: "where each coflow's flows are, how many they are, the size of those that have ended, and the bytes that each coflow has sent, up to `sync` old",
         cost: "O(log ports) for a flow; every `sync` O(active coflows + ports of those of which a flow has ended)",
     };

@@ -8,51 +8,66 @@
 //!
 //! | class | who | order |
 //! |---|---|---|
-//! | 0 | thin coflows, of at most `thin` flows: nothing to sample | arrival |
+//! | 0 | thin coflows, of at most `thin` flows: nothing to sample | fewest rivals, then arrival |
 //! | 1 | pilot flows | arrival |
 //! | 2 | coflows whose pilots have ended | mean of the pilots × unfinished flows × (1 + rivals) |
 //! | 3 | the other flows of coflows whose pilots have not | arrival |
 //!
 //! A thin coflow goes first however long it is. That is what the method costs where few flows carry many bytes: beside
-//! background transfers of one long flow each, everybody waits for these.
+//! background transfers of one long flow each, all others wait for these.
 //!
-//! Pilots are taken from the senders that have least to do, so that they end soon; of a sender's flows, the one with the
-//! lowest number.
+//! # Which flows are pilots
+//! This follows the authors' simulator. A coflow has `pilot_percent` of its flows as pilots, rounded down, or with
+//! `pilots=least` as many as it has senders or receivers, whichever are fewer; at least one. They are chosen one after the
+//! other: at the sender with the fewest pilots the flow to the receiver with the fewest.
 //!
-//! # What differs from the paper
-//! - The estimate multiplies by the flows that have not ended, not by all less what was sent: so it falls as the coflow
-//!   gets on, and an estimate that was too low does not put a coflow before all others for good.
-//! - Class 3 is the paper's work conservation: what nobody else can use.
-//! - Starvation is not prevented; the paper has Saath's deadlines for that.
-//!
-//! `pilot_percent` and `thin` are the paper's defaults as we remember them (no text at hand).
+//! # What differs from that simulator
+//! - The estimate multiplies by the flows that have not ended, and the order is exact: the simulator offers eight measures of
+//!   what is left, and sorts them into ten queues.
+//! - Rivals are all coflows met on links, not those of the same queue.
+//! - Class 3 is the paper's work conservation: what no other coflow can use.
+//! - Starvation is not prevented; there the queues take turns.
 //!
 //! # Invariants
 //! No size is asked for: a flow's is known when it has ended. Flows that come later than their coflow take its place, pilots
 //! are chosen among the first ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    ClassShares, CoflowId, Decision, Discipline, Event, FlowId, Instant, NonClairvoyant, Observe, Policy,
-    Priority, Scope, Setting, Terms,
+    CoflowId, Decision, Discipline, Event, FlowFacts, FlowId, Instant, NonClairvoyant, Observe, Policy,
+    PortId, Priority, Scope, Setting, Terms,
 };
-use cavalcade_spec::{Complaint, Parameter};
+use cavalcade_spec::{Choice, Complaint, Parameter};
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, Paper};
 use crate::support::contention::Contention;
 
 /// Parameters of `philae`.
 #[derive(Clone)]
 pub(crate) struct Philae {
+    pilots: Pilots,
     pilot_percent: u32,
     thin: u32,
     contention: bool,
 }
 
+/// How many flows of a coflow are pilots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pilots {
+    /// A share of its flows.
+    Percent,
+    /// As many as it has senders, or receivers if these are fewer.
+    Least,
+}
+
+impl Choice for Pilots {
+    const WORDS: &'static [(&'static str, Self)] = &[("percent", Pilots::Percent), ("least", Pilots::Least)];
+}
+
 impl Default for Philae {
     fn default() -> Self {
-        Self { pilot_percent: 1, thin: 7, contention: true }
+        Self { pilots: Pilots::Percent, pilot_percent: 5, thin: 7, contention: true }
     }
 }
 
@@ -60,12 +75,24 @@ impl Definition for Philae {
     const ABOUT: About = About {
         name: "philae",
         title: "A few flows of each coflow go first and tell its size; then shortest coflow first",
-        source: "Philae: A Case for Sampling-Based Learning Techniques in Coflow Scheduling (ToN 2022)",
+        source: "Philae (ToN 2022), by the simulator that its authors released",
+        paper: Some(Paper {
+            system: "Philae",
+            venue: "ToN",
+            year: 2022,
+            follows: Follows::ReleasedCode,
+            transport: None,
+        }),
         knows: "where each coflow's flows are, how many they are, and the size of those that have ended",
         cost: "O(log ports) for a flow; O(flows · log flows) for an arriving coflow; O(active coflows) for a new order",
     };
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "pilots",
+            meaning: "how many flows go ahead: a percentage, or the number of senders or receivers, the fewer",
+            field: |p| &mut p.pilots,
+        },
         Parameter {
             name: "pilot_percent",
             meaning: "how many per cent of a coflow's flows go ahead, at least one",
@@ -88,21 +115,15 @@ impl Definition for Philae {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: true,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms { flow_events: true, ..Terms::strict(Scope::Fabric, Discipline::MaxMin) }
     }
 
-    fn build(&self, setting: &Setting<'_>) -> Policy {
+    fn build(&self, _: &Setting<'_>) -> Policy {
         Policy::NonClairvoyant(Box::new(Instance {
             parameters: self.clone(),
-            contention: Contention::new(setting.ports),
+            contention: Contention::default(),
             coflows: BTreeMap::new(),
+            thin: BTreeMap::new(),
             pilots: BTreeMap::new(),
         }))
     }
@@ -118,6 +139,8 @@ struct Instance {
     parameters: Philae,
     contention: Contention,
     coflows: BTreeMap<CoflowId, Active>,
+    /// Active coflows that are thin, with the order that each was last given.
+    thin: BTreeMap<CoflowId, Option<u64>>,
     /// Pilot flows that have not ended, with their coflows.
     pilots: BTreeMap<FlowId, CoflowId>,
 }
@@ -137,33 +160,65 @@ struct Active {
 
 impl Instance {
     fn arrive(&mut self, coflow: CoflowId, view: &dyn Observe, decision: &mut Decision) {
-        // Before its own flows count.
-        let mut flows: Vec<(u32, FlowId)> = Vec::new();
-        view.flows(coflow, &mut |flow| {
-            flows.push((self.contention.flows_at_sender(&view.flow(flow)), flow));
-        });
-        flows.iter().for_each(|&(_, flow)| self.contention.add(&view.flow(flow)));
-        let arrival = u64::from(coflow.0);
+        let mut flows: Vec<FlowId> = Vec::new();
+        view.flows(coflow, &mut |flow| flows.push(flow));
+        flows.iter().for_each(|&flow| self.contention.add(coflow, &view.path(flow)));
         if flows.len() <= self.parameters.thin as usize {
-            decision.set_coflow(coflow, Priority::new(THIN, arrival));
+            self.thin.insert(coflow, None);
             return;
         }
+        let arrival = u64::from(coflow.0);
         decision.set_coflow(coflow, Priority::new(UNSAMPLED, arrival));
-        let pilots = (flows.len() * self.parameters.pilot_percent as usize).div_ceil(100);
-        flows.sort_unstable();
-        for &(_, pilot) in &flows[..pilots] {
+        let pilots = self.choose_pilots(&flows, view);
+        for &pilot in &pilots {
             self.pilots.insert(pilot, coflow);
             decision.set_flow(pilot, Priority::new(PILOT, arrival));
         }
-        let (unfinished, pilots) = (flows.len() as u64, pilots as u64);
+        let (unfinished, pilots) = (flows.len() as u64, pilots.len() as u64);
         let active = Active { unfinished, pilots_left: pilots, pilots, ..Active::default() };
         self.coflows.insert(coflow, active);
+    }
+
+    /// Chooses the pilots of a coflow: one after the other, each at the sender that has the fewest pilots, of any coflow,
+    /// and there the flow to the receiver that has the fewest.
+    fn choose_pilots(&self, flows: &[FlowId], view: &dyn Observe) -> Vec<FlowId> {
+        let mut of_sender: BTreeMap<PortId, Vec<(PortId, FlowId)>> = BTreeMap::new();
+        let mut at_receiver: BTreeMap<PortId, u32> = BTreeMap::new();
+        for &flow in flows {
+            let FlowFacts { src, dst, .. } = view.flow(flow);
+            of_sender.entry(src).or_default().push((dst, flow));
+            at_receiver.insert(dst, 0);
+        }
+        let mut at_sender: BTreeMap<PortId, u32> = of_sender.keys().map(|&sender| (sender, 0)).collect();
+        let count = match self.parameters.pilots {
+            Pilots::Percent => flows.len() * self.parameters.pilot_percent as usize / 100,
+            Pilots::Least => at_sender.len().min(at_receiver.len()),
+        };
+        for &pilot in self.pilots.keys() {
+            let FlowFacts { src, dst, .. } = view.flow(pilot);
+            at_sender.get_mut(&src).into_iter().chain(at_receiver.get_mut(&dst)).for_each(|here| *here += 1);
+        }
+        let mut senders: BTreeSet<(u32, PortId)> =
+            at_sender.into_iter().map(|(sender, pilots)| (pilots, sender)).collect();
+        let mut chosen = Vec::new();
+        while let Some((pilots, sender)) = senders.pop_first().filter(|_| chosen.len() < count.max(1)) {
+            let own = of_sender.get_mut(&sender).expect("a sender has flows");
+            let least = own.iter().enumerate().min_by_key(|(_, (dst, flow))| (at_receiver[dst], *flow));
+            let (index, _) = least.expect("a sender with no flow left is not in the list");
+            let (dst, flow) = own.swap_remove(index);
+            chosen.push(flow);
+            *at_receiver.get_mut(&dst).expect("all receivers are there") += 1;
+            if !own.is_empty() {
+                senders.insert((pilots + 1, sender));
+            }
+        }
+        chosen
     }
 
     /// A flow has ended. Returns whether it was the last pilot of its coflow.
     fn end(&mut self, flow: FlowId, view: &dyn Observe) -> bool {
         let facts = view.flow(flow);
-        self.contention.remove(&facts);
+        self.contention.remove(facts.coflow, &view.path(flow));
         let Some(active) = self.coflows.get_mut(&facts.coflow) else { return false };
         active.unfinished -= 1;
         if self.pilots.remove(&flow).is_none() {
@@ -174,8 +229,15 @@ impl Instance {
         active.pilots_left == 0
     }
 
-    /// Gives every sampled coflow the order that its estimate says.
+    /// Gives every thin coflow the order that its rivals say, and every sampled one that which its estimate says.
     fn rank(&mut self, decision: &mut Decision) {
+        for (&coflow, given) in &mut self.thin {
+            let rivals = if self.parameters.contention { self.contention.rivals(coflow) } else { 0 };
+            let order = u64::from(rivals) << 32 | u64::from(coflow.0);
+            if given.replace(order) != Some(order) {
+                decision.set_coflow(coflow, Priority::new(THIN, order));
+            }
+        }
         for (&coflow, active) in self.coflows.iter_mut().filter(|(_, active)| active.pilots_left == 0) {
             let rivals = if self.parameters.contention { self.contention.rivals(coflow) } else { 0 };
             let left = u128::from(active.bytes) * u128::from(active.unfinished) / u128::from(active.pilots);
@@ -198,7 +260,7 @@ impl NonClairvoyant for Instance {
                 let facts = view.flow(flow);
                 // The first wave was counted when the coflow arrived.
                 if view.coflow(facts.coflow).arrival < now {
-                    self.contention.add(&facts);
+                    self.contention.add(facts.coflow, &view.path(flow));
                     if let Some(active) = self.coflows.get_mut(&facts.coflow) {
                         active.unfinished += 1;
                     }
@@ -213,6 +275,7 @@ impl NonClairvoyant for Instance {
             Event::CoflowFinished(coflow) => {
                 self.contention.forget(coflow);
                 self.coflows.remove(&coflow);
+                self.thin.remove(&coflow);
                 self.rank(decision);
             }
             _ => {}
@@ -270,17 +333,48 @@ mod tests {
     }
 
     #[test]
-    fn the_pilot_is_sent_by_who_has_least_to_do() {
+    fn pilots_are_spread_over_senders_and_receivers() {
         let mut script = Script::new();
-        let busy = script.add_coflow(0, 0);
-        for src in [1, 1, 2, 4, 5, 6] {
-            script.add_flow(busy, src, 9, 100);
+        let coflow = script.add_coflow(0, 0);
+        let mut all = Vec::new();
+        for src in 1..4 {
+            all.extend((4..7).map(|dst| (script.add_flow(coflow, src, dst, 100), src, dst)));
         }
-        let (coflow, flows) = wide(&mut script, 1, 100);
-        let mut philae = drive("philae");
-        philae.at(0, Event::CoflowArrived(busy), &script);
+        let mut philae = drive("philae:pilots=least");
         let arrived = philae.at(0, Event::CoflowArrived(coflow), &script);
-        assert_eq!(arrived.priorities[1].0, Target::Flow(flows[2]), "port 3 has nothing else");
+        let pilots: Vec<(u32, u32)> = all
+            .iter()
+            .filter(|(flow, ..)| arrived.priorities.iter().any(|(target, _)| *target == Target::Flow(*flow)))
+            .map(|&(_, src, dst)| (src, dst))
+            .collect();
+        assert_eq!(pilots, [(1, 4), (2, 5), (3, 6)], "three senders and three receivers: three pilots");
+        let next = script.add_coflow(1, 0);
+        for (src, dst) in [(1, 4), (1, 7), (2, 4), (2, 5), (8, 4), (8, 7), (8, 5), (8, 6)] {
+            script.add_flow(next, src, dst, 100);
+        }
+        let arrived = philae.at(0, Event::CoflowArrived(next), &script);
+        let flows: Vec<FlowFacts> = arrived.priorities[1..]
+            .iter()
+            .map(|(target, _)| match target {
+                Target::Flow(flow) => script.flow(*flow),
+                Target::Coflow(other) => panic!("{other:?} is no pilot"),
+            })
+            .collect();
+        assert_eq!((flows[0].src, flows[0].dst), (PortId(8), PortId(7)), "neither has a pilot yet");
+    }
+
+    #[test]
+    fn five_per_cent_of_the_flows_are_pilots() {
+        let mut script = Script::new();
+        let coflow = script.add_coflow(0, 0);
+        for src in 0..9 {
+            for dst in 0..9 {
+                script.add_flow(coflow, src, dst, 100);
+            }
+        }
+        let pilots =
+            |spec: &str| drive(spec).at(0, Event::CoflowArrived(coflow), &script).priorities.len() - 1;
+        assert_eq!((pilots("philae"), pilots("philae:pilots=least")), (4, 9), "81 flows, 9 senders");
     }
 
     #[test]
@@ -308,9 +402,7 @@ mod tests {
         let one = finish(&mut philae, &mut script, first[0], 100);
         assert_eq!(one.priorities, [of(a, SAMPLED, 2 * 700)]);
         let both = finish(&mut philae, &mut script, second[1], 90);
-        assert_eq!(both.priorities, [], "the pilot of b is its flow from port 1");
-        let both = finish(&mut philae, &mut script, second[0], 90);
-        assert_eq!(both.priorities, [of(b, SAMPLED, 2 * 540)]);
+        assert_eq!(both.priorities, [of(b, SAMPLED, 2 * 630)], "the pilot of b is at another sender");
     }
 
     #[test]

@@ -5,18 +5,18 @@
 //! share fairly (DCTCP). What keeps PIAS from starving long flows is that a sender lifts a flow after three timeouts;
 //! without packets there are none, so starvation freedom is not claimed.
 //!
-//! Thresholds: the published tables are for a 10 Gbps leaf–spine with those two workloads (protocols.md §2.2);
+//! Thresholds: the published tables are for a 10 Gbps leaf–spine with those two workloads (docs/protocols.md §2.2);
 //! `optimised` computes them for the flow sizes of the history.
 //!
 //! Nothing is stored: the level follows from the driver's counter.
 
 use cavalcade_model::{
-    Bytes, ClassShares, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority,
-    Scope, Setting, Target, Terms,
+    Bytes, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope, Setting,
+    Target, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, OwnTransport, Paper};
 use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// How many priority queues switches have.
@@ -39,7 +39,14 @@ impl Definition for Pias {
     const ABOUT: About = About {
         name: "pias",
         title: "Flows sink through priorities with the bytes they have sent",
-        source: "PIAS (NSDI 2015) §4; thresholds from its ns-2 scripts, protocols.md §2",
+        source: "PIAS (NSDI 2015) §4; thresholds from its ns-2 scripts, docs/protocols.md §2",
+        paper: Some(Paper {
+            system: "PIAS",
+            venue: "NSDI",
+            year: 2015,
+            follows: Follows::ReleasedCode,
+            transport: OwnTransport::beside("dctcp"),
+        }),
         knows: "the bytes that each of the host's own flows has sent",
         cost: "O(1) for each flow and each threshold that it crosses",
     };
@@ -62,14 +69,7 @@ impl Definition for Pias {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Host,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: true,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms { flow_events: true, ..Terms::strict(Scope::Host, Discipline::MaxMin) }
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {

@@ -20,8 +20,8 @@
 //! - For coflows some of whose flows have ended, the paper estimates what is left from the ended ones (§4.3, for
 //!   stragglers and restarts); left out.
 //!
-//! Parameters are the paper's as far as it names them; `deadline_factor` and `sync` as we remember its evaluation (no text
-//! at hand).
+//! The paper's text could not be had: this follows its abstract and what Philae and Aalo's successors say of it
+//! (docs/protocols.md §6.6).
 //!
 //! # Measured
 //! On the Facebook trace at 1048576 kbit/s thresholds per flow take the mean CCT from 37.7 to 35.9 s; all or none takes
@@ -37,12 +37,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowFacts, CoflowId, Decision, Discipline, Event, Instant, Nanos,
-    NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Target, Terms,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, Decision, Discipline, Event, Instant, Nanos, NonClairvoyant,
+    Observe, Policy, Priority, Scope, Setting, Target, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, Paper};
 use crate::support::contention::Contention;
 use crate::support::ticks::tick_at_or_after;
 
@@ -79,8 +79,15 @@ impl Definition for Saath {
         name: "saath",
         title: "Coflows at all of their ports or at none, those that meet the fewest others first",
         source: "Saath (CoNEXT 2017) §3, §4",
-        knows: "where each coflow's flows are and the bytes that each has sent, up to `sync` old",
-        cost: "O(log ports) for a flow; O(ports used by active coflows) for a decision; O(flows) when a coflow changes the queue",
+        paper: Some(Paper {
+            system: "Saath",
+            venue: "CoNEXT",
+            year: 2017,
+            follows: Follows::SecondarySources,
+            transport: None,
+        }),
+        knows: "the links of each coflow's flows and the bytes that each has sent, up to `sync` old",
+        cost: "O(log links) for a flow; O(links used by active coflows) for a decision; O(flows) when a coflow changes the queue",
     };
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
@@ -130,15 +137,7 @@ impl Definition for Saath {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: true,
-            work_conserving: true,
-            // The wait is bounded, but by the bytes of a queue: steady service is not claimed.
-            starvation_free: false,
-        }
+        Terms { flow_events: true, ..Terms::strict(Scope::Fabric, Discipline::MaxMin) }
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {
@@ -148,13 +147,19 @@ impl Definition for Saath {
         Policy::NonClairvoyant(Box::new(Instance {
             thresholds: thresholds.take(self.queues as usize - 1).collect(),
             line_rate: setting.line_rate,
-            contention: Contention::new(setting.ports),
+            contention: Contention::default(),
             coflows: BTreeMap::new(),
             sunk: BTreeSet::new(),
             taken: vec![false; 2 * setting.ports as usize],
             decide_at: None,
             parameters: self.clone(),
         }))
+    }
+
+    fn go_live(&mut self, standard: &Self) {
+        if self.sync == standard.sync {
+            self.sync = Nanos::ZERO;
+        }
     }
 }
 
@@ -167,7 +172,7 @@ struct Instance {
     coflows: BTreeMap<CoflowId, Active>,
     /// Coflows of which something has sent its part since the last decision.
     sunk: BTreeSet<CoflowId>,
-    /// For each line, while deciding: whether a scheduled coflow uses it.
+    /// For each link of a port, while deciding: whether a scheduled coflow uses it. These links come first in every fabric.
     taken: Vec<bool>,
     /// When the next decision that something has asked for is due.
     decide_at: Option<Instant>,
@@ -252,14 +257,15 @@ impl Instance {
         for coflow in std::mem::take(&mut self.sunk) {
             self.place(now, coflow, view, decision);
         }
-        let queues = self.thresholds.len() as u16 + 1;
+        let (queues, ends) = (self.thresholds.len() as u16 + 1, self.taken.len());
         self.taken.fill(false);
         let mut wake = Instant(u64::MAX);
         for (class, order, coflow) in self.in_turn(now, view) {
-            let lines = || self.contention.lines(coflow);
-            let scheduled = !self.parameters.all_or_none || !lines().any(|line| self.taken[line]);
+            let ports = || self.contention.links(coflow).filter(|&link| link < ends);
+            let scheduled = !self.parameters.all_or_none || !ports().any(|port| self.taken[port]);
             if scheduled {
-                self.contention.lines(coflow).for_each(|line| self.taken[line] = true);
+                let ports = self.contention.links(coflow).filter(|&link| link < ends);
+                ports.for_each(|port| self.taken[port] = true);
             }
             let active = self.coflows.get_mut(&coflow).expect("those in turn are active");
             let class = if scheduled { class } else { class + 1 + queues };
@@ -299,7 +305,7 @@ impl NonClairvoyant for Instance {
             Event::CoflowArrived(coflow) => {
                 let mut active = Active::default();
                 view.flows(coflow, &mut |flow| {
-                    self.contention.add(&view.flow(flow));
+                    self.contention.add(coflow, &view.path(flow));
                     active.width += 1;
                 });
                 self.coflows.insert(coflow, active);
@@ -312,7 +318,7 @@ impl NonClairvoyant for Instance {
                 if view.coflow(facts.coflow).arrival == now {
                     return;
                 }
-                self.contention.add(&facts);
+                self.contention.add(facts.coflow, &view.path(flow));
                 if let Some(active) = self.coflows.get_mut(&facts.coflow) {
                     active.width += 1;
                 }
@@ -324,7 +330,7 @@ impl NonClairvoyant for Instance {
                 if let Some(active) = self.coflows.get_mut(&facts.coflow) {
                     active.longest_ended = active.longest_ended.max(view.flow_attained(flow));
                 }
-                if self.contention.remove(&facts) {
+                if self.contention.remove(facts.coflow, &view.path(flow)) {
                     self.ask(now, view, decision);
                 }
             }

@@ -9,13 +9,11 @@
 //! next); `greedy` lets each flow take all it can, is cheaper and, measured over the Facebook trace, better, since
 //! MADD reserves what only helps if nothing else happens.
 
-use cavalcade_model::{
-    Clairvoyant, ClassShares, Decision, Discipline, Event, Foresee, Instant, Policy, Scope, Setting, Terms,
-};
+use cavalcade_model::{CoflowId, Discipline, Foresee, Instant, Policy, Priority, Scope, Setting, Terms};
 use cavalcade_spec::Parameter;
 
-use crate::definition::{About, Definition};
-use crate::support::ranking::Ranking;
+use crate::definition::{About, DISCIPLINE, Definition, Follows, Named, Paper};
+use crate::support::order::{Order, Ordered};
 
 /// Parameters of `sebf`.
 #[derive(Clone)]
@@ -34,45 +32,43 @@ impl Definition for Sebf {
         name: "sebf",
         title: "Smallest effective bottleneck first",
         source: "Varys (SIGCOMM 2014) §5.2, §5.3",
+        paper: None,
         knows: "the remaining bytes of every coflow on every link, and the capacities",
         cost: "O(links used by active coflows) at each arrival and completion of a coflow",
     };
 
-    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
-        name: "discipline",
-        meaning: "how the flows of a coflow share what its order leaves them (madd is the paper's)",
-        field: |p| &mut p.discipline,
+    const NAMES: &'static [Named] = &[Named {
+        name: "varys",
+        title: "Smallest effective bottleneck first, all flows of a coflow ending together (SEBF with MADD)",
+        source: "Varys (SIGCOMM 2014) §5.2, §5.3",
+        paper: Some(Paper {
+            system: "Varys",
+            venue: "SIGCOMM",
+            year: 2014,
+            follows: Follows::ReleasedCode,
+            transport: None,
+        }),
+        settings: "discipline=madd",
     }];
 
+    const PARAMETERS: &'static [Parameter<Self>] =
+        &[Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline }];
+
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: self.discipline,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, self.discipline)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        Policy::Clairvoyant(Box::new(Instance::default()))
+        Policy::Clairvoyant(Box::new(Ordered::<ByBottleneck>::default()))
     }
 }
 
 #[derive(Default)]
-struct Instance {
-    ranking: Ranking,
-}
+struct ByBottleneck;
 
-impl Clairvoyant for Instance {
-    fn handle(&mut self, _: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
-        match event {
-            Event::CoflowArrived(coflow) => self.ranking.enter(coflow),
-            Event::CoflowFinished(coflow) => self.ranking.leave(coflow),
-            _ => return,
-        }
-        self.ranking.update(decision, |coflow| view.bottleneck(coflow).0);
+impl Order for ByBottleneck {
+    fn order(&mut self, _: Instant, coflows: &[CoflowId], view: &dyn Foresee) -> Vec<Priority> {
+        coflows.iter().map(|&coflow| Priority::new(0, view.bottleneck(coflow).0)).collect()
     }
 }
 
@@ -80,7 +76,7 @@ impl Clairvoyant for Instance {
 mod tests {
     use super::*;
     use crate::scripted::{Script, drive};
-    use cavalcade_model::{Priority, Target};
+    use cavalcade_model::{Event, Target};
 
     #[test]
     fn the_order_is_the_time_alone_on_the_fabric() {

@@ -4,10 +4,10 @@
 //! flow all the same (D-CAS Fig 1). It decides nothing itself; the driver reads the sizes, so it counts as clairvoyant.
 
 use cavalcade_model::{
-    Clairvoyant, ClassShares, Decision, Discipline, Event, Foresee, Instant, Policy, Scope, Setting, Terms,
+    Clairvoyant, Decision, Discipline, Event, Foresee, Instant, Policy, Scope, Setting, Terms,
 };
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, Named, OwnTransport, Paper};
 
 /// No parameters.
 #[derive(Clone, Default)]
@@ -18,19 +18,27 @@ impl Definition for Sff {
         name: "sff",
         title: "Shortest remaining flow first: ideal pFabric",
         source: "pFabric (SIGCOMM 2013) §4; D-CAS §II (smallest flow first)",
+        paper: None,
         knows: "the remaining bytes of every flow",
         cost: "none",
     };
 
+    const NAMES: &'static [Named] = &[Named {
+        name: "pfabric",
+        title: "Shortest remaining flow first; over packets, the transport pfabric with its queues",
+        source: "pFabric (SIGCOMM 2013) §4",
+        paper: Some(Paper {
+            system: "pFabric",
+            venue: "SIGCOMM",
+            year: 2013,
+            follows: Follows::ReleasedCode,
+            transport: OwnTransport::alone("pfabric"),
+        }),
+        settings: "",
+    }];
+
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::ShortestFlow,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, Discipline::ShortestFlow)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {

@@ -5,7 +5,7 @@
 //! what the choice has cost them. With a greedy carrier the mean weighted completion time is within 4× of the optimum
 //! when all arrive together (2× in the order itself).
 //!
-//! On line, all unfinished coflows are ordered anew by what remains of them whenever one arrives or ends (protocols.md
+//! On line, all unfinished coflows are ordered anew by what remains of them whenever one arrives or ends (docs/protocols.md
 //! §6.4). Sincronia's own epochs, with a linear program that chooses which coflows to order, need a solver and gain
 //! little over this.
 //!
@@ -14,14 +14,12 @@
 //! links. Loads are times (bytes over capacity), so links may differ. Ties go to the youngest coflow. Orders are
 //! counted back from a fixed end, so that when the first coflow ends, as it mostly does, nobody's order changes.
 
-use cavalcade_model::{
-    Clairvoyant, ClassShares, Decision, Discipline, Event, Foresee, Instant, Policy, Scope, Setting, Terms,
-};
+use cavalcade_model::{CoflowId, Discipline, Foresee, Instant, Policy, Priority, Scope, Setting, Terms};
 use cavalcade_spec::Parameter;
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, DISCIPLINE, Definition, Follows, Paper};
 use crate::support::link_loads::LinkLoads;
-use crate::support::ranking::Ranking;
+use crate::support::order::{Order, Ordered};
 
 /// Parameters of `sincronia`.
 #[derive(Clone)]
@@ -39,58 +37,43 @@ impl Definition for Sincronia {
     const ABOUT: About = About {
         name: "sincronia",
         title: "Bottleneck-select-scale-iterate: a near-optimal order from last to first",
-        source: "Sincronia (SIGCOMM 2018) §3, Algorithm 1; protocols.md §6.4",
+        source: "Sincronia (SIGCOMM 2018) §3, Algorithm 1; docs/protocols.md §6.4",
+        paper: Some(Paper {
+            system: "Sincronia",
+            venue: "SIGCOMM",
+            year: 2018,
+            follows: Follows::ReleasedCode,
+            transport: None,
+        }),
         knows: "the remaining bytes of every coflow on every link, the capacities, and weights",
         cost: "O(n² + n·links) for n active coflows, at each arrival and completion of a coflow",
     };
 
-    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
-        name: "discipline",
-        meaning: "how the flows of a coflow share what its order leaves them",
-        field: |p| &mut p.discipline,
-    }];
+    const PARAMETERS: &'static [Parameter<Self>] =
+        &[Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline }];
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: self.discipline,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, self.discipline)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        Policy::Clairvoyant(Box::new(Instance::default()))
+        Policy::Clairvoyant(Box::new(Ordered::<Bssi>::default()))
     }
 }
 
 /// The order that the last place has.
 const END: u64 = 1 << 32;
 
-#[derive(Default)]
-struct Instance {
-    ranking: Ranking,
-    problem: Bssi,
-}
-
-impl Clairvoyant for Instance {
-    fn handle(&mut self, _: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
-        match event {
-            Event::CoflowArrived(coflow) => self.ranking.enter(coflow),
-            Event::CoflowFinished(coflow) => self.ranking.leave(coflow),
-            _ => return,
-        }
-        self.problem.clear();
-        for coflow in self.ranking.coflows() {
-            self.problem.begin(f64::from(view.coflow(coflow).weight));
+impl Order for Bssi {
+    fn order(&mut self, _: Instant, coflows: &[CoflowId], view: &dyn Foresee) -> Vec<Priority> {
+        self.clear();
+        for &coflow in coflows {
+            self.begin(f64::from(view.coflow(coflow).weight));
             view.loads(coflow, &mut |link, bytes, capacity| {
-                self.problem.loads.load(link.index(), bytes.as_f64() / capacity.as_f64());
+                self.loads.load(link.index(), bytes.as_f64() / capacity.as_f64());
             });
         }
-        let mut places = self.problem.places_from_last().iter();
-        self.ranking.update(decision, |_| END - places.next().expect("a place for each coflow"));
+        self.places_from_last().iter().map(|place| Priority::new(0, END - place)).collect()
     }
 }
 
@@ -150,7 +133,7 @@ impl Bssi {
 mod tests {
     use super::*;
     use crate::scripted::{Script, drive};
-    use cavalcade_model::{Priority, Target};
+    use cavalcade_model::{Event, Target};
     use proptest::prelude::*;
 
     #[test]

@@ -10,12 +10,12 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    Clairvoyant, ClassShares, CoflowId, Decision, Discipline, Event, Foresee, Instant, Policy, Priority,
-    Scope, Setting, TaskId, Terms,
+    Clairvoyant, CoflowId, Decision, Discipline, Event, Foresee, Instant, Policy, Priority, Scope, Setting,
+    TaskId, Terms,
 };
-
-use crate::definition::{About, Definition};
 use cavalcade_spec::Parameter;
+
+use crate::definition::{About, DISCIPLINE, Definition};
 
 /// Parameters of `stf`.
 #[derive(Clone)]
@@ -35,6 +35,7 @@ impl Definition for Stf {
         name: "stf",
         title: "Shortest task first",
         source: "Baraat §3.2 (STF); D-CAS §II (smallest coflow first)",
+        paper: None,
         knows: "the remaining bytes of every task, as far as its coflows have arrived",
         cost: "O(active coflows) at each arrival and completion of a coflow",
     };
@@ -45,22 +46,11 @@ impl Definition for Stf {
             meaning: "order by remaining bytes; false: by the task's size",
             field: |p| &mut p.preemptive,
         },
-        Parameter {
-            name: "discipline",
-            meaning: "how the flows of a task share what its order leaves them",
-            field: |p| &mut p.discipline,
-        },
+        Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline },
     ];
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: self.discipline,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, self.discipline)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {

@@ -17,12 +17,12 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    Bytes, Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Foresee, Instant, Policy,
-    Priority, Scope, Setting, Target, TaskId, Terms,
+    Bytes, Clairvoyant, CoflowFacts, Decision, Discipline, Event, Foresee, Instant, Policy, Priority, Scope,
+    Setting, Target, TaskId, Terms,
 };
 use cavalcade_spec::{Ascending, Parameter};
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, Definition, Follows, OwnTransport, Paper};
 use crate::support::task_meter::TaskMeter;
 
 /// Parameters of `tafe`.
@@ -42,6 +42,13 @@ impl Definition for Tafe {
         name: "tafe",
         title: "Tasks sink through queues with the bytes they have sent; short flows first inside a task",
         source: "TAFE §IV, Algorithms 1 and 2",
+        paper: Some(Paper {
+            system: "TAFE",
+            venue: "Liu et al.",
+            year: 2015,
+            follows: Follows::Text,
+            transport: OwnTransport::alone("tafe"),
+        }),
         knows: "the bytes that each task has sent, and at end hosts the remaining bytes of flows",
         cost: "O(coflows of the task) for each threshold that a task crosses",
     };
@@ -53,14 +60,7 @@ impl Definition for Tafe {
     }];
 
     fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::ShortestFlow,
-            shares: ClassShares::Strict,
-            flow_events: false,
-            work_conserving: true,
-            starvation_free: false,
-        }
+        Terms::strict(Scope::Fabric, Discipline::ShortestFlow)
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {

@@ -4,7 +4,7 @@
 //! A flow that has sent at most α₁ bytes is served before all others, at most α₂ before the rest, and so on. Small
 //! thresholds make short flows wait for few others; too small ones leave most of the load in the last level, where
 //! flows are served in order of arrival. For one link with Poisson arrivals at rate λ, preemption between levels and
-//! arrival order inside one, the mean time is known exactly (M/G/1, protocols.md §2.3). For a flow of size x in level i,
+//! arrival order inside one, the mean time is known exactly (M/G/1, docs/protocols.md §2.3). For a flow of size x in level i,
 //! that is α₍ᵢ₋₁₎ < x ≤ αᵢ:
 //!
 //! ```text
@@ -128,7 +128,7 @@ pub(crate) const DEFAULT_LOAD: u32 = 80;
 /// Bytes of payload in a packet, the unit of the tables.
 const PACKET: u64 = 1460;
 
-/// In packets, for loads of 50, 60 … 90 % (PIAS-NS2, `run_pias_dctcp.py`; protocols.md §2.2).
+/// In packets, for loads of 50, 60 … 90 % (PIAS-NS2, `run_pias_dctcp.py`; docs/protocols.md §2.2).
 const WEB_SEARCH: [[u32; 7]; 5] = [
     [1059, 1412, 1643, 1869, 2008, 2115, 2184],
     [956, 1381, 1718, 2028, 2297, 2551, 2660],

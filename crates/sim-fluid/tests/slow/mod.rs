@@ -115,7 +115,7 @@ impl<'a> Engine<'a> {
         options: &'a Options,
     ) -> Self {
         let terms = factory.terms();
-        let history = History::new(workload.coflows().map(|coflow| coflow.size()));
+        let history = History::of(workload);
         let (places, ports) = match terms.scope {
             Scope::Fabric => (1, fabric.ports()),
             Scope::Host => (fabric.ports(), fabric.ports()),

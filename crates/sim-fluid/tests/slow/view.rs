@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, LinkId, Observe, Scope,
+    BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, LinkId, Observe, Path, Scope,
 };
 
 use super::{Engine, MILLIBYTE, grain, stages};
@@ -58,6 +58,15 @@ impl Observe for View<'_, '_> {
 
     fn flow_attained(&self, flow: FlowId) -> Bytes {
         Bytes(self.engine.workload.flow(flow).size.0 - self.flow_remaining(flow).0)
+    }
+
+    fn path(&self, flow: FlowId) -> Path {
+        let record = self.engine.workload.flow(flow);
+        self.engine.fabric.path(record.src, record.dst)
+    }
+
+    fn capacity(&self, link: LinkId) -> BitsPerSec {
+        self.engine.fabric.capacity(link)
     }
 }
 

@@ -1,4 +1,4 @@
-//! pFabric's queue (SIGCOMM 2013, §4.1; protocols.md §4): send the earliest packet of the flow whose packet is most urgent, and
+//! pFabric's queue (SIGCOMM 2013, §4.1; docs/protocols.md §4): send the earliest packet of the flow whose packet is most urgent, and
 //! where there is no room drop what is least urgent, the one nearest the tail among equals.
 //!
 //! Urgency is class, then order (both a policy's), then what remains of the flow. "The earliest packet of that flow" keeps a

@@ -9,7 +9,7 @@
 //! `urgent_load` compares equal with equal. Every flow is a task of its own; those with a deadline are called `d1`, `d2`, …
 //!
 //! What Karuna leaves open (rates, pairs, how many flows) is a parameter. Rejected: the rule of a follow-up's scripts, by
-//! which a deadline is what is left of a share of the link (protocols.md §1.5). It ties deadlines to sizes, so that a sweep of
+//! which a deadline is what is left of a share of the link (docs/protocols.md §1.5). It ties deadlines to sizes, so that a sweep of
 //! one moves the other.
 
 use cavalcade_model::{
