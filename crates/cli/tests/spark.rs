@@ -75,12 +75,32 @@ fn the_rate_is_inferred_where_tasks_waited_and_seconds_saved_follow() {
 #[test]
 fn a_report_of_a_log_has_recorded_times_and_notes() {
     let place = Place::new();
-    place.write("log", &waiting());
+    place.write("log", waiting());
     let ran = place.run(&["compare", "log", "--policies", "fair,sebf", "--report", "r.html"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     let page = std::fs::read_to_string(place.path("r.html")).unwrap();
     for word in ["Recorded and simulated", "left out", "estimated", "job-1", "told sizes"] {
         assert!(page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn real_logs_are_held_against_their_record() {
+    for (name, query, recorded_s) in
+        [("nds_q72_dataproc_2_2", "query72", 71.125), ("xgboost_eventlog", "query-4", 10.063)]
+    {
+        let Some(log) = cavalcade_skip::public_data(&format!("spark/{name}.zstd")) else { return };
+        let place = Place::new();
+        std::fs::write(place.path("log"), log).unwrap();
+        let ran = place.run(&["compare", "log", "--policies", "fair,sebf", "--json"]);
+        let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let first = &document["savings"]["queries"][0];
+        assert_eq!((first["name"].as_str(), first["recorded_s"].as_f64()), (Some(query), Some(recorded_s)));
+        let application = &document["savings"]["application"];
+        let [recorded, simulated] =
+            ["recorded_s", "simulated_s"].map(|key| application[key].as_f64().unwrap());
+        assert!((simulated / recorded - 1.0).abs() < 0.025, "{application:#}");
+        assert_eq!(application["waits_for_network"], false, "{application:#}");
     }
 }
 

@@ -307,6 +307,21 @@ mod tests {
     }
 
     #[test]
+    fn a_page_of_an_application_that_does_not_wait_for_the_network_has_no_ratios() {
+        let info = crate::ReportInfo {
+            command: String::new(),
+            version: String::new(),
+            trace: "log".to_owned(),
+            seed: None,
+        };
+        let page = crate::html(&saved(71.2, 71.1, vec![0.05, 0.0, 0.04]), &info);
+        assert!(page.contains("<h1>The network is not what query72 waits for"));
+        assert!(!page.contains('×') && !page.contains("Who gains") && page.contains("Timelines"));
+        let page = crate::html(&saved(71.2, 31.1, vec![20.0, 0.0, 8.0]), &info);
+        assert!(page.contains('×') && page.contains("Who gains"));
+    }
+
+    #[test]
     fn the_page_has_recorded_times_and_notes() {
         let page = section(
             &saved(71.2, 31.1, vec![20.0, 0.0, 8.0]),

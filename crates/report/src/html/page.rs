@@ -37,13 +37,16 @@ pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
     let looks = looks(&policies);
     let headline = headline(comparison);
     let everyone: Vec<usize> = (0..comparison.runs.len()).collect();
+    // Of an application that does not wait for the network, ratios of transfer times would mislead.
+    let shows_ratios = comparison.savings.as_ref().is_none_or(|saved| saved.application.waits_for_network);
+    let ratios = |part: String| if shows_ratios { part } else { String::new() };
     let parts = [
         header(comparison, info, &headline),
         comparison.savings.as_ref().map_or_else(String::new, |saved| savings::section(comparison, saved)),
-        main_table::table(comparison, &looks),
+        ratios(main_table::table(comparison, &looks)),
         Cdf::of(comparison, &looks, &everyone)
             .map_or_else(String::new, |cdf| distribution(comparison, &cdf, &looks)),
-        gains(comparison, &looks),
+        ratios(gains(comparison, &looks)),
         timelines(comparison),
         heat_maps(comparison),
         over_packets(comparison, &looks),
