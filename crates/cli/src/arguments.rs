@@ -133,7 +133,6 @@ pub(crate) enum Command {
     /// Print a completion script for a shell
     Completions(Completions),
     /// Write the man pages into a folder
-    #[command(hide = true)]
     Man(Man),
 }
 

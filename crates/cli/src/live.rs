@@ -232,33 +232,46 @@ fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Op
     spec.map(own_policy).transpose()
 }
 
+/// Where the coordinator of `cavalcade up` listens: for its own agent alone, at a port that the system chooses.
+const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
 /// `cavalcade up`: a coordinator and the agent of this host in one process.
 pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let file = config::read(options.file.config.as_deref())?;
-    let site = Site::new(&options.site, &file)?;
+    file.check_for_up()?;
+    let site = Site::or_this_host(&options.site, &file);
     let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
-    let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), false)?;
-    allow(options.listen, options.insecure)?;
+    let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), file.agent.shadow)?;
+    let listen = options.listen.or(file.coordinator.listen).unwrap_or(ANY_LOCAL_PORT);
+    let is_insecure = options.insecure || file.coordinator.insecure || file.agent.insecure;
+    let served = [Some(listen), file.coordinator.metrics, file.agent.metrics];
+    served.into_iter().flatten().try_for_each(|address| allow(address, is_insecure))?;
     let _log = logging::start(options.logging, &file.log);
     let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
     let about = about(&policy, coordinator_config.shadow);
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
-        let agents = bound("agents", options.listen, TcpListener::bind(options.listen).await)?;
+        let agents = bound("agents", listen, TcpListener::bind(listen).await)?;
         let at = agents.local_addr()?;
-        let of_coordinator = administration_socket(None, || path.with_extension("coordinator.sock"))?;
-        let of_agent = administration_socket(None, || administration_path(&path))?;
+        let (of_coordinator, of_agent) = (&file.coordinator.administration, &file.agent.administration);
+        let of_coordinator =
+            administration_socket(of_coordinator.as_deref(), || path.with_extension("coordinator.sock"))?;
+        let of_agent = administration_socket(of_agent.as_deref(), || administration_path(&path))?;
+        let coordinator_metrics = metrics_listener(file.coordinator.metrics).await?;
+        let agent_metrics = metrics_listener(file.agent.metrics).await?;
         tracing::info!("coordinator at {at}, policy {}; clients at {}", policy.label(), path.display());
         let stop = stop_on_signals()?;
         ready();
         let sockets = AgentSockets {
             coordinators: vec![reachable(at)],
             administration: of_agent,
+            metrics: agent_metrics,
             ..AgentSockets::new(clients)
         };
         let agent = serve_agent(Agent::new(agent_config, Mode::Coordinated), sockets, stop.clone());
         let coordinator = Coordinator::new(coordinator_config, Box::new(policy));
-        let sockets = CoordinatorSockets { administration: of_coordinator, about, ..agents.into() };
+        let metrics = coordinator_metrics;
+        let sockets = CoordinatorSockets { administration: of_coordinator, metrics, about, ..agents.into() };
         both(serve_coordinator(coordinator, sockets, stop), agent).await
     })
     .map_err(|error| serving("agent", &error))

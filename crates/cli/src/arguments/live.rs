@@ -25,10 +25,11 @@ pub(crate) struct ConfigFile {
 /// Which hosts there are, the same list everywhere.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SiteOptions {
-    /// The addresses of all hosts, as 10.0.0.1,10.0.0.2; the first is port 0
+    /// The addresses of all hosts, as 10.0.0.1,10.0.0.2; the first is port 0. 'up' needs none: it then serves this host alone
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub(crate) hosts: Vec<IpAddr>,
-    /// What every host can send and receive [default: 1Gbps]
+    /// What the link of every host carries [default: 1Gbps]: the rate that policies share out. It describes the link and does
+    /// not cap it
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<BitsPerSec>,
 }
@@ -115,7 +116,7 @@ pub(crate) struct CoordinatorOptions {
 /// How a coordinator decides.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Deciding {
-    /// The policy, with parameters, as dclas:queues=10,weighted=false [default: dclas]
+    /// The policy, with parameters, as sebf or dclas:queues=10,weighted=false [default: dclas:queues=20,factor=2,first_threshold=1MB]
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<String>,
     /// How long between reports, and between orders [default: 10ms]
@@ -171,8 +172,9 @@ pub(crate) struct Up {
     #[arg(long, value_name = "NUMBER")]
     pub(crate) port: Option<u32>,
     /// Where agents of other hosts connect, without certificates: a site of several hosts has a coordinator of its own
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
-    pub(crate) listen: SocketAddr,
+    /// [default: 127.0.0.1, any port]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
     /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run

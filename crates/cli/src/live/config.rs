@@ -27,6 +27,31 @@ pub(crate) struct File {
     pub(crate) log: LogTable,
 }
 
+impl File {
+    /// Refuses what `cavalcade up` would not obey.
+    ///
+    /// # Errors
+    /// Where the file sets something that only a coordinator or an agent of its own obeys.
+    pub(super) fn check_for_up(&self) -> Result<(), Failure> {
+        let Self { coordinator, agent, .. } = self;
+        let only_apart = [
+            ("lease", coordinator.lease.is_some()),
+            ("lease_certificates", coordinator.lease_certificates.is_some()),
+            ("certificates", coordinator.certificates.is_some() || agent.certificates.is_some()),
+            ("coordinators", !agent.coordinators.is_empty()),
+            ("policy of [agent]", agent.policy.is_some()),
+            ("peer_port", agent.peer_port.is_some()),
+        ];
+        match only_apart.into_iter().find(|(_, is_set)| *is_set) {
+            None => Ok(()),
+            Some((key, _)) => {
+                Err(Failure::input(format!("'cavalcade up' does not use the file's setting {key}"))
+                    .help("remove it, or run 'cavalcade coordinator' and 'cavalcade agent' with this file"))
+            }
+        }
+    }
+}
+
 /// `[site]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -165,6 +190,21 @@ mod tests {
         assert_eq!(file.coordinator.period, Some(Nanos::from_millis(10)));
         assert!(file.coordinator.certificates.is_some() && file.agent.certificates.is_some());
         assert_eq!((file.log.format, file.log.level), (Some(LogFormat::Json), Some(LogLevel::Info)));
+    }
+
+    #[test]
+    fn a_setting_that_up_would_not_obey_is_refused_by_name() {
+        for (text, key) in [
+            ("[coordinator]\nlease = \"/run/lease\"\n", "lease"),
+            ("[agent]\ncertificates = \"/etc/agent\"\n", "certificates"),
+            ("[agent]\ncoordinators = [\"10.0.0.1:7337\"]\n", "coordinators"),
+            ("[agent]\npolicy = \"dcas\"\n", "policy of [agent]"),
+        ] {
+            let refused = read_text(text).unwrap().check_for_up().unwrap_err().shown(false);
+            assert!(refused.contains(key) && refused.contains("cavalcade coordinator"), "{text}: {refused}");
+        }
+        let obeyed = "[coordinator]\nmetrics = \"127.0.0.1:9337\"\n[agent]\nmetrics = \"127.0.0.1:9338\"\n";
+        assert!(read_text(obeyed).unwrap().check_for_up().is_ok());
     }
 
     #[test]
