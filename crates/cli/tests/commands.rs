@@ -23,47 +23,35 @@ fn without_wall_times(table: &str) -> String {
     rows.lines().map(cut).collect::<String>() + "\n" + rest
 }
 
-#[test]
-fn help_says_what_there_is() {
-    let place = Place::new();
-    let commands: &[&[&str]] = &[
-        &[],
-        &["compare"],
-        &["bound"],
-        &["simulate"],
-        &["validate"],
-        &["replay"],
-        &["policies"],
-        &["trace"],
-        &["trace", "info"],
-        &["trace", "convert"],
-        &["trace", "generate"],
-        &["coordinator"],
-        &["agent"],
-        &["up"],
-        &["certificates"],
-        &["ps"],
-        &["top"],
-        &["describe"],
-        &["why"],
-        &["drain"],
-        &["doctor"],
-        &["lab"],
-        &["fault"],
-        &["demo"],
-        &["bench"],
-        &["bench", "coordinator"],
-        &["experiment"],
-        &["experiment", "run"],
-        &["experiment", "report"],
-        &["completions"],
-    ];
-    let mut text = String::new();
-    for command in commands {
-        let help = output(&place, &[command, &["--help"][..]].concat());
-        text += &format!("$ cavalcade {} --help\n{help}\n", command.join(" "));
+/// The commands of one help page: the names below "Commands:".
+fn subcommands(help: &str) -> Vec<String> {
+    let lines =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+/// Adds the help of a command and of all below it to a page in Markdown.
+fn add_help(page: &mut String, place: &Place, command: &[&str]) {
+    let help = output(place, &[command, &["--help"][..]].concat());
+    let name = [&["cavalcade"][..], command].concat().join(" ");
+    let level = "#".repeat(2 + command.len().saturating_sub(1));
+    *page += &format!("\n{level} {name}\n\n```text\n{}\n```\n", help.trim_end());
+    for below in subcommands(&help) {
+        add_help(page, place, &[command, &[below.as_str()][..]].concat());
     }
-    golden("help.txt", &text);
+}
+
+/// `docs/commands.md` is the help of every command, so it is never behind the program.
+#[test]
+fn the_documented_commands_are_those_of_the_program() {
+    let mut page = String::from(
+        "# Commands\n\nWhat `cavalcade COMMAND --help` prints, for every command. Made by \
+         `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-cli`; a test checks that it is up to date.\n",
+    );
+    add_help(&mut page, &Place::new(), &[]);
+    golden("../../../../docs/commands.md", &page);
 }
 
 #[test]

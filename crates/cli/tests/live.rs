@@ -303,13 +303,40 @@ fn a_command_runs_in_a_coflow_as_it_would_without_and_is_told_which() {
     assert_eq!(place.run(&["run", "--coflow", "17.0.17"]).code, 2);
 }
 
+/// What a monitoring system is told at `at`; nothing while nothing listens there.
+fn metrics(at: &str) -> String {
+    let Ok(mut stream) = TcpStream::connect(at) else { return String::new() };
+    let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");
+    let mut text = String::new();
+    let _ = asked.and_then(|()| std::io::Read::read_to_string(&mut stream, &mut text));
+    text
+}
+
+#[test]
+fn up_serves_the_metrics_that_its_file_asks_for() {
+    let place = Place::new();
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let listeners = [free(), free()];
+    let [coordinator, agent] =
+        listeners.each_ref().map(|one| one.local_addr().expect("it is bound").to_string());
+    drop(listeners);
+    let file = format!("[coordinator]\nmetrics = \"{coordinator}\"\n[agent]\nmetrics = \"{agent}\"\n");
+    place.write("site.toml", file);
+    let up = Serving::start(&place, &["up", "--config", "site.toml", "--socket", "agent.sock"]);
+    for at in [&coordinator, &agent] {
+        eventually("metrics are served", || metrics(at).contains("200 OK"));
+    }
+    assert_eq!(up.interrupt(), Some(0));
+}
+
 #[test]
 fn messages_for_collectors_are_json_a_line_each() {
     let place = Place::new();
     let socket = place.path("agent.sock");
     let path = socket.to_str().expect("it is UTF-8");
     let messages = std::fs::File::create(place.path("messages")).expect("the place can be written to");
-    let arguments = ["up", "--hosts", "127.0.0.1", "--socket", path, "--log-format", "json"];
+    // Without hosts it serves this one alone.
+    let arguments = ["up", "--socket", path, "--log-format", "json"];
     let up = Serving::saying(&place, &arguments, messages.into());
     let said = || String::from_utf8(place.read("messages")).expect("it is UTF-8");
     eventually("the coordinator hears of the agent", || said().contains("an agent has come"));
