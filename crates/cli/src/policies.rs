@@ -182,6 +182,10 @@ fn info_json(info: &PolicyInfo) -> Value {
 
 /// Says of `policy` what reports show beside its figures: whether it is told sizes, and its paper.
 pub(crate) fn about(policy: &Configured) -> PolicyFacts {
-    let paper = policy.info().paper.map(|paper| format!("{}, {} {}", paper.system, paper.venue, paper.year));
+    let named = |paper: Paper| format!("{}, {} {}", paper.system, paper.venue, paper.year);
+    let info = policy.info();
+    // A variant is not its paper's policy, but it is made after it.
+    let relative = || registry().iter().filter(|other| other.base == info.base).find_map(|other| other.paper);
+    let paper = info.paper.map(named).or_else(|| relative().map(|paper| format!("after {}", named(paper))));
     PolicyFacts { told_sizes: policy.knows_sizes(), paper: paper.unwrap_or_default() }
 }
