@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("units", &[]),
     ("spec", &["units"]),
     ("model", &["units", "spec"]),
-    ("allocate", &["units"]),
+    ("allocate", &["model"]),
     ("harness", &["model"]),
     ("policy", &["model", "spec"]),
     ("trace", &["model", "spec"]),

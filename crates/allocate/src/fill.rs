@@ -6,28 +6,8 @@
 //!
 //! An *account* is a set of flows that is given keys and watched as one (a coflow, or a coflow's flows at one host).
 
-/// Where a flow or account stands: lower first, class before order; equals share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Key {
-    /// Class, 0 highest.
-    pub class: u16,
-    /// Rank inside the class.
-    pub order: u64,
-}
-
-/// How classes relate; see [`MaxMinFill`](crate::MaxMinFill).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shares {
-    /// A lower class gets what higher ones leave.
-    Strict,
-    /// Classes present on a link split it by weight.
-    Weighted {
-        /// Weight of each class; the last one also stands for all beyond.
-        weights: Vec<u32>,
-        /// Whether what a class cannot use goes to the highest class that can (else to all by weight).
-        to_highest: bool,
-    },
-}
+/// A priority, in the word of the field for what a queue is sorted by.
+pub use cavalcade_model::Priority as Key;
 
 /// What has come due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +30,7 @@ impl Due {
 }
 
 /// Rates that are kept up to date. `now` never decreases from call to call.
-pub trait Fill {
+pub trait Fill: std::fmt::Debug {
     /// Makes room for `account` numbers below `count`.
     fn reserve_accounts(&mut self, count: usize);
 

@@ -1,206 +1,306 @@
-//! Rates along paths of any number of links, computed anew at each event: for sharing that is not max-min within strict
-//! classes.
+//! Any discipline on any fabric, by its definition: rates are computed from scratch whenever anything has changed.
 //!
-//! # The problem
-//! The solvers for one switch pair its two sides and keep that pairing up to date. On paths of up to six links there is
-//! nothing to pair. What a discipline means is clear all the same, since each is a rule of filling: go through the flows in
-//! some order and give each of them, or each group of them, what its links have left.
-//!
-//! # The rules
-//! - *Greedy*: by key; inside, flows on the fullest link of their account first; each takes all that its links have left.
-//! - *Shortest first*: by key, bytes left and number; each takes all. Where a flow draws level with one before it, the
-//!   order changes without anything else happening, so that is an event of its own.
-//! - *MADD* (Varys §5.3): account after account, each flow at bytes left ÷ Γ of its account; then greedily what is left.
-//! - *Weighted classes* (Aalo Pseudocode 1): each link splits its capacity by weight between the classes present there; each class
-//!   fills what it was offered, max-min by key inside; what is free on a link is offered again to the classes there
-//!   that used up their offer; what is free after that goes to the highest class that can use it.
+//! It knows nothing of how rates come about ([`reference`](crate::reference)), and keeps only what was sent: one record for
+//! each flow, settled at every event. So it is what the other allocators are tested against, what `--allocator reference`
+//! runs, and what carries out the disciplines that have no incremental allocator on a fabric.
 //!
 //! # Cost
-//! O(flows × (hops + log flows)) for each event, and for weighted classes that many times classes and rounds of filling.
-//! [`PathFill`](crate::PathFill) is what large runs are for; this is what the others can be compared by.
-//!
-//! # Rejected
-//! Incremental versions of each: four solvers, each as large as those for one switch, for policies that nobody runs on
-//! ten thousand hosts.
+//! O(flows × (hops + log flows)) for each event: small workloads, and disciplines that nobody runs on ten thousand hosts.
 
-mod rules;
+use std::collections::BTreeMap;
 
-use crate::fill::{Due, Fill, Key, Shares};
-use crate::incremental::switch::max_min::group::NEGLIGIBLE;
-use crate::progress::service::{Service, leave_to_service};
-use crate::reference::strict::StrictFill;
+use cavalcade_model::{Discipline, Priority, Scope, Terms};
 
-/// How equals share.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// All that is left, fullest link first.
-    Greedy,
-    /// All that is left, the link with the most flows first.
-    InTurn,
-    /// All that is left, fewest bytes first.
-    ShortestFirst,
-    /// All flows of an account end together.
-    Madd,
-    /// Max-min inside a class; classes share as these say.
-    MaxMin(Shares),
-}
+use crate::fill::{Due, Fill};
+use crate::progress::tolerance::{reaches_at, tolerance};
+use crate::reference::{self, Past};
 
-#[derive(Clone, Debug, Default)]
-struct Account {
-    key: Key,
-    flows: Vec<u32>,
-}
-
-/// What a flow has beside what [`Service`] knows of it.
-#[derive(Clone, Debug, Default)]
-struct Extra {
+#[derive(Clone, Debug)]
+struct Flow {
     path: Box<[u32]>,
-    account: u32,
-    key: Key,
+    /// Its account; where links have priorities of their own, one for each link.
+    accounts: Box<[u32]>,
+    /// The priorities of its accounts, or its own.
+    priorities: Box<[Priority]>,
+    cap: f64,
+    left: f64,
+    rate: f64,
+    /// Bytes left at which it is next reported.
+    milestone: f64,
 }
 
-/// Rates along paths by a rule of filling, computed anew at each event.
+#[derive(Clone, Debug)]
+struct Account {
+    priority: Priority,
+    /// Flows, in the order in which they were added.
+    flows: Vec<u32>,
+    sent: f64,
+    rate: f64,
+    /// The amount at which it is reported.
+    watch: f64,
+}
+
+const UNKNOWN: Account =
+    Account { priority: Priority::new(0, 0), flows: Vec::new(), sent: 0.0, rate: 0.0, watch: f64::INFINITY };
+
+/// What has happened since rates were computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    None,
+    /// Flows have ended, but no coflow.
+    FlowsEnded,
+    Any,
+}
+
+/// Rates by the definition of the discipline.
 #[derive(Debug)]
-pub struct DirectFill {
-    sharing: Sharing,
+pub struct Recompute {
+    terms: Terms,
     capacity: Vec<f64>,
-    service: Service,
-    extra: Vec<Extra>,
+    /// Unfinished flows by number.
+    flows: BTreeMap<u32, Flow>,
     accounts: Vec<Account>,
-    /// Flows with something to send, ascending.
-    active: Vec<u32>,
-    /// The rate that each active flow is to have.
-    rates: Vec<f64>,
-    /// When the order changes by itself.
+    /// The time up to which what was sent is settled.
+    now: f64,
+    change: Change,
+    /// When the order changes although nothing else happens.
     overtaking: f64,
-    strict: StrictFill,
 }
 
-impl DirectFill {
-    /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
-    pub fn new(capacity: Vec<f64>, sharing: Sharing, flows: usize) -> Self {
+impl Recompute {
+    /// Creates an allocator for links of these capacities (bytes per nanosecond).
+    pub fn new(terms: &Terms, capacity: Vec<f64>) -> Self {
         Self {
-            sharing,
-            service: Service::new(capacity.len(), flows),
-            extra: vec![Extra::default(); flows],
-            accounts: Vec::new(),
-            active: Vec::new(),
-            rates: vec![0.0; flows],
-            overtaking: f64::INFINITY,
-            strict: StrictFill::default(),
+            terms: terms.clone(),
             capacity,
+            flows: BTreeMap::new(),
+            accounts: Vec::new(),
+            now: 0.0,
+            change: Change::None,
+            overtaking: f64::INFINITY,
         }
     }
 
-    fn path(&self, flow: u32) -> &[u32] {
-        &self.extra[flow as usize].path
+    fn note(&mut self, change: Change) {
+        self.change = self.change.max(change);
     }
 
-    fn left_at(&self, flow: u32, now: f64) -> f64 {
-        self.service.flows[flow as usize].left_at(now)
+    /// Adds up what has been sent until `now`.
+    fn settle(&mut self, now: f64) {
+        let time = std::mem::replace(&mut self.now, now);
+        let time = now - time;
+        for flow in self.flows.values_mut() {
+            flow.left = (flow.left - flow.rate * time).max(0.0);
+        }
+        for account in &mut self.accounts {
+            account.sent += account.rate * time;
+        }
     }
 
-    /// Gives each flow, in this order, all that its links have left.
-    fn take_all(&mut self, order: &[u32], left: &mut [f64]) {
-        for &flow in order {
-            let path = &self.extra[flow as usize].path;
-            let least = |of: &[f64]| {
-                path.iter()
-                    .map(|&link| of[link as usize])
-                    .fold(f64::INFINITY, |a, b| if b < a { b } else { a })
-            };
-            let more = least(left).min(self.service.flows[flow as usize].cap - self.rates[flow as usize]);
-            if more > NEGLIGIBLE * least(&self.capacity) {
-                self.rates[flow as usize] += more;
-                path.iter().for_each(|&link| left[link as usize] -= more);
+    fn compute(&mut self) {
+        let flows: Vec<reference::Flow<'_>> = (self.flows.values())
+            .map(|flow| reference::Flow {
+                path: &flow.path,
+                coflow: flow.accounts[0],
+                priorities: &flow.priorities,
+                remaining: flow.left,
+                cap: flow.cap,
+            })
+            .collect();
+        let before: Vec<f64> = self.flows.values().map(|flow| flow.rate).collect();
+        let past = Past { rates: &before, same_coflows: self.change < Change::Any };
+        let rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
+        if self.terms.discipline == Discipline::ShortestFlow {
+            self.overtaking = self.now + reference::next_overtaking(&flows, &rates);
+        }
+        self.accounts.iter_mut().for_each(|account| account.rate = 0.0);
+        for (flow, rate) in self.flows.values_mut().zip(rates) {
+            flow.rate = rate;
+            flow.accounts.iter().for_each(|&account| self.accounts[account as usize].rate += rate);
+        }
+    }
+
+    fn remove(&mut self, number: u32) {
+        let flow = self.flows.remove(&number).expect("what ends is there");
+        let mut change = Change::FlowsEnded;
+        for &account in &flow.accounts {
+            let account = &mut self.accounts[account as usize];
+            account.flows.retain(|&other| other != number);
+            account.rate -= flow.rate;
+            if account.flows.is_empty() {
+                account.rate = 0.0;
+                change = Change::Any;
             }
         }
+        self.note(change);
     }
 }
 
-impl Fill for DirectFill {
-    leave_to_service!();
-
+impl Fill for Recompute {
     fn reserve_accounts(&mut self, count: usize) {
-        self.accounts.resize(count.max(self.accounts.len()), Account::default());
-        self.service.reserve_accounts(count);
+        self.accounts.resize(count.max(self.accounts.len()), UNKNOWN);
     }
 
     fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
         self.add_along(flow, &links, &accounts, bytes, now);
     }
 
-    fn add_along(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
-        let (account, ends) = (accounts[0], [links[0], links[links.len() - 1]]);
-        self.service.add(flow, ends, [account; 2], bytes, now);
-        let key = self.accounts[account as usize].key;
-        self.extra[flow as usize] = Extra { path: links.into(), account, key };
-        self.accounts[account as usize].flows.push(flow);
-        if let Err(place) = self.active.binary_search(&flow) {
-            self.active.insert(place, flow);
+    fn add_along(&mut self, flow: u32, path: &[u32], accounts: &[u32], bytes: f64, now: f64) {
+        self.settle(now);
+        let accounts = if self.terms.scope == Scope::Link { accounts } else { &accounts[..1] };
+        let priority = |&account: &u32| self.accounts[account as usize].priority;
+        let record = Flow {
+            path: path.into(),
+            accounts: accounts.into(),
+            priorities: accounts.iter().map(priority).collect(),
+            cap: f64::INFINITY,
+            left: bytes,
+            rate: 0.0,
+            milestone: 0.0,
+        };
+        self.flows.insert(flow, record);
+        for &account in accounts {
+            self.accounts[account as usize].flows.push(flow);
         }
+        self.note(Change::Any);
     }
 
-    fn set_account_keys(&mut self, keys: &[(u32, Key)], _now: f64) {
-        for &(account, key) in keys {
-            self.accounts[account as usize].key = key;
-            for &flow in &self.accounts[account as usize].flows {
-                self.extra[flow as usize].key = key;
+    fn set_account_keys(&mut self, keys: &[(u32, Priority)], _now: f64) {
+        for &(account, priority) in keys {
+            self.accounts[account as usize].priority = priority;
+            for flow in &self.accounts[account as usize].flows {
+                let flow = self.flows.get_mut(flow).expect("an account's flows are there");
+                let at = flow.accounts.iter().position(|&other| other == account);
+                let old = &mut flow.priorities[at.expect("a flow of the account")];
+                if std::mem::replace(old, priority) != priority {
+                    self.change = Change::Any;
+                }
             }
         }
     }
 
-    fn set_flow_key(&mut self, flow: u32, key: Key, _now: f64) {
+    fn set_flow_key(&mut self, flow: u32, priority: Priority, _now: f64) {
         assert!(
-            self.sharing != Sharing::Madd,
-            "MADD orders coflows; flow {flow} cannot have a priority of its own"
+            self.terms.scope != Scope::Link
+                && matches!(self.terms.discipline, Discipline::MaxMin | Discipline::ShortestFlow),
+            "this discipline orders coflows: flow {flow} cannot have a priority of its own"
         );
-        self.extra[flow as usize].key = key;
+        if let Some(record) = self.flows.get_mut(&flow)
+            && std::mem::replace(&mut record.priorities[0], priority) != priority
+        {
+            self.note(Change::Any);
+        }
     }
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, _now: f64) {
-        self.service.flows[flow as usize].cap = cap.unwrap_or(f64::INFINITY);
+        if let Some(record) = self.flows.get_mut(&flow) {
+            record.cap = cap.unwrap_or(f64::INFINITY);
+            self.note(Change::Any);
+        }
+    }
+
+    fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
+        if let Some(record) = self.flows.get_mut(&flow) {
+            record.milestone = remaining;
+        }
+    }
+
+    fn watch_account(&mut self, account: u32, bytes: f64, _now: f64) {
+        self.accounts[account as usize].watch = bytes;
+    }
+
+    fn unwatch_account(&mut self, account: u32) {
+        self.accounts[account as usize].watch = f64::INFINITY;
+    }
+
+    fn forget_account(&mut self, account: u32) {
+        assert!(
+            self.accounts[account as usize].flows.is_empty(),
+            "an account that is forgotten has no flows"
+        );
+        self.accounts[account as usize] = UNKNOWN;
     }
 
     fn next(&self) -> f64 {
-        self.service.next().min(self.overtaking)
+        let flows = self.flows.values().filter(|flow| flow.rate > 0.0);
+        let flows = flows.map(|flow| self.now + (flow.left - flow.milestone).max(0.0) / flow.rate);
+        let accounts = self.accounts.iter().filter(|account| account.watch < f64::INFINITY);
+        let accounts =
+            accounts.map(|account| reaches_at(account.watch - account.sent, account.rate, self.now));
+        flows.chain(accounts).fold(self.overtaking, f64::min)
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        let first = due.finished.len();
-        self.service.take_due(now, due);
-        for &flow in &due.finished[first..] {
-            self.service.remove(flow, now);
-            let account = &mut self.accounts[self.extra[flow as usize].account as usize];
-            account.flows.retain(|&other| other != flow);
+        self.settle(now);
+        let within = tolerance(now);
+        if self.overtaking <= now + within {
+            self.overtaking = f64::INFINITY;
+            self.note(Change::FlowsEnded);
         }
-        if due.finished.len() > first {
-            self.active.retain(|&flow| self.service.flows[flow as usize].is_present());
+        for (number, account) in self.accounts.iter_mut().enumerate() {
+            if account.watch < f64::INFINITY
+                && reaches_at(account.watch - account.sent, account.rate, now) <= now + within
+            {
+                // Rounding may not take back what is reported as reached.
+                account.sent = account.sent.max(account.watch);
+                account.watch = f64::INFINITY;
+                due.accounts.push(number as u32);
+            }
+        }
+        let first = due.finished.len();
+        for (&number, flow) in &mut self.flows {
+            if flow.rate > 0.0 && flow.left - flow.milestone <= flow.rate * within {
+                if flow.milestone > 0.0 {
+                    flow.milestone = 0.0;
+                    due.flows.push(number);
+                } else {
+                    due.finished.push(number);
+                }
+            }
+        }
+        for index in first..due.finished.len() {
+            self.remove(due.finished[index]);
         }
     }
 
     fn refill(&mut self, now: f64) {
-        for &flow in &self.active {
-            self.rates[flow as usize] = 0.0;
+        self.settle(now);
+        if self.change > Change::None {
+            self.compute();
+            self.change = Change::None;
         }
-        self.apply_rule(now);
-        for index in 0..self.active.len() {
-            let flow = self.active[index];
-            if self.service.flows[flow as usize].rate != self.rates[flow as usize] {
-                self.service.set_rate(flow, self.rates[flow as usize], now);
-            }
-        }
-        self.service.finish_refill(now);
+    }
+
+    fn remaining(&self, flow: u32, now: f64) -> f64 {
+        self.flows.get(&flow).map_or(0.0, |flow| (flow.left - flow.rate * (now - self.now)).max(0.0))
+    }
+
+    fn attained(&self, account: u32, now: f64) -> f64 {
+        let account = &self.accounts[account as usize];
+        account.sent + account.rate * (now - self.now)
+    }
+
+    fn rate(&self, flow: u32) -> f64 {
+        self.flows.get(&flow).map_or(0.0, |flow| flow.rate)
+    }
+
+    fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
+        self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
     }
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        self.bytes_of(account, now).into_iter().for_each(|(link, bytes)| visit(link, bytes));
+        let mut loads = BTreeMap::new();
+        for &flow in &self.accounts[account as usize].flows {
+            for &link in &self.flows[&flow].path {
+                *loads.entry(link).or_insert(0.0) += self.remaining(flow, now);
+            }
+        }
+        loads.into_iter().for_each(|(link, bytes)| visit(link, bytes));
     }
 
     fn add_use(&self, use_of_link: &mut [f64]) {
-        for &flow in &self.active {
-            let rate = self.service.flows[flow as usize].rate;
-            self.path(flow).iter().for_each(|&link| use_of_link[link as usize] += rate);
+        for flow in self.flows.values() {
+            flow.path.iter().for_each(|&link| use_of_link[link as usize] += flow.rate);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_sim_fluid::Allocator;
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -176,6 +177,27 @@ pub(crate) struct Conditions {
     /// Who computes first where a trace has hosts with slots: all share, task by task, or stage by stage
     #[arg(long, value_name = "ORDER", default_value = "stage", help_heading = "Conditions")]
     pub(crate) cpu_order: CpuOrderName,
+    /// How the fluid engine finds rates: incremental, or reference: by the definition of each discipline, which is slow
+    #[arg(long, value_name = "ALLOCATOR", default_value = "incremental", help_heading = "Conditions")]
+    pub(crate) allocator: AllocatorName,
+}
+
+/// How the fluid engine finds rates; see [`Allocator`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum AllocatorName {
+    #[default]
+    Incremental,
+    Reference,
+}
+
+impl From<AllocatorName> for Allocator {
+    fn from(name: AllocatorName) -> Self {
+        match name {
+            AllocatorName::Incremental => Allocator::Incremental,
+            AllocatorName::Reference => Allocator::Reference,
+        }
+    }
 }
 
 /// Who computes first on a host with more computations than slots; see [`CpuOrder`].
@@ -635,6 +657,7 @@ impl Default for Conditions {
             seed: 1,
             counters: NonZeroU32::MIN,
             cpu_order: CpuOrderName::default(),
+            allocator: AllocatorName::default(),
         }
     }
 }

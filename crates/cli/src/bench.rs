@@ -13,8 +13,8 @@ pub(crate) mod scenarios;
 
 use std::time::Instant;
 
-use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, History, PolicyFactory};
-use cavalcade_sim_fluid::{Options, refuses_stream, simulate, simulate_stream};
+use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, History};
+use cavalcade_sim_fluid::{Options, simulate, simulate_stream};
 
 use crate::arguments::{Bench, FluidBench};
 use crate::failure::Failure;
@@ -80,9 +80,6 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         print(&row(name, workload.flows().len(), begin, mean))?;
     }
     for (name, shape, tasks, aggregators) in ON_A_TREE.into_iter().filter(|entry| is_asked(entry.0)) {
-        if let Some(why) = refuses_stream(&policy.terms()) {
-            return Err(Failure::usage(format!("{} cannot be run on a tree: {why}", policy.label())));
-        }
         let begin = Instant::now();
         let [pods, racks, hosts] = shape;
         let spec: FabricSpec = format!("tree:pods={pods},racks={racks},hosts={hosts},oversubscription=2")

@@ -11,13 +11,13 @@ use cavalcade_model::{PolicyFactory, Scope};
 use cavalcade_policy::Configured;
 use cavalcade_report::ReportInfo;
 
-use crate::arguments::{Compare, Selection};
+use crate::arguments::Compare;
 use crate::budget::Budget;
 use crate::carriers::Carrier;
 use crate::failure::{Failure, Kind};
 use crate::input::Source;
 use crate::lower_bound::{budget_beside_runs, lower_bound};
-use crate::output::{print, tell, write_file};
+use crate::output::{print, write_file};
 use crate::parallel::{map, watched};
 use crate::policies::{about, selected};
 use crate::recorded::OnRecord;
@@ -41,8 +41,6 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     let mut conditions = options.conditions.clone();
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
     let scene = Scene::new(reading.workload, conditions)?;
-    let (policies, baseline) = runnable(&scene, &options.selection, &policies, baseline)?;
-    let contenders = self::contenders(&policies, &carriers)?;
     let budget = match options.bound {
         Some(budget) => Some(budget),
         None if options.no_bound || options.json => None,
@@ -80,34 +78,6 @@ fn print_text(comparison: &Comparison, by_bin: bool) -> Result<(), Failure> {
         Some(_) => print(&format!("\n{}", cavalcade_report::table(comparison, options))),
         None => print(&cavalcade_report::table(comparison, options)),
     }
-}
-
-/// Those of `policies` that can be run on the fabric, and the place of the baseline among them: all of them where they were
-/// named; where nobody named any, the others are left out and said to be.
-///
-/// # Errors
-/// Where one that is named cannot be run.
-pub(crate) fn runnable(
-    scene: &Scene,
-    selection: &Selection,
-    policies: &[Configured],
-    baseline: usize,
-) -> Result<(Vec<Configured>, usize), Failure> {
-    let (mut kept, mut left_out, mut place) = (Vec::new(), Vec::new(), 0);
-    for (index, policy) in policies.iter().enumerate() {
-        match scene.check(policy) {
-            Ok(()) => {
-                place = if index == baseline { kept.len() } else { place };
-                kept.push(policy.clone());
-            }
-            Err(failure) if selection.is_made() => return Err(failure),
-            Err(_) => left_out.push(policy.label()),
-        }
-    }
-    if !left_out.is_empty() {
-        tell(&format!("Left out, since they cannot be run on this fabric: {}.", left_out.join(", ")));
-    }
-    Ok((kept, place))
 }
 
 /// A policy, and what carries the bytes.

@@ -14,7 +14,7 @@ use cavalcade_trace::{Format, UnknownFormat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::arguments::{Conditions, CpuOrderName};
+use crate::arguments::{AllocatorName, Conditions, CpuOrderName};
 use crate::carriers::{Carrier, Wire};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
@@ -110,6 +110,8 @@ pub(crate) struct ConditionsRecord {
     counters: NonZeroU32,
     #[serde(default, skip_serializing_if = "is_usual")]
     cpu_order: CpuOrderName,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    allocator: AllocatorName,
 }
 
 /// Conditions that came later than the first manifests are left out where they are what they always were.
@@ -121,8 +123,8 @@ fn is_one(counters: &NonZeroU32) -> bool {
     *counters == one()
 }
 
-fn is_usual(order: &CpuOrderName) -> bool {
-    *order == CpuOrderName::default()
+fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Which policy.
@@ -280,6 +282,7 @@ impl Manifest {
             seed,
             counters,
             cpu_order,
+            allocator,
             ..
         } = self.conditions;
         Conditions {
@@ -296,6 +299,7 @@ impl Manifest {
             seed,
             counters,
             cpu_order,
+            allocator,
         }
     }
 }
@@ -303,7 +307,15 @@ impl Manifest {
 impl From<&Conditions> for ConditionsRecord {
     fn from(conditions: &Conditions) -> Self {
         let &Conditions {
-            ref fabric, offline, control_delay, control_loss, seed, counters, cpu_order, ..
+            ref fabric,
+            offline,
+            control_delay,
+            control_loss,
+            seed,
+            counters,
+            cpu_order,
+            allocator,
+            ..
         } = conditions;
         let fabric = fabric.as_ref().map(ToString::to_string);
         Self {
@@ -315,6 +327,7 @@ impl From<&Conditions> for ConditionsRecord {
             seed,
             counters,
             cpu_order,
+            allocator,
         }
     }
 }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Conditions, Selection};
 use crate::carriers::Carrier;
-use crate::compare::{Contender, compare, contenders, result, runnable};
+use crate::compare::{Contender, compare, contenders, result};
 use crate::failure::Failure;
 use crate::input::Source;
 use crate::output::{tell, write_file};
@@ -100,7 +100,6 @@ fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
     let source = Source::open(trace)?;
     let (workload, _) = source.parse(None)?;
     let scene = Scene::new(workload, options.conditions.clone())?;
-    let (policies, baseline) = runnable(&scene, &options.selection, &policies, baseline)?;
     let carriers = [Carrier::Fluid];
     let contenders: Vec<Contender<'_>> = contenders(&policies, &carriers)?;
     let mut comparison = compare(&scene, &contenders, baseline, None, false)?;

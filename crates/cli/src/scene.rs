@@ -4,7 +4,7 @@ use cavalcade_metrics::Outcome;
 use cavalcade_model::{Fabric, Nanos, PolicyFactory, Workload};
 use cavalcade_policy::Configured;
 use cavalcade_sim_control::ControlPlane;
-use cavalcade_sim_fluid::{Observer, Options, refuses, simulate};
+use cavalcade_sim_fluid::{Observer, Options, simulate};
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
@@ -40,20 +40,6 @@ impl Scene {
         Ok(Self { workload, fabric, conditions })
     }
 
-    /// Whether `policy` can be run here.
-    ///
-    /// # Errors
-    /// Where it cannot, with the reason.
-    pub(crate) fn check(&self, policy: &Configured) -> Result<(), Failure> {
-        match refuses(&self.fabric, &policy.terms()) {
-            None => Ok(()),
-            Some(why) => {
-                Err(Failure::usage(format!("{} cannot be run on this fabric: {why}", policy.label()))
-                    .help("name others by --policies, as fair,fifo,fifo_lm,las,dcas, or leave out --fabric"))
-            }
-        }
-    }
-
     /// Runs `policy`; `link_use` records how busy links were.
     pub(crate) fn run(&self, policy: &Configured, link_use: bool, progress: &Progress) -> Outcome {
         self.observe(policy, link_use, &mut Bystander { meter: Meter::new(progress) })
@@ -74,12 +60,14 @@ impl Scene {
             return Err(Failure::usage("--engine control: a coordinator knows of hosts on one switch only")
                 .help("leave out --fabric"));
         }
-        let Conditions { control_delay: delay, control_loss: loss, seed, cpu_order, .. } = self.conditions;
+        let Conditions { control_delay: delay, control_loss: loss, seed, cpu_order, allocator, .. } =
+            self.conditions;
         let policy = policy.live();
         let quiet = policy.quiet(self.workload.ports());
         let conditions = cavalcade_sim_control::Conditions { period, quiet, delay, loss, seed };
         let plane = ControlPlane::new(move || Box::new(policy.clone()), conditions);
-        let options = Options { link_use, cpu_order: cpu_order.into(), ..Options::default() };
+        let (cpu_order, allocator) = (cpu_order.into(), allocator.into());
+        let options = Options { link_use, cpu_order, allocator, ..Options::default() };
         let observer: &mut dyn Observer = &mut Bystander { meter: Meter::new(progress) };
         let mut outcome = simulate(&self.workload, &self.fabric, &plane, &options, Some(observer));
         outcome.counts.messages = plane.traffic().messages();
@@ -93,10 +81,9 @@ impl Scene {
         link_use: bool,
         observer: &mut dyn Observer,
     ) -> Outcome {
-        let Conditions { control_delay, control_loss, seed, cpu_order, .. } = self.conditions;
-        let cpu_order = cpu_order.into();
-        let options =
-            Options { control_delay, control_loss, seed, link_use, cpu_order, ..Options::default() };
+        let Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } = self.conditions;
+        let (cpu_order, allocator) = (cpu_order.into(), allocator.into());
+        let options = Options { control_delay, control_loss, seed, link_use, cpu_order, allocator };
         simulate(&self.workload, &self.fabric, policy, &options, Some(observer))
     }
 }

@@ -43,7 +43,6 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let source = Source::open(&options.input.trace)?;
     let (workload, format) = source.parse(options.input.format)?;
     let scene = Scene::new(workload, options.conditions.clone())?;
-    scene.check(&policies[0])?;
     let Some(out) = &options.out else {
         let comparison = if options.pcap.is_some() {
             let start = Instant::now();

@@ -1,6 +1,6 @@
 //! From priorities to gates: which flows may send now, and which of them at a rate.
 //!
-//! The solvers that the fluid driver uses say what rate each flow would get. That is carried out with as little as does:
+//! The definition of the policy's discipline says what rate each flow would get. That is carried out with as little as does:
 //!
 //! - A flow without a rate is *off*: it would only contend at its receiver (Aalo §6.2).
 //! - A flow that gets all that its links have, or that has nobody of higher priority beside it, is *open*: TCP shares
@@ -10,18 +10,13 @@
 //!   matters, and orders with it.
 //!
 //! # Cost
-//! One filling from nothing: rates are a function of what is active and not of how it came about, so a coordinator that has
-//! started again decides as one that has not. Keeping a solver up to date from round to round would cost less and lose
-//! that; rounds are far apart. Strict classes with max-min sharing, which is what most coordinators run, have a solver
-//! made for this ([`StrictFill`]), with O(flows · log links) whatever the number of ports. The one for classes
-//! that share by weight has a table of pairs of links, which is quadratic in the ports that are in use.
+//! Rates are those of the discipline's definition ([`cavalcade_allocate::reference`]), computed once in each round: a function
+//! of what is active and of which gates were on, so a coordinator that has started again decides as one that has not, but
+//! that it may interrupt flows which a greedy policy would have gone on serving. O(flows · log flows); keeping an incremental
+//! allocator up to date from round to round would cost less, but rounds are far apart.
 
-use std::collections::BTreeMap;
-
-use cavalcade_allocate::{
-    Fill, GreedyFill, Key, MaddFill, MaxMinFill, Setup, Shares, ShortestFill, StrictFill,
-};
-use cavalcade_model::{BitsPerSec, ClassShares, Discipline, Excess, Priority, Scope, Terms};
+use cavalcade_allocate::reference::{self, Past};
+use cavalcade_model::{BitsPerSec, ClassShares, Discipline, Priority, Scope, Terms};
 use cavalcade_protocol::Gate;
 
 /// A flow that has something to send.
@@ -29,28 +24,34 @@ use cavalcade_protocol::Gate;
 pub(crate) struct Contender {
     pub(crate) links: [u32; 2],
     /// The place of its coflow.
-    pub(crate) account: u32,
+    pub(crate) coflow: u32,
     pub(crate) priority: Priority,
-    pub(crate) coflow_priority: Priority,
     pub(crate) remaining: f64,
+    /// Whether the last round let it send.
+    pub(crate) is_served: bool,
     pub(crate) cap: Option<BitsPerSec>,
 }
 
 /// The gate of each contender.
 pub(crate) fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Contender]) -> Vec<Gate> {
     let speeds: Vec<f64> = capacity.iter().map(|rate| rate.bytes_per_nano()).collect();
-    let flows = contenders.len();
-    let rates = match terms.discipline {
-        // Where priorities hold at one link, that is the host's own: they are filled as a host's are.
-        Discipline::MaxMin if terms.scope == Scope::Link || terms.shares == ClassShares::Strict => {
-            strict(&speeds, contenders)
-        }
-        Discipline::MaxMin => fill(MaxMinFill::new(speeds.clone(), shares(&terms.shares), flows), contenders),
-        Discipline::Greedy => fill(GreedyFill::new(speeds.clone(), flows), contenders),
-        Discipline::InTurn => fill(GreedyFill::in_turn(speeds.clone(), flows), contenders),
-        Discipline::Madd => fill(MaddFill::new(speeds.clone(), flows), contenders),
-        Discipline::ShortestFlow => fill(ShortestFill::new(speeds.clone(), flows), contenders),
-    };
+    let flows: Vec<reference::Flow<'_>> = (contenders.iter())
+        .map(|one| reference::Flow {
+            path: &one.links,
+            coflow: one.coflow,
+            priorities: std::slice::from_ref(&one.priority),
+            remaining: one.remaining,
+            cap: one.cap.map_or(f64::INFINITY, BitsPerSec::bytes_per_nano),
+        })
+        .collect();
+    // What was served is known, at what rate is not: as far as its links allow.
+    let before: Vec<f64> =
+        contenders.iter().map(|one| if one.is_served { f64::INFINITY } else { 0.0 }).collect();
+    // Hosts report in rounds, so each round may have new coflows.
+    let past = Past { rates: &before, same_coflows: false };
+    // Where priorities hold at one link, a coordinator knows those of the host's own.
+    let one_priority = Terms { scope: Scope::Host, ..terms.clone() };
+    let rates = reference::allocate(&one_priority, &speeds, &flows, past);
     let is_paced = paced(terms, capacity.len(), contenders, &rates);
     let each = contenders.iter().zip(rates).zip(is_paced);
     each.map(|((contender, rate), is_paced)| {
@@ -64,53 +65,6 @@ pub(crate) fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Con
         }
     })
     .collect()
-}
-
-/// The solver's form of class shares.
-fn shares(shares: &ClassShares) -> Shares {
-    match shares {
-        ClassShares::Strict => Shares::Strict,
-        ClassShares::Weighted { weights, excess } => {
-            Shares::Weighted { weights: weights.clone(), to_highest: *excess == Excess::Highest }
-        }
-    }
-}
-
-fn key(priority: Priority) -> Key {
-    Key { class: priority.class, order: priority.order }
-}
-
-fn strict(speeds: &[f64], contenders: &[Contender]) -> Vec<f64> {
-    let keys = contenders.iter().map(|one| key(one.priority));
-    let mut order: Vec<(Key, u32)> = keys.zip(0..).collect();
-    let (mut left, mut rates) = (speeds.to_vec(), vec![0.0; contenders.len()]);
-    let path = |flow: u32| &contenders[flow as usize].links[..];
-    let cap = |flow: u32| contenders[flow as usize].cap.map_or(f64::INFINITY, BitsPerSec::bytes_per_nano);
-    let mut setup = Setup { path, cap, capacity: speeds, left: &mut left, rates: &mut rates };
-    StrictFill::default().fill(&mut order, &mut setup);
-    rates
-}
-
-fn fill(mut solver: impl Fill, contenders: &[Contender]) -> Vec<f64> {
-    let accounts: BTreeMap<u32, Key> =
-        contenders.iter().map(|one| (one.account, key(one.coflow_priority))).collect();
-    solver.reserve_accounts(accounts.keys().next_back().map_or(0, |last| *last as usize + 1));
-    let mut keys: Vec<(u32, Key)> = accounts.into_iter().collect();
-    keys.sort_by_key(|&(account, key)| (key, account));
-    solver.set_account_keys(&keys, 0.0);
-    for (flow, one) in contenders.iter().enumerate() {
-        solver.add(flow as u32, one.links, [one.account; 2], one.remaining, 0.0);
-    }
-    for (flow, one) in contenders.iter().enumerate() {
-        if one.priority != one.coflow_priority {
-            solver.set_flow_key(flow as u32, key(one.priority), 0.0);
-        }
-        if let Some(cap) = one.cap {
-            solver.set_cap(flow as u32, Some(cap.bytes_per_nano()), 0.0);
-        }
-    }
-    solver.refill(0.0);
-    (0..contenders.len() as u32).map(|flow| solver.rate(flow)).collect()
 }
 
 /// Which flows would take from others if they were not held to their rates.
@@ -154,12 +108,12 @@ mod tests {
         let contenders: Vec<Contender> = flows
             .iter()
             .enumerate()
-            .map(|(account, &(from, to, order))| Contender {
+            .map(|(coflow, &(from, to, order))| Contender {
                 links: [from, 3 + to],
-                account: account as u32,
+                coflow: coflow as u32,
                 priority: Priority::new(0, order),
-                coflow_priority: Priority::new(0, order),
                 remaining: 1e15,
+                is_served: false,
                 cap: None,
             })
             .collect();

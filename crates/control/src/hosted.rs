@@ -228,6 +228,7 @@ impl Hosted {
             priority: None,
             cap: None,
             told: UNTOLD,
+            is_served: false,
         });
         let coflow = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
         coflow.flows.insert(name, flow);
@@ -403,17 +404,17 @@ impl Hosted {
     pub(crate) fn decide(&mut self, now: Instant, mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder)) {
         self.kept.is_dirty = false;
         let (mut ids, mut contenders) = (Vec::new(), Vec::new());
-        for (account, coflow) in self.table.coflows.values().enumerate() {
+        for (place, coflow) in self.table.coflows.values().enumerate() {
             for &id in coflow.flows.values() {
                 let flow = self.table.find(id).expect("a named flow has a record");
                 ids.push(id);
                 if !flow.rests() {
                     contenders.push(Contender {
                         links: self.table.links(flow),
-                        account: account as u32,
+                        coflow: place as u32,
                         priority: flow.priority.unwrap_or(coflow.priority),
-                        coflow_priority: coflow.priority,
                         remaining: flow.size.map_or(1e15, |_| flow.remaining().max(1) as f64),
+                        is_served: flow.is_served,
                         cap: flow.cap,
                     });
                 }
@@ -423,6 +424,7 @@ impl Hosted {
         for id in ids {
             let flow = self.table.find_mut(id).expect("a named flow has a record");
             let gate = if flow.rests() { Gate::default() } else { gates.next().unwrap_or_default() };
+            flow.is_served = !flow.rests() && gate != Gate::Off {};
             let order = FlowOrder { gate, priority: flow.priority };
             let before = std::mem::replace(&mut flow.told, order);
             if before.gate == (Gate::Off {}) {

@@ -53,6 +53,8 @@ pub(crate) struct Flow {
     pub(crate) cap: Option<BitsPerSec>,
     /// What was decided last: the flow's agent has been told, or is about to be.
     pub(crate) told: FlowOrder,
+    /// Whether the last decision let it send.
+    pub(crate) is_served: bool,
 }
 
 /// What an agent does with a flow that it was told nothing of.

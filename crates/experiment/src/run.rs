@@ -10,7 +10,7 @@ use cavalcade_bound::{Conditions as BoundConditions, lower_bounds};
 use cavalcade_metrics::{BinThresholds, LowerBound};
 use cavalcade_model::{BitsPerSec, Fabric, FabricError, FabricSpec, Nanos, PolicyFactory, Workload};
 use cavalcade_policy::{Configured, parse};
-use cavalcade_sim_fluid::{Options, refuses, simulate};
+use cavalcade_sim_fluid::{Options, simulate};
 use cavalcade_sim_packet::{Network, NetworkError, Options as PacketOptions, SimulationError};
 use cavalcade_spec::{Carried, SpecError};
 use cavalcade_transport::{Configured as Transport, Definition, Visitor};
@@ -138,14 +138,6 @@ pub enum RunError {
     /// Packets cannot be sent as they are asked to be.
     #[error(transparent)]
     Packets(#[from] SimulationError),
-    /// The fluid engine does not carry out the policy there.
-    #[error("{policy} cannot be run on this fabric: {why}")]
-    Refused {
-        /// The policy.
-        policy: String,
-        /// Why.
-        why: String,
-    },
 }
 
 impl Run {
@@ -180,9 +172,6 @@ impl Run {
         fabric.check(&workload)?;
         Ok(match &self.subject {
             Subject::Policy(policy) => {
-                if let Some(why) = refuses(&fabric, &policy.terms()) {
-                    return Err(RunError::Refused { policy: policy.label(), why: why.to_owned() });
-                }
                 let options = Options { control_delay, seed: self.key.seed, ..Options::default() };
                 let outcome = simulate(&workload, &fabric, policy, &options, None);
                 Row::of_outcome(self.key.clone(), &workload, bins, &outcome)

@@ -40,20 +40,26 @@ pub enum Scope {
 }
 
 /// How what has equal priority shares the capacity that higher priorities left.
+///
+/// The definitions, one short function each, are in `cavalcade_allocate::reference`; every driver means those. Two of them
+/// depend on the past: greedy on what is being served, MADD on when its rates were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// Max-min fair between flows: what TCP, DCTCP and RCP aim at.
     MaxMin,
-    /// Each flow takes all that both its links have left; a coflow's flows in the order of how many bytes of the coflow
-    /// remain on their links, most first; what is being served stays served. Any order-preserving allocation of this
-    /// kind is within 4× of the order's optimum (Sincronia).
+    /// Each flow takes all that its links have left; a coflow's flows in the order of how many bytes of the coflow remain on
+    /// their links, most first. Within a coflow what is being served stays served; coflows of higher priority still
+    /// pre-empt. It orders coflows: flows have no priorities of their own. Any order-preserving allocation of this kind is
+    /// within 4× of the order's optimum (Sincronia).
     Greedy,
     /// As [`Discipline::Greedy`], but a coflow's flows go in the order of how many *flows* of the coflow are left on their
     /// links: of policies that know no sizes, the allocator may not look at them either. On each link one flow of a coflow
     /// is served at a time, so flows end early and one after the other.
     InTurn,
     /// Minimum allocation for desired duration (Varys §5.3): all flows of a coflow finish together at its bottleneck's
-    /// time; what is left over goes out greedily.
+    /// time; what is left over goes out greedily. Rates are those of the last time that a coflow arrived, grew, ended or
+    /// changed its priority or a cap: a flow that ends before its coflow leaves its links idle until then. It orders
+    /// coflows: flows have no priorities of their own.
     Madd,
     /// The flow with the fewest remaining bytes first, preemptively (ideal pFabric).
     ShortestFlow,
@@ -108,7 +114,8 @@ impl Terms {
             discipline,
             shares: ClassShares::Strict,
             flow_events: false,
-            work_conserving: true,
+            // Between events of coflows, MADD leaves idle what a flow that has ended was given.
+            work_conserving: discipline != Discipline::Madd,
             starvation_free: false,
         }
     }

@@ -170,18 +170,23 @@ impl World {
         Ok(())
     }
 
-    /// What agents would tell clients if a coordinator were given the whole state at once: for each host, by flow.
+    /// What agents would tell clients if a coordinator were given the whole state at once: for each host, by flow. What is
+    /// served stays served, so it first hears of the flows that are let through, and then of all.
     fn faultless_schedule(&self) -> Vec<BTreeMap<u32, Directive>> {
         let config = CoordinatorConfig::new(u64::MAX, self.choice.ports(), self.choice.rate);
+        let period = config.period;
         let mut coordinator = Coordinator::new(config, self.choice.factory());
-        let now = Instant(u64::MAX / 2);
-        for host in &self.hosts {
-            coordinator.handle_report(now, self.snapshot(host));
-        }
-        coordinator.handle_timeout(now);
+        let mut now = Instant(u64::MAX / 2);
         let mut schedule = vec![BTreeMap::new(); self.hosts.len()];
-        while let Some((port, orders)) = coordinator.poll_orders() {
-            self.carry_out(port, &orders, &mut schedule[port.index()]);
+        for (sequence, all) in [(1, false), (2, true)] {
+            for host in &self.hosts {
+                coordinator.handle_report(now, self.snapshot(host, sequence, all));
+            }
+            coordinator.handle_timeout(now);
+            while let Some((port, orders)) = coordinator.poll_orders() {
+                self.carry_out(port, &orders, &mut schedule[port.index()]);
+            }
+            now = now + period;
         }
         schedule
     }
@@ -198,8 +203,8 @@ impl World {
         }
     }
 
-    /// All that the agent of a host knows, as it would report it.
-    fn snapshot(&self, host: &crate::host::Host) -> Report {
+    /// All that the agent of a host knows, as it would report it; without `all`, only flows that are let through.
+    fn snapshot(&self, host: &crate::host::Host, sequence: u64, all: bool) -> Report {
         let agent = host.agent.as_ref().expect("all agents run after the faults");
         let numbers: BTreeMap<CoflowKey, u32> = agent.parts().map(|part| (part.key, part.part)).collect();
         let entry = |part: cavalcade_control::PartStatus| {
@@ -214,15 +219,15 @@ impl World {
             protocol: PROTOCOL,
             port: host.port,
             session: 1,
-            sequence: 1,
+            sequence,
             clock: Instant(u64::MAX / 2),
             snapshot: true,
-            resync: false,
+            resync: all,
             standing: Sealed::default(),
             up: self.choice.rate,
             down: self.choice.rate,
             coflows: agent.parts().map(entry).collect(),
-            flows: agent.status().map(flow).collect(),
+            flows: agent.status().filter(|flow| all || flow.told.gate != Gate::Off {}).map(flow).collect(),
             progress: Keyed::default(),
             closed: Keyed::default(),
             left: Keyed::default(),

@@ -1,7 +1,7 @@
 //! What applications transfer, and how bytes move: TCP as max-min sharing of what is open, with rates as caps.
 
-use cavalcade_allocate::{Fill, Key, MaxMinFill, Shares};
-use cavalcade_model::Bytes;
+use cavalcade_allocate::reference;
+use cavalcade_model::{Bytes, Priority};
 use cavalcade_protocol::{CoflowKey, Endpoints, Gate, Registration};
 
 use crate::FAULTS_MS;
@@ -221,26 +221,25 @@ impl Traffic {
         }
     }
 
-    /// Rates in bytes per millisecond.
+    /// Rates in bytes per millisecond: TCP is max-min sharing of what is open.
     fn share(&self, gates: &[Option<Gate>]) -> Vec<f64> {
-        let line = RATE.bytes_per_nano();
-        let mut solver = MaxMinFill::new(vec![line; 2 * self.hosts as usize], Shares::Strict, gates.len());
-        solver.reserve_accounts(1);
-        solver.set_account_keys(&[(0, Key::default())], 0.0);
-        for (number, (flow, gate)) in self.flows.iter().zip(gates).enumerate() {
-            if !matches!(gate, None | Some(Gate::Off {})) {
-                let links = [flow.host as u32, self.hosts + flow.to];
-                solver.add(number as u32, links, [0, 0], 1e15, 0.0);
-            }
-            if let Some(Gate::Paced { rate }) = gate {
-                solver.set_cap(number as u32, Some(rate.bytes_per_nano()), 0.0);
-            }
-        }
-        solver.refill(0.0);
-        let rate = |(number, gate): (usize, &Option<Gate>)| match gate {
+        let capacity = vec![RATE.bytes_per_nano(); 2 * self.hosts as usize];
+        let paths: Vec<[u32; 2]> =
+            self.flows.iter().map(|flow| [flow.host as u32, self.hosts + flow.to]).collect();
+        let cap = |gate: &Option<Gate>| match gate {
             None | Some(Gate::Off {}) => 0.0,
-            _ => solver.rate(number as u32) * 1e6,
+            Some(Gate::Paced { rate }) => rate.bytes_per_nano(),
+            Some(_) => f64::INFINITY,
         };
-        gates.iter().enumerate().map(rate).collect()
+        let flow = |(path, gate)| reference::Flow {
+            path,
+            coflow: 0,
+            priorities: const { &[Priority::new(0, 0)] },
+            remaining: f64::INFINITY,
+            cap: cap(gate),
+        };
+        let flows: Vec<reference::Flow<'_>> =
+            paths.iter().map(|path| &path[..]).zip(gates).map(flow).collect();
+        reference::max_min(&capacity, &flows).into_iter().map(|rate| rate * 1e6).collect()
     }
 }

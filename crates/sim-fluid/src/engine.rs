@@ -9,12 +9,12 @@
 //! order in which they were made. A watch that has been reached but not told of yet is forgotten when the policy, told of
 //! something else first, asks for another amount: only what it asked for last counts.
 
-use cavalcade_allocate::{Due, Fill, Key, Shares};
+use cavalcade_allocate::{Due, Fill};
 use cavalcade_harness::{Account, Accounts, Carrier, Few, PolicyHost, Release, Releases, Watch};
 use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowId, Event, Excess, Fabric, FlowId, History, Instant, Nanos,
-    PolicyFactory, Priority, Scope, Target, Terms,
+    BitsPerSec, Bytes, CoflowId, Event, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Priority,
+    Scope, Target, Terms,
 };
 
 use crate::book::Book;
@@ -34,29 +34,19 @@ pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
 }
 
-/// The solver's form of class shares.
-pub(crate) fn shares(shares: &ClassShares) -> Shares {
-    match shares {
-        ClassShares::Strict => Shares::Strict,
-        ClassShares::Weighted { weights, excess } => {
-            Shares::Weighted { weights: weights.clone(), to_highest: *excess == Excess::Highest }
-        }
-    }
-}
-
 /// What the policy decided in this turn and is still to be carried out.
 #[derive(Default)]
 struct Decided {
-    accounts: Vec<(u32, Key)>,
-    flows: Vec<(u32, Key)>,
+    accounts: Vec<(u32, Priority)>,
+    flows: Vec<(u32, Priority)>,
     caps: Vec<(u32, Option<f64>)>,
     account_watches: Vec<(u32, u64)>,
     flow_watches: Vec<(u32, u64)>,
 }
 
-struct Engine<'a, F> {
+struct Engine<'a> {
     run: Run<'a>,
-    fill: F,
+    fill: Box<dyn Fill>,
     releases: Releases,
     accounts: Accounts,
     decided: Decided,
@@ -77,7 +67,7 @@ struct Engine<'a, F> {
 }
 
 impl<'a> Run<'a> {
-    pub(crate) fn with<F: Fill>(self, fill: F, mut observer: Option<&mut dyn Observer>) -> Outcome {
+    pub(crate) fn with(self, fill: Box<dyn Fill>, mut observer: Option<&mut dyn Observer>) -> Outcome {
         let segments = observer
             .as_ref()
             .filter(|observer| observer.wants_segments())
@@ -87,7 +77,11 @@ impl<'a> Run<'a> {
         engine.outcome()
     }
 
-    pub(crate) fn stream<F: Fill>(self, fill: F, mut observer: Option<&mut dyn Observer>) -> StreamOutcome {
+    pub(crate) fn stream(
+        self,
+        fill: Box<dyn Fill>,
+        mut observer: Option<&mut dyn Observer>,
+    ) -> StreamOutcome {
         let mut engine = Engine::new(self, fill, None);
         while engine.turn(&mut observer) {}
         engine.check_done();
@@ -100,8 +94,8 @@ impl<'a> Run<'a> {
     }
 }
 
-impl<'a, F: Fill> Engine<'a, F> {
-    fn new(run: Run<'a>, fill: F, segments: Option<Segments>) -> Self {
+impl<'a> Engine<'a> {
+    fn new(run: Run<'a>, fill: Box<dyn Fill>, segments: Option<Segments>) -> Self {
         let (workload, fabric, scope) = (&*run.workload, run.fabric, run.terms.scope);
         let history = run.history.cloned().unwrap_or_else(|| History::of(workload));
         let options = run.options;
@@ -161,7 +155,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             self.fill.add_use(&mut recorder.rates);
         }
         if let (Some(segments), Some(observer)) = (&mut self.segments, observer) {
-            segments.update(&self.fill, next, *observer);
+            segments.update(&*self.fill, next, *observer);
         }
         true
     }
@@ -398,7 +392,7 @@ impl<'a, F: Fill> Engine<'a, F> {
             workload: &self.run.workload,
             fabric: self.run.fabric,
             accounts: &self.accounts,
-            fill: &self.fill,
+            fill: &*self.fill,
             arrivals: &self.coflow_arrival,
             pending: &self.pending,
         };
@@ -487,14 +481,10 @@ struct Desk<'e, 'a> {
     decided: &'e mut Decided,
 }
 
-fn key(priority: Priority) -> Key {
-    Key { class: priority.class, order: priority.order }
-}
-
 impl Carrier for Desk<'_, '_> {
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority) {
         let Some(account) = self.accounts.find(coflow, place) else { return };
-        self.decided.accounts.push((account, key(priority)));
+        self.decided.accounts.push((account, priority));
         let Run { workload, fabric, terms, .. } = self.run;
         let is_in =
             |flow| workload.coflow_of(flow) == coflow && terms.scope.sees(workload, fabric, flow, place);
@@ -502,7 +492,7 @@ impl Carrier for Desk<'_, '_> {
     }
 
     fn set_flow(&mut self, _place: u32, flow: FlowId, priority: Priority) {
-        self.decided.flows.push((flow.0, key(priority)));
+        self.decided.flows.push((flow.0, priority));
     }
 
     fn set_cap(&mut self, flow: FlowId, cap: Option<BitsPerSec>) {
@@ -542,7 +532,7 @@ pub(crate) fn slack(now: f64) -> f64 {
 }
 
 /// Leaves the last entry for each account.
-fn keep_last(decided: &mut Vec<(u32, Key)>) {
+fn keep_last(decided: &mut Vec<(u32, Priority)>) {
     if decided.len() > 1 {
         decided.reverse();
         decided.sort_by_key(|&(account, _)| account);

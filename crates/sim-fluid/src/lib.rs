@@ -7,7 +7,6 @@
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill rates.
 //! - `view`: what an instance of the policy can see.
 //! - `pending`: what has arrived and is not in the solver yet.
-//! - `choice`: which of two solvers finds max-min rates on one switch.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
 //! Time inside is `f64` nanoseconds (an hour is resolved to half a picosecond); what leaves is a whole number of
@@ -19,23 +18,18 @@
 )]
 
 mod book;
-mod choice;
 mod engine;
 mod pending;
 mod schedule;
 mod view;
 
 pub use book::Stream;
-use cavalcade_allocate::{
-    DirectFill, GreedyFill, MaddFill, MaxMinFill, PathFill, Sharing, ShortestFill, StableFill,
-};
+use cavalcade_allocate::{Load, select};
 use cavalcade_harness::CpuOrder;
 use cavalcade_metrics::{EngineCounts, Outcome};
-use cavalcade_model::{
-    ClassShares, Discipline, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Scope, TaskId, Terms,
-    Workload,
-};
-pub use choice::MaxMinSolver;
+use cavalcade_model::{Fabric, FlowId, History, Instant, Nanos, PolicyFactory, TaskId, Workload};
+
+pub use cavalcade_allocate::Allocator;
 
 /// What does not belong to the workload, fabric or policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -50,8 +44,8 @@ pub struct Options {
     pub link_use: bool,
     /// Who computes first on a host with more computations than slots.
     pub cpu_order: CpuOrder,
-    /// Who finds max-min rates on one switch.
-    pub max_min: MaxMinSolver,
+    /// How rates are found: kept up to date, or computed by the definitions at each event.
+    pub allocator: Allocator,
 }
 
 /// Someone who watches a run.
@@ -77,36 +71,6 @@ pub trait Observer {
     }
 }
 
-/// Why a policy of these terms cannot be run on `fabric`; `None` where it can.
-pub fn refuses(fabric: &Fabric, terms: &Terms) -> Option<&'static str> {
-    if fabric.is_one_switch() || terms.scope != Scope::Link { None } else { refuses_stream(terms) }
-}
-
-/// Why a policy of these terms cannot be run over a stream of tasks; `None` where it can.
-pub fn refuses_stream(terms: &Terms) -> Option<&'static str> {
-    match (terms.discipline, &terms.shares) {
-        (Discipline::MaxMin, ClassShares::Strict) => None,
-        _ if terms.scope == Scope::Link => {
-            Some("links that decide for themselves share max-min, in strict classes")
-        }
-        (Discipline::MaxMin, ClassShares::Weighted { .. }) => {
-            Some("sharing between classes by weight is not there for streams of tasks")
-        }
-        _ => Some("of all disciplines only max-min is there for streams of tasks"),
-    }
-}
-
-/// How equals share where rates along paths are computed anew at each event.
-fn sharing(terms: &Terms) -> Sharing {
-    match terms.discipline {
-        Discipline::MaxMin => Sharing::MaxMin(engine::shares(&terms.shares)),
-        Discipline::Greedy => Sharing::Greedy,
-        Discipline::InTurn => Sharing::InTurn,
-        Discipline::Madd => Sharing::Madd,
-        Discipline::ShortestFlow => Sharing::ShortestFirst,
-    }
-}
-
 /// Runs `factory`'s policy over `workload` on `fabric`.
 ///
 /// # Panics
@@ -121,34 +85,9 @@ pub fn simulate(
 ) -> Outcome {
     assert!(workload.ports() <= fabric.ports(), "the fabric has a port for every port of the workload");
     let terms = factory.terms();
-    let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
-    let flows = workload.flows().len();
-    let along_paths = terms.scope != Scope::Link && choice::takes_paths(workload, &terms, options.max_min);
+    let fill = select(&terms, fabric, Load::of(workload), options.allocator);
     let workload = book::Book::Whole(workload);
-    let run = engine::Run { workload, history: None, fabric, factory, terms: &terms, options };
-    if !fabric.is_one_switch() {
-        assert_eq!(refuses(fabric, &terms), None, "the caller has asked whether the policy can be run here");
-        return match (terms.discipline, &terms.shares) {
-            (Discipline::MaxMin, ClassShares::Strict) => {
-                run.with(PathFill::new(capacity, terms.scope == Scope::Link), observer)
-            }
-            _ => run.with(DirectFill::new(capacity, sharing(&terms), flows), observer),
-        };
-    }
-    match (terms.scope, terms.discipline) {
-        (Scope::Link, Discipline::MaxMin) => run.with(StableFill::new(capacity, flows), observer),
-        (Scope::Link, other) => {
-            panic!("priorities per link are defined for max-min sharing, not for {other:?}")
-        }
-        (_, Discipline::MaxMin) if along_paths => run.with(PathFill::new(capacity, false), observer),
-        (_, Discipline::MaxMin) => {
-            run.with(MaxMinFill::new(capacity, engine::shares(&terms.shares), flows), observer)
-        }
-        (_, Discipline::Greedy) => run.with(GreedyFill::new(capacity, flows), observer),
-        (_, Discipline::InTurn) => run.with(GreedyFill::in_turn(capacity, flows), observer),
-        (_, Discipline::Madd) => run.with(MaddFill::new(capacity, flows), observer),
-        (_, Discipline::ShortestFlow) => run.with(ShortestFill::new(capacity, flows), observer),
-    }
+    engine::Run { workload, history: None, fabric, factory, terms: &terms, options }.with(fill, observer)
 }
 
 /// What came out of a stream of tasks, summed up: a run that holds no more than what is active keeps no more either. When
@@ -170,8 +109,7 @@ pub struct StreamOutcome {
 /// of no segments.
 ///
 /// # Panics
-/// Where [`simulate`] would, where tasks come out of order or are not valid on the fabric, and where the policy cannot be
-/// run on paths ([`refuses_stream`]).
+/// Where [`simulate`] would, and where tasks come out of order or are not valid on the fabric.
 pub fn simulate_stream(
     stream: Stream<'_>,
     fabric: &Fabric,
@@ -181,9 +119,8 @@ pub fn simulate_stream(
     observer: Option<&mut dyn Observer>,
 ) -> StreamOutcome {
     let terms = factory.terms();
-    assert_eq!(refuses_stream(&terms), None, "the caller has asked whether the policy can be run here");
-    let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
+    let fill = select(&terms, fabric, Load::Stream, options.allocator);
     let workload = book::Book::Moving(Box::new(book::Moving::new(fabric.ports(), stream)));
-    let run = engine::Run { workload, history: Some(history), fabric, factory, terms: &terms, options };
-    run.stream(PathFill::new(capacity, terms.scope == Scope::Link), observer)
+    engine::Run { workload, history: Some(history), fabric, factory, terms: &terms, options }
+        .stream(fill, observer)
 }

@@ -22,7 +22,7 @@ impl Segments {
     }
 
     /// Ends the segments of all flows whose rate is no longer what it was.
-    pub(crate) fn update<F: Fill>(&mut self, fill: &F, now: f64, observer: &mut dyn Observer) {
+    pub(crate) fn update(&mut self, fill: &dyn Fill, now: f64, observer: &mut dyn Observer) {
         let open = &mut self.open;
         for &flow in &self.active {
             let rate = fill.rate(flow);

@@ -14,7 +14,7 @@ use crate::engine::slack;
 use crate::pending::Pending;
 
 /// What the instance at one place may look at.
-pub(crate) struct View<'a, F> {
+pub(crate) struct View<'a> {
     pub(crate) place: u32,
     pub(crate) now: f64,
     /// The capacity of the fastest link, in bytes per nanosecond.
@@ -22,13 +22,13 @@ pub(crate) struct View<'a, F> {
     pub(crate) workload: &'a Workload,
     pub(crate) fabric: &'a Fabric,
     pub(crate) accounts: &'a Accounts,
-    pub(crate) fill: &'a F,
+    pub(crate) fill: &'a dyn Fill,
     pub(crate) arrivals: &'a [Instant],
     /// Flows that have arrived in this very instant and are not in the solver yet.
     pub(crate) pending: &'a Pending,
 }
 
-impl<F: Fill> View<'_, F> {
+impl View<'_> {
     fn account(&self, coflow: CoflowId) -> Option<u32> {
         self.accounts.find(coflow, self.place)
     }
@@ -60,7 +60,7 @@ impl<F: Fill> View<'_, F> {
     }
 }
 
-impl<F: Fill> Observe for View<'_, F> {
+impl Observe for View<'_> {
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts {
         CoflowFacts::of(self.workload, coflow, self.arrivals[coflow.index()])
     }
@@ -96,7 +96,7 @@ impl<F: Fill> Observe for View<'_, F> {
     }
 }
 
-impl<F: Fill> Foresee for View<'_, F> {
+impl Foresee for View<'_> {
     fn remaining(&self, coflow: CoflowId) -> Bytes {
         let Some(account) = self.account(coflow) else { return Bytes::ZERO };
         let sent = self.fill.attained(account, self.now);

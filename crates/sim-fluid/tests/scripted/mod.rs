@@ -106,9 +106,14 @@ impl Script {
         }
     }
 
+    /// Whether flows cannot have priorities of their own.
+    fn orders_coflows(&self) -> bool {
+        matches!(self.settings.discipline, Discipline::Greedy | Discipline::InTurn | Discipline::Madd)
+    }
+
     fn flow_arrived(&mut self, flow: FlowId, decision: &mut Decision) {
         if self.settings.scope != Scope::Link {
-            if self.draw(FLOW, flow.0, 0, 4) == 0 {
+            if !self.orders_coflows() && self.draw(FLOW, flow.0, 0, 4) == 0 {
                 decision.set_flow(flow, self.priority(FLOW, flow.0, 0));
             }
             if self.draw(FLOW, flow.0, 1, 3) == 0 {
@@ -136,7 +141,9 @@ impl Script {
             Target::Coflow(_) => {}
             Target::Flow(flow) => {
                 let count = self.count(FLOW, flow.0);
-                decision.set_flow(flow, self.priority(FLOW, flow.0, count));
+                if !self.orders_coflows() {
+                    decision.set_flow(flow, self.priority(FLOW, flow.0, count));
+                }
                 decision.cap(flow, None);
                 if count < 5 {
                     decision.watch(target, self.watch(FLOW, flow.0, count, view.flow_attained(flow)));

@@ -10,13 +10,13 @@
 //! - a watch that has been replaced in the same instant, before it was told of, is not told of;
 //! - decisions hold in the order in which they were made; a coflow's priority goes to all of its flows that are there.
 
-pub(crate) mod rates;
 mod stages;
 mod view;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use cavalcade_allocate::reference::{self, Past};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
     BitsPerSec, CoflowId, Decision, Discipline, Event, Fabric, FlowId, History, Instant, LinkId, Message,
@@ -25,7 +25,6 @@ use cavalcade_model::{
 use cavalcade_sim_fluid::Options;
 use cavalcade_validate::Segment;
 
-use rates::{Ask, allocate};
 use view::View;
 
 /// One flow.
@@ -74,6 +73,8 @@ struct Engine<'a> {
     decided: Vec<(u32, Decision)>,
     schedule: Vec<Segment>,
     counts: EngineCounts,
+    /// Whether nothing has happened since rates were computed but that flows have ended.
+    same_coflows: bool,
 }
 
 /// Runs a policy. Returns the schedule beside the outcome.
@@ -155,6 +156,7 @@ impl<'a> Engine<'a> {
             decided: Vec::new(),
             schedule: Vec::new(),
             counts: EngineCounts::default(),
+            same_coflows: false,
             terms,
         }
     }
@@ -335,6 +337,7 @@ impl<'a> Engine<'a> {
         }
         for (index, &flow) in ended.iter().enumerate() {
             let coflow = self.workload.coflow_of(flow);
+            self.same_coflows &= self.workload.flow_ids(coflow).any(|flow| self.is_active(FlowId(flow)));
             for place in self.places(flow) {
                 if self.terms.flow_events {
                     self.tell(place, Event::FlowFinished(flow));
@@ -365,6 +368,7 @@ impl<'a> Engine<'a> {
         for (index, &flow) in arriving.iter().enumerate() {
             let state = &mut self.flows[flow.index()];
             (state.arrived, state.entered) = (true, entered + index);
+            self.same_coflows = false;
         }
         for flow in arriving {
             let coflow = self.workload.coflow_of(flow);
@@ -435,6 +439,7 @@ impl<'a> Engine<'a> {
             }
             for &(flow, cap) in &decision.caps {
                 self.flows[flow.index()].cap = cap.map_or(f64::INFINITY, |rate| rate.bytes_per_nano());
+                self.same_coflows = false;
             }
             for &(target, bytes) in &decision.watches {
                 match target {
@@ -459,33 +464,41 @@ impl<'a> Engine<'a> {
     fn set_flow(&mut self, place: u32, flow: FlowId, key: Priority) {
         for (side, at) in self.places(flow).into_iter().enumerate() {
             if at == place {
-                self.flows[flow.index()].keys[side] = key;
+                let before = std::mem::replace(&mut self.flows[flow.index()].keys[side], key);
+                self.same_coflows &= before == key || !self.is_active(flow);
             }
         }
     }
 
     fn allocate(&mut self) {
         let active = self.active();
-        let one_key = self.terms.scope != Scope::Link;
-        let ask = |&flow: &FlowId| {
-            let facts = self.workload.flow(flow);
-            let state = &self.flows[flow.index()];
-            Ask {
-                flow: flow.0,
-                coflow: self.workload.coflow_of(flow).0,
-                links: self.fabric.path(facts.src, facts.dst).iter().map(|link| link.index()).collect(),
-                keys: if one_key { [state.keys[0]; Path::LONGEST] } else { state.keys },
-                entered: state.entered,
-                opened: self.opened(self.workload.coflow_of(flow)),
-                remaining: state.remaining,
-                cap: state.cap,
-            }
-        };
-        let asks: Vec<Ask> = active.iter().map(ask).collect();
+        let hops = |state: &FlowState| if self.terms.scope == Scope::Link { state.keys.len() } else { 1 };
+        let paths: Vec<Vec<u32>> = (active.iter())
+            .map(|&flow| {
+                let facts = self.workload.flow(flow);
+                self.fabric.path(facts.src, facts.dst).iter().map(|link| link.0).collect()
+            })
+            .collect();
+        let flows: Vec<reference::Flow<'_>> = (active.iter().zip(&paths))
+            .map(|(flow, path)| {
+                let state = &self.flows[flow.index()];
+                reference::Flow {
+                    path,
+                    coflow: self.opened(self.workload.coflow_of(*flow)) as u32,
+                    priorities: &state.keys[..hops(state)],
+                    remaining: state.remaining,
+                    cap: state.cap,
+                }
+            })
+            .collect();
+        let before: Vec<f64> = active.iter().map(|flow| self.flows[flow.index()].rate).collect();
+        let past = Past { rates: &before, same_coflows: self.same_coflows };
+        let rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
         self.flows.iter_mut().for_each(|state| state.rate = 0.0);
-        for (flow, rate) in active.iter().zip(allocate(&self.terms, &self.capacity, &asks)) {
+        for (flow, rate) in active.iter().zip(rates) {
             self.flows[flow.index()].rate = rate;
         }
+        self.same_coflows = true;
     }
 
     fn outcome(self) -> (Outcome, Vec<Segment>) {

@@ -18,7 +18,9 @@ mod tests;
 mod waiting;
 mod weighted;
 
-use crate::fill::{Due, Fill, Key, Shares};
+use cavalcade_model::{ClassShares, Excess};
+
+use crate::fill::{Due, Fill, Key};
 use crate::incremental::switch::max_min::group::{Flow, Group, NONE, Residual, Scratch};
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
@@ -117,12 +119,12 @@ pub struct MaxMinFill {
 
 impl MaxMinFill {
     /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
-    pub fn new(capacity: Vec<f64>, shares: Shares, flows: usize) -> Self {
+    pub fn new(capacity: Vec<f64>, shares: &ClassShares, flows: usize) -> Self {
         Self {
             weighted: match shares {
-                Shares::Strict => None,
-                Shares::Weighted { weights, to_highest } => {
-                    Some(Weighted::new(&weights, to_highest, capacity.len()))
+                ClassShares::Strict => None,
+                ClassShares::Weighted { weights, excess } => {
+                    Some(Weighted::new(weights, *excess == Excess::Highest, capacity.len()))
                 }
             },
             residual: Residual::new(capacity.clone()),

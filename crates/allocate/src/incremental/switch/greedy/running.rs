@@ -1,13 +1,10 @@
-//! Flows that are being served: their rates, when each ends, and which links they are on.
+//! The flows that are being served: their rates, when each ends, and which links they are on.
 //!
-//! Only the few flows with a rate are here, close together, so that the work of an event stays in the nearest cache however
-//! many flows wait. Those on a link are chained through their records: with equal links there is never more than one, and
-//! with others a handful. Bytes are settled only when a rate changes; when a flow ends follows from its rate and is kept
-//! by row, in blocks with the least of each, brought up to date once per instant. Most instants change rows in most blocks,
-//! so a tree of minima, which hears of every row by itself, costs half as much again.
+//! Only the few flows with a rate are here, close together, however many wait. Those on a link are chained through their
+//! records: with equal links there is mostly one, with others a handful. Bytes are settled only when a rate changes.
 
-use crate::bits::{ones, pack};
-use crate::incremental::switch::max_min::group::{Block, NEGLIGIBLE, NONE, least};
+use crate::incremental::switch::max_min::group::{NEGLIGIBLE, NONE};
+use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
 
 /// The rank after which a link that always has something left is used up.
@@ -19,26 +16,21 @@ pub(crate) struct Served {
     pub(crate) account: u32,
     /// The rank of its account.
     pub(crate) rank: u32,
+    pub(crate) number: u32,
     /// Its place in the account's demand.
     pub(crate) place: u32,
     pub(crate) links: [u32; 2],
-    /// The next one on each of its links.
-    next: [u32; 2],
     pub(crate) rate: f64,
     /// Bytes left at `since`.
     pub(crate) left: f64,
     pub(crate) since: f64,
-    /// Bytes left at which it is reported; zero where that is its end.
+    /// The bytes left at which it is reported; zero where that is its end.
     pub(crate) milestone: f64,
+    /// The next one on each of its links.
+    pub(crate) next: [u32; 2],
 }
 
 impl Served {
-    /// A flow about to be served.
-    pub(crate) fn new(account: u32, place: u32, links: [u32; 2], left: f64) -> Self {
-        let (rate, since, milestone) = (0.0, 0.0, 0.0);
-        Self { account, rank: 0, place, links, next: [NONE; 2], rate, left, since, milestone }
-    }
-
     /// When it ends or reaches its milestone.
     fn end(&self) -> f64 {
         self.since + (self.left - self.milestone).max(0.0) / self.rate
@@ -54,26 +46,16 @@ impl Served {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Link {
-    capacity: f64,
-    /// The slot of the first flow on it.
-    first: u32,
-    /// Whether its entry in `ends` is outdated, if flows enter here.
-    is_outdated: bool,
-}
-
-/// All flows with a rate, by the slot that each stands in.
+/// All flows with a rate, by slot.
 #[derive(Debug)]
 pub(crate) struct Running {
+    capacity: Vec<f64>,
+    /// For each link: the slot of the first flow on it.
+    first: Vec<u32>,
     slots: Vec<Served>,
     vacant: Vec<u32>,
-    links: Vec<Link>,
-    /// When the first flow on each row ends, infinity where none does: in blocks, with the least of each.
-    ends: Vec<Block>,
-    least: Vec<f64>,
-    /// Rows whose ends are outdated.
-    outdated: Vec<u32>,
+    /// By slot: when the flow ends or reaches its milestone.
+    ends: MinTree,
 }
 
 impl std::ops::Index<u32> for Running {
@@ -85,65 +67,54 @@ impl std::ops::Index<u32> for Running {
 }
 
 impl Running {
-    /// For links of these capacities.
-    pub(crate) fn new(capacity: &[f64]) -> Self {
-        let link = |&capacity: &f64| Link { capacity, first: NONE, is_outdated: false };
+    pub(crate) fn new(capacity: Vec<f64>) -> Self {
         Self {
+            first: vec![NONE; capacity.len()],
+            capacity,
             slots: Vec::new(),
             vacant: Vec::new(),
-            links: capacity.iter().map(link).collect(),
-            ends: vec![[f64::INFINITY; 64]; capacity.len().div_ceil(64)],
-            least: vec![f64::INFINITY; capacity.len().div_ceil(64)],
-            outdated: Vec::new(),
+            ends: MinTree::new(0),
         }
     }
 
-    /// The first slot on `link`, and whether it is the only one.
-    fn first_on(&self, link: u32) -> Option<(&Served, bool)> {
-        let served = self.slots.get(self.links[link as usize].first as usize)?;
-        Some((served, served.next[served.side(link)] == NONE))
+    /// The slots of the flows on `link`.
+    #[inline]
+    pub(crate) fn on_link(&self, link: u32) -> impl Iterator<Item = u32> + Clone {
+        let mut slot = self.first[link as usize];
+        std::iter::from_fn(move || {
+            let here = slot;
+            let served = self.slots.get(here as usize)?;
+            slot = served.next[served.side(link)];
+            Some(here)
+        })
     }
 
-    /// The slot of some flow on `link`.
-    pub(crate) fn first_slot(&self, link: u32) -> Option<u32> {
-        let slot = self.links[link as usize].first;
-        (slot != NONE).then_some(slot)
-    }
-
-    /// Whether several flows are served on `link`.
-    pub(crate) fn is_shared(&self, link: u32) -> bool {
-        self.first_on(link).is_some_and(|(_, alone)| !alone)
-    }
-
-    /// What is left of `link` after ranks up to `rank`.
-    pub(crate) fn left_after(&self, link: u32, rank: u32) -> f64 {
-        let Link { capacity, first, .. } = self.links[link as usize];
-        if first == NONE {
-            return capacity;
-        }
-        let slots = self.on_link(link).map(|slot| &self[slot]);
-        let left = slots.fold(capacity, |left, on| if on.rank <= rank { left - on.rate } else { left });
+    /// What is left of `link` after the flows that `counts` picks; zero where it is only rounding.
+    #[inline]
+    fn left_after(&self, link: u32, counts: impl Fn(&Served) -> bool) -> f64 {
+        let capacity = self.capacity[link as usize];
+        let on_link = self.on_link(link).map(|slot| &self[slot]).filter(|served| counts(served));
+        let left = on_link.fold(capacity, |left, served| left - served.rate);
         if left > NEGLIGIBLE * capacity { left } else { 0.0 }
     }
 
-    /// How much more than its capacity `link` is to carry; zero or less where it is not.
-    pub(crate) fn excess(&self, link: u32) -> f64 {
-        self.on_link(link).map(|slot| self[slot].rate).sum::<f64>() - self.links[link as usize].capacity
+    /// What is left of `link` after all ranks up to `rank`.
+    #[inline]
+    pub(crate) fn left_after_rank(&self, link: u32, rank: u32) -> f64 {
+        self.left_after(link, |served| served.rank <= rank)
+    }
+
+    /// What `link` leaves to the flow at `slot`: what higher ranks do not use, nor flows of its own account with lower numbers.
+    pub(crate) fn left_for(&self, slot: u32, link: u32) -> f64 {
+        let Served { rank, number, .. } = self[slot];
+        self.left_after(link, |served| (served.rank, served.number) < (rank, number))
     }
 
     /// The rank after which nothing is left of `link`.
+    #[inline]
     pub(crate) fn used_up_after(&self, link: u32) -> u32 {
-        match self.first_on(link) {
-            None => NEVER,
-            Some((served, true)) => {
-                let capacity = self.links[link as usize].capacity;
-                if capacity - served.rate > NEGLIGIBLE * capacity { NEVER } else { served.rank }
-            }
-            Some((_, false)) => {
-                let ranks = self.on_link(link).map(|slot| self[slot].rank);
-                ranks.filter(|&rank| self.left_after(link, rank) <= 0.0).min().unwrap_or(NEVER)
-            }
-        }
+        let ranks = self.on_link(link).map(|slot| self[slot].rank);
+        ranks.filter(|&rank| self.left_after_rank(link, rank) == 0.0).min().unwrap_or(NEVER)
     }
 
     /// Gives every flow the rank that its account now has.
@@ -153,34 +124,19 @@ impl Running {
         }
     }
 
-    /// The slots of the flows on `link`.
-    pub(crate) fn on_link(&self, link: u32) -> impl Iterator<Item = u32> + Clone {
-        let mut slot = self.links[link as usize].first;
-        std::iter::from_fn(move || {
-            let here = slot;
-            if here == NONE {
-                return None;
-            }
-            let served = &self.slots[here as usize];
-            slot = served.next[served.side(link)];
-            Some(here)
-        })
-    }
-
     /// Starts to serve a flow.
     #[inline]
-    pub(crate) fn start(&mut self, mut served: Served, now: f64) {
+    pub(crate) fn start(&mut self, mut served: Served) {
         let slot = self.vacant.pop().unwrap_or(self.slots.len() as u32);
-        served.since = now;
         for side in 0..2 {
-            let link = &mut self.links[served.links[side] as usize];
-            served.next[side] = std::mem::replace(&mut link.first, slot);
+            served.next[side] = std::mem::replace(&mut self.first[served.links[side] as usize], slot);
         }
         match self.slots.get_mut(slot as usize) {
             Some(vacant) => *vacant = served,
             None => self.slots.push(served),
         }
-        self.outdate(served.links[0]);
+        self.ends.reserve(self.slots.len());
+        self.ends.set(slot as usize, served.end());
     }
 
     /// Changes a rate, and returns the bytes sent since the last change.
@@ -190,37 +146,29 @@ impl Running {
         let sent = (served.rate * (now - served.since)).min(served.left);
         served.left -= sent;
         (served.rate, served.since) = (rate, now);
-        let row = served.links[0];
-        self.outdate(row);
+        self.ends.set(slot as usize, served.end());
         sent
     }
 
     /// Takes a flow out.
     #[inline]
     pub(crate) fn stop(&mut self, slot: u32) {
-        let Served { links, next, .. } = self.slots[slot as usize];
-        for side in 0..2 {
-            let first = &mut self.links[links[side] as usize].first;
-            if *first == slot {
-                *first = next[side];
-                continue;
-            }
-            let mut at = *first;
-            loop {
-                let served = &mut self.slots[at as usize];
-                let its_side = served.side(links[side]);
-                if served.next[its_side] == slot {
-                    served.next[its_side] = next[side];
-                    break;
+        let Served { links, next, .. } = self[slot];
+        for (link, next) in links.into_iter().zip(next) {
+            let before = self.on_link(link).take_while(|&other| other != slot).last();
+            match before {
+                None => self.first[link as usize] = next,
+                Some(before) => {
+                    let side = self[before].side(link);
+                    self.slots[before as usize].next[side] = next;
                 }
-                at = served.next[its_side];
             }
         }
-        self.outdate(links[0]);
+        self.ends.set(slot as usize, f64::INFINITY);
         self.vacant.push(slot);
     }
 
-    /// The flow at `slot` now has another place in its account's demand.
+    /// Notes that the flow at `slot` has another place in its account's demand.
     pub(crate) fn replace(&mut self, slot: u32, place: u32) {
         self.slots[slot as usize].place = place;
     }
@@ -228,55 +176,16 @@ impl Running {
     /// Reports the flow at `slot` once only `remaining` bytes are left.
     pub(crate) fn watch(&mut self, slot: u32, remaining: f64) {
         self.slots[slot as usize].milestone = remaining;
-        self.outdate(self.slots[slot as usize].links[0]);
-    }
-
-    #[inline]
-    fn outdate(&mut self, row: u32) {
-        if !std::mem::replace(&mut self.links[row as usize].is_outdated, true) {
-            self.outdated.push(row);
-        }
-    }
-
-    /// After rates have changed: when flows end.
-    pub(crate) fn update_ends(&mut self) {
-        for row in &self.outdated {
-            self.links[*row as usize].is_outdated = false;
-            let ends = self.on_link(*row).map(|slot| self[slot].end());
-            let block = *row as usize / 64;
-            self.ends[block][*row as usize % 64] = ends.fold(f64::INFINITY, f64::min);
-            self.least[block] = f64::NAN;
-        }
-        self.outdated.clear();
-        for (first, ends) in self.least.iter_mut().zip(&self.ends).filter(|(first, _)| first.is_nan()) {
-            *first = least(ends);
-        }
+        self.ends.set(slot as usize, self[slot].end());
     }
 
     /// When the first flow ends or reaches its milestone.
     pub(crate) fn next(&self) -> f64 {
-        self.least.iter().copied().fold(f64::INFINITY, f64::min)
+        self.ends.min()
     }
 
-    /// Finds the flows that are due by `now`: the slots of those that have ended, which stay until they are stopped, and
-    /// of those that have reached their milestones.
-    pub(crate) fn take_due(&mut self, now: f64, ended: &mut Vec<u32>, reached: &mut Vec<u32>) {
-        let reach = now + tolerance(now);
-        for block in 0..self.ends.len() {
-            if self.least[block] > reach {
-                continue;
-            }
-            let ends = &self.ends[block];
-            for bit in ones(pack(|row| ends[row] <= reach)) {
-                let row = block as u32 * 64 + bit;
-                self.outdate(row);
-                for slot in self.on_link(row).filter(|&slot| self[slot].end() <= reach) {
-                    if self[slot].milestone > 0.0 { reached.push(slot) } else { ended.push(slot) }
-                }
-            }
-        }
-        for &slot in reached.iter() {
-            self.slots[slot as usize].milestone = 0.0;
-        }
+    /// Appends the slots of the flows that have ended or reached their milestones by `now`.
+    pub(crate) fn take_due(&self, now: f64, due: &mut Vec<u32>) {
+        self.ends.up_to(now + tolerance(now), due);
     }
 }

@@ -12,7 +12,8 @@ fn key(order: u64) -> Key {
 
 /// Where flows enter: 0 (slow), 1 (middle), 2 (fast). Where they leave: 3 (the target) and 4 (middle).
 fn fill(flows: &[([u32; 2], u64, f64)]) -> MaxMinFill {
-    let mut fill = MaxMinFill::new(vec![SLOW, MIDDLE, FAST, TARGET, MIDDLE], Shares::Strict, flows.len());
+    let mut fill =
+        MaxMinFill::new(vec![SLOW, MIDDLE, FAST, TARGET, MIDDLE], &ClassShares::Strict, flows.len());
     let orders = flows.iter().map(|&(_, order, _)| order as u32).max().unwrap_or(0) + 1;
     fill.reserve_accounts(orders as usize);
     let keys: Vec<(u32, Key)> = (0..orders).map(|account| (account, key(account.into()))).collect();
@@ -64,9 +65,9 @@ fn a_group_that_was_idle_meanwhile_tells_those_behind_it_what_it_leaves() {
 /// another class left its class's weight behind, on a link that nobody of that class used any more.
 #[test]
 fn who_goes_from_a_class_waiting_takes_its_share_along() {
-    let shares = Shares::Weighted { weights: vec![2, 1], to_highest: false };
+    let shares = ClassShares::Weighted { weights: vec![2, 1], excess: Excess::Weighted };
     // Where flows enter: 0 and 1. Where they leave: 2 (slow) and 3.
-    let mut fill = MaxMinFill::new(vec![MIDDLE, MIDDLE, SLOW, MIDDLE], shares, 3);
+    let mut fill = MaxMinFill::new(vec![MIDDLE, MIDDLE, SLOW, MIDDLE], &shares, 3);
     fill.reserve_accounts(3);
     let low = |order| Key { class: 1, order };
     fill.set_account_keys(&[(0, low(0)), (1, low(1)), (2, low(1))], 0.0);

@@ -1,0 +1,174 @@
+//! The definitions against hand-made examples, and against what must hold of their rates.
+
+use cavalcade_model::Excess;
+use proptest::prelude::*;
+
+use super::*;
+
+const TOP: [Priority; 1] = [Priority::new(0, 0)];
+const SECOND: [Priority; 1] = [Priority::new(0, 1)];
+const LOWER: [Priority; 1] = [Priority::new(1, 0)];
+
+fn flow<'a>(path: &'a [u32], coflow: u32, priorities: &'a [Priority], remaining: f64) -> Flow<'a> {
+    Flow { path, coflow, priorities, remaining, cap: f64::INFINITY }
+}
+
+#[test]
+fn max_min_gives_each_flow_what_its_fullest_link_allows() {
+    // Three flows on link 0, of which one meets the narrow link 1; what it leaves goes to the others.
+    let flows = [flow(&[0], 0, &TOP, 1.0), flow(&[0], 0, &TOP, 1.0), flow(&[0, 1], 0, &TOP, 1.0)];
+    assert_eq!(max_min(&[1.0, 0.25], &flows), [0.375, 0.375, 0.25]);
+}
+
+#[test]
+fn a_cap_is_a_link_of_its_own_and_lower_classes_get_what_is_left() {
+    let capped = Flow { cap: 0.25, ..flow(&[0], 0, &TOP, 1.0) };
+    let flows = [capped, flow(&[0, 1], 0, &SECOND, 1.0), flow(&[1], 0, &LOWER, 1.0)];
+    assert_eq!(max_min(&[1.0, 1.0], &flows), [0.25, 0.75, 0.25]);
+}
+
+#[test]
+fn weighted_classes_split_a_link_and_give_on_what_they_cannot_use() {
+    let priorities = [[Priority::new(0, 0)], [Priority::new(1, 0)], [Priority::new(2, 0)]];
+    let flows: Vec<Flow<'_>> = priorities.iter().map(|own| flow(&[0], 0, own, 1.0)).collect();
+    let rates = |flows: &[Flow<'_>], excess| weighted::allocate(&[7.0], flows, &[4, 2, 1], excess);
+    assert_eq!(rates(&flows, Excess::Weighted), [4.0, 2.0, 1.0]);
+    let capped = [Flow { cap: 1.0, ..flows[0] }, flows[1], flows[2]];
+    assert_eq!(rates(&capped, Excess::Weighted), [1.0, 4.0, 2.0]);
+    assert_eq!(rates(&capped, Excess::Highest), [1.0, 5.0, 1.0]);
+}
+
+#[test]
+fn greedy_serves_the_fullest_link_unless_another_flow_of_the_coflow_is_being_served() {
+    let bytes = |flow: &Flow<'_>| flow.remaining;
+    // Flow 0 crosses links 0 and 2, flow 1 the fuller links 0 and 3.
+    let flows = [flow(&[0, 2], 0, &TOP, 1.0), flow(&[0, 3], 0, &TOP, 5.0)];
+    assert_eq!(greedy::allocate(&[1.0; 4], &flows, &[0.0, 0.0], bytes), [0.0, 1.0]);
+    assert_eq!(greedy::allocate(&[1.0; 4], &flows, &[1.0, 0.0], bytes), [1.0, 0.0]);
+    let pre_empted = [flow(&[0, 2], 0, &SECOND, 1.0), flow(&[0, 3], 1, &TOP, 5.0)];
+    assert_eq!(greedy::allocate(&[1.0; 4], &pre_empted, &[1.0, 0.0], bytes), [0.0, 1.0]);
+}
+
+#[test]
+fn madd_lets_the_flows_of_a_coflow_end_together() {
+    // Two flows into link 2, with 1 and 3 bytes: Γ is 4, and link 0 has 3/4 left for the second coflow.
+    let flows = [flow(&[0, 2], 0, &TOP, 1.0), flow(&[1, 2], 0, &TOP, 3.0), flow(&[0, 3], 1, &SECOND, 6.0)];
+    assert_eq!(madd::allocate(&[1.0; 4], &flows), [0.25, 0.75, 0.75]);
+}
+
+#[test]
+fn the_flow_with_the_fewest_bytes_goes_first() {
+    let flows = [flow(&[0, 2], 0, &TOP, 3.0), flow(&[0, 3], 0, &TOP, 2.0), flow(&[1, 2], 0, &TOP, 9.0)];
+    assert_eq!(shortest::allocate(&[1.0; 4], &flows), [0.0, 1.0, 1.0]);
+    // Flow 2 catches up with flow 0 after six bytes.
+    let wait = next_overtaking(&flows, &[0.0, 1.0, 1.0]);
+    assert!((6.0..6.1).contains(&wait), "{wait}");
+}
+
+#[test]
+fn where_two_links_contradict_each_other_the_one_where_flows_enter_decides() {
+    let (first, last) = (Priority::new(0, 0), Priority::new(0, 1));
+    let (one, other) = ([first, last], [last, first]);
+    let flows = [flow(&[0, 1], 0, &one, 1.0), flow(&[0, 1], 1, &other, 1.0)];
+    assert_eq!(per_link::allocate(&[1.0, 1.0], &flows), [1.0, 0.0]);
+}
+
+#[test]
+fn three_links_that_chase_each_other_leave_nothing_idle() {
+    let (first, last) = (Priority::new(0, 0), Priority::new(0, 1));
+    let (up, down) = ([first, last], [last, first]);
+    let flows = [flow(&[0, 2], 0, &up, 1.0), flow(&[0, 1], 1, &down, 1.0), flow(&[1, 2], 2, &down, 1.0)];
+    let rates = per_link::allocate(&[1.0; 3], &flows);
+    for flow in &flows {
+        let is_full = |&link: &u32| {
+            let on_link = flows.iter().zip(&rates).filter(|(other, _)| other.path.contains(&link));
+            (on_link.map(|(_, rate)| rate).sum::<f64>() - 1.0).abs() < 1e-6
+        };
+        assert!(flow.path.iter().any(is_full), "{rates:?}");
+    }
+}
+
+/// A flow over links of a switch with four ports, with a priority at each.
+type Drawn = ([u32; 2], [Priority; 2], f64);
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let cap = prop_oneof![3 => Just(f64::INFINITY), 1 => prop::sample::select(vec![0.0, 0.1, 0.5])];
+    (0..4u32, 4..8u32, 0..3u64, 0..3u64, cap)
+        .prop_map(|(from, to, a, b, cap)| ([from, to], [Priority::new(0, a), Priority::new(0, b)], cap))
+}
+
+/// Progressive filling in the fewest lines: raise all flows of a class by the least step that fills a link or meets a cap.
+fn textbook(capacity: &[f64], flows: &[Flow<'_>]) -> Vec<f64> {
+    let (mut left, mut rates) = (capacity.to_vec(), vec![0.0; flows.len()]);
+    for order in 0..3 {
+        let mut rising: Vec<usize> =
+            (0..flows.len()).filter(|&f| flows[f].priority().order == order).collect();
+        while !rising.is_empty() {
+            let on = |link: u32| rising.iter().filter(|&&f| flows[f].path.contains(&link)).count() as f64;
+            let room = |f: usize| {
+                let shares = flows[f].path.iter().map(|&link| left[link as usize] / on(link));
+                shares.fold(flows[f].cap - rates[f], f64::min)
+            };
+            let step = rising.iter().map(|&f| room(f)).fold(f64::INFINITY, f64::min).max(0.0);
+            for &f in &rising {
+                rates[f] += step;
+                flows[f].path.iter().for_each(|&link| left[link as usize] -= step);
+            }
+            rising.retain(|&f| {
+                rates[f] + 1e-12 < flows[f].cap
+                    && flows[f].path.iter().all(|&link| left[link as usize] > 1e-12)
+            });
+        }
+        left.iter_mut().for_each(|left| *left = if *left < 1e-9 { 0.0 } else { *left });
+    }
+    rates
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn max_min_is_progressive_filling(
+        drawn in prop::collection::vec(drawn(), 0..12),
+        capacity in prop::collection::vec(prop::sample::select(vec![0.5, 1.0, 1.25, 10.0]), 8),
+    ) {
+        let flows: Vec<Flow<'_>> =
+            drawn.iter().map(|(path, own, cap)| Flow { cap: *cap, ..flow(path, 0, &own[..1], 1.0) }).collect();
+        for (rate, expected) in max_min(&capacity, &flows).iter().zip(textbook(&capacity, &flows)) {
+            prop_assert!((rate - expected).abs() < 1e-7, "{rate} {expected}");
+        }
+    }
+
+    /// The steady state of Algorithms 1 and 2: no link gives more than it has, and a flow that could use more crosses one that
+    /// is full of flows that go before it or, where they are its equals, have no more.
+    #[test]
+    fn no_flow_could_have_more_where_links_rank_for_themselves(
+        drawn in prop::collection::vec(drawn(), 1..12),
+        capacity in prop::collection::vec(prop::sample::select(vec![0.5, 1.0, 1.25, 10.0]), 8),
+    ) {
+        let flows: Vec<Flow<'_>> =
+            drawn.iter().map(|(path, own, cap)| Flow { cap: *cap, ..flow(path, 0, own, 1.0) }).collect();
+        let rates = per_link::allocate(&capacity, &flows);
+        let on = |link: u32, least: Priority| -> f64 {
+            let before = |(flow, _): &(&Flow<'_>, &f64)| {
+                flow.path.iter().zip(flow.priorities).any(|(&of, &own)| of == link && own <= least)
+            };
+            flows.iter().zip(&rates).filter(before).map(|(_, rate)| rate).sum()
+        };
+        for (flow, &rate) in flows.iter().zip(&rates) {
+            let holds = |(&link, &own): (&u32, &Priority)| {
+                let is_full = on(link, own) > capacity[link as usize] - 1e-6;
+                let has_more = |(other, other_rate): (&Flow<'_>, &f64)| {
+                    other.path.iter().zip(other.priorities).any(|(&of, &its)| of == link && its == own)
+                        && *other_rate > rate + 1e-6
+                };
+                is_full && !flows.iter().zip(&rates).any(has_more)
+            };
+            let is_held = flow.path.iter().zip(flow.priorities).any(holds);
+            prop_assert!(is_held || rate >= flow.cap - 1e-9, "{flow:?} at {rate} of {rates:?}");
+            for &link in flow.path {
+                prop_assert!(on(link, Priority::new(u16::MAX, 0)) <= capacity[link as usize] + 1e-6);
+            }
+        }
+    }
+}
