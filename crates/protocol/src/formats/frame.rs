@@ -82,7 +82,7 @@ mod tests {
             cut in 1usize..50,
         ) {
             let mut stream = Vec::new();
-            texts.iter().for_each(|text| frame(text, &mut stream));
+            texts.iter().for_each(|text| frame(text, &mut stream).unwrap());
             let mut frames = Frames::default();
             let mut read = Vec::new();
             for piece in stream.chunks(cut) {
