@@ -14,7 +14,7 @@ const COFLOWS: u32 = 4;
 
 /// What is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Case {
+pub(crate) enum Case {
     /// Max-min in strict classes, all pairs of ports of a switch together.
     Pairs,
     /// The same along paths, on a switch.
@@ -47,7 +47,7 @@ pub enum Case {
 
 impl Case {
     /// All of them.
-    pub const ALL: [Case; 14] = [
+    pub(crate) const ALL: [Case; 14] = [
         Case::Pairs,
         Case::Paths,
         Case::Tree,
@@ -145,7 +145,7 @@ impl Script<'_> {
 ///
 /// # Errors
 /// With the first difference, in words.
-pub fn run(case: Case, bytes: &[u8]) -> Result<u32, String> {
+pub(crate) fn run(case: Case, bytes: &[u8]) -> Result<u32, String> {
     let mut script = Script(bytes);
     let mut scene = Scene::new(case, &mut script);
     let mut compared = 0;
