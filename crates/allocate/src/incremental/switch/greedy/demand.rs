@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use crate::bits::{ones, set};
+use crate::incremental::switch::max_min::group::NONE;
 
 /// The bytes left of a flow that has finished; no other flow has a negative amount.
 const OVER: f64 = -1.0;
@@ -74,7 +75,7 @@ struct Side {
     words: Range<usize>,
     /// For each link from the first of those words on: the bytes left there, how full that makes it, and the rest.
     loads: Vec<f64>,
-    steps: Vec<i64>,
+    steps: Vec<[i64; 64]>,
     ends: Vec<End>,
     /// Sets of partners, over the words of the other side.
     open: Vec<u64>,
@@ -86,14 +87,14 @@ impl Side {
         let words =
             links.clone().map(word).min().unwrap_or(0)..links.map(word).max().map_or(0, |last| last + 1);
         let links = words.len() * 64;
-        let (loads, steps) = (vec![0.0; links], vec![0; links]);
+        let (loads, steps) = (vec![0.0; links], vec![[0; 64]; words.len()]);
         Self { measure, words, loads, steps, ends: vec![End::default(); links], open: Vec::new() }
     }
 
     #[inline]
     fn set_load(&mut self, at: usize, load: f64) {
         self.loads[at] = load;
-        self.steps[at] = match self.measure {
+        self.steps[at / 64][at % 64] = match self.measure {
             Measure::Bytes => steps(load),
             Measure::Flows => i64::from(self.ends[at].flows),
         };
@@ -174,17 +175,17 @@ impl Demand {
         let (own, other) = (&self.sides[side], &self.sides[1 - side]);
         let end = own.ends.get(own.at(link)).filter(|end| end.flows > 0)?;
         let open = &own.open[end.open as usize..][..other.words.len()];
-        let (mut fullest, mut most) = (None, -1);
-        for ((word, open), free) in (0..).zip(open).zip(&free[other.words.clone()]) {
-            for bit in ones(open & free) {
-                let at = word * 64 + bit;
-                let load = other.steps[at as usize];
+        let sets = open.iter().zip(&free[other.words.clone()]).map(|(open, free)| open & free);
+        let (mut fullest, mut most) = (NONE, -1);
+        for ((first, steps), set) in (0..).step_by(64).zip(&other.steps).zip(sets) {
+            for bit in ones(set) {
+                let load = steps[bit as usize % 64];
                 // Without a branch: which of a dozen is the fullest, no processor can guess.
-                fullest = if load > most { Some(at) } else { fullest };
+                fullest = if load > most { first + bit } else { fullest };
                 most = most.max(load);
             }
         }
-        fullest.map(|at| at + other.words.start as u32 * 64)
+        (fullest != NONE).then_some(fullest + other.words.start as u32 * 64)
     }
 
     /// Opens or closes a pair of links.
