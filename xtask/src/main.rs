@@ -15,7 +15,7 @@ mod deny;
 mod fetch;
 mod fresh;
 mod fuzz;
-
+mod instructions;
 mod readme;
 mod sources;
 mod steps;
@@ -40,6 +40,7 @@ cargo xtask TASK
   fuzz [SECONDS]  every fuzz target for so long (default 60)
   readme          the commands of the README and the tutorial, as they are pasted
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
+  instructions    instructions of small runs against the committed counts (--update rewrites those); needs valgrind
   fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
                   (with COMMAND… those; with --homes only what fetches)
   bench           CPU seconds of each policy on the Facebook trace against its target
@@ -91,6 +92,8 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         },
         ["readme"] => readme::check(&workspace).and_then(|()| readme::tutorial(&workspace)),
         ["experiments"] => experiments(&workspace),
+        ["instructions"] => instructions::check(&workspace),
+        ["instructions", "--update"] => instructions::update(&workspace),
         ["bench"] => bench::run(&workspace),
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
     }
@@ -125,6 +128,12 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
         steps.leave_out("the tutorial", "Python 3 as 'python3'");
     }
     steps.run("experiments, briefly", || experiments(workspace));
+    match instructions::missing(workspace) {
+        Some(needs) => steps.leave_out("instructions", needs),
+        None => {
+            steps.run("instructions", || instructions::check(workspace));
+        }
+    }
     let mut skipped = Vec::new();
     steps.run("tests", || suite::run(workspace, &mut skipped));
     skipped.into_iter().for_each(|test| steps.skipped(test));
