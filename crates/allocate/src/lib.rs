@@ -29,7 +29,6 @@ mod select;
 pub use fill::{Due, Fill, Key};
 pub use incremental::paths::PathFill;
 pub use incremental::switch::greedy::GreedyFill;
-pub use incremental::switch::madd::MaddFill;
 pub use incremental::switch::max_min::MaxMinFill;
 pub use incremental::switch::shortest::ShortestFill;
 pub use incremental::switch::stable::StableFill;

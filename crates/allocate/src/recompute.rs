@@ -1,13 +1,17 @@
 //! Any discipline on any fabric, by its definition: rates are computed from scratch whenever anything has changed.
 //!
-//! It knows nothing of how rates come about ([`reference`](crate::reference)), and keeps only what was sent: one record for
-//! each flow, settled at every event. So it is what the other allocators are tested against, what `--allocator reference`
-//! runs, and what carries out the disciplines that have no incremental allocator on a fabric.
+//! It knows nothing of how rates come about ([`reference`](crate::reference)), and keeps only what was sent. Amounts stand
+//! as of the time at which rates were computed, and rates are constant after that, so an event that changes no rate
+//! costs no more than what it is about. So this is what the other allocators are tested against, what
+//! `--allocator reference` runs, and what carries out the disciplines that have no incremental allocator on a fabric. For
+//! MADD it is enough even for large workloads: its rates change only when a coflow arrives or ends.
 //!
 //! # Cost
-//! O(flows × (hops + log flows)) for each event: small workloads, and disciplines that nobody runs on ten thousand hosts.
+//! O(flows × (hops + log flows)) whenever rates are computed, which for all disciplines but MADD is at each event; O(log
+//! flows) at an event between.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use cavalcade_model::{Discipline, Priority, Scope, Terms};
 
@@ -23,25 +27,67 @@ struct Flow {
     /// The priorities of its accounts, or its own.
     priorities: Box<[Priority]>,
     cap: f64,
+    /// Bytes left when rates were computed.
     left: f64,
     rate: f64,
     /// Bytes left at which it is next reported.
     milestone: f64,
 }
 
+impl Flow {
+    /// When it ends or reaches its milestone, if rates were computed at `since`; infinity if it has no rate.
+    fn end(&self, since: f64) -> f64 {
+        if self.rate > 0.0 {
+            since + (self.left - self.milestone).max(0.0) / self.rate
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// Bytes left so long after rates were computed.
+    fn left_after(&self, time: f64) -> f64 {
+        (self.left - self.rate * time).max(0.0)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Account {
     priority: Priority,
-    /// Flows, in the order in which they were added.
-    flows: Vec<u32>,
+    flows: BTreeSet<u32>,
+    /// Bytes sent until `since`.
     sent: f64,
+    since: f64,
     rate: f64,
     /// The amount at which it is reported.
     watch: f64,
 }
 
-const UNKNOWN: Account =
-    Account { priority: Priority::new(0, 0), flows: Vec::new(), sent: 0.0, rate: 0.0, watch: f64::INFINITY };
+const UNKNOWN: Account = Account {
+    priority: Priority::new(0, 0),
+    flows: BTreeSet::new(),
+    sent: 0.0,
+    since: 0.0,
+    rate: 0.0,
+    watch: f64::INFINITY,
+};
+
+impl Account {
+    fn sent_at(&self, now: f64) -> f64 {
+        self.sent + self.rate * (now - self.since)
+    }
+
+    fn set_rate(&mut self, rate: f64, now: f64) {
+        (self.sent, self.since, self.rate) = (self.sent_at(now), now, rate);
+    }
+
+    /// When it reaches the amount that it is watched for.
+    fn reaches(&self, now: f64) -> f64 {
+        reaches_at(self.watch - self.sent_at(now), self.rate, now)
+    }
+}
+
+/// A time as its bits: no time is negative, so bits order as times do.
+type Bits = u64;
 
 /// What has happened since rates were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +106,11 @@ pub struct Recompute {
     /// Unfinished flows by number.
     flows: BTreeMap<u32, Flow>,
     accounts: Vec<Account>,
-    /// The time up to which what was sent is settled.
-    now: f64,
+    watched: BTreeSet<u32>,
+    /// When rates were computed.
+    since: f64,
+    /// When flows end or reach their milestones. An entry that is not its flow's time is outdated; the first never is.
+    ends: BinaryHeap<Reverse<(Bits, u32)>>,
     change: Change,
     /// When the order changes although nothing else happens.
     overtaking: f64,
@@ -75,7 +124,9 @@ impl Recompute {
             capacity,
             flows: BTreeMap::new(),
             accounts: Vec::new(),
-            now: 0.0,
+            watched: BTreeSet::new(),
+            since: 0.0,
+            ends: BinaryHeap::new(),
             change: Change::None,
             overtaking: f64::INFINITY,
         }
@@ -85,19 +136,41 @@ impl Recompute {
         self.change = self.change.max(change);
     }
 
-    /// Adds up what has been sent until `now`.
-    fn settle(&mut self, now: f64) {
-        let time = std::mem::replace(&mut self.now, now);
-        let time = now - time;
-        for flow in self.flows.values_mut() {
-            flow.left = (flow.left - flow.rate * time).max(0.0);
+    /// When a flow ends or reaches its milestone; infinity if it has no rate or is not there.
+    fn end(&self, flow: u32) -> f64 {
+        self.flows.get(&flow).map_or(f64::INFINITY, |flow| flow.end(self.since))
+    }
+
+    /// The flows of an account. Those of a coflow mostly have numbers that follow each other.
+    fn flows_of(&self, account: u32) -> impl Iterator<Item = &Flow> {
+        let own = &self.accounts[account as usize].flows;
+        let (first, last) = (own.first().copied().unwrap_or(0), own.last().map_or(0, |&last| last + 1));
+        let near = self.flows.range(first..last).map(|(_, flow)| flow);
+        near.filter(move |flow| flow.accounts.contains(&account))
+    }
+
+    /// Notes that the end of a flow has changed.
+    fn update_end(&mut self, flow: u32) {
+        let end = self.end(flow);
+        if end < f64::INFINITY {
+            self.ends.push(Reverse((end.to_bits(), flow)));
         }
-        for account in &mut self.accounts {
-            account.sent += account.rate * time;
+        while let Some(&Reverse((bits, first))) = self.ends.peek()
+            && self.end(first).to_bits() != bits
+        {
+            self.ends.pop();
         }
     }
 
-    fn compute(&mut self) {
+    /// Tells whether rates are still those of the definition: MADD's stay until coflows or their order change.
+    fn is_settled(&self) -> bool {
+        let stays = if self.terms.discipline == Discipline::Madd { Change::FlowsEnded } else { Change::None };
+        self.change <= stays
+    }
+
+    fn compute(&mut self, now: f64) {
+        let time = now - std::mem::replace(&mut self.since, now);
+        self.flows.values_mut().for_each(|flow| flow.left = flow.left_after(time));
         let flows: Vec<reference::Flow<'_>> = (self.flows.values())
             .map(|flow| reference::Flow {
                 path: &flow.path,
@@ -111,28 +184,30 @@ impl Recompute {
         let past = Past { rates: &before, same_coflows: self.change < Change::Any };
         let rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
         if self.terms.discipline == Discipline::ShortestFlow {
-            self.overtaking = self.now + reference::next_overtaking(&flows, &rates);
+            self.overtaking = now + reference::next_overtaking(&flows, &rates);
         }
-        self.accounts.iter_mut().for_each(|account| account.rate = 0.0);
+        self.accounts.iter_mut().for_each(|account| account.set_rate(0.0, now));
         for (flow, rate) in self.flows.values_mut().zip(rates) {
             flow.rate = rate;
             flow.accounts.iter().for_each(|&account| self.accounts[account as usize].rate += rate);
         }
+        let ends = self.flows.iter().map(|(&number, flow)| (flow.end(now), number));
+        let ends = ends.filter(|&(end, _)| end < f64::INFINITY);
+        self.ends = ends.map(|(end, number)| Reverse((end.to_bits(), number))).collect();
     }
 
-    fn remove(&mut self, number: u32) {
+    fn remove(&mut self, number: u32, now: f64) {
         let flow = self.flows.remove(&number).expect("what ends is there");
-        let mut change = Change::FlowsEnded;
+        self.note(Change::FlowsEnded);
         for &account in &flow.accounts {
             let account = &mut self.accounts[account as usize];
-            account.flows.retain(|&other| other != number);
-            account.rate -= flow.rate;
-            if account.flows.is_empty() {
-                account.rate = 0.0;
-                change = Change::Any;
+            account.flows.remove(&number);
+            let is_over = account.flows.is_empty();
+            account.set_rate(if is_over { 0.0 } else { account.rate - flow.rate }, now);
+            if is_over {
+                self.change = Change::Any;
             }
         }
-        self.note(change);
     }
 }
 
@@ -145,8 +220,7 @@ impl Fill for Recompute {
         self.add_along(flow, &links, &accounts, bytes, now);
     }
 
-    fn add_along(&mut self, flow: u32, path: &[u32], accounts: &[u32], bytes: f64, now: f64) {
-        self.settle(now);
+    fn add_along(&mut self, flow: u32, path: &[u32], accounts: &[u32], bytes: f64, _now: f64) {
         let accounts = if self.terms.scope == Scope::Link { accounts } else { &accounts[..1] };
         let priority = |&account: &u32| self.accounts[account as usize].priority;
         let record = Flow {
@@ -160,7 +234,7 @@ impl Fill for Recompute {
         };
         self.flows.insert(flow, record);
         for &account in accounts {
-            self.accounts[account as usize].flows.push(flow);
+            self.accounts[account as usize].flows.insert(flow);
         }
         self.note(Change::Any);
     }
@@ -202,15 +276,21 @@ impl Fill for Recompute {
     fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
         if let Some(record) = self.flows.get_mut(&flow) {
             record.milestone = remaining;
+            self.update_end(flow);
         }
     }
 
-    fn watch_account(&mut self, account: u32, bytes: f64, _now: f64) {
-        self.accounts[account as usize].watch = bytes;
+    fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
+        let record = &mut self.accounts[account as usize];
+        record.watch = bytes;
+        // What is reached already is reached now.
+        record.set_rate(record.rate, now);
+        self.watched.insert(account);
     }
 
     fn unwatch_account(&mut self, account: u32) {
         self.accounts[account as usize].watch = f64::INFINITY;
+        self.watched.remove(&account);
     }
 
     fn forget_account(&mut self, account: u32) {
@@ -222,62 +302,56 @@ impl Fill for Recompute {
     }
 
     fn next(&self) -> f64 {
-        let flows = self.flows.values().filter(|flow| flow.rate > 0.0);
-        let flows = flows.map(|flow| self.now + (flow.left - flow.milestone).max(0.0) / flow.rate);
-        let accounts = self.accounts.iter().filter(|account| account.watch < f64::INFINITY);
-        let accounts =
-            accounts.map(|account| reaches_at(account.watch - account.sent, account.rate, self.now));
-        flows.chain(accounts).fold(self.overtaking, f64::min)
+        let end = self.ends.peek().map_or(f64::INFINITY, |&Reverse((bits, _))| f64::from_bits(bits));
+        let watched = self.watched.iter().map(|&account| &self.accounts[account as usize]);
+        watched.map(|account| account.reaches(account.since)).fold(end.min(self.overtaking), f64::min)
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
-        self.settle(now);
-        let within = tolerance(now);
-        if self.overtaking <= now + within {
+        let reach = now + tolerance(now);
+        if self.overtaking <= reach {
             self.overtaking = f64::INFINITY;
             self.note(Change::FlowsEnded);
         }
-        for (number, account) in self.accounts.iter_mut().enumerate() {
-            if account.watch < f64::INFINITY
-                && reaches_at(account.watch - account.sent, account.rate, now) <= now + within
-            {
+        self.watched.retain(|&number| {
+            let account = &mut self.accounts[number as usize];
+            let is_due = account.reaches(now) <= reach;
+            if is_due {
                 // Rounding may not take back what is reported as reached.
-                account.sent = account.sent.max(account.watch);
+                (account.sent, account.since) = (account.sent_at(now).max(account.watch), now);
                 account.watch = f64::INFINITY;
-                due.accounts.push(number as u32);
+                due.accounts.push(number);
             }
-        }
-        let first = due.finished.len();
-        for (&number, flow) in &mut self.flows {
-            if flow.rate > 0.0 && flow.left - flow.milestone <= flow.rate * within {
-                if flow.milestone > 0.0 {
-                    flow.milestone = 0.0;
-                    due.flows.push(number);
-                } else {
-                    due.finished.push(number);
-                }
+            !is_due
+        });
+        while let Some(&Reverse((bits, number))) = self.ends.peek()
+            && f64::from_bits(bits) <= reach
+        {
+            let flow = self.flows.get_mut(&number).expect("the first entry is not outdated");
+            if flow.milestone > 0.0 {
+                flow.milestone = 0.0;
+                due.flows.push(number);
+            } else {
+                due.finished.push(number);
+                self.remove(number, now);
             }
-        }
-        for index in first..due.finished.len() {
-            self.remove(due.finished[index]);
+            self.update_end(number);
         }
     }
 
     fn refill(&mut self, now: f64) {
-        self.settle(now);
-        if self.change > Change::None {
-            self.compute();
+        if !self.is_settled() {
+            self.compute(now);
             self.change = Change::None;
         }
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.flows.get(&flow).map_or(0.0, |flow| (flow.left - flow.rate * (now - self.now)).max(0.0))
+        self.flows.get(&flow).map_or(0.0, |flow| flow.left_after(now - self.since))
     }
 
     fn attained(&self, account: u32, now: f64) -> f64 {
-        let account = &self.accounts[account as usize];
-        account.sent + account.rate * (now - self.now)
+        self.accounts[account as usize].sent_at(now)
     }
 
     fn rate(&self, flow: u32) -> f64 {
@@ -289,13 +363,13 @@ impl Fill for Recompute {
     }
 
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        let mut loads = BTreeMap::new();
-        for &flow in &self.accounts[account as usize].flows {
-            for &link in &self.flows[&flow].path {
-                *loads.entry(link).or_insert(0.0) += self.remaining(flow, now);
-            }
+        let mut loads = vec![0.0; self.capacity.len()];
+        for flow in self.flows_of(account) {
+            let left = flow.left_after(now - self.since);
+            flow.path.iter().for_each(|&link| loads[link as usize] += left);
         }
-        loads.into_iter().for_each(|(link, bytes)| visit(link, bytes));
+        let loads = (0..).zip(loads).filter(|&(_, bytes)| bytes > 0.0);
+        loads.for_each(|(link, bytes)| visit(link, bytes));
     }
 
     fn add_use(&self, use_of_link: &mut [f64]) {

@@ -6,7 +6,7 @@
 //! | max-min, weighted classes | [`MaxMinFill`] | [`Recompute`] |
 //! | max-min, each link's own priorities | [`StableFill`] | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`Recompute`] |
-//! | MADD | [`MaddFill`] | [`Recompute`] |
+//! | MADD | [`Recompute`] | [`Recompute`] |
 //! | shortest flow first | [`ShortestFill`] | [`Recompute`] |
 //!
 //! All give the rates of [`reference`](crate::reference). An allocator is here because it is at least three times as fast as
@@ -33,7 +33,7 @@
 
 use cavalcade_model::{ClassShares, Discipline, Fabric, Scope, Terms, Work, Workload};
 
-use crate::{Fill, GreedyFill, MaddFill, MaxMinFill, PathFill, Recompute, ShortestFill, StableFill};
+use crate::{Fill, GreedyFill, MaxMinFill, PathFill, Recompute, ShortestFill, StableFill};
 
 /// How rates are found. They are the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         (_, Discipline::MaxMin) => Box::new(MaxMinFill::new(capacity, &terms.shares, flows)),
         (_, Discipline::Greedy) => Box::new(GreedyFill::new(capacity, flows)),
         (_, Discipline::InTurn) => Box::new(GreedyFill::in_turn(capacity, flows)),
-        (_, Discipline::Madd) => Box::new(MaddFill::new(capacity, flows)),
+        (_, Discipline::Madd) => Box::new(Recompute::new(terms, capacity)),
         (_, Discipline::ShortestFlow) => Box::new(ShortestFill::new(capacity, flows)),
     }
 }

@@ -1,7 +1,6 @@
 //! Allocators for one switch: every path is one link where a flow enters and one where it leaves.
 
 pub(crate) mod greedy;
-pub(crate) mod madd;
 pub(crate) mod max_min;
 pub(crate) mod shortest;
 pub(crate) mod stable;
