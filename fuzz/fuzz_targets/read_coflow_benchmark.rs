@@ -8,4 +8,4 @@ mod property;
 use cavalcade_trace::Format;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| property::reading_holds(bytes, Some(Format::CoflowBenchmark)));
+fuzz_target!(|bytes: &[u8]| property::reading_holds(bytes, Some(Format::COFLOW_BENCHMARK)));

@@ -28,16 +28,23 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim-fault", &["model", "allocate", "policy", "protocol", "control"]),
     (
         "experiment",
+        &["model", "spec", "policy", "trace", "metrics", "transport", "bound", "report", "cavalcade"],
+    ),
+    (
+        "cavalcade",
         &[
-            "model",
             "spec",
+            "model",
+            "harness",
             "policy",
             "trace",
             "metrics",
             "sim-fluid",
             "sim-packet",
+            "sim-control",
             "transport",
             "bound",
+            "validate",
             "report",
         ],
     ),
@@ -69,13 +76,17 @@ const ARROWS: &[(&str, &[&str])] = &[
             "client",
             "runtime",
             "lab",
+            "cavalcade",
         ],
     ),
 ];
 
+/// The crate that carries the project's own name, without the prefix of the others.
+const LIBRARY: &str = "cavalcade";
+
 /// The crates at the outer edge, which may read clocks, open files and sockets, and use an async runtime. Their arrows are
 /// held like all others.
-const SHELLS: &[&str] = &["cli", "runtime", "client", "lab"];
+const SHELLS: &[&str] = &["cavalcade", "cli", "runtime", "client", "lab"];
 
 /// Crates that only tests use; they may do what the shells may.
 const OF_TESTS: &[&str] = &["skip"];
@@ -92,7 +103,8 @@ pub(crate) fn is_shell(package: &str) -> bool {
 
 /// Every dependency that breaks the table, in words.
 pub(crate) fn faults(packages: &[Package]) -> Vec<String> {
-    let of_product = packages.iter().filter(|package| package.name.starts_with(PREFIX));
+    let of_product =
+        packages.iter().filter(|package| package.name.starts_with(PREFIX) || package.name == LIBRARY);
     of_product.flat_map(faults_of).collect()
 }
 
@@ -106,7 +118,8 @@ fn faults_of(package: &Package) -> Vec<String> {
         if RUNTIMES.contains(&dependency.as_str()) && !is_shell(&package.name) {
             faults.push(format!("{name} must not depend on {dependency}: only {} may", SHELLS.join(", ")));
         }
-        if let Some(on) = dependency.strip_prefix(PREFIX)
+        let of_project = (dependency == LIBRARY).then_some(LIBRARY).or(dependency.strip_prefix(PREFIX));
+        if let Some(on) = of_project
             && !allowed.contains(&on)
         {
             faults.push(format!("{name} must not depend on {on}: it may use {allowed:?}"));

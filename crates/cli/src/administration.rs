@@ -3,6 +3,7 @@
 //! Who is asked: the place that `--at` names, else whoever has an administration socket where such sockets are by default;
 //! a coordinator, which knows the whole fabric, before an agent.
 
+#[cfg(feature = "tui")]
 mod top;
 
 use std::fmt::Write as _;
@@ -22,6 +23,7 @@ use crate::failure::{Failure, Kind};
 use crate::live::{administration_path, identity, runtime_folder, socket_path};
 use crate::output::print;
 
+#[cfg(feature = "tui")]
 pub(crate) use top::run as top;
 
 /// `cavalcade ps`.
@@ -93,8 +95,8 @@ async fn connect(place: &Place) -> Result<Administrator, AdministrationError> {
 fn refused(error: AdministrationError) -> Failure {
     match &error {
         AdministrationError::Unreachable { .. } => Failure::new(Kind::Runtime, error.to_string()).help(
-            "is it running, and may this user open its socket? It is its own user's; at an address, an administrator's \
-             certificate is needed",
+            "is it running, and may this user open its socket? The socket belongs to the daemon's user; remote access \
+             needs an administrator certificate",
         ),
         AdministrationError::NotFound(_) => {
             Failure::usage(error.to_string()).help("'cavalcade ps' lists the coflows that are known")

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use cavalcade::Budget;
 use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_sim_fluid::Allocator;
@@ -11,25 +12,33 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-use crate::budget::Budget;
 use crate::fabric::argument::FabricArgument;
+use crate::failure::Failure;
 use crate::report::ReportCommand;
-pub(crate) use bench::{AgentsBench, Bench, CoordinatorBench, FluidBench};
-pub(crate) use lab::{Fault, Lab, LabHost, LabTransport};
+#[cfg(feature = "live")]
+pub(crate) use bench::{AgentsBench, CoordinatorBench};
+pub(crate) use bench::{Bench, FluidBench};
+pub(crate) use fault::Fault;
+#[cfg(feature = "live")]
+pub(crate) use lab::{Lab, LabHost, LabTransport};
+#[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, Revoke, RunCommand, SiteOptions, Top, Up, period,
+    LogLevel, Logging, Ps, Revoke, RunCommand, SiteOptions, Top, Up,
 };
 
 mod bench;
+mod fault;
+#[cfg(feature = "live")]
 mod lab;
+#[cfg(feature = "live")]
 mod live;
 
 const EXIT_CODES: &str = "\
 Data goes to standard output, messages to standard error. Exit codes:
   0    done
   1    something went wrong while running
-  2    the command line asks for something that there is not
+  2    invalid command-line usage
   3    a trace, a run's folder or a certificate is not valid
   4    a figure is not what --assert says, or a run not what validate or replay expects
   5    this machine or build lacks something that was asked for
@@ -74,45 +83,11 @@ pub(crate) enum Command {
     /// Look at traces, convert them, make them
     #[command(subcommand)]
     Trace(Trace),
-    /// Run a coordinator: agents report to it, and it tells them who goes first
-    Coordinator(CoordinatorOptions),
-    /// Run the agent of this host: applications tell it what they transfer, and it tells them how
-    Agent(AgentOptions),
-    /// Run a coordinator and this host's agent in one process
-    Up(Up),
-    /// Replay a trace over real sockets under a real coordinator and agents, and compare with the prediction
-    ///
-    /// Every host is a network namespace on a switch whose ports are held to the rate (needs root on Linux), or, with
-    /// --transport loopback, an address of this machine. Every byte received is checked. Nothing is left behind.
-    Lab(Lab),
-    /// What the lab runs at each host
-    #[command(hide = true)]
-    LabHost(LabHost),
-    /// Make certificates for a site, one folder for each of its parts
-    Certificates(Certificates),
-    /// Revoke certificates: write the list of those that count no more
-    ///
-    /// The list is revoked.pem in the authority's folder. Copied into the folder of each part's certificate it is read within
-    /// two seconds: who is on it is cut off and let in no more. It goes on listing what it has listed.
-    Revoke(Revoke),
-    /// List the coflows that a running coordinator or agent knows, in the order in which they go
-    Ps(Ps),
-    /// Watch them
-    Top(Top),
-    /// Show all that is known of a coflow
-    Describe(Describe),
-    /// Say why a coflow goes as it does: behind whom it waits, where, and for how long
-    Why(Describe),
-    /// Put every flow of a host, or of the whole fabric, back to plain TCP
-    Drain(Drain),
-    /// Say what this host can do for the live system, and what to do about the rest
-    Doctor(Doctor),
-    /// Run a command whose transfers belong to a coflow
-    ///
-    /// Tagging all that a command sends needs a path through the kernel, which this build has not: it says so and runs the
-    /// command all the same, with the coflow in CAVALCADE_COFLOW.
-    Run(RunCommand),
-    /// Break the control plane in every way that a seed can think of, and check what must hold
+    /// The live system.
+    #[cfg(feature = "live")]
+    #[command(flatten)]
+    Live(LiveCommand),
+    /// Run seeded fault injection against the control plane and check its invariants
     Fault(Fault),
     /// Compare all policies on a workload that the program makes itself, write a report, and do it live on loopback
     Demo(Demo),
@@ -135,6 +110,51 @@ pub(crate) enum Command {
     Completions(Completions),
     /// Write the man pages into a folder
     Man(Man),
+}
+
+/// The commands of the live system.
+#[cfg(feature = "live")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum LiveCommand {
+    /// Run a coordinator: agents report to it, and it tells them who goes first
+    Coordinator(CoordinatorOptions),
+    /// Run the agent of this host: applications tell it what they transfer, and it tells them how
+    Agent(AgentOptions),
+    /// Run a coordinator and this host's agent in one process
+    Up(Up),
+    /// Replay a trace over real sockets under a real coordinator and agents, and compare with the prediction
+    ///
+    /// Every host is a network namespace on a switch whose ports are held to the rate (needs root on Linux), or, with
+    /// --transport loopback, an address of this machine. Every byte received is checked. Nothing is left behind.
+    Lab(Lab),
+    /// Serve one host of a lab
+    #[command(hide = true)]
+    LabHost(LabHost),
+    /// Make certificates for a site, one folder for each of its parts
+    Certificates(Certificates),
+    /// Revoke certificates: write the list of those that are refused
+    ///
+    /// The list is revoked.pem in the authority's folder. Copied into the folder of each part's certificate it is read within
+    /// two seconds: listed peers are disconnected and refused. Entries are never removed.
+    Revoke(Revoke),
+    /// List the coflows that a running coordinator or agent knows, in the order in which they go
+    Ps(Ps),
+    /// Show coflow status, refreshed continuously
+    #[cfg(feature = "tui")]
+    Top(Top),
+    /// Show everything known of a coflow
+    Describe(Describe),
+    /// Explain what a coflow waits for: behind which others, at which links, and for how long
+    Why(Describe),
+    /// Put every flow of a host, or of the whole fabric, back to plain TCP
+    Drain(Drain),
+    /// Check what this host can do for the live system, and how to mend the rest
+    Doctor(Doctor),
+    /// Run a command whose transfers belong to a coflow
+    ///
+    /// Tagging all that a command sends needs a path through the kernel, which this build has not: it says so and runs the
+    /// command all the same, with the coflow in CAVALCADE_COFLOW.
+    Run(RunCommand),
 }
 
 /// A trace and the fabric that it crosses.
@@ -232,7 +252,7 @@ pub(crate) struct Carriage {
         default_value = "fluid",
         help_heading = "Engine"
     )]
-    pub(crate) engine: Vec<Engine>,
+    pub(crate) engine: Vec<EngineName>,
     /// With control, how long agents wait between reports and the coordinator between rounds; messages take
     /// --control-delay, and those between agents are lost as --control-loss says
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period, help_heading = "Engine")]
@@ -267,7 +287,7 @@ impl Default for Carriage {
     /// That of a command line that says nothing of it.
     fn default() -> Self {
         Self {
-            engine: vec![Engine::Fluid],
+            engine: vec![EngineName::Fluid],
             period: Nanos::from_millis(10),
             transport: None,
             link_delay: Nanos(1_000),
@@ -280,7 +300,7 @@ impl Default for Carriage {
 
 /// A driver of policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
+pub(crate) enum EngineName {
     /// Bytes flow at rates: exact and fast
     #[default]
     Fluid,
@@ -313,6 +333,9 @@ impl Selection {
 
 /// `cavalcade compare`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade compare trace.txt --policies fair,sebf,dclas:queues=4 --report report.html\n  cavalcade compare trace.txt --policies 'pias over dctcp,fair over reno' --fabric leafspine:leaves=4,spines=4,hosts=16"
+)]
 pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -341,6 +364,10 @@ pub(crate) struct Compare {
     /// Write a report as one HTML file that needs nothing else
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+    /// Write the completion of each coflow under each policy into this folder, as CSV and Parquet; it
+    /// must not exist yet or be empty
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
     /// End with exit code 4 unless this holds, as 'p99(cct) < 2s'; may be repeated
     ///
     /// FIGURE OP VALUE for every run, or POLICY: FIGURE OP VALUE for one. Figures: mean, min, max or a percentile such
@@ -352,6 +379,7 @@ pub(crate) struct Compare {
 
 /// `cavalcade bound`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade bound trace.txt --budget 10s --certificate proof.json.zst")]
 pub(crate) struct Bound {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -392,6 +420,7 @@ pub(crate) enum Objective {
 
 /// `cavalcade simulate`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade simulate trace.txt --policy sebf --out run --dump-schedule")]
 pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -402,8 +431,8 @@ pub(crate) struct Simulate {
     pub(crate) conditions: Conditions,
     #[command(flatten)]
     pub(crate) carriage: Carriage,
-    /// Write results and a manifest into this folder, which must not exist yet
-    #[arg(long, value_name = "DIR")]
+    /// Write results and a manifest into this folder, which must not exist yet or be empty
+    #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// With packets, write those that cross links into this file, for Wireshark and tcpdump (pcap); compressed where the name
     /// ends in .gz or .zst
@@ -416,20 +445,28 @@ pub(crate) struct Simulate {
     /// Write the rate of every flow at every time into that folder as well
     #[arg(long, requires = "out")]
     pub(crate) dump_schedule: bool,
+    /// Print JSON in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `cavalcade validate`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade validate run")]
 pub(crate) struct Validate {
     /// The folder that `cavalcade simulate --out` wrote, or the file that `cavalcade bound --certificate` wrote
     pub(crate) path: PathBuf,
     /// Where the trace is now, if it is no longer where it was
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `cavalcade replay`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade replay run")]
 pub(crate) struct RunFolder {
     /// The folder that `cavalcade simulate --out` wrote
     pub(crate) dir: PathBuf,
@@ -440,6 +477,7 @@ pub(crate) struct RunFolder {
 
 /// `cavalcade policies`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade policies --json")]
 pub(crate) struct Policies {
     /// Print JSON
     #[arg(long)]
@@ -459,6 +497,7 @@ pub(crate) enum Trace {
 
 /// `cavalcade trace info`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade trace info trace.txt")]
 pub(crate) struct Info {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -469,6 +508,7 @@ pub(crate) struct Info {
 
 /// `cavalcade trace convert`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade trace convert trace.txt --to native --out trace.jsonl.zst")]
 pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -496,6 +536,9 @@ pub(crate) struct Convert {
 
 /// `cavalcade trace generate`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade trace generate facebook:coflows=200,ports=50 --seed 7 --out trace.txt"
+)]
 pub(crate) struct Generate {
     /// What to make, with parameters, as facebook:coflows=200,ports=50; without it, what there is is listed
     pub(crate) generator: Option<String>,
@@ -513,7 +556,7 @@ pub(crate) struct Generate {
 #[derive(Debug, Args)]
 pub(crate) struct TraceOutput {
     /// The format to write
-    #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = format(Format::WRITTEN))]
+    #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = format(Format::written()))]
     pub(crate) to: Format,
     /// Write to this file, not to standard output
     #[arg(long, short, value_name = "FILE")]
@@ -522,6 +565,7 @@ pub(crate) struct TraceOutput {
 
 /// `cavalcade demo`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade demo --report demo.html")]
 pub(crate) struct Demo {
     /// Seed of the workload
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -542,29 +586,43 @@ pub(crate) enum Fabric {
 
 /// `cavalcade fabric plot`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade fabric plot fattree:arity=4 --out fabric.svg")]
 pub(crate) struct FabricPlot {
     /// The fabric, as tree:pods=2,racks=4,hosts=8,rate=1Gbps,oversubscription=2, or a .toml file
     pub(crate) fabric: FabricArgument,
     /// The picture to write
-    #[arg(long, value_name = "FILE", default_value = "fabric.svg")]
+    #[arg(long, short, value_name = "FILE", default_value = "fabric.svg")]
     pub(crate) out: PathBuf,
 }
 
 /// `cavalcade fabric info`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8,oversubscription=2 --links"
+)]
 pub(crate) struct FabricInfo {
     /// The fabric, as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2, or a .toml file
     pub(crate) fabric: FabricArgument,
     /// List every link: its name, capacity and delay
     #[arg(long)]
     pub(crate) links: bool,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `cavalcade experiment`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExperimentCommand {
     /// List the experiments, and how much of each has been run
-    List(ExperimentFolder),
+    List {
+        /// Where the experiments are.
+        #[command(flatten)]
+        folder: ExperimentFolder,
+        /// Print JSON in place of text
+        #[arg(long)]
+        json: bool,
+    },
     /// Run experiments on all cores; runs whose rows are there already are not run again
     Run(ExperimentRun),
     /// Make the pages and charts from the rows that are there
@@ -591,6 +649,7 @@ pub(crate) struct ExperimentFolder {
 
 /// `cavalcade experiment run`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade experiment run aalo-fig12")]
 pub(crate) struct ExperimentRun {
     /// The experiments, by the names of their folders; all where none is named
     pub(crate) names: Vec<String>,
@@ -616,6 +675,7 @@ pub(crate) enum Tune {
 
 /// `cavalcade tune thresholds`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade tune thresholds --cdf sizes.csv --queues 8 --load 0.8")]
 pub(crate) struct TuneThresholds {
     /// The distribution of flow sizes: lines of size_bytes,cdf, rising, the last with 1; straight lines in between
     #[arg(long, value_name = "FILE")]
@@ -633,6 +693,9 @@ pub(crate) struct TuneThresholds {
 
 /// `cavalcade completions`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade completions bash > ~/.local/share/bash-completion/completions/cavalcade"
+)]
 pub(crate) struct Completions {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
@@ -640,9 +703,30 @@ pub(crate) struct Completions {
 
 /// `cavalcade man`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade man man1")]
 pub(crate) struct Man {
     /// The folder, which must not exist yet
     pub(crate) dir: PathBuf,
+}
+
+impl Conditions {
+    /// The conditions of a run.
+    ///
+    /// # Errors
+    /// Where the file of a fabric is not valid.
+    pub(crate) fn of_run(&self) -> Result<cavalcade::Conditions, Failure> {
+        Ok(cavalcade::Conditions {
+            rate: self.rate(),
+            fabric: self.fabric.as_ref().map(|fabric| fabric.checked(self.rate())).transpose()?,
+            offline: self.offline,
+            control_delay: self.control_delay,
+            control_loss: self.control_loss,
+            seed: self.seed,
+            counters: self.counters,
+            cpu_order: self.cpu_order.into(),
+            allocator: self.allocator.into(),
+        })
+    }
 }
 
 impl Default for Conditions {
@@ -683,7 +767,17 @@ fn packet_size(text: &str) -> Result<u16, String> {
     u16::try_from(size.get()).map_err(|_| "expected at most 65535B".to_owned())
 }
 
+/// Reads a period of coordination.
+pub(crate) fn period(text: &str) -> Result<Nanos, String> {
+    match text.parse::<Nanos>() {
+        Ok(period) if (Nanos::from_millis(1)..=Nanos::from_secs(60)).contains(&period) => Ok(period),
+        Ok(_) => Err("expected 1ms to 60s".to_owned()),
+        Err(error) => Err(format!("{error}, as in 10ms")),
+    }
+}
+
 /// Reads a factor above zero.
+#[cfg(feature = "live")]
 fn factor(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(factor) if factor > 0.0 && factor <= 1e6 => Ok(factor),
@@ -715,6 +809,7 @@ fn sigma(text: &str) -> Result<f64, String> {
 }
 
 /// Reads the name of one of `formats`, and offers all of them in help and completions.
-fn format<const N: usize>(formats: [Format; N]) -> impl TypedValueParser<Value = Format> {
-    PossibleValuesParser::new(formats.map(Format::name)).try_map(|name| name.parse::<Format>())
+fn format(formats: impl IntoIterator<Item = Format>) -> impl TypedValueParser<Value = Format> {
+    let names: Vec<&str> = formats.into_iter().map(Format::name).collect();
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Format>())
 }

@@ -5,7 +5,9 @@
 //! What is left of growth is memory: events come from all over the fabric, and what is active at 36,000 servers does not
 //! fit into a cache. Large pages help (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`: 12 to 20 % with 9,600 servers).
 
+#[cfg(feature = "live")]
 mod agents;
+#[cfg(feature = "live")]
 mod coordinator;
 mod packet;
 pub(crate) mod random;
@@ -13,8 +15,9 @@ pub(crate) mod scenarios;
 
 use std::time::Instant;
 
-use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, History};
-use cavalcade_sim_fluid::{Options, simulate, simulate_stream};
+use cavalcade::{Conditions, Scenario};
+use cavalcade_model::{BitsPerSec, FabricSpec, History};
+use cavalcade_sim_fluid::{Options, simulate_stream};
 
 use crate::arguments::{Bench, FluidBench};
 use crate::failure::Failure;
@@ -51,7 +54,9 @@ pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
     match command {
         Bench::Packet(options) => packet::run(options.part),
         Bench::Fluid(options) => fluid(options),
+        #[cfg(feature = "live")]
         Bench::Coordinator(options) => coordinator::run(options),
+        #[cfg(feature = "live")]
         Bench::Agents(options) => agents::run(options),
     }
 }
@@ -72,8 +77,8 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
     for (name, arrivals, hosts, flows) in ON_A_SWITCH.into_iter().filter(|entry| is_asked(entry.0)) {
         let begin = Instant::now();
         let workload = on_a_switch(arrivals, hosts, flows);
-        let fabric = Fabric::big_switch(hosts, RATE).expect("there are hosts");
-        let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+        let scenario = Scenario::new(workload, Conditions { rate: RATE, ..Conditions::default() })?;
+        let (outcome, workload) = (scenario.with_policy(policy.clone()).run()?, scenario.workload);
         let times =
             workload.tasks().iter().zip(&outcome.task_finish).map(|(task, finish)| finish.0 - task.arrival.0);
         let mean = times.sum::<u64>() as f64 / workload.tasks().len() as f64;
@@ -88,10 +93,10 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         let fabric = spec.build(RATE).expect("this is a tree");
         let mut stream = PartitionAggregate::new(shape, aggregators, 0.8, tasks, 1);
         let past = PartitionAggregate::new(shape, aggregators, 0.8, 200, 2);
-        let history =
-            History::new(past.map(|(_, coflows)| {
-                coflows.iter().flat_map(|coflow| &coflow.flows).map(|flow| flow.size).sum()
-            }));
+        let history = History::new(
+            past.flat_map(|(_, coflows)| coflows)
+                .map(|coflow| coflow.flows.iter().map(|flow| flow.size).sum()),
+        );
         let mut sum = Sum::default();
         simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum));
         print(&row(

@@ -7,40 +7,41 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use cavalcade::manifest::TraceRecord;
+use cavalcade::output::{check_writable, write_file};
+use cavalcade::{Budget, Scenario, Source};
 use cavalcade_bound::{Bound, Bounds, Certificate, Conditions, DeadlineBound, Method, Progress};
 use cavalcade_model::Nanos;
 use cavalcade_report::time_rounded_down;
 use serde::Serialize;
 
 use crate::arguments::{self, Objective};
-use crate::budget::Budget;
 use crate::certificate::{self, Subject};
 use crate::claim::{Claim, Terms};
 use crate::failure::Failure;
-use crate::input::Source;
+use crate::input::parse;
 use crate::interrupt;
-use crate::manifest::TraceRecord;
-use crate::output::{print, write_file};
-use crate::parallel::watched;
-use crate::scene::{Meter, Scene};
+use crate::output::print;
+use crate::progress::watched;
 
 /// Runs the command.
 ///
 /// # Errors
 /// Where an argument or the trace is not valid, or the certificate cannot be written.
 pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
+    options.certificate.iter().try_for_each(|path| check_writable(path))?;
     let source = Source::open(&options.input.trace)?;
-    let (workload, format) = source.parse(options.input.format)?;
+    let (workload, format) = parse(&source, options.input.format)?;
     // The bound submits tasks at time zero itself: so jobs of a certificate are those of the trace as it is.
-    let conditions = arguments::Conditions { rate: Some(options.rate), ..Default::default() };
-    let scene = Scene::new(workload, conditions)?;
-    let deadlines = scene.workload.tasks().iter().filter(|task| task.deadline.is_some()).count();
+    let conditions = cavalcade::Conditions { rate: options.rate, ..Default::default() };
+    let scenario = Scenario::new(workload, conditions)?;
+    let deadlines = scenario.workload.tasks().iter().filter(|task| task.deadline.is_some()).count();
     if options.objective == Objective::Deadlines && deadlines == 0 {
         return Err(Failure::usage(format!("no task of {} has a deadline", source.name()))
             .help("leave out --objective to bound the mean completion time"));
     }
-    let found = Found::search(&scene, options);
-    let mut text = if options.json { found.json(&scene, options) } else { found.text(options) };
+    let found = Found::search(&scenario, options);
+    let mut text = if options.json { found.json(&scenario, options) } else { found.text(options) };
     if let Some(path) = &options.certificate {
         let trace = TraceRecord::new(&options.input.trace, &source, format);
         let subject = Subject::new(trace, options.rate);
@@ -75,7 +76,7 @@ enum Figures {
 const PARTS: usize = 1000;
 
 impl Found {
-    fn search(scene: &Scene, options: &arguments::Bound) -> Self {
+    fn search(scenario: &Scenario, options: &arguments::Bound) -> Self {
         let terms = Terms {
             tasks: options.objective != Objective::Coflows,
             weighted: options.weighted,
@@ -94,7 +95,7 @@ impl Found {
         let mut last = Progress { looks: 0, programs: 0, mean: Nanos::ZERO };
         let mut interrupted = false;
         let figures = watched(PARTS, |bar| {
-            let mut meter = Meter::new(bar);
+            let mut reached = 0;
             interrupt::stops(|asked| {
                 let mut go_on = |progress: &Progress| {
                     if progress.mean > last.mean {
@@ -102,11 +103,13 @@ impl Found {
                     }
                     last = *progress;
                     let spent = options.budget.spent(start.elapsed(), progress);
-                    meter.reach((spent * PARTS as f64) as usize);
+                    let done = (spent * PARTS as f64) as usize;
+                    bar.add(done.saturating_sub(reached));
+                    reached = reached.max(done);
                     interrupted = asked();
                     spent < 1.0 && !interrupted
                 };
-                let Scene { workload, fabric, .. } = scene;
+                let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
                 if options.objective == Objective::Deadlines {
                     let bound = cavalcade_bound::deadlines_met(workload, fabric, conditions, &mut go_on);
                     Figures::Deadlines(bound)
@@ -166,7 +169,7 @@ impl Found {
         text
     }
 
-    fn json(&self, scene: &Scene, options: &arguments::Bound) -> String {
+    fn json(&self, scenario: &Scenario, options: &arguments::Bound) -> String {
         let figures = match &self.figures {
             Figures::Mean(bounds) => FigureRecord::Mean {
                 best: bounds.best().method.name(),
@@ -179,9 +182,9 @@ impl Found {
         let document = Document {
             schema_version: 1,
             trace: TraceFacts {
-                coflows: scene.workload.coflow_count(),
-                ports: scene.workload.ports(),
-                bytes: scene.workload.bytes().get(),
+                coflows: scenario.workload.coflow_count(),
+                ports: scenario.workload.ports(),
+                bytes: scenario.workload.bytes().get(),
             },
             rate_bps: options.rate.get(),
             offline: options.offline,

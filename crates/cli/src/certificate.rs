@@ -7,14 +7,14 @@
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
+use cavalcade::manifest::TraceRecord;
+use cavalcade::read_file;
 use cavalcade_model::BitsPerSec;
 use cavalcade_validate::certificate::{Certificate, CertificateError};
 use flate2::read::MultiGzDecoder;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::input::read_file;
-use crate::manifest::TraceRecord;
 
 /// The most bytes that a certificate may unfold into, so that a small file cannot fill the memory.
 const LONGEST: u64 = 2 << 30;

@@ -5,11 +5,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use cavalcade::output::{Folder, write_file};
 use cavalcade_runtime::security::{self, CERTIFICATE_FILE, Issued, KEY_FILE, REVOKED_FILE, issue};
 
 use crate::arguments::{Certificates, Revoke};
 use crate::failure::{Failure, Kind};
-use crate::output::{Folder, tell, write_file};
+use crate::output::tell;
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// Hosts whose clocks are behind accept a new certificate as well.

@@ -1,27 +1,26 @@
 //! `cavalcade compare`: several policies over one trace, and which of them finishes coflows sooner.
 
 use std::path::Path;
-use std::sync::OnceLock;
-use std::time::Instant;
 
-use cavalcade_metrics::{
-    Assertion, AssertionError, Comparison, Outcome, Quantity, RunResult, Verdict, analyse,
+use cavalcade::columns::{stacked, write_csv, write_parquet};
+use cavalcade::folder::coflow_columns;
+use cavalcade::output::{Folder, check_writable, write_file};
+use cavalcade::results::Results;
+use cavalcade::{
+    Budget, Comparison, Conditions, Engine, Scenario, Source, budget_beside_runs, compare_with, labels,
 };
-use cavalcade_model::{PolicyFactory, Scope};
-use cavalcade_policy::Configured;
+use cavalcade_metrics::{Assertion, AssertionError, Quantity, Verdict};
 use cavalcade_report::ReportInfo;
+use serde_json::json;
 
 use crate::arguments::Compare;
-use crate::budget::Budget;
-use crate::carriers::Carrier;
+use crate::engines;
 use crate::failure::{Failure, Kind};
-use crate::input::Source;
-use crate::lower_bound::{budget_beside_runs, lower_bound};
-use crate::output::{print, write_file};
-use crate::parallel::{map, watched};
-use crate::policies::{about, selected};
+use crate::input::tell_notes;
+use crate::output::{print, tell};
+use crate::policies::{Choice, selected};
+use crate::progress::watched;
 use crate::recorded::OnRecord;
-use crate::scene::Scene;
 use crate::terminal::table_options;
 
 /// Runs the command.
@@ -30,30 +29,33 @@ use crate::terminal::table_options;
 /// Where an argument or the trace is not valid, an output cannot be written, or a claim does not hold.
 pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     // All that can be wrong with the command line comes before the trace is read.
-    let (policies, baseline) = selected(&options.selection)?;
-    let carriers = Carrier::selected(&options.carriage)?;
-    let contenders = contenders(&policies, &carriers)?;
-    let claims = claims(&options.claims, &contenders)?;
+    let (choices, baseline) = selected(&options.selection)?;
+    let engines = engines::selected(&options.carriage)?;
+    options.conditions.of_run()?;
+    let claims = claims(&options.claims, &setups(&choices, &engines))?;
+    options.report.iter().try_for_each(|path| check_writable(path))?;
+    let folder = options.out.as_deref().map(Folder::create).transpose()?;
     let source = Source::open(&options.input.trace)?;
     let reading = source.read(options.input.format)?;
-    source.tell_all(&reading.notes);
+    tell_notes(&source, &reading.notes);
     let recorded = OnRecord::of(&reading, &options.conditions)?;
     let mut conditions = options.conditions.clone();
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
-    let scene = Scene::new(reading.workload, conditions)?;
+    let scenario = Scenario::new(reading.workload, conditions.of_run()?)?;
+    let is_named = options.selection.is_made();
+    let (scenarios, baseline) = runnable(&scenario, &choices, &engines, baseline, is_named)?;
     let budget = match options.bound {
         Some(budget) => Some(budget),
         None if options.no_bound || options.json => None,
-        None => Some(budget_beside_runs(&scene.workload)),
+        None => Some(budget_beside_runs(&scenario.workload)),
     };
-    let baseline = baseline * carriers.len();
-    let mut comparison = compare(&scene, &contenders, baseline, budget, options.report.is_some())?;
+    let mut comparison = run_all(&scenarios, baseline, budget, options.report.is_some())?;
     if let Some(recorded) = recorded {
         recorded.add_to(&mut comparison);
     }
-    comparison.runs.iter_mut().for_each(|run| run.named = options.selection.is_made());
+    comparison.runs.iter_mut().for_each(|run| run.named = is_named);
     if options.json {
-        print(&cavalcade_report::json(&comparison))?;
+        print(&with_conditions(&cavalcade_report::json(&comparison), source.name(), &scenario.conditions))?;
     } else {
         print_text(&comparison, options.by_bin)?;
     }
@@ -65,6 +67,11 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
             seed: None,
         };
         write_report(path, &comparison, &info)?;
+    }
+    if let Some(folder) = folder {
+        write_coflows(&folder, &scenarios, &comparison)?;
+        let out = folder.keep()?;
+        tell(&format!("Completion times of each coflow under each policy are in {}.", out.display()));
     }
     check(&claims, &comparison)
 }
@@ -80,120 +87,100 @@ fn print_text(comparison: &Comparison, by_bin: bool) -> Result<(), Failure> {
     }
 }
 
-/// A policy, and what carries the bytes.
-#[derive(Clone)]
-pub(crate) struct Contender<'a> {
-    policy: &'a Configured,
-    carrier: Carrier,
-    /// Whether others differ from it in what carries them alone.
-    has_rivals: bool,
+/// Adds to the JSON of a comparison what it takes to run it again.
+fn with_conditions(json: &str, trace: &str, conditions: &Conditions) -> String {
+    let Ok(serde_json::Value::Object(mut whole)) = serde_json::from_str(json) else { return json.to_owned() };
+    let fabric = conditions.fabric.as_ref().map(ToString::to_string);
+    whole.insert("cavalcade".to_owned(), env!("CARGO_PKG_VERSION").into());
+    whole.insert(
+        "conditions".to_owned(),
+        json!({
+            "trace": trace,
+            "fabric": fabric,
+            "rate_bps": conditions.rate.get(),
+            "seed": conditions.seed,
+            "offline": conditions.offline,
+        }),
+    );
+    format!("{}\n", serde_json::Value::Object(whole))
 }
 
-impl Contender<'_> {
-    /// What tables call it.
-    fn label(&self) -> String {
-        let policy = self.policy.label();
-        match self.carrier.name() {
-            Some(carrier) if self.has_rivals => format!("{policy}/{carrier}"),
-            _ => policy,
+/// Writes one row for each coflow under each policy, as CSV and Parquet.
+fn write_coflows(folder: &Folder, scenarios: &[Scenario], comparison: &Comparison) -> Result<(), Failure> {
+    let tables = scenarios
+        .iter()
+        .zip(&comparison.runs)
+        .map(|(scenario, run)| (run.label.as_str(), coflow_columns(scenario, &run.arrival, &run.cct)));
+    let columns = stacked("run", tables);
+    let mut results = Results::new(Some(folder));
+    results.write("coflows.csv", |mut out| write_csv(&columns, &mut out))?;
+    results.write("coflows.parquet", |out| write_parquet(&columns, out))
+}
+
+/// A policy and an engine: what stands beside others in a comparison.
+type Setup<'a> = (&'a Choice, Engine);
+
+/// Combines each choice with each engine, or with its own transport.
+fn setups<'a>(choices: &'a [Choice], engines: &[Engine]) -> Vec<Setup<'a>> {
+    let of = |choice: &'a Choice| -> Vec<Setup<'a>> {
+        match &choice.transport {
+            Some(transport) => {
+                let packets = engines.iter().find(|engine| matches!(engine, Engine::Packet(_)));
+                vec![(choice, packets.unwrap_or(&Engine::Fluid).over(transport.clone()))]
+            }
+            None => engines.iter().map(|engine| (choice, engine.clone())).collect(),
         }
-    }
+    };
+    choices.iter().flat_map(of).collect()
 }
 
-/// Each policy over each carrier.
+/// The scenarios that can be run, and the place of the first of the baseline among them: all of them if they were named;
+/// otherwise the others are left out and listed.
 ///
 /// # Errors
-/// Where one cannot be carried.
-pub(crate) fn contenders<'a>(
-    policies: &'a [Configured],
-    carriers: &[Carrier],
-) -> Result<Vec<Contender<'a>>, Failure> {
-    let mut contenders = Vec::new();
-    for policy in policies {
-        for carrier in carriers {
-            let carrier = carrier.of(policy);
-            carrier.check(policy)?;
-            contenders.push(Contender { policy, carrier, has_rivals: false });
+/// Where one that is named cannot be run.
+pub(crate) fn runnable(
+    scenario: &Scenario,
+    choices: &[Choice],
+    engines: &[Engine],
+    baseline: usize,
+    is_named: bool,
+) -> Result<(Vec<Scenario>, usize), Failure> {
+    let (mut kept, mut left_out, mut place) = (Vec::new(), Vec::new(), None);
+    for (choice, engine) in setups(choices, engines) {
+        let one = Scenario { policy: choice.policy.clone(), ..scenario.on(engine) };
+        match one.check() {
+            Ok(()) => {
+                if std::ptr::eq(choice, &choices[baseline]) {
+                    place.get_or_insert(kept.len());
+                }
+                kept.push(one);
+            }
+            Err(failure) if is_named => return Err(failure),
+            Err(_) => left_out.push(one.label()),
         }
     }
-    let has_rivals = contenders.windows(2).any(|pair| pair[0].carrier.name() != pair[1].carrier.name());
-    contenders.iter_mut().for_each(|contender| contender.has_rivals = has_rivals || carriers.len() > 1);
-    Ok(contenders)
+    left_out.dedup();
+    if !left_out.is_empty() {
+        tell(&format!("Left out, since they cannot be run on this fabric: {}.", left_out.join(", ")));
+    }
+    Ok((kept, place.unwrap_or(0)))
 }
 
-/// Runs all `contenders` on all cores, and with a `budget` searches for a bound on all of them beside that. `link_use` records
-/// how busy links were.
+/// Runs all `scenarios` on all cores, and with a `budget` searches for a bound on all of them beside that. `link_use`
+/// records how busy links were.
 ///
 /// # Errors
-/// Where a run is asked for as it cannot be.
-pub(crate) fn compare(
-    scene: &Scene,
-    contenders: &[Contender<'_>],
+/// Where a scenario cannot be run.
+pub(crate) fn run_all(
+    scenarios: &[Scenario],
     baseline: usize,
     budget: Option<Budget>,
     link_use: bool,
 ) -> Result<Comparison, Failure> {
-    let search = budget.map(Job::Search).into_iter();
-    let mut jobs: Vec<Job<'_>> = search.chain(contenders.iter().enumerate().map(Job::Run)).collect();
-    jobs.sort_by_key(Job::turn);
-    let found = OnceLock::new();
-    let runs = watched(jobs.len() * scene.workload.coflow_count(), |progress| {
-        map(jobs.len(), |index| match jobs[index] {
-            Job::Search(budget) => {
-                found.get_or_init(|| lower_bound(scene, budget, progress));
-                None
-            }
-            Job::Run((rank, contender)) => {
-                let start = Instant::now();
-                let outcome = contender.carrier.run(scene, contender.policy, link_use, None, progress);
-                let wall_s = || start.elapsed().as_secs_f64();
-                Some(outcome.map(|outcome| (rank, result(contender, outcome, wall_s()))))
-            }
-        })
-    });
-    let mut runs = runs.into_iter().flatten().collect::<Result<Vec<(usize, RunResult)>, Failure>>()?;
-    runs.sort_by_key(|&(rank, _)| rank);
-    let runs: Vec<RunResult> = runs.into_iter().map(|(_, run)| run).collect();
-    let mut comparison = analyse(&scene.workload, &scene.fabric, &runs, baseline);
-    comparison.bound = found.into_inner();
-    Ok(comparison)
-}
-
-/// What is done beside the others.
-#[derive(Clone, Copy)]
-enum Job<'a> {
-    Search(Budget),
-    /// A run, and where it stands among the others.
-    Run((usize, &'a Contender<'a>)),
-}
-
-impl Job<'_> {
-    /// Who begins first: what takes longest, so that no core is left with it in the end. Policies that decide in many
-    /// places take longest by far.
-    fn turn(&self) -> u8 {
-        match self {
-            Job::Run((_, contender)) if contender.carrier != Carrier::Fluid => 0,
-            Job::Run((_, contender)) if contender.policy.terms().scope != Scope::Fabric => 0,
-            Job::Search(_) => 1,
-            Job::Run(_) => 2,
-        }
-    }
-}
-
-/// A finished run with what it is called and the seconds that it took.
-pub(crate) fn result(contender: &Contender<'_>, outcome: Outcome, wall_s: f64) -> RunResult {
-    let policy = contender.policy;
-    RunResult {
-        label: contender.label(),
-        policy: policy.name().to_owned(),
-        params: policy.params().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        about: about(policy),
-        named: false,
-        transport: contender.carrier.facts(),
-        control: contender.carrier.control(),
-        outcome,
-        wall_s,
-    }
+    let jobs = scenarios.len() + usize::from(budget.is_some());
+    let coflows = scenarios.first().map_or(0, |scenario| scenario.workload.coflow_count());
+    watched(jobs * coflows, |progress| compare_with(scenarios, baseline, budget, link_use, progress))
 }
 
 /// Writes the report, whole or not at all.
@@ -219,8 +206,10 @@ fn command_line() -> String {
     std::iter::once("cavalcade".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Reads the claims, and refuses one about a policy that is not among `contenders`.
-fn claims(texts: &[String], contenders: &[Contender<'_>]) -> Result<Vec<Assertion>, Failure> {
+/// Reads the claims, and refuses one about a policy that is not among those that are run.
+fn claims(texts: &[String], setups: &[Setup<'_>]) -> Result<Vec<Assertion>, Failure> {
+    let runs: Vec<_> = setups.iter().map(|(choice, engine)| (choice.policy.as_ref(), engine)).collect();
+    let labels = labels(&runs);
     let read = |text: &String| {
         let fault = |what: String| Failure::usage(format!("--assert '{text}': {what}"));
         let claim: Assertion = text.parse().map_err(|error: AssertionError| fault(error.to_string()))?;
@@ -228,8 +217,10 @@ fn claims(texts: &[String], contenders: &[Contender<'_>]) -> Result<Vec<Assertio
             Quantity::Factor { policy } => Some(policy),
             _ => claim.policy.as_ref(),
         };
-        let is_run =
-            |name: &String| contenders.iter().any(|run| run.label() == *name || run.policy.name() == name);
+        let is_run = |name: &String| {
+            labels.contains(name)
+                || runs.iter().any(|(policy, _)| policy.is_some_and(|one| one.name() == name))
+        };
         match named.filter(|name| !is_run(name)) {
             Some(name) => {
                 Err(fault(format!("{name} is not among the policies")).help("add it with --policy"))

@@ -2,11 +2,12 @@
 
 use std::io::Write;
 
+use cavalcade::output::Folder;
 use clap::CommandFactory;
 
 use crate::arguments::{Arguments, Completions, Man};
 use crate::failure::Failure;
-use crate::output::{Folder, print};
+use crate::output::print;
 
 /// `cavalcade completions`.
 ///
@@ -27,7 +28,7 @@ pub(crate) fn write_man_pages(options: &Man) -> Result<(), Failure> {
     let mut command = Arguments::command();
     command.build();
     write_page(&folder, command)?;
-    folder.keep()
+    folder.keep().map(drop)
 }
 
 /// Writes the page of `command` and those below it. Its name is that of the whole line by now: `cavalcade-trace-info`.

@@ -11,12 +11,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cavalcade::map;
+use cavalcade::output::write_file;
 use cavalcade_experiment::{Experiment, Files, Key, Row, Run, figure, findings, page, summary};
+use serde_json::json;
 
 use crate::arguments::{ExperimentCommand, ExperimentFolder, ExperimentRun};
 use crate::failure::{Failure, Kind};
-use crate::output::{print, tell, write_file};
-use crate::parallel::{map, watched};
+use crate::output::{print, tell};
+use crate::progress::watched;
 use store::{Store, read_rows};
 
 const TEXT: &str = "experiment.toml";
@@ -28,7 +31,7 @@ const ROWS: &str = "rows.parquet";
 /// Where an experiment is not there or not valid, a run cannot be made, an output cannot be written, or a check fails.
 pub(crate) fn run(command: &ExperimentCommand) -> Result<(), Failure> {
     match command {
-        ExperimentCommand::List(folder) => list(folder),
+        ExperimentCommand::List { folder, json } => list(folder, *json),
         ExperimentCommand::Run(options) if options.smoke => smoke(options),
         ExperimentCommand::Run(options) => run_all(options),
         ExperimentCommand::Report { folder, check } => report(folder, *check),
@@ -73,13 +76,20 @@ impl ExperimentFolder {
     }
 }
 
-fn list(folder: &ExperimentFolder) -> Result<(), Failure> {
+fn list(folder: &ExperimentFolder, json: bool) -> Result<(), Failure> {
     let mut out = String::new();
+    let mut entries = Vec::new();
     for Loaded { experiment, rows, .. } in folder.load()? {
         let runs = experiment.runs();
         let done = runs.iter().filter(|run| rows.contains_key(run.key())).count();
         let Experiment { name, title, source, .. } = &experiment;
         out.push_str(&format!("{name:<34} {done:>4} of {:>4} runs  {title} ({source})\n", runs.len()));
+        entries.push(json!({
+            "name": name, "title": title, "source": source, "runs": runs.len(), "done": done,
+        }));
+    }
+    if json {
+        return print(&format!("{:#}\n", json!({ "schema_version": 1, "experiments": entries })));
     }
     print(&out)
 }

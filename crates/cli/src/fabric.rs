@@ -5,13 +5,14 @@ pub(crate) mod argument;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cavalcade_model::{BitsPerSec, Nanos, Node};
-
+use cavalcade::output::write_file;
+use cavalcade_model::{BitsPerSec, LinkId, Nanos, Node};
 use cavalcade_report::fabric_picture;
+use serde_json::{Value, json};
 
 use crate::arguments::{Fabric, FabricInfo, FabricPlot};
 use crate::failure::Failure;
-use crate::output::{print, write_file};
+use crate::output::print;
 
 /// The rate of ports where the text does not say.
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -36,8 +37,29 @@ fn plot(options: &FabricPlot) -> Result<(), Failure> {
     write_file(&options.out, |out| out.write_all(picture.as_bytes()))
 }
 
+fn link_json(fabric: &cavalcade_model::Fabric, link: LinkId) -> Value {
+    json!({
+        "name": fabric.link_name(link),
+        "rate_bps": fabric.capacity(link).get(),
+        "delay_ns": fabric.delay(link).get(),
+        "failed": fabric.has_failed(link),
+    })
+}
+
 fn info(options: &FabricInfo) -> Result<(), Failure> {
     let fabric = options.fabric.build(RATE)?;
+    if options.json {
+        let links: Vec<_> = fabric.links().map(|link| link_json(&fabric, link)).collect();
+        return print(&format!(
+            "{:#}\n",
+            json!({
+                "schema_version": 1,
+                "fabric": options.fabric.to_string(),
+                "hosts": fabric.ports(),
+                "links": links,
+            })
+        ));
+    }
     let mut text = format!("{}\n{} hosts, {} links\n", options.fabric, fabric.ports(), fabric.link_count());
     if options.links {
         for link in fabric.links() {

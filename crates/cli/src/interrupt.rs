@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::output;
+use cavalcade::output;
 
 /// The exit code after an interrupt.
 const INTERRUPTED: i32 = 130;

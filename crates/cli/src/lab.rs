@@ -4,21 +4,19 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use cavalcade::{Conditions, Engine, Policy, Scenario, Source};
 use cavalcade_lab::{
     Cost, Fault, HostSetup, LabError, Measured, Prepared, Recovery, Scheduler, Setup, Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
-use cavalcade_policy::Configured;
 use serde_json::{Value, json};
 
-use crate::arguments::{Conditions, Lab, LabHost, LabTransport};
+use crate::arguments::{Lab, LabHost, LabTransport};
 use crate::failure::{Failure, Kind};
-use crate::input::Source;
+use crate::input::parse;
 use crate::output::{print, tell};
-use crate::parallel::Progress;
 use crate::policies::configured;
-use crate::scene::Scene;
 
 /// What is run: plain TCP, or a policy.
 const PLAIN: &str = "tcp";
@@ -34,7 +32,7 @@ static STOPPED: AtomicBool = AtomicBool::new(false);
 pub(crate) struct Contender {
     label: String,
     scheduler: Scheduler,
-    predicted: Configured,
+    predicted: Policy,
 }
 
 /// What came of a contender.
@@ -54,7 +52,7 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     let contenders = contenders(options)?;
     let faults = options.fault.clone();
     let source = Source::open(&options.input.trace)?;
-    let (workload, _) = source.parse(options.input.format)?;
+    let (workload, _) = parse(&source, options.input.format)?;
     // Without the handler an interrupt ends the program, and the next lab cleans up.
     let _ = ctrlc::set_handler(|| STOPPED.store(true, Ordering::Relaxed));
     cavalcade_lab::remove_stale()
@@ -66,7 +64,7 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
         LabTransport::Netns => Transport::Namespaces,
         LabTransport::Loopback => Transport::Loopback,
     };
-    let conditions = Conditions { rate: Some(options.rate), ..Conditions::default() };
+    let conditions = Conditions { rate: options.rate, ..Conditions::default() };
     let rows = measure(&contenders, prepared.workload.clone(), conditions, &faults, |predicted| Setup {
         program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
         transport,
@@ -102,22 +100,23 @@ pub(crate) fn measure(
     faults: &[Fault],
     setup: impl Fn(&Outcome) -> Setup,
 ) -> Result<Vec<Row>, Failure> {
-    let scene = Scene::new(workload, conditions)?;
+    let scenario = Scenario::new(workload, conditions)?;
     let mut rows = Vec::new();
     for Contender { label, scheduler, predicted: policy } in contenders {
-        let predicted = scene.run(policy, false, &Progress::default());
+        let fluid = scenario.with_policy(policy.clone());
+        let predicted = fluid.run()?;
         let setup = setup(&predicted);
         let controlled = match scheduler {
             Scheduler::Tcp => None,
-            _ => Some(scene.run_controlled(policy, setup.period, false, &Progress::default())?),
+            _ => Some(fluid.on(Engine::Control { period: setup.period }).run()?),
         };
         tell(&format!(
             "{label}: {} coflows, predicted to take {}",
-            scene.workload.coflow_count(),
+            scenario.workload.coflow_count(),
             seconds(predicted.makespan().0)
         ));
         let measured =
-            cavalcade_lab::run(&setup, &scene.workload, scheduler, faults, &STOPPED).map_err(failure)?;
+            cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED).map_err(failure)?;
         rows.push(Row { label: label.clone(), measured, predicted, controlled });
     }
     Ok(rows)
@@ -135,7 +134,7 @@ pub(crate) fn demonstrate(
 ) -> Result<String, Failure> {
     let contenders = policies.iter().map(|spec| contender(spec)).collect::<Result<Vec<_>, _>>()?;
     let workload = cavalcade_lab::prepare(&workload, scale).map_err(failure)?.workload;
-    let conditions = Conditions { rate: Some(rate), ..Conditions::default() };
+    let conditions = Conditions { rate, ..Conditions::default() };
     let rows = measure(&contenders, workload, conditions, &[], |_| Setup {
         program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
         transport: Transport::Loopback,
@@ -159,15 +158,15 @@ fn contenders(options: &Lab) -> Result<Vec<Contender>, Failure> {
 /// Where it is no policy.
 pub(crate) fn contender(spec: &str) -> Result<Contender, Failure> {
     if spec == PLAIN {
-        let predicted = configured(PLAIN_PREDICTED)?;
+        let predicted = Policy::from(configured(PLAIN_PREDICTED)?);
         return Ok(Contender { label: spec.to_owned(), scheduler: Scheduler::Tcp, predicted });
     }
-    let predicted = configured(spec)?;
+    let predicted = Policy::from(configured(spec)?);
     let scheduler = match predicted.terms().scope {
         Scope::Fabric => Scheduler::Coordinator(spec.to_owned()),
         _ => Scheduler::Hosts(spec.to_owned()),
     };
-    Ok(Contender { label: predicted.label(), scheduler, predicted })
+    Ok(Contender { label: predicted.label().to_owned(), scheduler, predicted })
 }
 
 fn refuse_ports(workload: &Workload, hosts: Option<u32>, faults: &[Fault]) -> Result<(), Failure> {

@@ -1,45 +1,45 @@
 //! The program `cavalcade`: policies over traces, from the command line.
 //!
-//! One module for each command; what they share are [`input`] (traces in), [`output`] (files that appear whole or not at
-//! all), [`failure`] (errors with a place, a cure and an exit code), [`scene`] and [`parallel`] (running things).
+//! One module for each command. Scenarios, comparisons and run folders are the library `cavalcade`; here arguments are parsed
+//! and results printed. What commands share are [`output`] (what is printed), [`failure`] (how an error is shown) and
+//! [`progress`].
 //!
 //! Start-up costs nothing that is not used: no async runtime, no configuration files, threads only for several runs, and
 //! Parquet only where it is written.
 
+#[cfg(feature = "live")]
 mod administration;
 mod arguments;
 mod bench;
 mod bound;
-mod budget;
-mod carriers;
 mod certificate;
+#[cfg(feature = "live")]
 mod certificates;
 mod claim;
-mod columns;
 mod compare;
 mod completions;
 mod demo;
+#[cfg(feature = "live")]
 mod doctor;
+mod engines;
 mod experiment;
 mod fabric;
 mod failure;
 mod fault;
 mod input;
 mod interrupt;
+#[cfg(feature = "live")]
 mod lab;
+#[cfg(feature = "live")]
 mod live;
-mod lower_bound;
-mod manifest;
 mod output;
-mod parallel;
 mod policies;
+mod progress;
 mod recorded;
 mod replay;
 mod report;
-mod results;
+#[cfg(feature = "live")]
 mod run_command;
-mod run_folder;
-mod scene;
 mod simulate;
 mod terminal;
 mod trace;
@@ -52,6 +52,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[cfg(feature = "live")]
+use arguments::LiveCommand;
 use arguments::{Arguments, Command};
 use failure::Failure;
 
@@ -62,18 +64,13 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // What serves ends by itself when it is told to, and a lab has more to clean up.
-    let ends_by_itself = matches!(
-        arguments.command,
-        Command::Coordinator(_) | Command::Agent(_) | Command::Up(_) | Command::Lab(_) | Command::LabHost(_)
-    );
-    if !ends_by_itself {
+    if !ends_by_itself(&arguments.command) {
         interrupt::clean_up();
     }
     match run(&arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::tell(&failure.shown(std::io::stderr().is_terminal()));
+            output::tell(&failure::shown(&failure, std::io::stderr().is_terminal()));
             ExitCode::from(failure.code())
         }
     }
@@ -88,20 +85,8 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Replay(options) => replay::run(options),
         Command::Policies(options) => policies::list(options),
         Command::Trace(command) => trace::run(command),
-        Command::Coordinator(options) => live::coordinator(options),
-        Command::Agent(options) => live::agent(options),
-        Command::Up(options) => live::up(options),
-        Command::Lab(options) => lab::run(options),
-        Command::LabHost(options) => lab::host(options),
-        Command::Certificates(options) => certificates::run(options),
-        Command::Revoke(options) => certificates::revoke(options),
-        Command::Ps(options) => administration::ps(options),
-        Command::Top(options) => administration::top(options),
-        Command::Describe(options) => administration::describe(options),
-        Command::Why(options) => administration::why(options),
-        Command::Drain(options) => administration::drain(options),
-        Command::Doctor(options) => doctor::run(options),
-        Command::Run(options) => run_command::run(options),
+        #[cfg(feature = "live")]
+        Command::Live(command) => run_live(command),
         Command::Fault(options) => fault::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Fabric(command) => fabric::run(command),
@@ -111,5 +96,38 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Experiment(command) => experiment::run(command),
         Command::Completions(options) => completions::run(options),
         Command::Man(options) => completions::write_man_pages(options),
+    }
+}
+
+/// Tells whether a command ends by itself on an interrupt: what serves does, and a lab has more to clean up.
+fn ends_by_itself(command: &Command) -> bool {
+    match command {
+        #[cfg(feature = "live")]
+        Command::Live(command) => {
+            use LiveCommand::{Agent, Coordinator, Lab, LabHost, Up};
+            matches!(command, Coordinator(_) | Agent(_) | Up(_) | Lab(_) | LabHost(_))
+        }
+        _ => false,
+    }
+}
+
+#[cfg(feature = "live")]
+fn run_live(command: &LiveCommand) -> Result<(), Failure> {
+    match command {
+        LiveCommand::Coordinator(options) => live::coordinator(options),
+        LiveCommand::Agent(options) => live::agent(options),
+        LiveCommand::Up(options) => live::up(options),
+        LiveCommand::Lab(options) => lab::run(options),
+        LiveCommand::LabHost(options) => lab::host(options),
+        LiveCommand::Certificates(options) => certificates::run(options),
+        LiveCommand::Revoke(options) => certificates::revoke(options),
+        LiveCommand::Ps(options) => administration::ps(options),
+        #[cfg(feature = "tui")]
+        LiveCommand::Top(options) => administration::top(options),
+        LiveCommand::Describe(options) => administration::describe(options),
+        LiveCommand::Why(options) => administration::why(options),
+        LiveCommand::Drain(options) => administration::drain(options),
+        LiveCommand::Doctor(options) => doctor::run(options),
+        LiveCommand::Run(options) => run_command::run(options),
     }
 }

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use cavalcade_metrics::PolicyFacts;
+use cavalcade::spec::{self, Carried};
+use cavalcade::{Policy, Transport};
 use cavalcade_model::Scope;
 use cavalcade_policy::{Configured, Paper, PolicyInfo, parse, registry};
 use serde_json::{Value, json};
 
 use crate::arguments::{Policies, Selection};
 use crate::failure::Failure;
-use crate::manifest::PolicyRecord;
 use crate::output::print;
 
-/// The baseline where none is named.
+/// The baseline if none is named.
 const DEFAULT_BASELINE: &str = "fair";
 
 /// Reads one specification.
@@ -25,49 +25,61 @@ pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
     })
 }
 
-/// The policies that are asked for, each once, and the place of the baseline among them.
+/// A policy, and the transport that was named with it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    /// The policy; `None` leaves the order to the transport.
+    pub(crate) policy: Option<Policy>,
+    /// The transport of `POLICY over TRANSPORT`.
+    pub(crate) transport: Option<Transport>,
+}
+
+/// Reads `POLICY`, `POLICY over TRANSPORT` or `over TRANSPORT`.
 ///
 /// # Errors
-/// Where a specification is none, or the baseline is not among them.
-pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Configured>, usize), Failure> {
-    let mut policies: Vec<Configured> = Vec::new();
-    let named = || selection.policies.iter().chain(&selection.policy).map(String::as_str);
-    let own = registry().iter().filter(|info| info.name == info.base).map(|info| info.name);
-    let every = own.filter(|_| named().next().is_none());
-    for spec in named().chain(every) {
-        let policy = configured(spec)?;
-        if place_of(&policies, &policy).is_none() {
-            policies.push(policy);
+/// Where a name is unknown or a value cannot be used.
+pub(crate) fn choice(text: &str) -> Result<Choice, Failure> {
+    let Carried { policy, transport } = Carried::read(text);
+    let policy = policy.map(configured).transpose()?.map(Policy::from);
+    let transport = transport.map(cavalcade::transport::parse).transpose();
+    let transport = transport.map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Choice { policy, transport: transport.as_ref().map(Transport::from) })
+}
+
+/// Reads the policies that are asked for, each once, and finds the place of the baseline among them.
+///
+/// # Errors
+/// Where a specification cannot be used, or the baseline is not among them.
+pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Failure> {
+    let mut named = spec::list(&selection.policies.join(","));
+    named.extend(selection.policy.iter().cloned());
+    if named.is_empty() {
+        let own = registry().iter().filter(|info| info.name == info.base);
+        named.extend(own.map(|info| info.name.to_owned()));
+    }
+    let mut choices: Vec<Choice> = Vec::new();
+    for text in named {
+        let choice = choice(&text)?;
+        if !choices.contains(&choice) {
+            choices.push(choice);
         }
     }
-    let baseline = match &selection.baseline {
-        Some(spec) => place_of(&policies, &configured(spec)?).ok_or_else(|| {
-            let labels: Vec<String> = policies.iter().map(Configured::label).collect();
-            Failure::usage(format!("the baseline {spec} is not among the policies"))
-                .help(format!("add it with --policy, or choose one of {}", labels.join(", ")))
-        })?,
-        None => policies.iter().position(|policy| policy.label() == DEFAULT_BASELINE).unwrap_or(0),
+    let label = |choice: &Choice| {
+        let policy = choice.policy.as_ref().map(Policy::label);
+        Carried { policy, transport: choice.transport.as_ref().map(Transport::label) }.to_string()
     };
-    Ok((policies, baseline))
-}
-
-/// All policies under their own names, with their defaults, and the place of the baseline among them.
-pub(crate) fn all() -> (Vec<Configured>, usize) {
-    selected(&Selection::default()).expect("every policy of the registry can be made with its defaults")
-}
-
-/// Where `policy`, with the same parameters, stands among `policies`.
-pub(crate) fn place_of(policies: &[Configured], policy: &Configured) -> Option<usize> {
-    policies.iter().position(|other| other.name() == policy.name() && other.params() == policy.params())
-}
-
-/// All that is needed to make the same policy again.
-pub(crate) fn record(policy: &Configured) -> PolicyRecord {
-    PolicyRecord { spec: policy.spec(), name: policy.name().to_owned(), params: params_json(policy) }
-}
-
-fn params_json(policy: &Configured) -> Value {
-    policy.params().into_iter().map(|(name, value)| (name.to_owned(), Value::String(value))).collect()
+    let baseline = match &selection.baseline {
+        Some(text) => {
+            let baseline = choice(text)?;
+            choices.iter().position(|choice| *choice == baseline).ok_or_else(|| {
+                let labels: Vec<String> = choices.iter().map(label).collect();
+                Failure::usage(format!("the baseline {text} is not among the policies"))
+                    .help(format!("add it with --policy, or choose one of {}", labels.join(", ")))
+            })?
+        }
+        None => choices.iter().position(|choice| label(choice) == DEFAULT_BASELINE).unwrap_or(0),
+    };
+    Ok((choices, baseline))
 }
 
 /// `cavalcade policies`.
@@ -178,14 +190,4 @@ fn info_json(info: &PolicyInfo) -> Value {
         "cost": info.cost,
         "parameters": parameters,
     })
-}
-
-/// Says of `policy` what reports show beside its figures: whether it is told sizes, and its paper.
-pub(crate) fn about(policy: &Configured) -> PolicyFacts {
-    let named = |paper: Paper| format!("{}, {} {}", paper.system, paper.venue, paper.year);
-    let info = policy.info();
-    // A variant is not its paper's policy, but it is made after it.
-    let relative = || registry().iter().filter(|other| other.base == info.base).find_map(|other| other.paper);
-    let paper = info.paper.map(named).or_else(|| relative().map(|paper| format!("after {}", named(paper))));
-    PolicyFacts { told_sizes: policy.knows_sizes(), paper: paper.unwrap_or_default() }
 }

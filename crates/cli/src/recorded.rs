@@ -1,5 +1,6 @@
 //! What an imported log recorded, and the rate of the network on which it was recorded.
 
+use cavalcade::{Scenario, map};
 use cavalcade_metrics::{
     Comparison, ENDLESS, ImportNote, RateChoice, RecordedQuery, RecordedShuffle, Recording, Savings,
     calibrate, task_completion_times,
@@ -9,9 +10,6 @@ use cavalcade_trace::Reading;
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
-use crate::parallel::{Progress, map};
-use crate::policies::configured;
-use crate::scene::Scene;
 
 /// The policy under which applications run today.
 const RECORDED_UNDER: &str = "fair";
@@ -87,7 +85,7 @@ fn recording(reading: &Reading) -> Recording {
 /// The times of all tasks at a rate.
 fn times(workload: &Workload, conditions: &Conditions, rate: BitsPerSec) -> Result<Vec<Nanos>, Failure> {
     let conditions = Conditions { rate: Some(rate), ..conditions.clone() };
-    let scene = Scene::new(workload.clone(), conditions)?;
-    let outcome = scene.run(&configured(RECORDED_UNDER)?, false, &Progress::default());
-    Ok(task_completion_times(&scene.workload, &outcome))
+    let scenario = Scenario::new(workload.clone(), conditions.of_run()?)?.under(RECORDED_UNDER)?;
+    let outcome = scenario.run()?;
+    Ok(task_completion_times(&scenario.workload, &outcome))
 }

@@ -1,10 +1,12 @@
 //! `cavalcade replay`: a simulation again, from its manifest, and whether every byte is the same.
 
+use cavalcade::folder::{Recorded, produce};
+use cavalcade::results::{Results, digest_of};
+
 use crate::arguments::RunFolder;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
-use crate::results::{Results, digest_of};
-use crate::run_folder::{Recorded, produce};
+use crate::progress::watched;
 
 /// Runs the command.
 ///
@@ -14,8 +16,10 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
     let recorded = Recorded::open(&options.dir, options.trace.as_deref())?;
     check_files(&recorded)?;
     let mut results = Results::new(None);
-    let Recorded { scene, policy, carrier, .. } = &recorded;
-    produce(scene, policy, carrier, recorded.has_schedule(), None, &mut results)?;
+    let scenario = &recorded.scenario;
+    watched(scenario.workload.coflow_count(), |progress| {
+        produce(scenario, recorded.has_schedule(), None, &mut results, progress)
+    })?;
     let again = results.digests();
     for (name, digest) in &recorded.manifest.results {
         if again.get(name) != Some(digest) {

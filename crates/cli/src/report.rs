@@ -5,19 +5,18 @@
 
 use std::path::PathBuf;
 
-use cavalcade_metrics::{Comparison, RunResult, analyse};
+use cavalcade::folder::Recorded;
+use cavalcade::output::write_file;
+use cavalcade::{Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
 use cavalcade_report::{FigureKind, FigureWidth, figure};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::arguments::{Conditions, Selection};
-use crate::carriers::Carrier;
-use crate::compare::{Contender, compare, contenders, result};
+use crate::compare::{run_all, runnable};
 use crate::failure::Failure;
-use crate::input::Source;
-use crate::output::{tell, write_file};
+use crate::input::parse;
+use crate::output::tell;
 use crate::policies::selected;
-use crate::run_folder::Recorded;
-use crate::scene::Scene;
 
 /// The parts of `cavalcade report`.
 #[derive(Debug, Subcommand)]
@@ -70,7 +69,7 @@ pub(crate) enum Width {
 /// # Errors
 /// Where the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
 pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), Failure> {
-    let are_runs = options.inputs.iter().all(|input| input.join(crate::manifest::NAME).is_file());
+    let are_runs = options.inputs.iter().all(|input| input.join(manifest::NAME).is_file());
     let comparison = if are_runs { of_runs(options)? } else { of_trace(options)? };
     let kind = match options.kind {
         Kind::Cdf => FigureKind::Cdf,
@@ -96,13 +95,13 @@ fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
         return Err(Failure::usage("expected one trace, or folders of runs")
             .help("name one trace, or folders that 'cavalcade simulate --out' wrote"));
     };
-    let (policies, baseline) = selected(&options.selection)?;
+    let (choices, baseline) = selected(&options.selection)?;
     let source = Source::open(trace)?;
-    let (workload, _) = source.parse(None)?;
-    let scene = Scene::new(workload, options.conditions.clone())?;
-    let carriers = [Carrier::Fluid];
-    let contenders: Vec<Contender<'_>> = contenders(&policies, &carriers)?;
-    let mut comparison = compare(&scene, &contenders, baseline, None, false)?;
+    let (workload, _) = parse(&source, None)?;
+    let scenario = Scenario::new(workload, options.conditions.of_run()?)?;
+    let is_named = options.selection.is_made();
+    let (scenarios, baseline) = runnable(&scenario, &choices, &[Engine::Fluid], baseline, is_named)?;
+    let mut comparison = run_all(&scenarios, baseline, None, false)?;
     comparison.runs.iter_mut().for_each(|run| run.named = options.selection.is_made());
     Ok(comparison)
 }
@@ -124,29 +123,34 @@ fn of_runs(options: &Figure) -> Result<Comparison, Failure> {
         ))
         .help("make them again with the same trace and conditions"));
     }
-    let runs = recorded.iter().map(kept).collect::<Result<Vec<RunResult>, Failure>>()?;
+    // Flow completion times are not kept, so a run over packets is shown as any other.
+    let scenarios: Vec<Scenario> = recorded
+        .iter()
+        .map(|run| {
+            Scenario { fabric: first.scenario.fabric.clone(), ..run.scenario.clone() }.on(Engine::Fluid)
+        })
+        .collect();
+    let finished = recorded
+        .iter()
+        .map(|run| Ok(Finished { outcome: run.completions()?, wall_s: 0.0 }))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    let mut comparison = analyse(&scenarios, finished, 0, None);
+    let named = |name: &str| comparison.runs.iter().position(|run| run.label == name || run.policy == name);
     let baseline = match &options.selection.baseline {
-        Some(name) => {
-            runs.iter().position(|run| run.label == *name || run.policy == *name).ok_or_else(|| {
-                let known: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
-                Failure::usage(format!("the baseline {name} is not among the runs"))
-                    .help(format!("choose one of {}", known.join(", ")))
-            })?
-        }
-        None => runs.iter().position(|run| run.policy == "fair").unwrap_or(0),
+        Some(name) => named(name).ok_or_else(|| {
+            let known: Vec<&str> = comparison.runs.iter().map(|run| run.label.as_str()).collect();
+            Failure::usage(format!("the baseline {name} is not among the runs"))
+                .help(format!("choose one of {}", known.join(", ")))
+        })?,
+        None => named("fair").unwrap_or(0),
     };
-    let mut comparison = analyse(&first.scene.workload, &first.scene.fabric, &runs, baseline);
+    if baseline != comparison.baseline {
+        let finished = recorded
+            .iter()
+            .map(|run| Ok(Finished { outcome: run.completions()?, wall_s: 0.0 }))
+            .collect::<Result<Vec<_>, Failure>>()?;
+        comparison = analyse(&scenarios, finished, baseline, None);
+    }
     comparison.runs.iter_mut().for_each(|run| run.named = true);
     Ok(comparison)
-}
-
-/// A run as its folder has it.
-fn kept(recorded: &Recorded) -> Result<RunResult, Failure> {
-    let policies = [recorded.policy.clone()];
-    let carriers = [recorded.carrier.clone()];
-    let contenders = contenders(&policies, &carriers)?;
-    let mut run = result(&contenders[0], recorded.completions()?, 0.0);
-    // Flow completion times are not kept.
-    run.transport = None;
-    Ok(run)
 }

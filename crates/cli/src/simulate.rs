@@ -3,21 +3,22 @@
 use std::io;
 use std::time::Instant;
 
-use cavalcade_metrics::analyse;
+use cavalcade::folder::produce;
+use cavalcade::manifest::{self, Manifest, TraceRecord};
+use cavalcade::output::{Folder, check_writable, write_file};
+use cavalcade::results::Results;
+use cavalcade::{
+    Capture, Comparison, Engine, Finished, Scenario, Source, Watch, analyse, budget_beside_runs,
+};
 
 use crate::arguments::Simulate;
-use crate::carriers::{Capture, Carrier};
-use crate::compare::{compare, contenders, result};
+use crate::compare::run_all;
+use crate::engines;
 use crate::failure::Failure;
-use crate::input::Source;
-use crate::lower_bound::budget_beside_runs;
-use crate::manifest::{self, Manifest, TraceRecord};
-use crate::output::{Folder, print, tell, write_file};
-use crate::parallel::watched;
-use crate::policies::{configured, record};
-use crate::results::Results;
-use crate::run_folder::produce;
-use crate::scene::Scene;
+use crate::input::parse;
+use crate::output::{print, tell};
+use crate::policies::{self, Choice};
+use crate::progress::watched;
 use crate::terminal::table_options;
 
 /// Runs the command.
@@ -25,59 +26,67 @@ use crate::terminal::table_options;
 /// # Errors
 /// Where an argument or the trace is not valid, or an output cannot be written.
 pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
-    let policies = [configured(&options.policy)?];
-    let carriers = Carrier::selected(&options.carriage)?;
-    let [carrier] = carriers.as_slice() else {
+    let Choice { policy, transport } = policies::choice(&options.policy)?;
+    let engines = engines::selected(&options.carriage)?;
+    let [engine] = engines.as_slice() else {
         return Err(Failure::usage("--engine, --transport: one run has one of each".to_owned())
             .help("'cavalcade compare' runs several"));
     };
-    let carrier = &carrier.of(&policies[0]);
-    let contenders = contenders(&policies, &carriers)?;
-    if options.dump_schedule && *carrier != Carrier::Fluid {
+    let engine = transport.map_or_else(|| engine.clone(), |transport| engine.over(transport));
+    if options.dump_schedule && engine != Engine::Fluid {
         return Err(Failure::usage("--dump-schedule: only the fluid engine writes rates down".to_owned())
             .help("leave it out, or leave out --engine"));
     }
     if options.pcap.is_some() {
-        carrier.check_capture()?;
+        engine.check_capture()?;
     }
+    options.pcap.iter().try_for_each(|path| check_writable(path))?;
+    let folder = options.out.as_deref().map(Folder::create).transpose()?;
+    let conditions = options.conditions.of_run()?;
     let source = Source::open(&options.input.trace)?;
-    let (workload, format) = source.parse(options.input.format)?;
-    let scene = Scene::new(workload, options.conditions.clone())?;
-    let Some(out) = &options.out else {
+    let (workload, format) = parse(&source, options.input.format)?;
+    let scenario = Scenario { policy, ..Scenario::new(workload, conditions)?.on(engine) };
+    scenario.check()?;
+    let Some(folder) = folder else {
         let comparison = if options.pcap.is_some() {
             let start = Instant::now();
-            let work = |capture: Option<Capture<'_>>| {
-                watched(scene.workload.coflow_count(), |progress| {
-                    carrier.run(&scene, &policies[0], false, capture, progress)
+            let outcome = captured(options, |capture| {
+                watched(scenario.workload.coflow_count(), |progress| {
+                    let watch = Watch { progress: Some(progress), capture, ..Watch::default() };
+                    scenario.run_with(watch)
                 })
-            };
-            let outcome = captured(options, work)?;
-            let result = result(&contenders[0], outcome, start.elapsed().as_secs_f64());
-            analyse(&scene.workload, &scene.fabric, &[result], 0)
+            })?;
+            let finished = Finished { outcome, wall_s: start.elapsed().as_secs_f64() };
+            analyse(std::slice::from_ref(&scenario), vec![finished], 0, None)
         } else {
-            compare(&scene, &contenders, 0, Some(budget_beside_runs(&scene.workload)), false)?
+            run_all(std::slice::from_ref(&scenario), 0, Some(budget_beside_runs(&scenario.workload)), false)?
         };
-        return print(&cavalcade_report::table(&comparison, table_options(false)));
+        return print_result(options, &comparison);
     };
-    let folder = Folder::create(out)?;
     let trace = TraceRecord::new(&options.input.trace, &source, format);
-    let mut manifest = Manifest::new(trace, &options.conditions, record(&policies[0]), carrier);
+    let mut manifest = Manifest::new(trace, &scenario);
     let mut results = Results::new(Some(&folder));
-    let work = |capture: Option<Capture<'_>>| {
-        produce(&scene, &policies[0], carrier, options.dump_schedule, capture, &mut results)
-    };
-    let (outcome, wall_s) = captured(options, work)?;
-    let result = result(&contenders[0], outcome, wall_s);
+    let finished = captured(options, |capture| {
+        watched(scenario.workload.coflow_count(), |progress| {
+            produce(&scenario, options.dump_schedule, capture, &mut results, progress)
+        })
+    })?;
     manifest.results = results.digests();
     std::fs::write(folder.path(manifest::NAME), manifest.text())
         .map_err(|error| folder.failure(manifest::NAME, &error))?;
-    folder.keep()?;
-    print(&cavalcade_report::table(
-        &analyse(&scene.workload, &scene.fabric, &[result], 0),
-        table_options(false),
-    ))?;
+    let out = folder.keep()?;
+    print_result(options, &analyse(std::slice::from_ref(&scenario), vec![finished], 0, None))?;
     tell(&format!("Results are in {}; 'cavalcade replay {0}' makes them again.", out.display()));
     Ok(())
+}
+
+/// Prints the table, or JSON where that was asked for.
+fn print_result(options: &Simulate, comparison: &Comparison) -> Result<(), Failure> {
+    print(&if options.json {
+        cavalcade_report::json(comparison)
+    } else {
+        cavalcade_report::table(comparison, table_options(false))
+    })
 }
 
 /// Does `work`, and writes what it captures into the file of `--pcap`, where there is one: whole, or not at all.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use cavalcade::Source;
+use cavalcade::output::write_file;
 use cavalcade_model::{Workload, WorkloadError};
 use cavalcade_spec::{ParameterInfo, SpecError};
 use cavalcade_trace::generate::{permute_sizes, spread_sizes};
@@ -10,8 +12,8 @@ use cavalcade_trace::{Failures, Generator, WriteError, generate, with_failures, 
 
 use crate::arguments::{Convert, Generate, Info, Trace, TraceOutput};
 use crate::failure::{Failure, Kind};
-use crate::input::Source;
-use crate::output::{print, print_bytes, write_file};
+use crate::input::parse;
+use crate::output::{print, print_bytes};
 use crate::trace_facts::Facts;
 
 /// Runs the command.
@@ -37,7 +39,7 @@ fn convert(options: &Convert) -> Result<(), Failure> {
         let shares = format!("--restart {restarted} and --speculate {speculated} are more than all flows");
         return Err(Failure::usage(shares).help("give shares that sum to at most 1"));
     }
-    let (mut workload, _) = Source::open(&options.input.trace)?.parse(options.input.format)?;
+    let (mut workload, _) = parse(&Source::open(&options.input.trace)?, options.input.format)?;
     let failure = |error: WorkloadError| Failure::usage(error.to_string());
     if let Some(sigma) = options.spread {
         workload = spread_sizes(&workload, sigma, options.seed).map_err(failure)?;

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn points(text: &str) -> Result<Vec<(f64, f64)>, String> {
-        read(text, Path::new("sizes.csv")).map_err(|failure| failure.shown(false))
+        read(text, Path::new("sizes.csv")).map_err(|failure| crate::failure::shown(&failure, false))
     }
 
     #[test]

@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use cavalcade_model::{BitsPerSec, Nanos, PolicyFactory};
+use cavalcade::folder::{Recorded, SCHEDULE};
+use cavalcade::{Conditions, Scenario};
+use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_validate::certificate::{self as proof, CertificateError, Verified};
 use cavalcade_validate::{Checks, ScheduleReader, Segment, validate};
+use serde_json::json;
 
-use crate::arguments::{Conditions, Validate};
+use crate::arguments::Validate;
 use crate::certificate;
 use crate::claim::{Claim, Terms};
 use crate::failure::{Failure, Kind};
 use crate::output::print;
-use crate::run_folder::{Recorded, SCHEDULE};
-use crate::scene::Scene;
 
 /// Runs the command.
 ///
@@ -20,11 +21,15 @@ use crate::scene::Scene;
 /// Where the folder, the certificate or the trace cannot be used, or what is checked is not valid.
 pub(crate) fn run(options: &Validate) -> Result<(), Failure> {
     let trace = options.trace.as_deref();
-    if options.path.is_dir() { schedule(&options.path, trace) } else { bound(&options.path, trace) }
+    if options.path.is_dir() {
+        schedule(&options.path, trace, options.json)
+    } else {
+        bound(&options.path, trace, options.json)
+    }
 }
 
 /// Checks the schedule of a run.
-fn schedule(folder: &Path, trace: Option<&Path>) -> Result<(), Failure> {
+fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let recorded = Recorded::open(folder, trace)?;
     let path = recorded.folder.join(SCHEDULE);
     if !recorded.has_schedule() {
@@ -35,10 +40,22 @@ fn schedule(folder: &Path, trace: Option<&Path>) -> Result<(), Failure> {
     let segments: Vec<Segment> = ScheduleReader::new(recorded.file(SCHEDULE)?)
         .and_then(Iterator::collect)
         .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
-    let checks = Checks { work_conservation: recorded.policy.terms().work_conserving };
-    let scene = &recorded.scene;
-    let verdict = validate(&scene.workload, &scene.fabric, segments, &outcome, checks)
+    let checks = Checks { work_conservation: recorded.work_conserving() };
+    let scenario = &recorded.scenario;
+    let verdict = validate(&scenario.workload, &scenario.fabric, segments, &outcome, checks)
         .map_err(|violation| Failure::new(Kind::Assertion, format!("{}: {violation}", path.display())))?;
+    if as_json {
+        return print(&format!(
+            "{:#}\n",
+            json!({
+                "schema_version": 1,
+                "valid": true,
+                "segments": verdict.segments,
+                "peak_load": verdict.peak_load,
+                "work_conservation": checks.work_conservation,
+            })
+        ));
+    }
     let idling = if checks.work_conservation { "no capacity left idle, " } else { "" };
     print(&format!(
         "{} segments are valid: capacity kept (busiest link {:.1} %), {idling}every byte delivered once, order and \
@@ -49,15 +66,14 @@ fn schedule(folder: &Path, trace: Option<&Path>) -> Result<(), Failure> {
 }
 
 /// Derives the bound of a certificate anew.
-fn bound(path: &Path, trace: Option<&Path>) -> Result<(), Failure> {
+fn bound(path: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let (subject, certificate) = certificate::read(path)?;
     let workload = subject.trace.read_again(trace, "certificate", path)?;
     let rate = BitsPerSec(subject.rate_bps);
-    let scene =
-        Scene::new(workload, Conditions { rate: Some(rate), ..Conditions::default() }).map_err(|_| {
-            Failure::input(format!("{}: rate_bps is 0: nothing could ever cross", path.display()))
-        })?;
-    let verified = proof::check(&scene.workload, &scene.fabric, &certificate).map_err(|error| {
+    let scenario = Scenario::new(workload, Conditions { rate, ..Conditions::default() }).map_err(|_| {
+        Failure::input(format!("{}: rate_bps is 0: nothing could ever cross", path.display()))
+    })?;
+    let verified = proof::check(&scenario.workload, &scenario.fabric, &certificate).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         match error {
             CertificateError::NotANumber { .. } => Failure::input(message),
@@ -77,5 +93,12 @@ fn bound(path: &Path, trace: Option<&Path>) -> Result<(), Failure> {
         }
         Verified::Deadlines { at_most, of } => Claim::Deadlines { at_most, of },
     };
+    if as_json {
+        let statement = terms.sentence(claim);
+        return print(&format!(
+            "{:#}\n",
+            json!({ "schema_version": 1, "valid": true, "statement": statement })
+        ));
+    }
     print(&format!("The certificate holds. {}.\n", terms.sentence(claim)))
 }

@@ -27,6 +27,10 @@ const BAD_TRACES: &[(&str, &[u8])] = &[
     ("zero size", b"3 1\n1 0 1 0 1 1:0\n"),
     ("negative size", b"3 1\n1 0 1 0 1 1:-5\n"),
     ("NaN size", b"3 1\n1 0 1 0 1 1:NaN\n"),
+    ("a size beyond all bytes", b"3 1\n1 0 1 0 1 1:99999999999999999999\n"),
+    ("a size beyond all bytes in a flow list", b"0 0 1 99999999999999999999 0\n"),
+    ("a SWIM table", b"job0\t5\t5\t0\t1048576\t524288\njob1\t9\t4\t7\t1\t2\n"),
+    ("CSV without a size", b"src,dst,bytes,start_ms\nweb,db,,0\n"),
     ("infinite size", b"3 1\n1 0 1 0 1 1:inf\n"),
     ("coflow without mappers", b"3 1\n1 0 0 1 1:5\n"),
     ("coflow without reducers", b"3 1\n1 0 1 0 0\n"),
@@ -114,6 +118,37 @@ fn a_fabric_that_cannot_carry_the_trace_is_code_3_and_names_the_cure() {
 }
 
 #[test]
+fn a_folder_that_is_no_trace_is_told_from_a_rolling_log() {
+    let place = Place::with_trace();
+    assert_eq!(place.run(&["simulate", "trace.txt", "--policy", "fair", "--out", "run"]).code, 0);
+    let ran = refused(&place, &["compare", "run"], 3);
+    assert!(
+        ran.err.contains("run is the folder of a run") && ran.err.contains("name the trace's file"),
+        "{}",
+        ran.err
+    );
+    std::fs::create_dir(place.path("empty")).unwrap();
+    let ran = refused(&place, &["compare", "empty"], 3);
+    assert!(ran.err.contains("without the files of a rolling Spark log"), "{}", ran.err);
+}
+
+#[test]
+fn outputs_are_checked_before_the_trace_is_read() {
+    let place = Place::new();
+    for arguments in [
+        &["compare", "missing.txt", "--report", "no/report.html"][..],
+        &["compare", "missing.txt", "--report", "."],
+        &["compare", "missing.txt", "--out", "no/folder"],
+        &["simulate", "missing.txt", "--policy", "fair", "--out", "no/folder"],
+        &["simulate", "missing.txt", "--policy", "fair", "--engine", "packet", "--pcap", "no/file.pcap"],
+        &["bound", "missing.txt", "--certificate", "no/proof.json"],
+    ] {
+        let ran = refused(&place, arguments, 1);
+        assert!(!ran.err.contains("missing.txt"), "{arguments:?}: {}", ran.err);
+    }
+}
+
+#[test]
 fn a_huge_size_is_no_error() {
     let place = Place::new();
     // 10^12 bytes and far more, in a flow list.
@@ -136,7 +171,7 @@ fn slips_on_the_command_line_are_code_2_and_name_what_was_meant() {
         &["compare", "trace.txt", "--rate", "fast"],
         &["compare", "trace.txt", "--rate", "0bps"],
         &["compare", "trace.txt", "--control-loss", "2"],
-        &["compare", "trace.txt", "--format", "csv"],
+        &["compare", "trace.txt", "--format", "xml"],
         &["compare", "trace.txt", "--assert", "p99(cct) < 2"],
         &["compare", "trace.txt", "--assert", "p99(cct < 2s"],
         &["compare", "trace.txt", "--policies", "fair", "--assert", "stf: mean(cct) < 2s"],

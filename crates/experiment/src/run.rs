@@ -6,14 +6,13 @@
 //! - `POLICY over TRANSPORT`: packets under that transport, with the policy's priorities, as `pias over dctcp`;
 //! - `over TRANSPORT`: packets alone, as the transport itself orders them.
 
+use cavalcade::{Conditions as ScenarioConditions, Engine, Outcome, Packets, Policy, Scenario};
 use cavalcade_bound::{Conditions as BoundConditions, lower_bounds};
 use cavalcade_metrics::{BinThresholds, LowerBound};
-use cavalcade_model::{BitsPerSec, Fabric, FabricError, FabricSpec, Nanos, PolicyFactory, Workload};
+use cavalcade_model::{BitsPerSec, FabricSpec, Nanos};
 use cavalcade_policy::{Configured, parse};
-use cavalcade_sim_fluid::{Options, simulate};
-use cavalcade_sim_packet::{Network, NetworkError, Options as PacketOptions, SimulationError};
 use cavalcade_spec::{Carried, SpecError};
-use cavalcade_transport::{Configured as Transport, Definition, Visitor};
+use cavalcade_transport::Configured as Transport;
 
 use crate::row::Row;
 use crate::workload::{Files, WorkloadError, WorkloadSpec};
@@ -50,8 +49,8 @@ pub struct Conditions {
     pub in_band: bool,
 }
 
-/// The delay of links where nothing is said: a few hundred metres of cable.
-pub(crate) const LINK_DELAY: Nanos = Nanos(1_000);
+/// The delay of links where nothing is said.
+pub(crate) const LINK_DELAY: Nanos = Packets::LINK_DELAY;
 
 impl Conditions {
     /// In words, for a [`Key`].
@@ -129,15 +128,9 @@ pub enum RunError {
         /// Why.
         cause: Box<WorkloadError>,
     },
-    /// There is no fabric.
+    /// The scenario cannot be run.
     #[error(transparent)]
-    Fabric(#[from] FabricError),
-    /// Packets cannot cross it.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
-    /// Packets cannot be sent as they are asked to be.
-    #[error(transparent)]
-    Packets(#[from] SimulationError),
+    Scenario(#[from] cavalcade::Error),
 }
 
 impl Run {
@@ -164,34 +157,34 @@ impl Run {
             seed: self.key.seed,
             cause: Box::new(cause),
         })?;
-        let workload = if offline { workload.offline() } else { workload };
-        let fabric = match fabric {
-            Some(spec) => spec.build(rate)?,
-            None => Fabric::big_switch(workload.ports(), rate)?,
+        let conditions = ScenarioConditions {
+            rate,
+            fabric: fabric.clone(),
+            offline,
+            control_delay,
+            seed: self.key.seed,
+            ..ScenarioConditions::default()
         };
-        fabric.check(&workload)?;
+        let scenario = Scenario::new(workload, conditions)?;
+        let row = |scenario: &Scenario, outcome: &Outcome| {
+            Row::of_outcome(self.key.clone(), &scenario.workload, bins, outcome)
+        };
         Ok(match &self.subject {
             Subject::Policy(policy) => {
-                let options = Options { control_delay, seed: self.key.seed, ..Options::default() };
-                let outcome = simulate(&workload, &fabric, policy, &options, None);
-                Row::of_outcome(self.key.clone(), &workload, bins, &outcome)
+                let scenario = scenario.with_policy(policy.clone());
+                row(&scenario, &scenario.run()?)
             }
             Subject::Packets { policy, transport } => {
-                let mut fabric = fabric;
-                if fabric.links().all(|link| fabric.delay(link) == Nanos::ZERO) {
-                    fabric.set_delays(link_delay);
-                }
-                let network = Network::new(&fabric)?;
-                let options =
-                    PacketOptions { control_delay, in_band, seed: self.key.seed, ..PacketOptions::default() };
-                let policy = policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
-                let run = transport.visit(Sending { workload: &workload, network, policy, options })?;
-                Row::of_outcome(self.key.clone(), &workload, bins, &run.outcome)
+                let packets = Packets { link_delay, in_band, ..Packets::over(transport.into()) };
+                let policy = policy.clone().map(Policy::from);
+                let scenario = Scenario { policy, ..scenario.on(Engine::Packet(packets)) };
+                row(&scenario, &scenario.run()?)
             }
             Subject::Bound { programs } => {
+                let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
                 let conditions = BoundConditions::default();
                 let mut go_on = |found: &cavalcade_bound::Progress| found.programs < *programs;
-                let bounds = lower_bounds(&workload, &fabric, conditions, &mut go_on);
+                let bounds = lower_bounds(workload, fabric, conditions, &mut go_on);
                 let best = bounds.best();
                 let bound = LowerBound {
                     mean_cct: best.mean(),
@@ -200,32 +193,9 @@ impl Run {
                     budget: programs.to_string(),
                     repeatable: true,
                 };
-                Row::of_bound(self.key.clone(), &workload, &fabric, &bound)
+                Row::of_bound(self.key.clone(), workload, fabric, &bound)
             }
         })
-    }
-}
-
-/// A run over packets, whatever the transport's type.
-struct Sending<'a> {
-    workload: &'a Workload,
-    network: Network,
-    policy: Option<&'a dyn PolicyFactory>,
-    options: PacketOptions,
-}
-
-impl Visitor for Sending<'_> {
-    type Output = Result<cavalcade_sim_packet::Run, SimulationError>;
-
-    fn visit<T: Definition>(self, transport: &T) -> Self::Output {
-        cavalcade_sim_packet::simulate(
-            self.workload,
-            &self.network,
-            transport,
-            self.policy,
-            &self.options,
-            None,
-        )
     }
 }
 

@@ -27,7 +27,7 @@ use crate::decimal::{Megabytes, Millis};
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
 use crate::flow_list::check_plain;
 use crate::tokens::{Header, Tokens, Word, build, megabytes, port};
-use crate::{Format, ReadOptions};
+use crate::{Content, Format, ReadOptions, Syntax, sincronia};
 
 const LINE: &str = "a line reads `id arrival_ms #mappers mapper… #reducers reducer:MB…`";
 const CUT: &str = "the line is cut off, or its number of mappers or reducers is wrong";
@@ -45,9 +45,17 @@ const REDUCERS: Expectation =
 const REDUCER: Expectation = Expectation::new("a reducer as `port:MB`", CUT);
 const SIZE: Expectation = Expectation::new(
     "a reducer as `port:MB` with MB above 0 and at most 2^43",
-    "remove reducers that receive nothing",
+    "remove reducers that receive nothing, and check that sizes are in MB",
 );
 const END: Expectation = Expectation::new("the end of the line after the last reducer", CUT);
+
+/// The entry in the table of formats.
+pub static SYNTAX: Syntax = Syntax {
+    name: "coflow-benchmark",
+    recognises: |opening| opening.is_header() && !sincronia::continues(opening),
+    read: |text, options| read(text, options).map(Content::from),
+    write: Some(|workload, out| write(workload, out)),
+};
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let mut tokens = Tokens::new(text);
@@ -113,12 +121,12 @@ fn count(tokens: &mut Tokens<'_>, expected: &'static Expectation) -> Result<u64,
     crate::tokens::whole_number(word.text).filter(|&count| count > 0).ok_or_else(|| word.unexpected(expected))
 }
 
-pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), WriteError> {
+pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), WriteError> {
     // Written to memory first, because only the last coflow shows whether the format can carry them all.
     let mut text = Vec::new();
     writeln!(text, "{} {}", workload.ports(), workload.coflow_count())?;
     for coflow in workload.coflows() {
-        check_plain(coflow.task, Format::CoflowBenchmark)?;
+        check_plain(coflow.task, Format::COFLOW_BENCHMARK)?;
         let shape = Shape::of(coflow)?;
         shape.write(coflow, &mut text)?;
     }
@@ -138,14 +146,14 @@ impl Shape {
     fn of(coflow: CoflowRef<'_>) -> Result<Self, WriteError> {
         let refuse = |what: String, instead| WriteError::CannotCarry {
             task: coflow.task.name.clone(),
-            format: Format::CoflowBenchmark,
+            format: Format::COFLOW_BENCHMARK,
             what,
             instead,
         };
         if let Some(flow) = coflow.flows.iter().find(|flow| flow.wave > Nanos::ZERO) {
             return Err(refuse(
                 format!("a flow that starts {} after its coflow", flow.wave),
-                Format::FlowList,
+                Format::FLOW_LIST,
             ));
         }
         let mappers = in_order_of_appearance(coflow.flows.iter().map(|flow| flow.src));
@@ -155,11 +163,11 @@ impl Shape {
         if let Some(pair) = pairs.windows(2).find(|pair| pair[0] == pair[1]) {
             let (dst, src) = pair[0];
             let what = format!("several flows from port {src} to port {dst}");
-            return Err(refuse(what, Format::Sincronia));
+            return Err(refuse(what, Format::SINCRONIA));
         }
         if pairs.len() != mappers.len() * targets.len() {
             let what = "flows that are not from every mapper to every reducer".to_owned();
-            return Err(refuse(what, Format::Sincronia));
+            return Err(refuse(what, Format::SINCRONIA));
         }
         let mut reducers: Vec<(PortId, Option<Bytes>)> = targets.iter().map(|&dst| (dst, None)).collect();
         let mut rank: Vec<(PortId, usize)> = targets.iter().copied().zip(0..).collect();
@@ -169,14 +177,14 @@ impl Shape {
             let share = reducers[rank[at].1].1.get_or_insert(flow.size);
             if *share != flow.size {
                 let what = format!("flows of different sizes into port {}", flow.dst);
-                return Err(refuse(what, Format::Sincronia));
+                return Err(refuse(what, Format::SINCRONIA));
             }
         }
         let reducers = reducers.into_iter().map(|(dst, share)| (dst, share.unwrap_or_default())).collect();
         Ok(Self { mappers, reducers })
     }
 
-    fn write(&self, coflow: CoflowRef<'_>, out: &mut impl Write) -> io::Result<()> {
+    fn write(&self, coflow: CoflowRef<'_>, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{} {} {}", coflow.task.name, Millis(coflow.task.arrival.0), self.mappers.len())?;
         for mapper in &self.mappers {
             write!(out, " {mapper}")?;

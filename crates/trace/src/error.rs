@@ -43,12 +43,19 @@ pub enum TraceErrorKind {
     },
     /// The first line is like that of no format.
     #[error(
-        "cannot tell the format from the first line, {found:?}: expected `ports coflows`, a flow `id src dst bytes start_ns` or a JSON object; if the trace is one of coflow-benchmark, sincronia, flows, native, name the format"
+        "cannot tell the format from the first line, {found:?}: expected `ports coflows`, a flow `id src dst bytes start_ns` or a JSON object; if the trace is one of {known}, name the format"
     )]
     UnknownFormat {
         /// The line's beginning.
         found: String,
+        /// The names of all formats.
+        known: String,
     },
+    /// A table of jobs, which says nothing of hosts.
+    #[error(
+        "this is a SWIM table of jobs, which says how much they move and not between which hosts: expected a trace of transfers; 'cavalcade trace generate facebook' makes one like it"
+    )]
+    Swim,
     /// Compressed data that does not decompress.
     #[error("the {compression} data is damaged or cut off ({reason}): fetch or compress the trace again")]
     Damaged {
@@ -221,7 +228,7 @@ impl core::error::Error for TraceError {}
 
 /// What is wrong, which bytes are meant, and whether they stand for their whole line.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub struct Fault {
     span: Range<usize>,
     whole_line: bool,
     kind: TraceErrorKind,

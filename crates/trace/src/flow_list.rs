@@ -21,7 +21,7 @@ use cavalcade_model::{
 
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
 use crate::tokens::{Tokens, Word, build, checked_ports, port, whole_number};
-use crate::{Format, ReadOptions};
+use crate::{Content, Format, ReadOptions, Syntax};
 
 const LINE: &str = "a line reads `id src dst bytes start_ns [coflow]`";
 const ID: Expectation = Expectation::new("the flow's id", LINE);
@@ -29,11 +29,19 @@ const SOURCE: Expectation = Expectation::new("the flow's source port", LINE);
 const DESTINATION: Expectation = Expectation::new("the flow's destination port", LINE);
 const SIZE: Expectation = Expectation::new(
     "the flow's size in whole bytes, above 0 and at most 2^63",
-    "remove flows that carry nothing",
+    "remove flows that carry nothing, and check that sizes are in bytes",
 );
 const START: Expectation = Expectation::new("the flow's start in whole nanoseconds, from 0 to 2^62", LINE);
 const COFLOW: Expectation = Expectation::new("the coflow's name", LINE);
 const END: Expectation = Expectation::new("the end of the line", LINE);
+
+/// The entry in the table of formats.
+pub static SYNTAX: Syntax = Syntax {
+    name: "flows",
+    recognises: |opening| matches!(opening.words.len(), 5 | 6),
+    read: |text, options| read(text, options).map(Content::from),
+    write: Some(|workload, out| write(workload, out)),
+};
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let mut tokens = Tokens::new(text).with_comments();
@@ -182,14 +190,14 @@ impl<'a> Ids<'a> {
     }
 }
 
-pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), WriteError> {
+pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), WriteError> {
     for coflow in workload.coflows() {
-        check_plain(coflow.task, Format::FlowList)?;
+        check_plain(coflow.task, Format::FLOW_LIST)?;
         let refuse = |what: String| WriteError::CannotCarry {
             task: coflow.task.name.clone(),
-            format: Format::FlowList,
+            format: Format::FLOW_LIST,
             what,
-            instead: Format::Native,
+            instead: Format::NATIVE,
         };
         if workload.waves_in_turn(workload.place(coflow.id).task) {
             return Err(refuse("waves that come in turn".to_owned()));
@@ -243,7 +251,7 @@ pub(crate) fn check_plain(task: &Task, format: Format) -> Result<(), WriteError>
         task: task.name.clone(),
         format,
         what: what.to_owned(),
-        instead: Format::Native,
+        instead: Format::NATIVE,
     })
 }
 

@@ -9,6 +9,7 @@
 //! | `coflow-benchmark` | coflows of mappers × reducers | [`coflow_benchmark`] |
 //! | `sincronia` | coflows of any flows | [`sincronia`] |
 //! | `flows` | flows with start times, so waves; not how many ports there are | [`flow_list`] |
+//! | `csv` | the same below a header that names columns, with hosts by name: read only | [`csv_list`] |
 //! | `spark` | event logs of Spark, plain or rolling: read only, with [`Note`]s on what is estimated | [`spark`] |
 //! | `native` | everything: DAGs, waves, computation, hosts, deadlines, classes, weights | [`native`] |
 //!
@@ -32,10 +33,12 @@
 
 pub mod coflow_benchmark;
 mod compression;
+pub mod csv_list;
 mod decimal;
 mod detection;
 mod error;
 pub mod flow_list;
+mod format;
 pub mod generate;
 mod json_lines;
 pub mod native;
@@ -45,76 +48,16 @@ pub mod sincronia;
 pub mod spark;
 mod tokens;
 
-use core::fmt;
-use core::str::FromStr;
 use std::borrow::Cow;
 use std::io;
 
 use cavalcade_model::{Bytes, Workload};
 
-pub use error::{Expectation, TraceError, TraceErrorKind, WriteError};
+pub use detection::Opening;
+pub use error::{Expectation, Fault, TraceError, TraceErrorKind, WriteError};
+pub use format::{Content, Format, Syntax, Writer};
 pub use generate::{Failures, GenerateError, Generator, generate, with_failures};
 pub use notes::{Certainty, Note};
-
-use error::Fault;
-
-/// The formats of traces.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Format {
-    /// The format of the Facebook trace: see [`coflow_benchmark`].
-    CoflowBenchmark,
-    /// The format of the Sincronia implementation: see [`sincronia`].
-    Sincronia,
-    /// One flow per line: see [`flow_list`].
-    FlowList,
-    /// JSON Lines that carry all that the model knows: see [`native`].
-    Native,
-    /// Event logs of Apache Spark, which are only read: see [`spark`].
-    Spark,
-}
-
-impl Format {
-    /// All formats.
-    pub const ALL: [Format; 5] =
-        [Format::CoflowBenchmark, Format::Sincronia, Format::FlowList, Format::Native, Format::Spark];
-
-    /// The formats that [`write()`] writes.
-    pub const WRITTEN: [Format; 4] =
-        [Format::CoflowBenchmark, Format::Sincronia, Format::FlowList, Format::Native];
-
-    /// The name by which it is chosen.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Format::CoflowBenchmark => "coflow-benchmark",
-            Format::Sincronia => "sincronia",
-            Format::FlowList => "flows",
-            Format::Native => "native",
-            Format::Spark => "spark",
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// A text that names no [`Format`].
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown trace format {0:?}: choose one of coflow-benchmark, sincronia, flows, native, spark")]
-pub struct UnknownFormat(pub String);
-
-impl FromStr for Format {
-    type Err = UnknownFormat;
-
-    fn from_str(text: &str) -> Result<Self, UnknownFormat> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.name() == text)
-            .ok_or_else(|| UnknownFormat(text.to_owned()))
-    }
-}
 
 /// How a trace is to be read. The default finds everything out from the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -222,20 +165,8 @@ fn parse(content: &[u8], options: &ReadOptions) -> Result<Reading, Fault> {
         Some(format) => format,
         None => detection::detect(text)?,
     };
-    let plain = |workload| {
-        let (notes, shuffles, queries) = (Vec::new(), Vec::new(), Vec::new());
-        Reading { workload, format, notes, shuffles, queries }
-    };
-    match format {
-        Format::CoflowBenchmark => coflow_benchmark::read(text, options).map(plain),
-        Format::Sincronia => sincronia::read(text, options).map(plain),
-        Format::FlowList => flow_list::read(text, options).map(plain),
-        Format::Native => native::read(text, options).map(plain),
-        Format::Spark => {
-            let spark::Import { workload, notes, shuffles, queries } = spark::read(text, options)?;
-            Ok(Reading { workload, format, notes, shuffles, queries })
-        }
-    }
+    let Content { workload, notes, shuffles, queries } = (format.syntax().read)(text, options)?;
+    Ok(Reading { workload, format, notes, shuffles, queries })
 }
 
 /// Writes a workload so that [`read()`] gives an equal one. What the format cannot carry is found before the first byte is
@@ -245,16 +176,13 @@ fn parse(content: &[u8], options: &ReadOptions) -> Result<Reading, Fault> {
 /// What the format cannot carry, with the task that has it; or what `out` reports.
 pub fn write(workload: &Workload, format: Format, out: &mut impl io::Write) -> Result<(), WriteError> {
     if let (Some(task), false, true) =
-        (workload.tasks().first(), workload.hosts().is_empty(), format != Format::Native)
+        (workload.tasks().first(), workload.hosts().is_empty(), format != Format::NATIVE)
     {
         let (task, what) = (task.name.clone(), "what its hosts compute".to_owned());
-        return Err(WriteError::CannotCarry { task, format, what, instead: Format::Native });
+        return Err(WriteError::CannotCarry { task, format, what, instead: Format::NATIVE });
     }
-    match format {
-        Format::CoflowBenchmark => coflow_benchmark::write(workload, out),
-        Format::Sincronia => sincronia::write(workload, out),
-        Format::FlowList => flow_list::write(workload, out),
-        Format::Native => native::write(workload, out),
-        Format::Spark => Err(WriteError::ReadOnly { format }),
+    match format.syntax().write {
+        Some(write) => write(workload, out),
+        None => Err(WriteError::ReadOnly { format }),
     }
 }

@@ -43,10 +43,10 @@ use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::ReadOptions;
 use crate::error::{Fault, TraceErrorKind, WriteError};
 use crate::json_lines::{Line, Lines};
 use crate::tokens::checked_ports;
+use crate::{Content, ReadOptions, Syntax};
 
 /// The version of the schema that is read and written.
 pub const VERSION: u64 = 1;
@@ -173,6 +173,14 @@ impl<'de> Deserialize<'de> for FlowEntry {
         deserializer.deserialize_seq(FlowVisitor)
     }
 }
+
+/// The entry in the table of formats.
+pub static SYNTAX: Syntax = Syntax {
+    name: "native",
+    recognises: |opening| opening.text.starts_with('{') && !opening.is_event(),
+    read: |text, options| read(text, options).map(Content::from),
+    write: Some(|workload, out| write(workload, out)),
+};
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let mut lines = Lines::new(text);
@@ -347,7 +355,7 @@ impl TaskLine {
     }
 }
 
-pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), WriteError> {
+pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), WriteError> {
     let header = HeaderLine {
         cavalcade_trace: VERSION,
         ports: workload.ports(),

@@ -22,7 +22,7 @@ use crate::decimal::{Megabytes, Millis};
 use crate::error::{Expectation, Fault, TraceErrorKind, WriteError};
 use crate::flow_list::check_plain;
 use crate::tokens::{Header, Tokens, build, megabytes, whole_number};
-use crate::{Format, ReadOptions};
+use crate::{Content, Format, Opening, ReadOptions, Syntax};
 
 const LINE: &str = "a line reads `id arrival_ms #flows #sources #destinations (source destination MB)…`";
 const CUT: &str = "the line is cut off, or its number of flows is wrong";
@@ -38,9 +38,29 @@ const SOURCES: Expectation = Expectation::new("the number of sources", LINE);
 const DESTINATIONS: Expectation = Expectation::new("the number of destinations", LINE);
 const SOURCE: Expectation = Expectation::new("a flow's source port", CUT);
 const DESTINATION: Expectation = Expectation::new("a flow's destination port", CUT);
-const SIZE: Expectation =
-    Expectation::new("a flow's size in MB, above 0 and at most 2^43", "remove flows that carry nothing");
+const SIZE: Expectation = Expectation::new(
+    "a flow's size in MB, above 0 and at most 2^43",
+    "remove flows that carry nothing, and check that sizes are in MB",
+);
 const END: Expectation = Expectation::new("the end of the line after the last flow", CUT);
+
+/// The entry in the table of formats.
+pub static SYNTAX: Syntax = Syntax {
+    name: "sincronia",
+    recognises: |opening| opening.is_header() && continues(opening),
+    read: |text, options| read(text, options).map(Content::from),
+    write: Some(|workload, out| write(workload, out)),
+};
+
+/// Tells the line behind a header from one of coflow-benchmark: that has reducers with a colon, or says at its end that it
+/// has none.
+pub(crate) fn continues(opening: &Opening<'_>) -> bool {
+    let words: Vec<&str> = opening.second.split_ascii_whitespace().collect();
+    let mappers = words.get(2).and_then(|count| count.parse::<usize>().ok());
+    let without_reducers =
+        words.last() == Some(&"0") && mappers.is_some_and(|mappers| words.len() == mappers.saturating_add(4));
+    !words.is_empty() && !opening.second.contains(':') && !without_reducers
+}
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault> {
     let mut tokens = Tokens::new(text);
@@ -78,15 +98,15 @@ fn flow(tokens: &mut Tokens<'_>, ports: u32) -> Result<Flow, Fault> {
     Ok(Flow { src, dst, size: megabytes(word, word.text, 1, &SIZE)?, wave: Nanos::ZERO })
 }
 
-pub(crate) fn write(workload: &Workload, out: &mut impl Write) -> Result<(), WriteError> {
+pub(crate) fn write(workload: &Workload, out: &mut dyn Write) -> Result<(), WriteError> {
     for coflow in workload.coflows() {
-        check_plain(coflow.task, Format::Sincronia)?;
+        check_plain(coflow.task, Format::SINCRONIA)?;
         if let Some(flow) = coflow.flows.iter().find(|flow| flow.wave > Nanos::ZERO) {
             return Err(WriteError::CannotCarry {
                 task: coflow.task.name.clone(),
-                format: Format::Sincronia,
+                format: Format::SINCRONIA,
                 what: format!("a flow that starts {} after its coflow", flow.wave),
-                instead: Format::FlowList,
+                instead: Format::FLOW_LIST,
             });
         }
     }

@@ -139,7 +139,7 @@ fn a_name_that_looks_like_a_compressed_head_does_not_change_what_a_trace_is() {
     );
     for text in [lzf, b" LZ4Block 0 1 1000 0\n", b" ZV 0 1 1000 0\n", b" ZV\x01 0 1 1000 0\n"] {
         reading_holds(text, None);
-        reading_holds(text, Some(Format::FlowList));
+        reading_holds(text, Some(Format::FLOW_LIST));
     }
 }
 
@@ -160,7 +160,7 @@ fn every_beginning_of_a_trace_is_read_or_refused() {
     }
     let generator: Generator = "facebook:coflows=12,ports=10".parse().unwrap();
     let mut text = Vec::new();
-    write(&generate(&generator, 1).unwrap(), Format::CoflowBenchmark, &mut text).unwrap();
+    write(&generate(&generator, 1).unwrap(), Format::COFLOW_BENCHMARK, &mut text).unwrap();
     for end in 0..text.len() {
         reading_holds(&text[..end], None);
     }

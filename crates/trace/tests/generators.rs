@@ -23,17 +23,17 @@ fn golden(text: &str, format: Format, characters: usize) -> (String, u64) {
 #[test]
 fn what_a_seed_makes_never_changes() {
     let found = [
-        golden("facebook:coflows=20,ports=20", Format::CoflowBenchmark, 90),
-        golden("classes:coflows=8,ports=10", Format::CoflowBenchmark, 90),
-        golden("uniform:coflows=8,ports=10", Format::Sincronia, 90),
-        golden("fixed:coflows=8,ports=10", Format::Sincronia, 90),
-        golden("tasks:tasks=3,flows=3,load=0.5", Format::FlowList, 90),
-        golden("poisson:flows=5", Format::FlowList, 90),
-        golden("dag:tasks=4,width=3", Format::Native, 150),
-        golden("aggregate:tasks=2,racks=2,workers=2,compute_ms=1,background=1", Format::Native, 120),
-        golden("retrieval:tasks=3", Format::FlowList, 60),
-        golden("batch:jobs=2,ports=6,mappers=2,reducers=2,compute_ms=1,slots=1", Format::Native, 120),
-        golden("mixed:flows=3,ports=2", Format::Native, 150),
+        golden("facebook:coflows=20,ports=20", Format::COFLOW_BENCHMARK, 90),
+        golden("classes:coflows=8,ports=10", Format::COFLOW_BENCHMARK, 90),
+        golden("uniform:coflows=8,ports=10", Format::SINCRONIA, 90),
+        golden("fixed:coflows=8,ports=10", Format::SINCRONIA, 90),
+        golden("tasks:tasks=3,flows=3,load=0.5", Format::FLOW_LIST, 90),
+        golden("poisson:flows=5", Format::FLOW_LIST, 90),
+        golden("dag:tasks=4,width=3", Format::NATIVE, 150),
+        golden("aggregate:tasks=2,racks=2,workers=2,compute_ms=1,background=1", Format::NATIVE, 120),
+        golden("retrieval:tasks=3", Format::FLOW_LIST, 60),
+        golden("batch:jobs=2,ports=6,mappers=2,reducers=2,compute_ms=1,slots=1", Format::NATIVE, 120),
+        golden("mixed:flows=3,ports=2", Format::NATIVE, 150),
     ];
     let expected = [
         (

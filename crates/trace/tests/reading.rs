@@ -16,7 +16,7 @@ fn flow(src: u32, dst: u32, size: u64, wave: u64) -> Flow {
 #[test]
 fn coflow_benchmark_shares_a_reducers_bytes_equally() {
     let (workload, format) = read_text("4 2\n7 10 2 0 1 2 3:2.0 0:0.5\r\n8 0.25 3 0 1 2 1 3:1\n").unwrap();
-    assert_eq!(format, Format::CoflowBenchmark);
+    assert_eq!(format, Format::COFLOW_BENCHMARK);
     assert_eq!(workload.ports(), 4);
     // Task 8 arrives earlier. A third of 2^20 bytes is 349525.33, to the nearest byte for each mapper.
     let [first, second] = [0, 1].map(|index| workload.coflows().nth(index).unwrap());
@@ -37,7 +37,7 @@ fn a_port_named_twice_is_two_mappers() {
 #[test]
 fn sincronia_flows_are_read_whatever_the_counts_of_ports_say() {
     let (workload, format) = read_text("5 1\n\n0 8 2 9 9 0 1 1 0 1 2.5\n").unwrap();
-    assert_eq!(format, Format::Sincronia);
+    assert_eq!(format, Format::SINCRONIA);
     assert_eq!(workload.flows(), [flow(0, 1, 1 << 20, 0), flow(0, 1, 5 << 19, 0)]);
 }
 
@@ -45,7 +45,7 @@ fn sincronia_flows_are_read_whatever_the_counts_of_ports_say() {
 fn flow_lists_group_coflows_and_turn_later_starts_into_waves() {
     let text = "# a comment\n\n0 0 1 10 50 a # another\n1 2 3 20 40\n2 1 5 30 45 a\n  #x\n";
     let (workload, format) = read_text(text).unwrap();
-    assert_eq!(format, Format::FlowList);
+    assert_eq!(format, Format::FLOW_LIST);
     assert_eq!(workload.ports(), 6);
     let names: Vec<_> = workload.tasks().iter().map(|task| (task.name.as_str(), task.arrival.0)).collect();
     assert_eq!(names, [("1", 40), ("a", 45)]);
@@ -365,13 +365,13 @@ fn shared(name: &str) -> Option<Vec<u8>> {
 fn the_facebook_trace_has_its_published_counts() {
     let Some(bytes) = shared("FB2010-1Hr-150-0.txt") else { return };
     let (workload, format) = read(&bytes, "FB2010", &ReadOptions::default()).unwrap();
-    assert_eq!(format, Format::CoflowBenchmark);
+    assert_eq!(format, Format::COFLOW_BENCHMARK);
     assert_eq!((workload.ports(), workload.coflow_count()), (150, 526));
     assert_eq!(workload.flows().len(), 706_397);
     assert_eq!(workload.bytes(), Bytes(35_533_534 << 20));
     assert_eq!(workload.tasks()[525].arrival, Instant(3_629_235_000_000));
     let mut written = Vec::new();
-    write(&workload, Format::CoflowBenchmark, &mut written).unwrap();
+    write(&workload, Format::COFLOW_BENCHMARK, &mut written).unwrap();
     assert!(written == bytes, "written back, the trace is not the same to the byte");
 }
 
@@ -384,7 +384,7 @@ fn the_published_sincronia_traces_are_read() {
     ] {
         let Some(bytes) = shared(name) else { return };
         let (workload, format) = read(&bytes, name, &ReadOptions::default()).unwrap();
-        assert_eq!(format, Format::Sincronia);
+        assert_eq!(format, Format::SINCRONIA);
         assert_eq!(
             (workload.ports(), workload.coflow_count(), workload.flows().len()),
             (ports, coflows, flows)

@@ -113,22 +113,22 @@ fn tasks() -> impl Strategy<Value = Workload> {
 proptest! {
     #[test]
     fn coflow_benchmark_round_trips(workload in shuffles()) {
-        prop_assert_eq!(round_trip(&workload, Format::CoflowBenchmark), workload);
+        prop_assert_eq!(round_trip(&workload, Format::COFLOW_BENCHMARK), workload);
     }
 
     #[test]
     fn sincronia_round_trips(workload in coflows(false)) {
-        prop_assert_eq!(round_trip(&workload, Format::Sincronia), workload);
+        prop_assert_eq!(round_trip(&workload, Format::SINCRONIA), workload);
     }
 
     #[test]
     fn flow_lists_round_trip(workload in coflows(true)) {
-        prop_assert_eq!(round_trip(&workload, Format::FlowList), workload);
+        prop_assert_eq!(round_trip(&workload, Format::FLOW_LIST), workload);
     }
 
     #[test]
     fn the_native_format_round_trips(workload in tasks()) {
-        prop_assert_eq!(round_trip(&workload, Format::Native), workload);
+        prop_assert_eq!(round_trip(&workload, Format::NATIVE), workload);
     }
 }
 
@@ -156,22 +156,21 @@ fn refusal(change: impl FnOnce(&mut Task, &mut Vec<Flow>), format: Format) -> St
 
 #[test]
 fn what_a_format_cannot_carry_is_refused_by_name() {
-    use Format::{CoflowBenchmark, FlowList, Sincronia};
     let cases = [
         (
-            refusal(|task, _| task.name = "a b".into(), FlowList),
+            refusal(|task, _| task.name = "a b".into(), Format::FLOW_LIST),
             "task a b: the flows format cannot carry a name that is empty, has blank space or control characters in it or begins with `#`: write it as native",
         ),
         (
-            refusal(|task, _| task.deadline = Some(Nanos(3)), Sincronia),
+            refusal(|task, _| task.deadline = Some(Nanos(3)), Format::SINCRONIA),
             "task 7: the sincronia format cannot carry a deadline: write it as native",
         ),
         (
-            refusal(|task, _| task.class = TaskClass::Background, Sincronia),
+            refusal(|task, _| task.class = TaskClass::Background, Format::SINCRONIA),
             "task 7: the sincronia format cannot carry a background task: write it as native",
         ),
         (
-            refusal(|task, _| task.weight = 2, CoflowBenchmark),
+            refusal(|task, _| task.weight = 2, Format::COFLOW_BENCHMARK),
             "task 7: the coflow-benchmark format cannot carry a weight: write it as native",
         ),
         (
@@ -183,24 +182,24 @@ fn what_a_format_cannot_carry_is_refused_by_name() {
                         work: Work::Compute(Compute::lasting(Nanos(1))),
                     })
                 },
-                CoflowBenchmark,
+                Format::COFLOW_BENCHMARK,
             ),
             "task 7: the coflow-benchmark format cannot carry a task of several stages or with computation: write it as native",
         ),
         (
-            refusal(|_, flows| flows[0].wave = Nanos(1000), Sincronia),
+            refusal(|_, flows| flows[0].wave = Nanos(1000), Format::SINCRONIA),
             "task 7: the sincronia format cannot carry a flow that starts 1us after its coflow: write it as flows",
         ),
         (
-            refusal(|_, flows| flows[0].wave = Nanos(1000), CoflowBenchmark),
+            refusal(|_, flows| flows[0].wave = Nanos(1000), Format::COFLOW_BENCHMARK),
             "task 7: the coflow-benchmark format cannot carry a flow that starts 1us after its coflow: write it as flows",
         ),
         (
-            refusal(|_, flows| flows.iter_mut().for_each(|flow| flow.wave = Nanos(2)), FlowList),
+            refusal(|_, flows| flows.iter_mut().for_each(|flow| flow.wave = Nanos(2)), Format::FLOW_LIST),
             "task 7: the flows format cannot carry a coflow whose first flow starts 2ns after its task: write it as native",
         ),
         (
-            refusal(|_, flows| flows[0].size = Bytes(11), CoflowBenchmark),
+            refusal(|_, flows| flows[0].size = Bytes(11), Format::COFLOW_BENCHMARK),
             "task 7: the coflow-benchmark format cannot carry flows of different sizes into port 2: write it as sincronia",
         ),
         (
@@ -208,12 +207,12 @@ fn what_a_format_cannot_carry_is_refused_by_name() {
                 |_, flows| {
                     flows.pop();
                 },
-                CoflowBenchmark,
+                Format::COFLOW_BENCHMARK,
             ),
             "task 7: the coflow-benchmark format cannot carry flows that are not from every mapper to every reducer: write it as sincronia",
         ),
         (
-            refusal(|_, flows| flows.push(flows[0]), CoflowBenchmark),
+            refusal(|_, flows| flows.push(flows[0]), Format::COFLOW_BENCHMARK),
             "task 7: the coflow-benchmark format cannot carry several flows from port 0 to port 2: write it as sincronia",
         ),
     ];
@@ -229,10 +228,10 @@ fn waves_in_turn_are_written_and_read_back_natively_and_refused_elsewhere() {
     builder.coflow("turns", Instant::ZERO, vec![wave(0), wave(1)]).waves_in_turn(true);
     builder.coflow("times", Instant::ZERO, vec![wave(0), wave(1)]);
     let workload = builder.build().unwrap();
-    let back = round_trip(&workload, Format::Native);
+    let back = round_trip(&workload, Format::NATIVE);
     assert_eq!(back, workload);
     assert_eq!([0, 1].map(|task| back.waves_in_turn(TaskId(task))), [true, false]);
     assert_eq!(workload.clone().into_builder().build().unwrap(), workload);
-    let error = write(&workload, Format::FlowList, &mut Vec::new()).unwrap_err().to_string();
+    let error = write(&workload, Format::FLOW_LIST, &mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("waves that come in turn"), "{error}");
 }

@@ -105,7 +105,7 @@ fn compute(reading: &Reading, task: usize, stage: usize) -> Nanos {
 #[test]
 fn a_shuffle_becomes_a_coflow_between_two_computations() {
     let reading = read_log(&lines(&one_shuffle())).unwrap();
-    assert_eq!(reading.format, Format::Spark);
+    assert_eq!(reading.format, Format::SPARK);
     let workload = &reading.workload;
     assert_eq!((workload.ports(), workload.tasks().len(), workload.coflow_count()), (3, 1, 1));
     let task = &workload.tasks()[0];
@@ -230,7 +230,7 @@ fn what_is_no_spark_log_is_refused_with_place_and_cure() {
         job_end(1),
     ]);
     assert!(refusal(&one_host).contains("tasks ran on 1 hosts"), "{}", refusal(&one_host));
-    let options = ReadOptions { format: Some(Format::Spark), ..ReadOptions::default() };
+    let options = ReadOptions { format: Some(Format::SPARK), ..ReadOptions::default() };
     let error = read_files(&[File { name: "t", bytes: b"3 1\n1 0 1 0 1 1:5\n" }], &options).unwrap_err();
     assert!(error.to_string().starts_with("t:1:1: ") && error.to_string().contains("a Spark log"), "{error}");
 }
@@ -286,8 +286,8 @@ fn a_rolled_log_reads_as_the_whole_one_and_faults_name_the_file() {
 fn an_imported_log_is_carried_by_the_native_format_and_written_as_no_log() {
     let reading = read_log(&lines(&one_shuffle())).unwrap();
     let mut text = Vec::new();
-    assert!(write(&reading.workload, Format::Spark, &mut text).is_err() && text.is_empty());
-    write(&reading.workload, Format::Native, &mut text).unwrap();
+    assert!(write(&reading.workload, Format::SPARK, &mut text).is_err() && text.is_empty());
+    write(&reading.workload, Format::NATIVE, &mut text).unwrap();
     let (again, _) = cavalcade_trace::read(&text, "native", &ReadOptions::default()).unwrap();
     assert_eq!(again, reading.workload);
 }

@@ -29,7 +29,7 @@ const KEYS: Duration = Duration::from_millis(50);
 pub(crate) fn run(options: &Top) -> Result<(), Failure> {
     let place = place(&options.at)?;
     if !options.json && !std::io::stdout().is_terminal() {
-        return Err(Failure::usage("'cavalcade top' draws on a terminal, and standard output is none")
+        return Err(Failure::usage("'cavalcade top' needs a terminal on standard output")
             .help("use --json for a line of JSON each time, or 'cavalcade ps' for one look"));
     }
     let every = duration(options.every);

@@ -1,5 +1,6 @@
 //! What is measured of this program itself.
 
+#[cfg(feature = "live")]
 use std::net::SocketAddr;
 
 use clap::{Args, Subcommand};
@@ -14,13 +15,16 @@ pub(crate) enum Bench {
     /// Time full rounds of a coordinator with many agents, over real sockets
     ///
     /// Every agent reports and asks for its whole schedule at once; a second process of this program plays all agents.
+    #[cfg(feature = "live")]
     Coordinator(CoordinatorBench),
     /// What plays agents for the coordinator
     #[command(hide = true)]
+    #[cfg(feature = "live")]
     Agents(AgentsBench),
 }
 
 /// `cavalcade bench coordinator`.
+#[cfg(feature = "live")]
 #[derive(Debug, Args)]
 pub(crate) struct CoordinatorBench {
     /// How many agents there are, each at a port of its own
@@ -44,6 +48,7 @@ pub(crate) struct CoordinatorBench {
 }
 
 /// `cavalcade bench agents`.
+#[cfg(feature = "live")]
 #[derive(Debug, Args)]
 pub(crate) struct AgentsBench {
     /// Where the coordinator listens

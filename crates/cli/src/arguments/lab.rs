@@ -1,4 +1,4 @@
-//! The lab's part of the command line, and that of seeded faults.
+//! The lab's part of the command line.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use super::{Input, factor, period, rate};
 
 /// `cavalcade lab`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade lab trace.txt --transport loopback --policies tcp,sebf")]
 pub(crate) struct Lab {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -68,19 +69,4 @@ pub(crate) struct LabHost {
     /// The rate that it holds itself to
     #[arg(long, value_parser = rate)]
     pub(crate) rate: Option<BitsPerSec>,
-}
-
-/// `cavalcade fault`.
-#[derive(Debug, Args)]
-pub(crate) struct Fault {
-    /// The seed, or the first of several: it decides the workload, the policy, and what breaks when
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// How many seeds to try, one after the other
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) seeds: u64,
-    /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders, silent-loss,
-    /// lifted-switch, forged-standing or phantom-flow
-    #[arg(long, value_name = "BUG")]
-    pub(crate) plant: Option<String>,
 }

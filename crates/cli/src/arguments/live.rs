@@ -12,7 +12,7 @@ use cavalcade_runtime::lease::LeasePlace;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
-use super::rate;
+use super::{period, rate};
 
 /// The file that says the same as flags.
 #[derive(Debug, Default, Args)]
@@ -90,6 +90,9 @@ pub(crate) enum LogLevel {
 
 /// `cavalcade coordinator`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade coordinator --hosts 10.0.0.1,10.0.0.2 --certificates site/coordinator"
+)]
 pub(crate) struct CoordinatorOptions {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
@@ -132,6 +135,9 @@ pub(crate) struct Deciding {
 
 /// `cavalcade agent`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade agent --hosts 10.0.0.1,10.0.0.2 --coordinator 10.0.0.1:7337 --certificates site/0"
+)]
 pub(crate) struct AgentOptions {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
@@ -189,6 +195,7 @@ pub(crate) struct Up {
 
 /// `cavalcade certificates`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade certificates site --hosts 2")]
 pub(crate) struct Certificates {
     /// The folder to make, which must not exist yet: it gets a folder for each part, to be copied to its host
     pub(crate) dir: PathBuf,
@@ -224,6 +231,7 @@ pub(crate) struct At {
 
 /// `cavalcade ps`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade ps --json")]
 pub(crate) struct Ps {
     #[command(flatten)]
     pub(crate) at: At,
@@ -234,6 +242,7 @@ pub(crate) struct Ps {
 
 /// `cavalcade top`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade top")]
 pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) at: At,
@@ -272,6 +281,7 @@ pub(crate) struct Drain {
 
 /// `cavalcade doctor`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade doctor")]
 pub(crate) struct Doctor {
     #[command(flatten)]
     pub(crate) at: At,
@@ -289,15 +299,6 @@ pub(crate) struct RunCommand {
     /// The command and its arguments, behind '--'
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-/// Reads a period of coordination.
-pub(crate) fn period(text: &str) -> Result<Nanos, String> {
-    match text.parse::<Nanos>() {
-        Ok(period) if (Nanos::from_millis(1)..=Nanos::from_secs(60)).contains(&period) => Ok(period),
-        Ok(_) => Err("expected 1ms to 60s".to_owned()),
-        Err(error) => Err(format!("{error}, as in 10ms")),
-    }
 }
 
 /// Reads how often to look.

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cavalcade::columns::{Column, write_parquet};
+use cavalcade::output::write_file;
 use cavalcade_experiment::{ALWAYS, Key, Row};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 
-use crate::columns::{Column, write_parquet};
 use crate::failure::Failure;
-use crate::output::write_file;
 
 /// How long a finished run may be without a place on disk.
 const PATIENCE: Duration = Duration::from_secs(3);

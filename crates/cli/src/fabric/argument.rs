@@ -25,7 +25,7 @@ use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
-use cavalcade_model::{BitsPerSec, Exception, Fabric, FabricSpec, FabricSpecError, LinkException, Nanos};
+use cavalcade_model::{BitsPerSec, Exception, Fabric, FabricSpec, FabricSpecError, LinkException};
 use serde::Deserialize;
 
 use crate::failure::Failure;
@@ -98,31 +98,33 @@ fn parse(content: &str) -> Result<FabricSpec, String> {
 }
 
 impl FabricArgument {
-    /// The fabric, with ports of `rate` where nothing is said.
+    /// The fabric, with ports of `rate` unless it has a rate of its own.
     ///
     /// # Errors
     /// Where there can be no such fabric, or the file is not valid.
     pub(crate) fn build(&self, rate: BitsPerSec) -> Result<Fabric, Failure> {
+        let spec = self.checked(rate)?;
+        spec.build(rate).map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// The specification of a fabric that can be built.
+    ///
+    /// # Errors
+    /// As [`FabricArgument::build`].
+    pub(crate) fn checked(&self, rate: BitsPerSec) -> Result<FabricSpec, Failure> {
         match self {
-            Self::Text(spec) => {
-                spec.build(rate).map_err(|error| Failure::usage(format!("--fabric {spec}: {error}")))
-            }
+            Self::Text(spec) => match spec.build(rate) {
+                Ok(_) => Ok(spec.clone()),
+                Err(error) => Err(Failure::usage(format!("--fabric {spec}: {error}"))),
+            },
             Self::File(name, read) => {
                 let cure = "'cavalcade fabric info' says what a file builds";
                 let wrong = |error: &dyn fmt::Display| Failure::input(format!("{name}: {error}")).help(cure);
                 let spec = read.as_ref().map_err(|error| wrong(error))?;
-                spec.build(rate).map_err(|error| wrong(&error))
+                spec.build(rate).map_err(|error| wrong(&error))?;
+                Ok(spec.clone())
             }
         }
-    }
-}
-
-impl FabricArgument {
-    /// Whether it says how long a byte takes along any link.
-    pub(crate) fn names_delays(&self) -> bool {
-        let (Self::Text(spec) | Self::File(_, Ok(spec))) = self else { return false };
-        let is_delay = |exception: &LinkException| matches!(exception.what, Exception::Delay(_));
-        spec.delay != Nanos::ZERO || spec.exceptions.iter().any(is_delay)
     }
 }
 

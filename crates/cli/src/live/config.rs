@@ -180,7 +180,7 @@ mod tests {
 
     fn read_text(text: &str) -> Result<File, String> {
         let parsed = toml::from_str(text);
-        parsed.map_err(|error| refused(Path::new("site.toml"), text, &error).shown(false))
+        parsed.map_err(|error| crate::failure::shown(&refused(Path::new("site.toml"), text, &error), false))
     }
 
     #[test]
@@ -200,7 +200,8 @@ mod tests {
             ("[agent]\ncoordinators = [\"10.0.0.1:7337\"]\n", "coordinators"),
             ("[agent]\npolicy = \"dcas\"\n", "policy of [agent]"),
         ] {
-            let refused = read_text(text).unwrap().check_for_up().unwrap_err().shown(false);
+            let refused = read_text(text).unwrap().check_for_up().unwrap_err();
+            let refused = crate::failure::shown(&refused, false);
             assert!(refused.contains(key) && refused.contains("cavalcade coordinator"), "{text}: {refused}");
         }
         let obeyed = "[coordinator]\nmetrics = \"127.0.0.1:9337\"\n[agent]\nmetrics = \"127.0.0.1:9338\"\n";

@@ -56,7 +56,7 @@ mod rolling;
 use cavalcade_model::{Bytes, CoflowId, Instant, Nanos, Workload};
 
 use crate::error::Fault;
-use crate::{Note, ReadOptions};
+use crate::{Content, Note, ReadOptions, Syntax};
 
 pub use rolling::{RollingError, is_rolling_name, rolling_order};
 
@@ -93,6 +93,17 @@ pub(crate) struct Import {
     pub(crate) shuffles: Vec<Shuffle>,
     pub(crate) queries: Vec<Query>,
 }
+
+/// The entry in the table of formats.
+pub static SYNTAX: Syntax = Syntax {
+    name: "spark",
+    recognises: |opening| opening.is_event(),
+    read: |text, options| {
+        let Import { workload, notes, shuffles, queries } = read(text, options)?;
+        Ok(Content { workload, notes, shuffles, queries })
+    },
+    write: None,
+};
 
 pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Import, Fault> {
     let log = events::scan(text)?;

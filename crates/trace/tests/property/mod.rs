@@ -19,10 +19,10 @@ pub(crate) fn reading_holds(bytes: &[u8], format: Option<Format>) {
             return;
         }
     };
-    for format in [Format::Native, format] {
+    for format in [Format::NATIVE, format] {
         let mut text = Vec::new();
         if write(&workload, format, &mut text).is_err() {
-            assert_ne!(format, Format::Native, "the native format carries everything");
+            assert_ne!(format, Format::NATIVE, "the native format carries everything");
             assert!(text.is_empty(), "something was written before {format} was found not to do");
             continue;
         }

@@ -1,4 +1,4 @@
-//! A bound beside the runs of a comparison, for as much work as nobody notices.
+//! A bound beside the runs of a comparison, for little work.
 //!
 //! What a comparison prints is the same on every machine, so unless a time was asked for the search is given a number of
 //! linear programs. How many depends on the number of coflows alone: where all of them compete, a program's cost grows
@@ -12,31 +12,33 @@ use cavalcade_model::Workload;
 
 use crate::budget::Budget;
 use crate::parallel;
-use crate::scene::{Meter, Scene};
+use crate::scenario::Scenario;
 
 /// The most programs that are worth their time beside a comparison.
 const MOST: u64 = 2_000;
 /// Pairs of coflows that programs may look at in about a second.
 const PAIRS: u64 = 280_000_000;
 
-/// What a search may cost where nobody said.
-pub(crate) fn budget_beside_runs(workload: &Workload) -> Budget {
+/// The budget of a search beside runs, unless another is given.
+pub fn budget_beside_runs(workload: &Workload) -> Budget {
     let coflows = workload.coflow_count() as u64;
     Budget::Programs((PAIRS / coflows.saturating_mul(coflows).max(1)).min(MOST))
 }
 
-/// Bounds every schedule of `scene`: the mean CCT, and how many tasks miss their deadline.
-pub(crate) fn lower_bound(scene: &Scene, budget: Budget, progress: &parallel::Progress) -> LowerBound {
-    let Scene { workload, fabric, .. } = scene;
+/// Bounds every schedule of a scenario: the mean CCT, and how many tasks miss their deadline.
+pub fn bound_of(scenario: &Scenario, budget: Budget, progress: &parallel::Progress) -> LowerBound {
+    let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
     let start = Instant::now();
-    let mut meter = Meter::new(progress);
+    let mut reached = 0;
     let coflows = workload.coflow_count();
     // The workload is as the conditions have it: offline already where that was asked for.
     let conditions = Conditions::default();
     let mut go_on = |found: &Progress| {
         let spent = budget.spent(start.elapsed(), found);
-        meter.reach((spent * coflows as f64) as usize);
-        spent < 1.0
+        let done = (spent * coflows as f64) as usize;
+        progress.add(done.saturating_sub(reached));
+        reached = reached.max(done);
+        spent < 1.0 && !progress.is_cancelled()
     };
     let bounds = lower_bounds(workload, fabric, conditions, &mut go_on);
     let mut repeatable = bounds.exhausted;

@@ -14,7 +14,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 /// A column: its name, and a value for each row.
-pub(crate) struct Column {
+pub struct Column {
     name: &'static str,
     values: Values,
 }
@@ -30,19 +30,29 @@ impl Column {
     ///
     /// # Panics
     /// Where one is 2⁶³ or more: the model allows no such amount of bytes, and 2⁶³ ns are three centuries.
-    pub(crate) fn whole(name: &'static str, values: impl Iterator<Item = u64>) -> Self {
+    pub fn whole(name: &'static str, values: impl Iterator<Item = u64>) -> Self {
         let signed = |value| i64::try_from(value).expect("bytes and nanoseconds stay below 2^63");
         Self { name, values: Values::Whole(values.map(signed).collect()) }
     }
 
     /// A column of ratios.
-    pub(crate) fn real(name: &'static str, values: impl Iterator<Item = f64>) -> Self {
+    pub fn real(name: &'static str, values: impl Iterator<Item = f64>) -> Self {
         Self { name, values: Values::Real(values.collect()) }
     }
 
     /// A column of names.
-    pub(crate) fn text(name: &'static str, values: impl Iterator<Item = String>) -> Self {
+    pub fn text(name: &'static str, values: impl Iterator<Item = String>) -> Self {
         Self { name, values: Values::Text(values.collect()) }
+    }
+
+    /// Adds the values of a column of the same kind.
+    fn append(&mut self, more: Self) {
+        match (&mut self.values, more.values) {
+            (Values::Whole(values), Values::Whole(more)) => values.extend(more),
+            (Values::Real(values), Values::Real(more)) => values.extend(more),
+            (Values::Text(values), Values::Text(more)) => values.extend(more),
+            _ => panic!("the columns called {} are of one kind", self.name),
+        }
     }
 
     fn rows(&self) -> usize {
@@ -70,11 +80,30 @@ impl Column {
     }
 }
 
+/// Puts tables of the same columns one below the other, behind a column `name` that holds what each is called.
+pub fn stacked<'a>(
+    name: &'static str,
+    tables: impl IntoIterator<Item = (&'a str, Vec<Column>)>,
+) -> Vec<Column> {
+    let mut whole: Vec<Column> = Vec::new();
+    for (label, table) in tables {
+        let rows = table.first().map_or(0, Column::rows);
+        let labels = Column::text(name, std::iter::repeat_n(label.to_owned(), rows));
+        let table = std::iter::once(labels).chain(table);
+        if whole.is_empty() {
+            whole.extend(table);
+        } else {
+            whole.iter_mut().zip(table).for_each(|(column, more)| column.append(more));
+        }
+    }
+    whole
+}
+
 /// Writes the columns, which are of equal length, as CSV with a header.
 ///
 /// # Errors
 /// Where `out` cannot be written.
-pub(crate) fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
+pub fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(columns.iter().map(|column| column.name))?;
     for row in 0..columns.first().map_or(0, Column::rows) {
@@ -87,7 +116,7 @@ pub(crate) fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<(
 ///
 /// # Errors
 /// Where `out` cannot be written.
-pub(crate) fn write_parquet(columns: &[Column], out: &mut (dyn Write + Send)) -> io::Result<()> {
+pub fn write_parquet(columns: &[Column], out: &mut (dyn Write + Send)) -> io::Result<()> {
     let attempt = || {
         let fields: Vec<String> = columns.iter().map(Column::declaration).collect();
         let schema = parse_message_type(&format!("message results {{ {} }}", fields.join(" ")))?;
@@ -129,10 +158,7 @@ fn write_column<W: Write + Send>(
 ///
 /// # Errors
 /// What is wrong, with its line, in words.
-pub(crate) fn read_whole<const N: usize>(
-    input: impl Read,
-    names: [&str; N],
-) -> Result<[Vec<u64>; N], String> {
+pub fn read_whole<const N: usize>(input: impl Read, names: [&str; N]) -> Result<[Vec<u64>; N], String> {
     let mut reader = csv::Reader::from_reader(input);
     let header = reader.headers().map_err(|error| error.to_string())?.clone();
     let mut places = [0; N];

@@ -8,125 +8,84 @@
 //! | `flows.csv`, `schedule.csv` | one for each flow; for each flow and rate | with `--dump-schedule`: checking the run |
 
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use cavalcade_metrics::{EngineCounts, Outcome};
-use cavalcade_model::{FlowId, Instant, Nanos, TaskClass};
-use cavalcade_policy::Configured;
-use cavalcade_sim_fluid::Observer;
-use cavalcade_validate::{ScheduleWriter, Segment};
+use cavalcade_model::{FlowId, Instant, Nanos, PolicyFactory as _, TaskClass};
 
-use crate::carriers::{Capture, Carrier};
 use crate::columns::{Column, read_whole, write_csv, write_parquet};
-use crate::failure::Failure;
+use crate::compare::Finished;
+use crate::engine::{Capture, Watch};
+use crate::error::Error;
 use crate::manifest::{self, Manifest};
-use crate::parallel::{Progress, watched};
-use crate::policies;
+use crate::parallel::Progress;
 use crate::results::Results;
-use crate::scene::{Meter, Scene};
+use crate::scenario::Scenario;
 
 const COFLOWS: &str = "coflows.csv";
 const COFLOWS_PARQUET: &str = "coflows.parquet";
 const TASKS: &str = "tasks.csv";
 const FLOWS: &str = "flows.csv";
 /// The dumped schedule.
-pub(crate) const SCHEDULE: &str = "schedule.csv";
+pub const SCHEDULE: &str = "schedule.csv";
 
-/// Runs `policy` and writes what comes out. Also says how many seconds the run took, without the writing (but with that
-/// of a schedule, which is written as it comes).
+/// Runs a scenario and writes what comes out. The seconds are those of the run without the writing, but with that of a
+/// schedule, which is written as it comes.
 ///
 /// # Errors
-/// Where something cannot be written.
-pub(crate) fn produce(
-    scene: &Scene,
-    policy: &Configured,
-    carrier: &Carrier,
+/// Where the run is refused, or something cannot be written.
+pub fn produce(
+    scenario: &Scenario,
     dump_schedule: bool,
     capture: Option<Capture<'_>>,
     results: &mut Results<'_>,
-) -> Result<(Outcome, f64), Failure> {
+    progress: &Progress,
+) -> Result<Finished, Error> {
     let start = std::time::Instant::now();
-    let outcome = watched(scene.workload.coflow_count(), |progress| {
-        if dump_schedule {
-            dump(scene, policy, results, progress)
-        } else {
-            carrier.run(scene, policy, false, capture, progress)
-        }
-    })?;
+    let outcome = if dump_schedule {
+        let mut outcome = None;
+        results.write(SCHEDULE, |out| {
+            let done = scenario.run_with(Watch {
+                progress: Some(progress),
+                schedule: Some(out),
+                ..Watch::default()
+            });
+            outcome.insert(done).as_ref().map(drop).map_err(|error| io::Error::other(error.to_string()))
+        })?;
+        outcome.expect("the closure ran to its end, where the outcome is set")?
+    } else {
+        scenario.run_with(Watch { progress: Some(progress), capture, ..Watch::default() })?
+    };
     let wall_s = start.elapsed().as_secs_f64();
-    let coflows = coflow_columns(scene, &outcome);
+    let ccts: Vec<Nanos> = scenario.workload.coflows().map(|coflow| outcome.cct(coflow.id)).collect();
+    let coflows = coflow_columns(scenario, &outcome.coflow_arrival, &ccts);
     results.write(COFLOWS, |mut out| write_csv(&coflows, &mut out))?;
     results.write(COFLOWS_PARQUET, |out| write_parquet(&coflows, out))?;
-    results.write(TASKS, |mut out| write_csv(&task_columns(scene, &outcome), &mut out))?;
+    results.write(TASKS, |mut out| write_csv(&task_columns(scenario, &outcome), &mut out))?;
     if dump_schedule {
-        results.write(FLOWS, |mut out| write_csv(&flow_columns(scene, &outcome), &mut out))?;
+        results.write(FLOWS, |mut out| write_csv(&flow_columns(scenario, &outcome), &mut out))?;
     }
-    Ok((outcome, wall_s))
+    Ok(Finished { outcome, wall_s })
 }
 
-fn dump(
-    scene: &Scene,
-    policy: &Configured,
-    results: &mut Results<'_>,
-    progress: &Progress,
-) -> Result<Outcome, Failure> {
-    let mut outcome = None;
-    results.write(SCHEDULE, |out| {
-        let writer = ScheduleWriter::new(out)?;
-        let mut recorder = Recorder { writer, error: None, meter: Meter::new(progress) };
-        outcome = Some(scene.observe(policy, false, &mut recorder));
-        recorder.finish()
-    })?;
-    Ok(outcome.expect("the closure ran to its end, where the outcome is set"))
-}
-
-/// Writes down every segment.
-struct Recorder<'a, W: Write> {
-    writer: ScheduleWriter<W>,
-    /// The first failure to write: an observer cannot stop a run.
-    error: Option<io::Error>,
-    meter: Meter<'a>,
-}
-
-impl<W: Write> Recorder<'_, W> {
-    fn finish(self) -> io::Result<()> {
-        match self.error {
-            Some(error) => Err(error),
-            None => self.writer.finish().map(drop),
-        }
-    }
-}
-
-impl<W: Write> Observer for Recorder<'_, W> {
-    fn segment(&mut self, flow: FlowId, from_ns: f64, to_ns: f64, bytes_per_nano: f64) {
-        if self.error.is_none() {
-            self.error = self.writer.write(&Segment { flow, from_ns, to_ns, bytes_per_nano }).err();
-        }
-    }
-
-    fn progress(&mut self, done_coflows: usize) {
-        self.meter.reach(done_coflows);
-    }
-}
-
-fn coflow_columns(scene: &Scene, outcome: &Outcome) -> Vec<Column> {
-    let workload = &scene.workload;
-    let alone = cavalcade_metrics::isolation_times(workload, &scene.fabric);
+/// Describes each coflow and its completion, as columns, from its arrival and completion time in a run.
+pub fn coflow_columns(scenario: &Scenario, arrival: &[Instant], cct: &[Nanos]) -> Vec<Column> {
+    let workload = &scenario.workload;
+    let alone = cavalcade_metrics::isolation_times(workload, &scenario.fabric);
     let coflows = || workload.coflows();
-    let ns = |times: &[Instant]| times.iter().map(|time| time.get()).collect::<Vec<_>>().into_iter();
-    let cct = |id| outcome.cct(id).get();
+    let finish = arrival.iter().zip(cct).map(|(arrival, cct)| arrival.get() + cct.get());
     vec![
         Column::whole("coflow", coflows().map(|coflow| u64::from(coflow.id.0))),
         Column::whole("task", coflows().map(|coflow| u64::from(workload.place(coflow.id).task.0))),
         Column::whole("stage", coflows().map(|coflow| u64::from(workload.place(coflow.id).stage.0))),
-        Column::whole("arrival_ns", ns(&outcome.coflow_arrival)),
-        Column::whole("finish_ns", ns(&outcome.coflow_finish)),
-        Column::whole("cct_ns", coflows().map(|coflow| cct(coflow.id))),
+        Column::whole("arrival_ns", arrival.iter().map(|time| time.get())),
+        Column::whole("finish_ns", finish),
+        Column::whole("cct_ns", cct.iter().map(|time| time.get())),
         Column::whole("alone_ns", alone.iter().map(|time| time.get())),
         Column::real(
             "slowdown",
-            coflows().zip(&alone).map(|(coflow, alone)| cct(coflow.id) as f64 / alone.as_f64()),
+            cct.iter().zip(&alone).map(|(cct, alone)| cct.get() as f64 / alone.as_f64()),
         ),
         Column::whole("size_bytes", coflows().map(|coflow| coflow.size().get())),
         Column::whole("length_bytes", coflows().map(|coflow| coflow.length().get())),
@@ -135,8 +94,8 @@ fn coflow_columns(scene: &Scene, outcome: &Outcome) -> Vec<Column> {
     ]
 }
 
-fn task_columns(scene: &Scene, outcome: &Outcome) -> Vec<Column> {
-    let tasks = || scene.workload.tasks().iter();
+fn task_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
+    let tasks = || scenario.workload.tasks().iter();
     let class = |class| match class {
         TaskClass::Online => "online",
         TaskClass::Background => "background",
@@ -154,12 +113,12 @@ fn task_columns(scene: &Scene, outcome: &Outcome) -> Vec<Column> {
     ]
 }
 
-fn flow_columns(scene: &Scene, outcome: &Outcome) -> Vec<Column> {
-    let flows = || scene.workload.flows().iter();
-    let ids = || (0..scene.workload.flows().len()).map(FlowId::from_index);
+fn flow_columns(scenario: &Scenario, outcome: &Outcome) -> Vec<Column> {
+    let flows = || scenario.workload.flows().iter();
+    let ids = || (0..scenario.workload.flows().len()).map(FlowId::from_index);
     vec![
         Column::whole("flow", ids().map(|flow| u64::from(flow.0))),
-        Column::whole("coflow", ids().map(|flow| u64::from(scene.workload.coflow_of(flow).0))),
+        Column::whole("coflow", ids().map(|flow| u64::from(scenario.workload.coflow_of(flow).0))),
         Column::whole("src", flows().map(|flow| u64::from(flow.src.0))),
         Column::whole("dst", flows().map(|flow| u64::from(flow.dst.0))),
         Column::whole("size_bytes", flows().map(|flow| flow.size.get())),
@@ -168,17 +127,13 @@ fn flow_columns(scene: &Scene, outcome: &Outcome) -> Vec<Column> {
 }
 
 /// A run found again from its folder.
-pub(crate) struct Recorded {
+pub struct Recorded {
     /// The folder.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Its manifest.
-    pub(crate) manifest: Manifest,
-    /// What it was run on.
-    pub(crate) scene: Scene,
-    /// The policy, with the same parameters.
-    pub(crate) policy: Configured,
-    /// What carried the bytes.
-    pub(crate) carrier: Carrier,
+    pub manifest: Manifest,
+    /// The scenario, with the same parameters.
+    pub scenario: Scenario,
 }
 
 impl Recorded {
@@ -186,25 +141,30 @@ impl Recorded {
     ///
     /// # Errors
     /// Where the manifest or the trace is not there, is not valid, or the trace is another one.
-    pub(crate) fn open(folder: &Path, trace: Option<&Path>) -> Result<Self, Failure> {
+    pub fn open(folder: &Path, trace: Option<&Path>) -> Result<Self, Error> {
         let manifest = Manifest::read(folder)?;
         let place = folder.join(manifest::NAME);
         let workload = manifest.trace.read_again(trace, "run", &place)?;
-        let fault = |what: String| Failure::input(format!("{}: {what}", place.display()));
+        let fault = |what: String| Error::input(format!("{}: {what}", place.display()));
         let policy =
             cavalcade_policy::parse(&manifest.policy.spec).map_err(|error| fault(error.to_string()))?;
-        if policies::record(&policy) != manifest.policy {
+        if policy.spec() != manifest.policy.spec {
             return Err(fault(
                 "the policy's parameters are not those of this version of the program".to_owned(),
             ));
         }
-        let carrier = manifest.carrier().map_err(|error| fault(error.to_string()))?;
-        let scene = Scene::new(workload, manifest.conditions())?;
-        Ok(Self { folder: folder.to_owned(), manifest, scene, policy, carrier })
+        let engine = manifest.engine().map_err(|error| fault(error.to_string()))?;
+        let scenario = Scenario::new(workload, manifest.conditions())?.on(engine).with_policy(policy);
+        Ok(Self { folder: folder.to_owned(), manifest, scenario })
     }
 
-    /// Whether the schedule was dumped.
-    pub(crate) fn has_schedule(&self) -> bool {
+    /// Checks whether its policy leaves no capacity idle.
+    pub fn work_conserving(&self) -> bool {
+        self.scenario.policy.as_ref().is_some_and(|policy| policy.terms().work_conserving)
+    }
+
+    /// Checks whether the schedule was dumped.
+    pub fn has_schedule(&self) -> bool {
         self.manifest.results.contains_key(SCHEDULE)
     }
 
@@ -212,18 +172,18 @@ impl Recorded {
     ///
     /// # Errors
     /// Where it cannot be opened.
-    pub(crate) fn file(&self, name: &str) -> Result<BufReader<File>, Failure> {
+    pub fn file(&self, name: &str) -> Result<BufReader<File>, Error> {
         let path = self.folder.join(name);
         File::open(&path)
             .map(|file| BufReader::with_capacity(1 << 16, file))
-            .map_err(|error| Failure::input(format!("cannot read {}: {error}", path.display())))
+            .map_err(|error| Error::input(format!("cannot read {}: {error}", path.display())))
     }
 
     /// The times that the files of the folder claim.
     ///
     /// # Errors
     /// Where one is missing or broken.
-    pub(crate) fn outcome(&self) -> Result<Outcome, Failure> {
+    pub fn outcome(&self) -> Result<Outcome, Error> {
         let [flow_finish] = self.times(FLOWS, ["finish_ns"])?;
         Ok(Outcome { flow_finish, ..self.completions()? })
     }
@@ -232,21 +192,18 @@ impl Recorded {
     ///
     /// # Errors
     /// Where one is missing, broken, or of another workload.
-    pub(crate) fn completions(&self) -> Result<Outcome, Failure> {
+    pub fn completions(&self) -> Result<Outcome, Error> {
         let [coflow_arrival, coflow_finish] = self.times(COFLOWS, ["arrival_ns", "finish_ns"])?;
         let [task_finish] = self.times(TASKS, ["finish_ns"])?;
-        let workload = &self.scene.workload;
+        let workload = &self.scenario.workload;
         for (file, rows, expected) in [
             (COFLOWS, coflow_finish.len(), workload.coflow_count()),
             (TASKS, task_finish.len(), workload.tasks().len()),
         ] {
             if rows != expected {
                 let place = self.folder.join(file);
-                return Err(Failure::input(format!(
-                    "{}: found {rows} rows, expected {expected}",
-                    place.display()
-                ))
-                .help("make the run again with 'cavalcade simulate --out'"));
+                let problem = format!("{}: found {rows} rows, expected {expected}", place.display());
+                return Err(Error::input(problem).help("make the run again with 'cavalcade simulate --out'"));
             }
         }
         let counts = EngineCounts::default();
@@ -262,9 +219,9 @@ impl Recorded {
         })
     }
 
-    fn times<const N: usize>(&self, name: &str, columns: [&str; N]) -> Result<[Vec<Instant>; N], Failure> {
+    fn times<const N: usize>(&self, name: &str, columns: [&str; N]) -> Result<[Vec<Instant>; N], Error> {
         let read = read_whole(self.file(name)?, columns)
-            .map_err(|fault| Failure::input(format!("{}: {fault}", self.folder.join(name).display())))?;
+            .map_err(|fault| Error::input(format!("{}: {fault}", self.folder.join(name).display())))?;
         Ok(read.map(|column| column.into_iter().map(Instant).collect()))
     }
 }

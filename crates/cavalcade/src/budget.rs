@@ -12,7 +12,7 @@ use cavalcade_model::Nanos;
 
 /// When a search is to stop if it has not ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Budget {
+pub enum Budget {
     /// After this time.
     Time(Nanos),
     /// After so many linear programs.
@@ -21,7 +21,7 @@ pub(crate) enum Budget {
 
 impl Budget {
     /// The share of it that is spent; from one on the search is to stop.
-    pub(crate) fn spent(self, elapsed: Duration, progress: &Progress) -> f64 {
+    pub fn spent(self, elapsed: Duration, progress: &Progress) -> f64 {
         let (spent, of) = match self {
             Self::Time(time) => (elapsed.as_secs_f64(), time.as_secs_f64()),
             Self::Programs(programs) => (progress.programs as f64, programs as f64),
@@ -30,7 +30,7 @@ impl Budget {
     }
 
     /// Whether the search stops at the same place on every machine.
-    pub(crate) const fn is_repeatable(self) -> bool {
+    pub const fn is_repeatable(self) -> bool {
         matches!(self, Self::Programs(_))
     }
 }

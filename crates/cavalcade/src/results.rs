@@ -8,19 +8,19 @@ use std::io::{self, Write};
 
 use sha2::{Digest, Sha256};
 
-use crate::failure::Failure;
+use crate::error::Error;
 use crate::manifest::hexadecimal;
 use crate::output::Folder;
 
 /// Where results go.
-pub(crate) struct Results<'a> {
+pub struct Results<'a> {
     folder: Option<&'a Folder>,
     digests: BTreeMap<String, String>,
 }
 
 impl<'a> Results<'a> {
     /// Results that are written into `folder`, or only digested.
-    pub(crate) fn new(folder: Option<&'a Folder>) -> Self {
+    pub fn new(folder: Option<&'a Folder>) -> Self {
         Self { folder, digests: BTreeMap::new() }
     }
 
@@ -28,11 +28,11 @@ impl<'a> Results<'a> {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub(crate) fn write(
+    pub fn write(
         &mut self,
         name: &str,
         write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Error> {
         let inner: Box<dyn Write + Send> = match self.folder {
             Some(folder) => Box::new(folder.file(name)?),
             None => Box::new(io::sink()),
@@ -49,12 +49,12 @@ impl<'a> Results<'a> {
                 Ok(())
             }
             (Err(error), Some(folder)) => Err(folder.failure(name, &error)),
-            (Err(error), None) => Err(Failure::file("make", name.as_ref(), &error)),
+            (Err(error), None) => Err(Error::file("make", name.as_ref(), &error)),
         }
     }
 
     /// The digest of each file.
-    pub(crate) fn digests(self) -> BTreeMap<String, String> {
+    pub fn digests(self) -> BTreeMap<String, String> {
         self.digests
     }
 }
@@ -63,7 +63,7 @@ impl<'a> Results<'a> {
 ///
 /// # Errors
 /// Where it cannot be read.
-pub(crate) fn digest_of(mut input: impl io::Read) -> io::Result<String> {
+pub fn digest_of(mut input: impl io::Read) -> io::Result<String> {
     let mut digesting = Digesting { inner: io::sink(), hash: Sha256::new() };
     io::copy(&mut input, &mut digesting)?;
     Ok(hexadecimal(&digesting.hash.finalize()))

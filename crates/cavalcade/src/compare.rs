@@ -1,0 +1,145 @@
+//! Several runs on all cores, and what sets them apart.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use cavalcade_metrics::{Comparison, LowerBound, Outcome, RunResult};
+use cavalcade_model::{PolicyFactory as _, Scope};
+
+use crate::budget::Budget;
+use crate::engine::{Engine, Watch};
+use crate::error::Error;
+use crate::lower_bound::bound_of;
+use crate::parallel::{Progress, map};
+use crate::policies::Policy;
+use crate::scenario::Scenario;
+
+/// A run that is done.
+pub struct Finished {
+    /// What came out.
+    pub outcome: Outcome,
+    /// The seconds that it took.
+    pub wall_s: f64,
+}
+
+/// Runs all `scenarios`, which share a workload and a fabric, on all cores and compares them with the one at `baseline`.
+///
+/// # Errors
+/// Where an engine cannot run a policy.
+///
+/// # Panics
+/// Where there is no scenario at `baseline`.
+pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Error> {
+    compare_with(scenarios, baseline, None, false, &Progress::default())
+}
+
+/// [`compare`], with a search for a bound beside it if there is a `budget`, and with how busy links were if `link_use`.
+///
+/// # Errors
+/// As [`compare`], and where it was cancelled.
+///
+/// # Panics
+/// As [`compare`].
+pub fn compare_with(
+    scenarios: &[Scenario],
+    baseline: usize,
+    budget: Option<Budget>,
+    link_use: bool,
+    progress: &Progress,
+) -> Result<Comparison, Error> {
+    scenarios.iter().try_for_each(Scenario::check)?;
+    let search = budget.map(Job::Search).into_iter();
+    let mut jobs: Vec<Job<'_>> = search.chain(scenarios.iter().enumerate().map(Job::Run)).collect();
+    jobs.sort_by_key(Job::turn);
+    let found = OnceLock::new();
+    let runs = map(jobs.len(), |index| match jobs[index] {
+        Job::Search(budget) => {
+            found.get_or_init(|| bound_of(&scenarios[0], budget, progress));
+            None
+        }
+        Job::Run((rank, scenario)) => {
+            let start = Instant::now();
+            let watch = Watch { progress: Some(progress), link_use, ..Watch::default() };
+            let outcome = scenario.run_with(watch);
+            let wall_s = start.elapsed().as_secs_f64();
+            Some(outcome.map(|outcome| (rank, Finished { outcome, wall_s })))
+        }
+    });
+    let mut runs = runs.into_iter().flatten().collect::<Result<Vec<_>, Error>>()?;
+    runs.sort_by_key(|&(rank, _)| rank);
+    let finished = runs.into_iter().map(|(_, finished)| finished).collect();
+    Ok(analyse(scenarios, finished, baseline, found.into_inner()))
+}
+
+/// Compares runs that are done, one of each of `scenarios`.
+///
+/// # Panics
+/// Where there is no scenario at `baseline`, or not one run for each.
+pub fn analyse(
+    scenarios: &[Scenario],
+    finished: Vec<Finished>,
+    baseline: usize,
+    bound: Option<LowerBound>,
+) -> Comparison {
+    assert_eq!(scenarios.len(), finished.len(), "there is a run for each scenario");
+    let named: Vec<_> =
+        scenarios.iter().map(|scenario| (scenario.policy.as_ref(), &scenario.engine)).collect();
+    let labels = labels(&named);
+    let runs: Vec<RunResult> = scenarios
+        .iter()
+        .zip(finished)
+        .zip(labels)
+        .map(|((scenario, Finished { outcome, wall_s }), label)| RunResult {
+            label,
+            policy: scenario.policy.as_ref().map_or(String::new(), |policy| policy.name().to_owned()),
+            params: scenario.policy.as_ref().map_or(Vec::new(), |policy| policy.params().to_vec()),
+            about: scenario.policy.as_ref().map(Policy::about).unwrap_or_default(),
+            named: false,
+            transport: scenario.engine.transport(),
+            control: scenario.engine.control(),
+            outcome,
+            wall_s,
+        })
+        .collect();
+    let Scenario { workload, fabric, .. } = &scenarios[baseline];
+    let mut comparison = cavalcade_metrics::analyse(workload, fabric, &runs, baseline);
+    comparison.bound = bound;
+    comparison
+}
+
+/// Names runs for tables: the policy, with the engine behind it where others run on another.
+pub fn labels(runs: &[(Option<&Policy>, &Engine)]) -> Vec<String> {
+    let differ = runs.windows(2).any(|pair| pair[0].1 != pair[1].1);
+    let label =
+        |&(policy, engine): &(Option<&Policy>, &Engine)| match (policy.map(Policy::label), engine.name()) {
+            (Some(policy), Some(engine)) if differ => format!("{policy}/{engine}"),
+            (Some(policy), _) => policy.to_owned(),
+            (None, engine) => format!("over {}", engine.unwrap_or_default()),
+        };
+    runs.iter().map(label).collect()
+}
+
+/// A run, or the search beside them.
+#[derive(Clone, Copy)]
+enum Job<'a> {
+    Search(Budget),
+    /// A run, and its place among the others.
+    Run((usize, &'a Scenario)),
+}
+
+impl Job<'_> {
+    /// The rank by which jobs begin: what takes longest goes first, so that no core is left with it in the end. Policies that
+    /// decide in many places take longest by far.
+    fn turn(&self) -> u8 {
+        match self {
+            Job::Run((_, scenario)) if scenario.engine != Engine::Fluid => 0,
+            Job::Run((_, scenario))
+                if scenario.policy.as_ref().is_some_and(|policy| policy.terms().scope != Scope::Fabric) =>
+            {
+                0
+            }
+            Job::Search(_) => 1,
+            Job::Run(_) => 2,
+        }
+    }
+}

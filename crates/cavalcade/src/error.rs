@@ -1,0 +1,112 @@
+//! Why a command did not succeed, and the exit code that says so to a script.
+//!
+//! Every error ends here, with a place where there is one, what was expected, and the cure. Errors inside a trace show
+//! the line: only a window of it, because a line of a real trace is thousands of characters long.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use cavalcade_spec::SpecError;
+
+/// What kind of failure it is; the number is the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something went wrong while running: a file cannot be written, a check did not hold.
+    Runtime = 1,
+    /// The command line asks for something that there is not.
+    Usage = 2,
+    /// A trace or a run's folder holds something that it must not.
+    Input = 3,
+    /// A figure is not what `--assert` says.
+    Assertion = 4,
+    /// This machine lacks something that was asked for.
+    Capability = 5,
+    /// Somebody interrupted it.
+    Interrupted = 130,
+}
+
+/// A failure, ready to be shown.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    help: Option<String>,
+    excerpt: Option<Excerpt>,
+}
+
+/// The line of a file that an error is about.
+#[derive(Debug)]
+pub struct Excerpt {
+    /// The file's name.
+    pub name: String,
+    /// The text of the line.
+    pub text: String,
+    /// Its number, from 1.
+    pub line: usize,
+    /// The byte in the line at which the fault begins, from 1.
+    pub column: usize,
+}
+
+impl Error {
+    /// A failure of `kind`.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), help: None, excerpt: None }
+    }
+
+    /// A failure of the command line.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    /// A failure of what was read.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(Kind::Input, message)
+    }
+
+    /// A file that could not be read or written.
+    pub fn file(action: &str, path: &Path, error: &io::Error) -> Self {
+        Self::new(Kind::Runtime, format!("cannot {action} {}: {error}", path.display()))
+    }
+
+    /// Adds the cure.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Adds the line that it is about.
+    pub fn at(mut self, excerpt: Option<Excerpt>) -> Self {
+        self.excerpt = excerpt;
+        self
+    }
+
+    /// The exit code.
+    pub fn code(&self) -> u8 {
+        self.kind as u8
+    }
+
+    /// The cure.
+    pub fn cure(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// The line that it is about.
+    pub fn excerpt(&self) -> Option<&Excerpt> {
+        self.excerpt.as_ref()
+    }
+}
+
+impl From<SpecError> for Error {
+    fn from(error: SpecError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,74 @@
+//! Cavalcade as a library: run scheduling policies over a workload of coflows and compare what comes out.
+//!
+//! ```
+//! use cavalcade::{Conditions, Scenario, compare, generate};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let workload = generate("facebook:coflows=30,ports=10", 1)?;
+//! let scenario = Scenario::new(workload, Conditions::default())?;
+//! let runs = [scenario.under("fair")?, scenario.under("sebf")?];
+//! let comparison = compare(&runs, 0)?;
+//! for run in &comparison.runs {
+//!     println!("{}: mean CCT {:.3} s", run.label, run.cct_summary.mean_s);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Scenario`] is everything of a run: a workload, the fabric that it crosses, [`Conditions`], an [`Engine`] and a
+//! [`Policy`]. [`Scenario::run`] gives an [`Outcome`]: when each flow, coflow and task finished. [`compare`] runs several on
+//! all cores and gives a [`Comparison`], which [`report`] turns into a table, JSON or a page. [`Progress`] counts what is
+//! done and cancels what is not.
+//!
+//! | to | use |
+//! |---|---|
+//! | read a trace | [`read`], or [`Source`] for files, with errors that show the line |
+//! | make a workload | [`generate`] |
+//! | name a policy and a transport | [`Scenario::under`], with text such as `pias:queues=4 over dctcp` |
+//! | run a policy of your own | [`Scenario::with_policy`]; the contract is [`model::contract`] |
+//! | run a transport of your own | [`Transport::new`] |
+//! | bound what any schedule can do | [`bound_of`] and [`bound`] |
+//! | keep a run in a folder and run it again | [`folder`] |
+//!
+//! # What was rejected
+//! - Global registries to which policies are added at run time: what a text means would depend on what ran before it. A policy
+//!   or transport of your own is a value.
+//! - A builder for [`Scenario`]: its fields are public.
+
+#![forbid(unsafe_code)]
+
+pub use cavalcade_bound as bound;
+pub use cavalcade_metrics as metrics;
+pub use cavalcade_model as model;
+pub use cavalcade_policy as policy;
+pub use cavalcade_report as report;
+pub use cavalcade_spec as spec;
+pub use cavalcade_trace as trace;
+pub use cavalcade_transport as transport;
+pub use cavalcade_validate as validate;
+
+mod budget;
+pub mod columns;
+mod compare;
+mod engine;
+mod error;
+pub mod folder;
+mod lower_bound;
+pub mod manifest;
+pub mod output;
+mod parallel;
+mod policies;
+pub mod results;
+mod scenario;
+mod source;
+
+pub use budget::Budget;
+pub use cavalcade_metrics::{Comparison, Outcome};
+pub use compare::{Finished, analyse, compare, compare_with, labels};
+pub use engine::{Capture, Engine, Packets, Transport, Watch};
+pub use error::{Error, Excerpt, Kind};
+pub use lower_bound::{bound_of, budget_beside_runs};
+pub use parallel::{Progress, map};
+pub use policies::Policy;
+pub use scenario::{Conditions, Scenario};
+pub use source::{STANDARD_INPUT, Source, generate, read, read_file};

@@ -1,0 +1,429 @@
+//! What is needed to run a simulation again, bit for bit, and what came out.
+//!
+//! `manifest.json` names the trace by its content (SHA-256), so that another file of the same name is noticed, and every
+//! parameter with its value, so that a default that changes later changes nothing. The digests of all results are in it
+//! too: a replay needs no second copy of them to compare with.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+use cavalcade_harness::CpuOrder;
+use cavalcade_model::{BitsPerSec, FabricSpec, Nanos, Workload};
+use cavalcade_sim_fluid::Allocator;
+use cavalcade_spec::SpecError;
+use cavalcade_trace::Format;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::engine::{Engine, Packets, Transport};
+use crate::error::Error;
+use crate::policies::Policy;
+use crate::scenario::{Conditions, Scenario};
+use crate::source::{STANDARD_INPUT, Source};
+
+/// The name of the file.
+pub const NAME: &str = "manifest.json";
+
+/// The version of the layout of a run's folder.
+const SCHEMA_VERSION: u32 = 1;
+
+/// The content of `manifest.json`.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    schema_version: u32,
+    /// The version of the program that wrote it.
+    pub cavalcade: String,
+    /// The trace.
+    pub trace: TraceRecord,
+    conditions: ConditionsRecord,
+    /// The policy.
+    pub policy: PolicyRecord,
+    /// The live control plane; absent where decisions held at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    control: Option<ControlRecord>,
+    /// How packets were carried; absent where bytes flowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    packets: Option<PacketsRecord>,
+    /// For each file of results, its SHA-256.
+    pub results: BTreeMap<String, String>,
+}
+
+/// Which trace.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceRecord {
+    /// Where it was, as it was named; '-' for standard input.
+    #[serde(with = "path_text")]
+    pub path: PathBuf,
+    /// Its format.
+    pub format: String,
+    /// The SHA-256 of its bytes.
+    pub sha256: String,
+}
+
+impl TraceRecord {
+    /// A record of what was read from `source` as `format`.
+    pub fn new(path: &Path, source: &Source, format: Format) -> Self {
+        Self { path: path.to_owned(), format: format.name().to_owned(), sha256: sha256(source.bytes()) }
+    }
+
+    /// Reads the trace again, from where it was or from `instead`. Messages call what holds this record `whole`, and the
+    /// file in which it stands `place`.
+    ///
+    /// # Errors
+    /// Where it is not there, is another one, or is not valid.
+    pub fn read_again(&self, instead: Option<&Path>, whole: &str, place: &Path) -> Result<Workload, Error> {
+        if instead.is_none() && self.path == Path::new(STANDARD_INPUT) {
+            return Err(Error::input(format!("the {whole} read its trace from standard input"))
+                .help("name a file with the same content by --trace FILE ('-' for standard input again)"));
+        }
+        let path = instead.unwrap_or(&self.path);
+        let source = Source::open(path)?;
+        if sha256(source.bytes()) != self.sha256 {
+            let message = format!("{} is not the trace of this {whole}: its SHA-256 differs", path.display());
+            return Err(Error::input(message).help("name the right one by --trace FILE"));
+        }
+        let format = self
+            .format
+            .parse()
+            .map_err(|error: SpecError| Error::input(format!("{}: {error}", place.display())))?;
+        Ok(source.read(Some(format))?.workload)
+    }
+}
+
+/// A path as text: as it is where it is UTF-8, else its bytes in hexadecimal behind a mark, so that any file can be named.
+mod path_text {
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    const MARK: &str = "bytes:";
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        match path.to_str() {
+            Some(text) if !text.starts_with(MARK) => to.serialize_str(text),
+            _ => {
+                let bytes = super::hexadecimal(path.as_os_str().as_bytes());
+                to.serialize_str(&format!("{MARK}{bytes}"))
+            }
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        let text = String::deserialize(from)?;
+        let Some(digits) = text.strip_prefix(MARK) else { return Ok(text.into()) };
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+        let bytes =
+            bytes.ok_or_else(|| de::Error::custom("a path that is no text: expected hexadecimal digits"))?;
+        Ok(OsString::from_vec(bytes).into())
+    }
+}
+
+/// Under which conditions.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConditionsRecord {
+    rate_bps: u64,
+    /// The fabric as `--fabric` takes it; absent for a big switch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fabric: Option<String>,
+    offline: bool,
+    control_delay_ns: u64,
+    control_loss: f64,
+    seed: u64,
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    counters: NonZeroU32,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    cpu_order: CpuOrderName,
+    #[serde(default, skip_serializing_if = "is_usual")]
+    allocator: AllocatorName,
+}
+
+/// Conditions that came later than the first manifests are left out where they are what they always were.
+const fn one() -> NonZeroU32 {
+    NonZeroU32::MIN
+}
+
+fn is_one(counters: &NonZeroU32) -> bool {
+    *counters == one()
+}
+
+fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// Which policy.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyRecord {
+    /// The policy with all its parameters, as `--policy` takes it.
+    pub spec: String,
+    /// Its name.
+    pub name: String,
+    /// All its parameters.
+    pub params: serde_json::Value,
+}
+
+/// The control plane between decisions and their effect.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ControlRecord {
+    period_ns: u64,
+}
+
+/// How packets were carried.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PacketsRecord {
+    /// The transport with all its parameters, as `--transport` takes it.
+    transport: String,
+    link_delay_ns: u64,
+    #[serde(default = "ethernet", skip_serializing_if = "is_ethernet")]
+    mtu: u16,
+    #[serde(default = "tcp_ip", skip_serializing_if = "is_tcp_ip")]
+    headers: u16,
+    #[serde(default, skip_serializing_if = "is_out_of_band")]
+    in_band: bool,
+}
+
+/// The packets of the first manifests that knew packets.
+const fn ethernet() -> u16 {
+    1_500
+}
+
+fn is_ethernet(mtu: &u16) -> bool {
+    *mtu == ethernet()
+}
+
+fn is_out_of_band(in_band: &bool) -> bool {
+    !in_band
+}
+
+const fn tcp_ip() -> u16 {
+    40
+}
+
+fn is_tcp_ip(headers: &u16) -> bool {
+    *headers == tcp_ip()
+}
+
+impl Manifest {
+    /// A manifest of this version, without results yet.
+    ///
+    /// # Panics
+    /// Where the policy is not one of the registry: its text could not make it again.
+    pub fn new(trace: TraceRecord, scenario: &Scenario) -> Self {
+        let policy = scenario.policy.as_ref().and_then(Policy::registered);
+        let policy = policy.expect("a run that is kept has a policy of the registry");
+        let params = policy.params().into_iter().map(|(name, value)| (name.to_owned(), value.into()));
+        let packets = match &scenario.engine {
+            Engine::Fluid | Engine::Control { .. } => None,
+            Engine::Packet(Packets { transport, link_delay, mtu, headers, in_band }) => Some(PacketsRecord {
+                transport: transport.spec().to_owned(),
+                link_delay_ns: link_delay.get(),
+                mtu: *mtu,
+                headers: *headers,
+                in_band: *in_band,
+            }),
+        };
+        Self {
+            schema_version: SCHEMA_VERSION,
+            cavalcade: env!("CARGO_PKG_VERSION").to_owned(),
+            trace,
+            conditions: (&scenario.conditions).into(),
+            policy: PolicyRecord {
+                spec: policy.spec(),
+                name: policy.name().to_owned(),
+                params: params.collect::<serde_json::Map<_, _>>().into(),
+            },
+            control: scenario
+                .engine
+                .control()
+                .map(|control| ControlRecord { period_ns: control.period.get() }),
+            packets,
+            results: BTreeMap::new(),
+        }
+    }
+
+    /// Reads the manifest of a run's folder.
+    ///
+    /// # Errors
+    /// Where there is none, or it is not one of this version.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join(NAME);
+        let shown = path.display();
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            Error::input(format!("cannot read {shown}: {error}"))
+                .help("name a folder that 'cavalcade simulate --out' wrote")
+        })?;
+        let cure = "make the run again with 'cavalcade simulate --out'";
+        let manifest: Self = serde_json::from_str(&text)
+            .map_err(|error| Error::input(format!("{shown}: {error}")).help(cure))?;
+        if manifest.schema_version != SCHEMA_VERSION {
+            let found = manifest.schema_version;
+            let message = format!("{shown}: schema_version is {found}, expected {SCHEMA_VERSION}");
+            return Err(Error::input(message).help(cure));
+        }
+        if let Some(Err(error)) = manifest.conditions.fabric.as_deref().map(str::parse::<FabricSpec>) {
+            return Err(Error::input(format!("{shown}: fabric: {error}")).help(cure));
+        }
+        Ok(manifest)
+    }
+
+    /// Checks whether the other run is of the same trace under the same conditions.
+    pub fn has_setting_of(&self, other: &Self) -> bool {
+        self.trace.sha256 == other.trace.sha256 && self.conditions == other.conditions
+    }
+
+    /// As text.
+    pub fn text(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a manifest has only text keys");
+        text.push('\n');
+        text
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// Where it names an unknown transport.
+    pub fn engine(&self) -> Result<Engine, SpecError> {
+        if let Some(ControlRecord { period_ns }) = self.control {
+            return Ok(Engine::Control { period: Nanos(period_ns) });
+        }
+        let Some(PacketsRecord { transport, link_delay_ns, mtu, headers, in_band }) = &self.packets else {
+            return Ok(Engine::Fluid);
+        };
+        let transport = Transport::from(&cavalcade_transport::parse(transport)?);
+        let (link_delay, mtu, headers, in_band) = (Nanos(*link_delay_ns), *mtu, *headers, *in_band);
+        Ok(Engine::Packet(Packets { transport, link_delay, mtu, headers, in_band }))
+    }
+
+    /// The conditions.
+    pub fn conditions(&self) -> Conditions {
+        let record = &self.conditions;
+        Conditions {
+            rate: BitsPerSec(record.rate_bps),
+            fabric: record.fabric.as_deref().and_then(|text| text.parse().ok()),
+            offline: record.offline,
+            control_delay: Nanos(record.control_delay_ns),
+            control_loss: record.control_loss,
+            seed: record.seed,
+            counters: record.counters,
+            cpu_order: record.cpu_order.into(),
+            allocator: record.allocator.into(),
+        }
+    }
+}
+
+impl From<&Conditions> for ConditionsRecord {
+    fn from(conditions: &Conditions) -> Self {
+        Self {
+            rate_bps: conditions.rate.get(),
+            fabric: conditions.fabric.as_ref().map(ToString::to_string),
+            offline: conditions.offline,
+            control_delay_ns: conditions.control_delay.get(),
+            control_loss: conditions.control_loss,
+            seed: conditions.seed,
+            counters: conditions.counters,
+            cpu_order: conditions.cpu_order.into(),
+            allocator: conditions.allocator.into(),
+        }
+    }
+}
+
+/// A [`CpuOrder`] by its word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum CpuOrderName {
+    Fair,
+    Task,
+    #[default]
+    Stage,
+}
+
+impl From<CpuOrderName> for CpuOrder {
+    fn from(name: CpuOrderName) -> Self {
+        match name {
+            CpuOrderName::Fair => CpuOrder::Fair,
+            CpuOrderName::Task => CpuOrder::Task,
+            CpuOrderName::Stage => CpuOrder::Stage,
+        }
+    }
+}
+
+impl From<CpuOrder> for CpuOrderName {
+    fn from(order: CpuOrder) -> Self {
+        match order {
+            CpuOrder::Fair => CpuOrderName::Fair,
+            CpuOrder::Task => CpuOrderName::Task,
+            CpuOrder::Stage => CpuOrderName::Stage,
+        }
+    }
+}
+
+/// An [`Allocator`] by its word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum AllocatorName {
+    #[default]
+    Incremental,
+    Reference,
+}
+
+impl From<AllocatorName> for Allocator {
+    fn from(name: AllocatorName) -> Self {
+        match name {
+            AllocatorName::Incremental => Allocator::Incremental,
+            AllocatorName::Reference => Allocator::Reference,
+        }
+    }
+}
+
+impl From<Allocator> for AllocatorName {
+    fn from(allocator: Allocator) -> Self {
+        match allocator {
+            Allocator::Incremental => AllocatorName::Incremental,
+            Allocator::Reference => AllocatorName::Reference,
+        }
+    }
+}
+
+/// The SHA-256 of `bytes`, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    hexadecimal(&Sha256::digest(bytes))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_text_is_read_back() {
+        use std::os::unix::ffi::OsStringExt as _;
+        for bytes in [&b"plain.txt"[..], b"caf\xe9.txt", b"bytes:x"] {
+            let path = PathBuf::from(std::ffi::OsString::from_vec(bytes.to_vec()));
+            let record = TraceRecord { path, format: "native".to_owned(), sha256: String::new() };
+            let text = serde_json::to_string(&record).unwrap();
+            assert_eq!(serde_json::from_str::<TraceRecord>(&text).unwrap(), record, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_standard() {
+        let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(sha256(b"abc"), digest);
+    }
+}

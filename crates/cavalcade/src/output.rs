@@ -1,0 +1,255 @@
+//! Outputs that appear whole or not at all.
+//!
+//! A file or folder is written under a temporary name beside its target and renamed when it is complete; an error, a
+//! panic or an interrupt removes it. So a file that has its name can be trusted, and a script may test for it.
+//!
+//! One rule for what is there already: the file that a command is told to write replaces the one of that name; a folder is
+//! only written where there is none, or an empty one, since replacing it would remove files that were never named.
+//!
+//! A file whose name ends in `.gz` or `.zst` is compressed accordingly; the readers of traces and certificates look at
+//! the first bytes and take both.
+//!
+//! # Invariant
+//! Everything temporary is listed in [`PENDING`] as long as it exists, so that the handler of interrupts, which runs on
+//! another thread while this one is stopped in the middle of a write, can remove it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flate2::write::GzEncoder;
+
+use crate::error::{Error, Kind};
+
+/// What is being written now.
+static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+fn pending() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    // A set of paths is whole after a panic elsewhere.
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all that is half-written.
+pub fn remove_pending() {
+    for path in pending().iter() {
+        remove(path);
+    }
+}
+
+fn remove(path: &Path) {
+    // There is nobody to tell where removing fails.
+    let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+}
+
+/// A temporary file or folder, removed when dropped unless it was kept.
+struct Temporary {
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Temporary {
+    /// A name beside `target` that nobody else uses, for `create` to make.
+    fn beside<T>(target: &Path, create: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(Self, T)> {
+        let parent = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let made = tempfile::Builder::new().prefix(".cavalcade-").make_in(parent, create)?;
+        let (value, path) = made.into_parts();
+        // From here on it is ours to remove.
+        let path = path.keep().map_err(|error| error.error)?;
+        pending().insert(path.clone());
+        Ok((Self { path, target: target.to_owned() }, value))
+    }
+
+    /// Gives it the target's name.
+    fn keep(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if pending().remove(&self.path) && self.path.exists() {
+            remove(&self.path);
+        }
+    }
+}
+
+/// Writes a file as a whole, compressed where its name says so.
+///
+/// # Errors
+/// Where it cannot be written; then nothing is left of it, and a file that had the name is as it was.
+pub fn write_file(target: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    let attempt = || {
+        let (temporary, file) = Temporary::beside(target, |path| fs::File::create_new(path))?;
+        let file = io::BufWriter::new(file);
+        match target.extension().and_then(OsStr::to_str) {
+            Some("gz") => {
+                let mut encoder = GzEncoder::new(file, flate2::Compression::default());
+                write(&mut encoder)?;
+                encoder.finish()?.flush()?;
+            }
+            Some("zst") => {
+                let mut encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?;
+                write(&mut encoder)?;
+                encoder.finish()?.flush()?;
+            }
+            _ => {
+                let mut file = file;
+                write(&mut file)?;
+                file.flush()?;
+            }
+        }
+        temporary.keep()
+    };
+    attempt().map_err(|error| Error::file("write", target, &error))
+}
+
+/// Checks that a file can be written at `target`, without writing it: before a long run, not after it.
+///
+/// # Errors
+/// Where it cannot.
+pub fn check_writable(target: &Path) -> Result<(), Error> {
+    if target.is_dir() {
+        let problem = format!("cannot write {}: it is a folder", target.display());
+        return Err(Error::new(Kind::Runtime, problem).help("name a file"));
+    }
+    let tried = Temporary::beside(target, |path| fs::File::create_new(path));
+    tried.map(drop).map_err(|error| Error::file("write", target, &error))
+}
+
+/// A folder that is being filled.
+pub struct Folder {
+    temporary: Temporary,
+}
+
+impl Folder {
+    /// Begins a folder that will be called `target`.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or something of that name is there that is not an empty folder.
+    pub fn create(target: &Path) -> Result<Self, Error> {
+        let occupied = match fs::read_dir(target) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(_) => target.exists(),
+        };
+        if occupied {
+            return Err(Error::new(Kind::Runtime, format!("{} is there already", target.display()))
+                .help("name a folder that does not exist yet, or remove this one"));
+        }
+        let made = Temporary::beside(target, |path| fs::create_dir(path));
+        let (temporary, ()) = made.map_err(|error| Error::file("make the folder", target, &error))?;
+        Ok(Self { temporary })
+    }
+
+    /// The path of a file in it, for now.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.temporary.path.join(name)
+    }
+
+    /// A new file in it.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn file(&self, name: &str) -> Result<fs::File, Error> {
+        let file = fs::File::create_new(self.path(name));
+        file.map_err(|error| self.failure(name, &error))
+    }
+
+    /// That the file `name` in it could not be written.
+    pub fn failure(&self, name: &str, error: &io::Error) -> Error {
+        Error::file("write", &self.temporary.target.join(name), error)
+    }
+
+    /// Gives it its name, and returns that.
+    ///
+    /// # Errors
+    /// Where it cannot be renamed; then nothing is left of it.
+    pub fn keep(self) -> Result<PathBuf, Error> {
+        let target = self.temporary.target.clone();
+        let kept = self.temporary.keep();
+        kept.map_err(|error| Error::file("make the folder", &target, &error)).map(|()| target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_whose_writing_fails_leaves_the_old_one_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("report.html");
+        fs::write(&target, "old").unwrap();
+        let failed = write_file(&target, |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("the disk is full"))
+        });
+        assert!(failed.unwrap_err().to_string().contains("the disk is full"));
+        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+        assert_eq!(names(folder.path()), ["report.html"]);
+    }
+
+    #[test]
+    fn a_file_that_is_complete_replaces_the_old_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("report.html");
+        fs::write(&target, "old").unwrap();
+        write_file(&target, |out| out.write_all(b"new")).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+        assert_eq!(names(folder.path()), ["report.html"]);
+    }
+
+    #[test]
+    fn a_file_is_compressed_as_its_name_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = |name: &str| {
+            let target = folder.path().join(name);
+            write_file(&target, |out| out.write_all(b"text")).unwrap();
+            fs::read(target).unwrap()
+        };
+        assert_eq!(written("plain"), b"text");
+        assert_eq!(zstd::decode_all(&written("a.json.zst")[..]).unwrap(), b"text");
+        let mut text = Vec::new();
+        io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&written("a.gz")[..]), &mut text).unwrap();
+        assert_eq!(text, b"text");
+    }
+
+    #[test]
+    fn a_folder_appears_when_it_is_kept_and_vanishes_when_it_is_dropped() {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("run");
+        let dropped = Folder::create(&target).unwrap();
+        dropped.file("a.csv").unwrap().write_all(b"1").unwrap();
+        assert!(!target.exists());
+        drop(dropped);
+        assert!(names(parent.path()).is_empty());
+        let kept = Folder::create(&target).unwrap();
+        kept.file("a.csv").unwrap().write_all(b"1").unwrap();
+        kept.keep().unwrap();
+        assert_eq!(
+            (names(parent.path()), names(&target)),
+            (vec!["run".to_owned()], vec!["a.csv".to_owned()])
+        );
+    }
+
+    #[test]
+    fn a_folder_with_something_in_it_is_not_overwritten() {
+        let parent = tempfile::tempdir().unwrap();
+        fs::write(parent.path().join("precious"), "").unwrap();
+        assert!(Folder::create(parent.path()).is_err());
+        assert!(Folder::create(&parent.path().join("precious")).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Independent runs on all cores, and their progress.
+//!
+//! Workers take the next run from a shared counter, so that a long run does not hold up short ones; results come back in
+//! the order of the runs. A single run stays on the calling thread: starting threads costs more than a small simulation.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// Counts units of work that are done, from any thread, and cancels the rest.
+#[derive(Debug, Default)]
+pub struct Progress {
+    done: AtomicUsize,
+    cancelled: AtomicBool,
+    /// The latest news, for people.
+    news: Mutex<String>,
+}
+
+impl Progress {
+    /// Adds `units` that are done.
+    pub fn add(&self, units: usize) {
+        self.done.fetch_add(units, Ordering::Relaxed);
+    }
+
+    /// The units that are done.
+    pub fn done(&self) -> usize {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Replaces the news.
+    pub fn tell(&self, news: String) {
+        *self.news.lock().unwrap_or_else(PoisonError::into_inner) = news;
+    }
+
+    /// The latest news.
+    pub fn news(&self) -> String {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Cancels the runs that it watches: each ends with an error when its next coflow is done.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Checks whether the work was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// What unwinds out of a run that is cancelled.
+pub(crate) struct Cancelled;
+
+/// Turns a running total of coflows into progress.
+pub(crate) struct Meter<'a> {
+    progress: Option<&'a Progress>,
+    done: usize,
+}
+
+impl<'a> Meter<'a> {
+    /// A meter of one run.
+    pub(crate) fn new(progress: Option<&'a Progress>) -> Self {
+        Self { progress, done: 0 }
+    }
+
+    /// Takes the number of coflows that are done. Unwinds with [`Cancelled`] if the run was cancelled.
+    pub(crate) fn reach(&mut self, done: usize) {
+        let Some(progress) = self.progress else { return };
+        progress.add(done.saturating_sub(self.done));
+        self.done = self.done.max(done);
+        if progress.is_cancelled() {
+            resume_unwind(Box::new(Cancelled));
+        }
+    }
+}
+
+/// Calls `run` with each index below `runs` on all cores and returns the results in order.
+pub fn map<T: Send>(runs: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    work(runs, cores.min(runs), run)
+}
+
+fn work<T: Send>(runs: usize, workers: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    if workers <= 1 {
+        return (0..runs).map(run).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let take_all = || {
+        let mut results = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= runs {
+                return results;
+            }
+            results.push((index, run(index)));
+        }
+    };
+    let mut results: Vec<(usize, T)> = thread::scope(|scope| {
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(take_all)).collect();
+        let mut results = take_all();
+        for other in others {
+            results.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_runs_with_any_number_of_workers() {
+        for workers in 1..5 {
+            let results = work(100, workers, |index| {
+                // Later runs are shorter, so that they would overtake.
+                for step in 0..(100 - index) * 1000 {
+                    std::hint::black_box(step);
+                }
+                index
+            });
+            assert_eq!(results, (0..100).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn no_runs_give_no_results() {
+        assert!(map(0, |index| index).is_empty());
+    }
+
+    #[test]
+    fn a_panic_in_a_run_reaches_the_caller() {
+        let caught = std::panic::catch_unwind(|| work(8, 2, |index| assert!(index != 5, "run 5 is broken")));
+        assert!(caught.is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! A scenario: everything of a run.
+
+use std::num::NonZeroU32;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+
+use cavalcade_harness::CpuOrder;
+use cavalcade_metrics::Outcome;
+use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, Nanos, Workload};
+use cavalcade_sim_fluid::Allocator;
+use cavalcade_spec::{Carried, SpecError};
+
+use crate::engine::{Engine, Packets, Transport, Watch};
+use crate::error::{Error, Kind};
+use crate::parallel::Cancelled;
+use crate::policies::Policy;
+
+/// What holds for a run besides its workload, engine and policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// The capacity of every port in each direction.
+    pub rate: BitsPerSec,
+    /// The fabric; a big switch with as many ports as the workload needs where there is none.
+    pub fabric: Option<FabricSpec>,
+    /// Submits all tasks at time zero.
+    pub offline: bool,
+    /// The delay of messages between instances of a policy.
+    pub control_delay: Nanos,
+    /// The share of those messages that is lost.
+    pub control_loss: f64,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The number of counters that give out task-ids without talking to each other (Baraat §4.1).
+    pub counters: NonZeroU32,
+    /// The order of computations on hosts with slots.
+    pub cpu_order: CpuOrder,
+    /// The way in which the fluid engine finds rates.
+    pub allocator: Allocator,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self {
+            rate: BitsPerSec(1_000_000_000),
+            fabric: None,
+            offline: false,
+            control_delay: Nanos::ZERO,
+            control_loss: 0.0,
+            seed: 1,
+            counters: NonZeroU32::MIN,
+            cpu_order: CpuOrder::default(),
+            allocator: Allocator::default(),
+        }
+    }
+}
+
+/// Everything of a run. Copies share the workload and the fabric.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The workload, as the conditions have it.
+    pub workload: Arc<Workload>,
+    /// The fabric that it crosses.
+    pub fabric: Arc<Fabric>,
+    /// The conditions.
+    pub conditions: Conditions,
+    /// The driver, which holds the transport if it sends packets.
+    pub engine: Engine,
+    /// The policy; `None` leaves the order to the transport.
+    pub policy: Option<Policy>,
+}
+
+impl Scenario {
+    /// Puts `workload` on the fabric of the conditions, under max-min fairness on the fluid engine.
+    ///
+    /// # Errors
+    /// Where there can be no such fabric, it cannot carry the workload, or there are more counters than task-ids.
+    pub fn new(workload: Workload, conditions: Conditions) -> Result<Self, Error> {
+        let workload = if conditions.offline { workload.offline() } else { workload };
+        let counters = conditions.counters;
+        let workload = workload
+            .with_counters(counters)
+            .map_err(|error| Error::usage(format!("--counters {counters}: {error}")))?;
+        let rate = conditions.rate;
+        let fabric = match &conditions.fabric {
+            Some(spec) => {
+                spec.build(rate).map_err(|error| Error::usage(format!("--fabric {spec}: {error}")))?
+            }
+            None => Fabric::big_switch(workload.ports(), rate)
+                .map_err(|error| Error::usage(format!("--rate {rate}: {error}")))?,
+        };
+        fabric.check(&workload).map_err(|error| Error::input(error.to_string()))?;
+        let fair = cavalcade_policy::parse("fair").map_err(|error| Error::usage(error.to_string()))?;
+        Ok(Self {
+            workload: Arc::new(workload),
+            fabric: Arc::new(fabric),
+            conditions,
+            engine: Engine::Fluid,
+            policy: Some(fair.into()),
+        })
+    }
+
+    /// The same under what `text` names: a policy as `sebf` or `dclas:queues=4`, a policy over a transport as
+    /// `pias over dctcp`, or a transport that orders packets itself as `over pfabric`.
+    ///
+    /// # Errors
+    /// Where a name is unknown, or a value cannot be used.
+    pub fn under(&self, text: &str) -> Result<Self, SpecError> {
+        let Carried { policy, transport } = Carried::read(text);
+        let policy = policy.map(cavalcade_policy::parse).transpose()?.map(Policy::from);
+        let engine = match transport.map(cavalcade_transport::parse).transpose()? {
+            None => self.engine.clone(),
+            Some(transport) => self.engine.over(Transport::from(&transport)),
+        };
+        Ok(Self { policy, engine, ..self.clone() })
+    }
+
+    /// The same under a policy.
+    #[must_use]
+    pub fn with_policy(&self, policy: impl Into<Policy>) -> Self {
+        Self { policy: Some(policy.into()), ..self.clone() }
+    }
+
+    /// The same on an engine.
+    #[must_use]
+    pub fn on(&self, engine: Engine) -> Self {
+        Self { engine, ..self.clone() }
+    }
+
+    /// The policy, and the transport behind "over" where packets are sent; what [`Scenario::under`] takes.
+    pub fn label(&self) -> String {
+        let policy = self.policy.as_ref().map(Policy::label);
+        let transport = match &self.engine {
+            Engine::Packet(packets) => Some(packets.transport.label()),
+            Engine::Fluid | Engine::Control { .. } => None,
+        };
+        Carried { policy, transport }.to_string()
+    }
+
+    /// Checks that the engine can run the policy on the fabric.
+    ///
+    /// # Errors
+    /// Where it cannot, with the reason.
+    pub fn check(&self) -> Result<(), Error> {
+        self.engine.check(self)
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// Where the engine cannot run the policy, or packets cannot be as they are asked for.
+    pub fn run(&self) -> Result<Outcome, Error> {
+        self.run_with(Watch::default())
+    }
+
+    /// Runs it and watches.
+    ///
+    /// # Errors
+    /// As [`Scenario::run`]; and where the run was cancelled, or what is recorded cannot be written.
+    pub fn run_with(&self, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
+        self.check()?;
+        // A run is cancelled by unwinding out of its observer, so that engines need not ask at each event.
+        match catch_unwind(AssertUnwindSafe(|| self.engine.run(self, watch))) {
+            Ok(outcome) => outcome,
+            Err(panic) if panic.is::<Cancelled>() => {
+                Err(Error::new(Kind::Interrupted, "the run was cancelled"))
+            }
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+impl Engine {
+    /// Packets under `transport`, otherwise as this engine has them.
+    #[must_use]
+    pub fn over(&self, transport: Transport) -> Self {
+        match self {
+            Self::Packet(packets) => Self::Packet(Packets { transport, ..packets.clone() }),
+            Self::Fluid | Self::Control { .. } => Self::Packet(Packets::over(transport)),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The command line of seeded fault injection.
+
+use clap::Args;
+
+/// `cavalcade fault`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade fault --seed 1 --seeds 100")]
+pub(crate) struct Fault {
+    /// The seed, or the first of several: it decides the workload, the policy, and what breaks when
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How many seeds to try, one after the other
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders, silent-loss,
+    /// lifted-switch, forged-standing or phantom-flow
+    #[arg(long, value_name = "BUG")]
+    pub(crate) plant: Option<String>,
+}

@@ -1,0 +1,73 @@
+//! The engines that a command line asks for.
+
+use cavalcade::spec::list;
+use cavalcade::{Engine, Packets, Transport};
+
+use crate::arguments::{Carriage, EngineName};
+use crate::failure::Failure;
+
+/// The transport if none is named.
+const DEFAULT: &str = "dctcp";
+
+/// The engines that the command line asks for, in the order given.
+///
+/// # Errors
+/// Where a transport is unknown, or one is named for the fluid engine.
+pub(crate) fn selected(carriage: &Carriage) -> Result<Vec<Engine>, Failure> {
+    if let (Some(transports), false) = (&carriage.transport, carriage.engine.contains(&EngineName::Packet)) {
+        let problem = format!("--transport {transports}: the fluid engine has no packets to send");
+        return Err(Failure::usage(problem).help("add --engine packet"));
+    }
+    let mut engines = Vec::new();
+    for name in &carriage.engine {
+        let named = match name {
+            EngineName::Fluid => vec![Engine::Fluid],
+            EngineName::Control => vec![Engine::Control { period: carriage.period }],
+            EngineName::Packet => packets(carriage)?,
+        };
+        for engine in named {
+            if !engines.contains(&engine) {
+                engines.push(engine);
+            }
+        }
+    }
+    Ok(engines)
+}
+
+fn packets(carriage: &Carriage) -> Result<Vec<Engine>, Failure> {
+    let Carriage { link_delay, mtu, headers, in_band, .. } = *carriage;
+    if headers == 0 || headers >= mtu {
+        return Err(Failure::usage(format!(
+            "--mtu {mtu}B --headers {headers}B: expected 1 B <= headers < mtu"
+        )));
+    }
+    let over = |transport| Engine::Packet(Packets { transport, link_delay, mtu, headers, in_band });
+    let named = list(carriage.transport.as_deref().unwrap_or(DEFAULT));
+    named.iter().map(|spec| transport(spec).map(over)).collect()
+}
+
+/// Reads one transport.
+fn transport(spec: &str) -> Result<Transport, Failure> {
+    let read = cavalcade::transport::parse(spec);
+    read.map(|transport| Transport::from(&transport))
+        .map_err(|error| Failure::usage(format!("--transport {spec}: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transport_is_named_for_packets_only() {
+        let transport = Some("dctcp".to_owned());
+        let carriage = Carriage { transport, ..Carriage::default() };
+        assert!(selected(&carriage).is_err());
+        let carriage = Carriage { engine: vec![EngineName::Packet, EngineName::Packet], ..carriage };
+        assert_eq!(selected(&carriage).unwrap().len(), 1);
+        assert_eq!(selected(&Carriage::default()).unwrap(), [Engine::Fluid]);
+        let carriage =
+            Carriage { engine: vec![EngineName::Fluid, EngineName::Control], ..Carriage::default() };
+        let names: Vec<_> = selected(&carriage).unwrap().iter().map(Engine::name).collect();
+        assert_eq!(names, [None, Some("control".to_owned())]);
+    }
+}
