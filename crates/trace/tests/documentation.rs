@@ -30,7 +30,7 @@ fn every_example_of_the_formats_is_read_as_what_it_is() {
         assert_eq!(format.name(), *name);
         assert!(workload.coflow_count() > 1, "{name} shows more than one coflow");
     }
-    for format in Format::WRITTEN {
+    for format in Format::written() {
         assert!(examples.iter().any(|(name, _)| *name == format.name()), "{format} has no example");
     }
 }
@@ -38,9 +38,9 @@ fn every_example_of_the_formats_is_read_as_what_it_is() {
 #[test]
 fn the_example_traces_are_read() {
     for (name, format, tasks) in [
-        ("shuffles.txt", Format::CoflowBenchmark, 60),
-        ("queries.jsonl", Format::Native, 12),
-        ("spark-eventlog.json", Format::Spark, 4),
+        ("shuffles.txt", Format::COFLOW_BENCHMARK, 60),
+        ("queries.jsonl", Format::NATIVE, 12),
+        ("spark-eventlog.json", Format::SPARK, 4),
     ] {
         let bytes = std::fs::read(root().join("examples").join(name)).unwrap();
         let (workload, found) = read(&bytes, name, &ReadOptions::default()).unwrap();
