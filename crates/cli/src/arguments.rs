@@ -1,23 +1,19 @@
 //! The command line, once: help, completions and man pages all come from here.
 
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use cavalcade::Budget;
-use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
-use cavalcade_sim_fluid::Allocator;
 use cavalcade_trace::Format;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::{Deserialize, Serialize};
 
 use crate::fabric::argument::FabricArgument;
-use crate::failure::Failure;
 use crate::report::ReportCommand;
 #[cfg(feature = "live")]
 pub(crate) use bench::{AgentsBench, CoordinatorBench};
 pub(crate) use bench::{Bench, FluidBench};
+pub(crate) use conditions::{Carriage, Conditions, EngineName, Selection};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
 pub(crate) use lab::{Lab, LabHost, LabTransport};
@@ -28,6 +24,7 @@ pub(crate) use live::{
 };
 
 mod bench;
+mod conditions;
 mod fault;
 #[cfg(feature = "live")]
 mod lab;
@@ -166,169 +163,6 @@ pub(crate) struct Input {
     /// The format of the trace, where looking at it is not enough
     #[arg(long, value_name = "FORMAT", value_parser = format(Format::ALL))]
     pub(crate) format: Option<Format>,
-}
-
-/// What holds for every run.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Conditions {
-    /// Capacity of every port in each direction [default: 1Gbps; 'compare' infers that of a Spark log from recorded times]
-    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
-    pub(crate) rate: Option<BitsPerSec>,
-    /// The fabric, as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or
-    /// fattree:arity=8, links that differ after semicolons, as ';rack 0 to pod 0 rate=5Gbps;ingress of port 3 failed'; or
-    /// a .toml file that says so; without it, one big switch with the trace's ports. 'cavalcade fabric info' shows it
-    #[arg(long, value_name = "FABRIC", help_heading = "Conditions")]
-    pub(crate) fabric: Option<FabricArgument>,
-    /// Submit all tasks at time zero
-    #[arg(long, help_heading = "Conditions")]
-    pub(crate) offline: bool,
-    /// How long messages between instances of a policy travel
-    #[arg(long, value_name = "TIME", default_value = "0ns", help_heading = "Conditions")]
-    pub(crate) control_delay: Nanos,
-    /// The share of those messages that is lost, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Conditions")]
-    pub(crate) control_loss: f64,
-    /// Seed of everything random
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Conditions")]
-    pub(crate) seed: u64,
-    /// How many counters give out task-ids without talking to each other, one for each client in turn (Baraat)
-    #[arg(long, value_name = "NUMBER", default_value = "1", help_heading = "Conditions")]
-    pub(crate) counters: NonZeroU32,
-    /// Who computes first where a trace has hosts with slots: all share, task by task, or stage by stage
-    #[arg(long, value_name = "ORDER", default_value = "stage", help_heading = "Conditions")]
-    pub(crate) cpu_order: CpuOrderName,
-    /// How the fluid engine finds rates: incremental, or reference: by the definition of each discipline, which is slow
-    #[arg(long, value_name = "ALLOCATOR", default_value = "incremental", help_heading = "Conditions")]
-    pub(crate) allocator: AllocatorName,
-}
-
-/// How the fluid engine finds rates; see [`Allocator`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum AllocatorName {
-    #[default]
-    Incremental,
-    Reference,
-}
-
-impl From<AllocatorName> for Allocator {
-    fn from(name: AllocatorName) -> Self {
-        match name {
-            AllocatorName::Incremental => Allocator::Incremental,
-            AllocatorName::Reference => Allocator::Reference,
-        }
-    }
-}
-
-/// Who computes first on a host with more computations than slots; see [`CpuOrder`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum CpuOrderName {
-    Fair,
-    Task,
-    #[default]
-    Stage,
-}
-
-impl From<CpuOrderName> for CpuOrder {
-    fn from(name: CpuOrderName) -> Self {
-        match name {
-            CpuOrderName::Fair => CpuOrder::Fair,
-            CpuOrderName::Task => CpuOrder::Task,
-            CpuOrderName::Stage => CpuOrder::Stage,
-        }
-    }
-}
-
-/// What carries the bytes.
-#[derive(Debug, Args)]
-pub(crate) struct Carriage {
-    /// What is simulated: rates that flow, the same under the live system's control plane, or every packet; each policy is
-    /// run on each
-    #[arg(
-        long,
-        value_name = "ENGINES",
-        value_delimiter = ',',
-        default_value = "fluid",
-        help_heading = "Engine"
-    )]
-    pub(crate) engine: Vec<EngineName>,
-    /// With control, how long agents wait between reports and the coordinator between rounds; messages take
-    /// --control-delay, and those between agents are lost as --control-loss says
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period, help_heading = "Engine")]
-    pub(crate) period: Nanos,
-    /// With packets, how hosts send them, as dctcp,pfabric; with parameters as dctcp:marking=30KB,initial_window=16
-    ///
-    /// Each policy is run over each transport. Without it, dctcp.
-    #[arg(long, value_name = "TRANSPORTS", help_heading = "Engine")]
-    pub(crate) transport: Option<String>,
-    /// With packets, how long a bit travels along a link, unless --fabric has a delay
-    #[arg(
-        long,
-        value_name = "TIME",
-        default_value = "1us",
-        allow_hyphen_values = true,
-        help_heading = "Engine"
-    )]
-    pub(crate) link_delay: Nanos,
-    /// With packets, how large a full one is on the wire, with all headers
-    #[arg(long, value_name = "SIZE", default_value = "1500B", value_parser = packet_size, help_heading = "Engine")]
-    pub(crate) mtu: u16,
-    /// With packets, how large the headers of each are; an acknowledgement has nothing else
-    #[arg(long, value_name = "SIZE", default_value = "40B", value_parser = packet_size, help_heading = "Engine")]
-    pub(crate) headers: u16,
-    /// With packets, let what a policy's instances at hosts say to each other cross the network itself, in the datagrams of
-    /// the live system; in place of --control-delay and --control-loss
-    #[arg(long, help_heading = "Engine")]
-    pub(crate) in_band: bool,
-}
-
-impl Default for Carriage {
-    /// That of a command line that says nothing of it.
-    fn default() -> Self {
-        Self {
-            engine: vec![EngineName::Fluid],
-            period: Nanos::from_millis(10),
-            transport: None,
-            link_delay: Nanos(1_000),
-            mtu: 1_500,
-            headers: 40,
-            in_band: false,
-        }
-    }
-}
-
-/// A driver of policies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum EngineName {
-    /// Bytes flow at rates: exact and fast
-    #[default]
-    Fluid,
-    /// As fluid, with the live system's coordinator, agents and clients between a decision and its effect
-    Control,
-    /// Every packet is sent, waits, is marked or lost, and answered
-    Packet,
-}
-
-/// Which policies.
-#[derive(Debug, Default, Args)]
-pub(crate) struct Selection {
-    /// Policies with their defaults, as a,b,c; all of them where none is named
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Policies")]
-    pub(crate) policies: Vec<String>,
-    /// A policy with parameters, as dclas:queues=10,weighted=false; may be repeated
-    #[arg(long, value_name = "POLICY", help_heading = "Policies")]
-    pub(crate) policy: Vec<String>,
-    /// What factors are relative to; else fair where it is among the policies, else the first
-    #[arg(long, value_name = "POLICY", help_heading = "Policies")]
-    pub(crate) baseline: Option<String>,
-}
-
-impl Selection {
-    /// Whether any policy is named.
-    pub(crate) fn is_made(&self) -> bool {
-        !self.policies.is_empty() || !self.policy.is_empty()
-    }
 }
 
 /// `cavalcade compare`.
@@ -707,53 +541,6 @@ pub(crate) struct Completions {
 pub(crate) struct Man {
     /// The folder, which must not exist yet
     pub(crate) dir: PathBuf,
-}
-
-impl Conditions {
-    /// The conditions of a run.
-    ///
-    /// # Errors
-    /// Where the file of a fabric is not valid.
-    pub(crate) fn of_run(&self) -> Result<cavalcade::Conditions, Failure> {
-        Ok(cavalcade::Conditions {
-            rate: self.rate(),
-            fabric: self.fabric.as_ref().map(|fabric| fabric.checked(self.rate())).transpose()?,
-            offline: self.offline,
-            control_delay: self.control_delay,
-            control_loss: self.control_loss,
-            seed: self.seed,
-            counters: self.counters,
-            cpu_order: self.cpu_order.into(),
-            allocator: self.allocator.into(),
-        })
-    }
-}
-
-impl Default for Conditions {
-    /// Those of a command line that says nothing of them.
-    fn default() -> Self {
-        Self {
-            rate: None,
-            fabric: None,
-            offline: false,
-            control_delay: Nanos::ZERO,
-            control_loss: 0.0,
-            seed: 1,
-            counters: NonZeroU32::MIN,
-            cpu_order: CpuOrderName::default(),
-            allocator: AllocatorName::default(),
-        }
-    }
-}
-
-/// The rate where none is asked for or can be inferred.
-const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
-
-impl Conditions {
-    /// The rate of every port: the one asked for, or 1 Gbps.
-    pub(crate) fn rate(&self) -> BitsPerSec {
-        self.rate.unwrap_or(DEFAULT_RATE)
-    }
 }
 
 /// Reads a rate.
