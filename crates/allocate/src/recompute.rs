@@ -17,7 +17,7 @@ use cavalcade_model::{Discipline, Priority, Scope, Terms};
 
 use crate::fill::{Due, Fill};
 use crate::progress::tolerance::{reaches_at, tolerance};
-use crate::reference::{self, Past};
+use crate::reference::{self, NEGLIGIBLE, Past};
 
 #[derive(Clone, Debug)]
 struct Flow {
@@ -203,7 +203,9 @@ impl Recompute {
             let account = &mut self.accounts[account as usize];
             account.flows.remove(&number);
             let is_over = account.flows.is_empty();
-            account.set_rate(if is_over { 0.0 } else { account.rate - flow.rate }, now);
+            // What rounding leaves of a sum of rates is no rate: an account that waits would never reach its watch by it.
+            let (rate, negligible) = (account.rate - flow.rate, NEGLIGIBLE * account.rate);
+            account.set_rate(if is_over || rate <= negligible { 0.0 } else { rate }, now);
             if is_over {
                 self.change = Change::Any;
             }

@@ -148,7 +148,7 @@ impl Recorded {
         let fault = |what: String| Error::input(format!("{}: {what}", place.display()));
         let policy =
             cavalcade_policy::parse(&manifest.policy.spec).map_err(|error| fault(error.to_string()))?;
-        if policy.spec() != manifest.policy.spec {
+        if manifest::PolicyRecord::of(&policy) != manifest.policy {
             return Err(fault(
                 "the policy's parameters are not those of this version of the program".to_owned(),
             ));

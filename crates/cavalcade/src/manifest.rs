@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, FabricSpec, Nanos, Workload};
+use cavalcade_policy::Configured;
 use cavalcade_sim_fluid::Allocator;
 use cavalcade_spec::SpecError;
 use cavalcade_trace::Format;
@@ -172,6 +173,18 @@ pub struct PolicyRecord {
     pub params: serde_json::Value,
 }
 
+impl PolicyRecord {
+    /// All that is needed to make `policy` again.
+    pub(crate) fn of(policy: &Configured) -> Self {
+        let params = policy.params().into_iter().map(|(name, value)| (name.to_owned(), value.into()));
+        Self {
+            spec: policy.spec(),
+            name: policy.name().to_owned(),
+            params: params.collect::<serde_json::Map<_, _>>().into(),
+        }
+    }
+}
+
 /// The control plane between decisions and their effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -223,7 +236,6 @@ impl Manifest {
     pub fn new(trace: TraceRecord, scenario: &Scenario) -> Self {
         let policy = scenario.policy.as_ref().and_then(Policy::registered);
         let policy = policy.expect("a run that is kept has a policy of the registry");
-        let params = policy.params().into_iter().map(|(name, value)| (name.to_owned(), value.into()));
         let packets = match &scenario.engine {
             Engine::Fluid | Engine::Control { .. } => None,
             Engine::Packet(Packets { transport, link_delay, mtu, headers, in_band }) => Some(PacketsRecord {
@@ -239,11 +251,7 @@ impl Manifest {
             cavalcade: env!("CARGO_PKG_VERSION").to_owned(),
             trace,
             conditions: (&scenario.conditions).into(),
-            policy: PolicyRecord {
-                spec: policy.spec(),
-                name: policy.name().to_owned(),
-                params: params.collect::<serde_json::Map<_, _>>().into(),
-            },
+            policy: PolicyRecord::of(policy),
             control: scenario
                 .engine
                 .control()

@@ -147,6 +147,7 @@ pub(crate) fn runnable(
     is_named: bool,
 ) -> Result<(Vec<Scenario>, usize), Failure> {
     let (mut kept, mut left_out, mut place) = (Vec::new(), Vec::new(), None);
+    let mut refused = None;
     for (choice, engine) in setups(choices, engines) {
         let one = Scenario { policy: choice.policy.clone(), ..scenario.on(engine) };
         match one.check() {
@@ -157,8 +158,14 @@ pub(crate) fn runnable(
                 kept.push(one);
             }
             Err(failure) if is_named => return Err(failure),
-            Err(_) => left_out.push(one.label()),
+            Err(failure) => {
+                left_out.push(one.label());
+                refused.get_or_insert(failure);
+            }
         }
+    }
+    if let (true, Some(failure)) = (kept.is_empty(), refused) {
+        return Err(failure.into());
     }
     left_out.dedup();
     if !left_out.is_empty() {

@@ -113,8 +113,8 @@ fn what_packets_cannot_do_is_said_before_anything_is_run() {
     assert!(packets(&["--transport", "dctcp:buffer=1KB,marking=0B"]).contains("at least 1500B"));
     assert!(packets(&["--transport", "reno:buffer=0B"]).contains("holds no packet of 1500 bytes"));
     assert!(packets(&["--policy", "dcas", "--in-band", "--mtu", "1KB"]).contains("make packets larger"));
-    assert!(packets(&["--mtu", "40B"]).contains("headers need at least a byte"));
-    assert!(packets(&["--headers", "0B"]).contains("headers need at least a byte"));
+    assert!(packets(&["--mtu", "40B"]).contains("expected 1 B <= headers < mtu"));
+    assert!(packets(&["--headers", "0B"]).contains("expected 1 B <= headers < mtu"));
     assert!(packets(&["--mtu", "70KB"]).contains("at most 65535B"));
     assert!(packets(&["--rate", "0bps"]).contains("capacity of zero"));
     assert!(packets(&["--rate", "999bps"]).contains("too slow"));

@@ -155,7 +155,7 @@ fn a_log_cut_short_and_a_folder_of_something_else_are_code_3() {
     }
     let ran = place.run(&["compare", "."]);
     assert_eq!(ran.code, 3);
-    assert!(ran.err.contains("expected a rolling event log of Spark"), "{}", ran.err);
+    assert!(ran.err.contains("without the files of a rolling Spark log: expected a trace"), "{}", ran.err);
 }
 
 #[test]

@@ -80,8 +80,7 @@ fn what_is_lost_to_the_period_goes_with_the_period() {
     for spec in ["sebf", "sincronia", "dclas:sync=0ms,first_threshold=1MB"] {
         let [short, middle, long] = [1, 10, 100].map(|period| off_by(100_000, spec, every(period)));
         assert!(short < middle && middle < long, "{spec}: {short} {middle} {long}");
-        // A round fills anew, and then knows which links are fullest; the simulator's greedy filling lags a little behind.
-        assert!(-0.02 < short && short < 0.08 && middle < 0.25, "{spec}: {short} {middle} {long}");
+        assert!(0.0 < short && short < 0.08 && middle < 0.27, "{spec}: {short} {middle} {long}");
     }
 }
 
@@ -118,7 +117,7 @@ fn tasks_of_several_stages_come_to_their_end() {
     let generator = "batch:jobs=6,ports=8,mappers=4,reducers=2".parse().expect("a generator");
     let workload = cavalcade_trace::generate(&generator, 1).expect("a workload");
     // Hosts that decide alone do not hold their order at receivers (see above), which costs at every stage.
-    for (spec, most) in [("dclas:sync=0ms", 1.25), ("sebf", 1.25), ("dcas-quiet", 2.0)] {
+    for (spec, most) in [("dclas:sync=0ms", 1.25), ("sebf", 1.3), ("dcas-quiet", 2.0)] {
         let ratio = carried_out(&workload, spec, every(10)).0 / alone(&workload, spec);
         assert!((0.98..most).contains(&ratio), "{spec}: {ratio}");
     }

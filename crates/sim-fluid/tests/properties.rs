@@ -28,7 +28,7 @@ fn policies() -> Vec<Configured> {
         "dclas:queues=4,factor=3,first_threshold=100KB,sync=0ms",
         "dclas:queues=4,factor=3,first_threshold=100KB,sync=0ms,weighted=false",
         "dclas:queues=4,factor=3,first_threshold=100KB,sync=2ms,excess=highest",
-        "dcas:sync=1ms,threshold_volume=10KB,starvation=5ms,expiry=4ms",
+        "dcas:sync=1ms,wait=100us,threshold_volume=10KB,starvation=5ms,expiry=4ms",
         "las:quantum=250KB",
         "fifo_lm:heavy_threshold=100KB",
         "tafe:thresholds=10KB/100KB/1MB",

@@ -224,7 +224,7 @@ mod tests {
     ) -> Vec<Vec<(u32, u64)>> {
         let workload = workload(coflows);
         let network = Network::star(5, LINK).unwrap();
-        let policy = cavalcade_policy::parse("dcas").unwrap();
+        let policy = cavalcade_policy::parse("dcas-quiet").unwrap();
         let options = Options { in_band: in_datagrams, ..Options::default() };
         let arrivals = vec![Instant::ZERO; coflows.len()];
         let mut coupling = Coupling::new(&workload, &network, &policy, &options).unwrap();

@@ -213,7 +213,6 @@ mod tests {
         assert_eq!(wrong("a,b,0,1"), "t:2: bytes is \"0\": expected whole bytes, above 0 and at most 2^63");
         assert!(wrong("a,b,7").contains("t:2: the start is \"\": expected a time from 0 on"));
         assert!(wrong(",b,7,1").contains("column 1 is empty"));
-        assert!(wrong("99999999999,1,7,1").contains("t:2") || wrong("1,4000000000,7,1").contains("ports"));
         assert!(reading("src,dst,bytes,start_s\n").unwrap_err().contains("no coflows"));
     }
 }

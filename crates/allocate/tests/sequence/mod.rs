@@ -367,12 +367,14 @@ impl Scene {
     fn compare(&mut self) -> Result<(), String> {
         self.fill.refill(self.now);
         let there: Vec<usize> = (0..self.flows.len()).filter(|&flow| !self.flows[flow].is_over).collect();
-        let flows: Vec<reference::Flow<'_>> = (there.iter().map(|&flow| &self.flows[flow]))
-            .map(|flow| reference::Flow {
+        // The definition is told what the allocator has left, or rounding would decide between flows that are level. That
+        // the allocator is right about it is checked below.
+        let flows: Vec<reference::Flow<'_>> = (there.iter().map(|&number| (number, &self.flows[number])))
+            .map(|(number, flow)| reference::Flow {
                 path: &flow.path,
                 coflow: flow.coflow,
                 priorities: &flow.priorities,
-                remaining: flow.left,
+                remaining: self.fill.remaining(number as u32, self.now),
                 cap: flow.cap,
             })
             .collect();
