@@ -84,6 +84,13 @@ fn every_policy_is_compared_where_none_is_named() {
         .iter()
         .filter(|policy| policy["name"] == policy["base"])
         .cloned()
+        .map(|mut policy| {
+            // Literal D-CAS costs too much to be run without being asked for.
+            if policy["name"] == "dcas" {
+                policy["name"] = "dcas-quiet".into();
+            }
+            policy
+        })
         .collect();
     let names = |list: &Value| {
         let mut names: Vec<String> =
