@@ -1,6 +1,6 @@
 //! How fast: rates from an order, over plain indices.
 //!
-//! Two sorts of allocators, one face ([`Fill`]), one meaning: [`reference`] has the definition of each discipline, and
+//! Two sorts of allocators, one face ([`Fill`]), one meaning: [`mod@reference`] has the definition of each discipline, and
 //! [`select`](fn@select) says which allocator carries out which terms.
 //!
 //! - [`Recompute`] computes rates by the definition at each event, on any fabric.

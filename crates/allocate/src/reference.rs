@@ -2,7 +2,7 @@
 //!
 //! [`allocate`] is what a discipline *means*, on one switch and on a tree, simulated and live. Each discipline is one short
 //! function in a file of its own, written to be read next to the paper that it is from; nothing here is kept between two
-//! calls. The allocators of [`incremental`](crate::incremental) give the same rates at less cost, and are tested against
+//! calls. The allocators of `incremental` give the same rates at less cost, and are tested against
 //! these. `--allocator reference` runs a simulation by the definitions alone, through [`Recompute`](crate::Recompute).
 //!
 //! | discipline | file | source |

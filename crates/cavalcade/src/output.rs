@@ -10,7 +10,7 @@
 //! the first bytes and take both.
 //!
 //! # Invariant
-//! Everything temporary is listed in [`PENDING`] as long as it exists, so that the handler of interrupts, which runs on
+//! Everything temporary is listed in `PENDING` as long as it exists, so that the handler of interrupts, which runs on
 //! another thread while this one is stopped in the middle of a write, can remove it.
 
 use std::collections::BTreeSet;
