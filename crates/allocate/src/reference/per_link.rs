@@ -12,8 +12,8 @@
 //!
 //! # Which of several
 //! Where links rank flows alike along paths there is one such allocation. Where they contradict each other there may be
-//! several: of two flows over the same two links, ranked A, B and B, A, either may have everything. SPC in the packet
-//! engine then ends in one or the other, by who asks first (`sim-packet`'s tests of contradicting links). Here links answer
+//! several: of two flows over the same two links, ranked A, B and B, A, either may have everything. A model of the two
+//! algorithms, with delays, ends in one or the other, by who asks first; SPC over packets has not been tried. Here links answer
 //! in order of their numbers, from demands that are not held back, so that the links where flows enter decide: that is
 //! deferred acceptance (Gale and Shapley; Baïou and Balinski for amounts), with the best result for the entering side.
 //!
