@@ -165,7 +165,7 @@ pub(crate) fn runnable(
         }
     }
     if let (true, Some(failure)) = (kept.is_empty(), refused) {
-        return Err(failure.into());
+        return Err(failure);
     }
     left_out.dedup();
     if !left_out.is_empty() {
