@@ -14,7 +14,7 @@ use cavalcade_spec::SpecError;
 pub enum Kind {
     /// Something went wrong while running: a file cannot be written, a check did not hold.
     Runtime = 1,
-    /// The command line asks for something that there is not.
+    /// Invalid usage of the command line.
     Usage = 2,
     /// A trace or a run's folder holds something that it must not.
     Input = 3,

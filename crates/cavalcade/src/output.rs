@@ -40,7 +40,7 @@ pub fn remove_pending() {
 }
 
 fn remove(path: &Path) {
-    // There is nobody to tell where removing fails.
+    // A failure to remove has no caller to report to.
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
 
@@ -51,7 +51,7 @@ struct Temporary {
 }
 
 impl Temporary {
-    /// A name beside `target` that nobody else uses, for `create` to make.
+    /// A unique name beside `target`, for `create` to make.
     fn beside<T>(target: &Path, create: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(Self, T)> {
         let parent = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -6,7 +6,6 @@ use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_sim_fluid::Allocator;
 use clap::{Args, ValueEnum};
-use serde::{Deserialize, Serialize};
 
 use super::{packet_size, period, rate, share};
 use crate::fabric::argument::FabricArgument;
@@ -47,8 +46,7 @@ pub(crate) struct Conditions {
 }
 
 /// How the fluid engine finds rates; see [`Allocator`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AllocatorName {
     #[default]
     Incremental,
@@ -65,8 +63,7 @@ impl From<AllocatorName> for Allocator {
 }
 
 /// Who computes first on a host with more computations than slots; see [`CpuOrder`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CpuOrderName {
     Fair,
     Task,
