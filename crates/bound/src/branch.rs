@@ -12,7 +12,7 @@
 //! ten times smaller than by the most undecided fraction.
 //!
 //! # Rejected
-//! - Best first: needs every open node's program, 400 kB each, or to start it anew.
+//! - Best first: needs every open node's program, 400 kB each, or to solve it again.
 //! - Mixed-integer rounding of rows by divisors: a third of the nodes where few must be dropped, at three times the cost.
 
 use std::rc::Rc;
@@ -32,10 +32,10 @@ const STAGES: u64 = 16;
 const BASES: [f64; 3] = [2.0, 1.0 - 1e-6, 0.5];
 /// Rounds of a program: solve, add broken rows.
 const MOST_ROUNDS: usize = 40;
-/// A price for a row that nobody can relieve.
+/// A price for a row that no job can relieve.
 const PROHIBITIVE: u64 = 1 << 62;
 
-/// Why so much must be dropped: prices of rows, or both cases of a member.
+/// Proof that so much must be dropped: prices of rows, or both cases of a member.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
     /// Prices of rows, by number.
@@ -51,7 +51,7 @@ pub(crate) enum Tree {
     },
 }
 
-/// What is known of the least weight to drop.
+/// Bounds on the least weight to drop.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     /// At least so much must go,
@@ -66,7 +66,7 @@ pub(crate) struct Answer {
     pub(crate) programs: u64,
 }
 
-/// Why a stage ends without a proof.
+/// Reason that a stage ends without a proof.
 enum Stop {
     /// A set was found that is lighter than what was to be proven.
     Lighter,
@@ -84,7 +84,7 @@ struct Search<'a> {
     go_on: &'a mut dyn FnMut(u64) -> bool,
 }
 
-/// What fixing a job has raised linear programs by, for each unit that its fraction had to move: averages of all
+/// Rise of linear programs when a job is fixed, for each unit that its fraction had to move: averages of all
 /// searches so far. The job to split on is the one that promises most in both cases.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gains {
@@ -211,7 +211,7 @@ impl Search<'_> {
         if proven >= target { Ok(Tree::Prices(prices)) } else { self.below(program, target, depth + 1) }
     }
 
-    /// What a linear program came to.
+    /// Returns the objective of a linear program at `fractions`.
     fn value(&self, fractions: &[f64]) -> f64 {
         fractions.iter().zip(&self.cover.weights).map(|(fraction, &weight)| fraction * weight as f64).sum()
     }
@@ -235,7 +235,7 @@ impl Search<'_> {
     }
 }
 
-/// A proof from a row that nobody can relieve.
+/// A proof from a row that no job can relieve.
 fn hopeless(row: u32) -> Prices {
     Prices { bases: vec![Vec::new()], rows: vec![Price { row, base: 0, price: PROHIBITIVE }] }
 }

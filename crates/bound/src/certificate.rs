@@ -8,20 +8,20 @@ use serde::Serialize;
 
 use crate::{Conditions, Objective};
 
-/// What is proven, of what, and how.
+/// Claim, its subject, and its proof.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Certificate {
     /// Always `cavalcade-bound`.
     pub format: &'static str,
     /// The version of this layout.
     pub version: u32,
-    /// Whose completion times.
+    /// Completion times of tasks or of coflows.
     pub objective: Objective,
-    /// Whether all tasks arrive at time zero.
+    /// True if all tasks arrive at time zero.
     pub offline: bool,
-    /// Whether weights count.
+    /// True if weights count.
     pub weighted: bool,
-    /// What is claimed.
+    /// The claim.
     pub claim: Claim,
 }
 
@@ -35,7 +35,7 @@ impl Certificate {
     }
 }
 
-/// What is claimed.
+/// The claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Claim {
@@ -43,19 +43,19 @@ pub enum Claim {
     Sum {
         /// The sum, in decimal digits.
         nanos: String,
-        /// Why.
+        /// The proof.
         proof: Proof,
     },
     /// The weight of tasks that meet their deadlines is at most `at_most`.
     Deadlines {
         /// The weight.
         at_most: u64,
-        /// Why some of those that would be fast enough alone must be dropped; `None` where none need be.
+        /// Proof that some of those fast enough alone must be dropped; `None` if none must.
         because: Option<Because>,
     },
 }
 
-/// Why a sum is at least so large.
+/// Proof of a lower bound on a sum.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "method")]
 pub enum Proof {
@@ -82,7 +82,7 @@ pub enum Proof {
         /// The sets.
         sets: Vec<PricedSet>,
     },
-    /// What can be done by each time.
+    /// Bound on the completions possible by each time.
     Completions {
         /// In order of time.
         steps: Vec<Step>,
@@ -107,11 +107,11 @@ pub struct Step {
     pub by_ns: u64,
     /// The weight.
     pub at_most: u64,
-    /// Why more cannot be; `None` where nothing else could be done by then even alone.
+    /// Proof that no more is possible; `None` if no other could finish by then even alone.
     pub because: Option<Because>,
 }
 
-/// Why so much must be dropped.
+/// Proof that so much must be dropped.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Because {
@@ -126,9 +126,9 @@ pub enum Because {
     Split {
         /// The job.
         job: u32,
-        /// Why, if it is done in time.
+        /// Proof if it is done in time.
         kept: Box<Because>,
-        /// Why, if it is dropped.
+        /// Proof if it is dropped.
         dropped: Box<Because>,
     },
 }

@@ -26,8 +26,7 @@ use crate::cover::Cover;
 use crate::problem::{Job, Problem};
 use crate::{Progress, mean};
 
-/// How many linear programs the first look at a point may take, how many times more each further one, and how many at
-/// most.
+/// Linear programs that the first look at a point may take, the factor for each further look, and the maximum.
 const EFFORTS: (u64, u64, u64) = (1, 8, 1 << 15);
 
 /// An upper bound on the weight that can be done by some time.
@@ -35,11 +34,11 @@ const EFFORTS: (u64, u64, u64) = (1, 8, 1 << 15);
 struct Most {
     weight: u64,
     because: Option<Because>,
-    /// How many linear programs were allowed when this was looked at: zero before the first look.
+    /// Number of linear programs allowed at the last look; zero before the first.
     effort: u64,
 }
 
-/// What is known of `U`.
+/// Bounds known of `U`.
 pub(crate) struct Known<'a> {
     problem: &'a Problem,
     /// At most so much can be done by then.
@@ -51,7 +50,7 @@ pub(crate) struct Known<'a> {
     programs: u64,
 }
 
-/// What to look at next.
+/// Next point to examine.
 struct Look {
     at: u64,
     effort: u64,
@@ -60,7 +59,7 @@ struct Look {
 }
 
 impl<'a> Known<'a> {
-    /// What needs no search.
+    /// Computes the bounds that need no search.
     pub(crate) fn new(problem: &'a Problem) -> Self {
         let mut floors: Vec<(u64, u64)> = problem.jobs.iter().map(|job| (job.floor, job.weight)).collect();
         floors.sort_unstable();

@@ -37,7 +37,7 @@ pub(crate) struct Interval {
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) interval: Interval,
-    /// What must go, in nanoseconds.
+    /// Time to be freed, in nanoseconds.
     pub(crate) excess: u64,
     first: u32,
     end: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Price {
     pub(crate) row: u32,
-    /// Which of the bases.
+    /// Index of the base.
     pub(crate) base: u32,
     pub(crate) price: u64,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Prices {
     pub(crate) rows: Vec<Price>,
 }
 
-/// What is decided about a member on the way down a tree.
+/// Decision about a member on one branch of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Open,
@@ -109,7 +109,7 @@ impl Cover {
         &self.terms[row.first as usize..row.end as usize]
     }
 
-    /// What is left of the excess of `row` when those in `base` are gone.
+    /// Returns the excess of `row` that remains without those in `base`.
     pub(crate) fn left(&self, row: usize, base: &[bool]) -> u64 {
         let gone = self.terms(row).iter().filter(|(member, _)| base[*member as usize]);
         gone.fold(self.rows[row].excess, |left, (_, busy)| left.saturating_sub(*busy))
@@ -150,7 +150,7 @@ impl Cover {
         &self.columns[member]
     }
 
-    /// Which members are in a list.
+    /// Marks the members that are in the list.
     pub(crate) fn flags(&self, members: &[u32]) -> Vec<bool> {
         let mut flags = vec![false; self.jobs.len()];
         members.iter().for_each(|&member| flags[member as usize] = true);
@@ -208,7 +208,7 @@ struct Maker<'a> {
     due: &'a [Option<u64>],
     /// The member that a job is, or [`NONE`].
     member: Vec<u32>,
-    /// What a job brings within the interval at hand; zero between intervals.
+    /// Work of each job within the current interval; zero between intervals.
     brought: Vec<u64>,
     cover: Cover,
 }

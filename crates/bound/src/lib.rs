@@ -1,12 +1,12 @@
 //! How good could any schedule be? Lower bounds on mean completion times, with proofs that others can check.
 //!
-//! A policy that beats another says little while nobody knows what is left to gain. The bounds here hold for every
+//! That one policy beats another says little unless the gain that is left is known. The bounds here hold for every
 //! schedule on the fabric, clairvoyant or not, preemptive or not, at any rates: [`lower_bounds`] for the mean CCT or TCT,
 //! [`deadlines_met`] for how many tasks can meet their deadlines.
 //!
 //! | method | idea | holds for |
 //! |---|---|---|
-//! | [`Method::Isolation`] | nobody is faster than alone (Γ) | everything |
+//! | [`Method::Isolation`] | no coflow is faster than alone (Γ) | everything |
 //! | [`Method::SingleLink`] | one link, scheduled best, and isolation for the rest | everything |
 //! | [`Method::Counts`] | at each time the worst link: how many it can have done by then | equal weights |
 //! | [`Method::PrimalDual`] | the dual that the BSSI order yields (Sincronia, SIGCOMM 2018) | all releases equal |
@@ -51,7 +51,7 @@ use cavalcade_model::{Fabric, Nanos, Workload};
 use crate::completions::Known;
 use crate::problem::Problem;
 
-/// Whose completion times are bounded.
+/// Completion times that are bounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -62,31 +62,31 @@ pub enum Objective {
     Tasks,
 }
 
-/// What is bounded.
+/// Quantity to bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Conditions {
     /// Coflows or tasks.
     pub objective: Objective,
-    /// Whether all tasks are taken to arrive at time zero.
+    /// True if all tasks are taken to arrive at time zero.
     pub offline: bool,
-    /// Whether each counts as often as its task's weight says, instead of once.
+    /// True if each counts as often as its task's weight says, instead of once.
     pub weighted: bool,
 }
 
-/// How a bound was found.
+/// Method that found a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Everyone alone on the fabric.
     Isolation,
     /// The best single link, isolation for those that do not use it.
     SingleLink,
-    /// How many each link can have done, at each time the worst.
+    /// Number that each link can have done; at each time, the tightest link counts.
     Counts,
     /// The dual solution behind the BSSI order.
     PrimalDual,
     /// The linear program over parallel inequalities.
     Parallel,
-    /// What can be done by each time.
+    /// Bound on the completions possible by each time.
     Completions,
 }
 
@@ -107,13 +107,13 @@ impl Method {
 /// A lower bound on the mean completion time.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    /// How it was found.
+    /// Method that found it.
     pub method: Method,
     /// No schedule's sum of weight times completion time is less, in nanoseconds.
     pub sum: u128,
     /// The sum of the weights: how many there are, where each counts once.
     pub weight: u64,
-    /// Why.
+    /// The proof.
     pub certificate: Certificate,
 }
 
@@ -134,7 +134,7 @@ impl Bound {
 pub struct Bounds {
     /// In the order of the table above.
     pub bounds: Vec<Bound>,
-    /// Whether the search for [`Method::Completions`] ended by itself: then more time gains nothing.
+    /// True if the search for [`Method::Completions`] ended by itself: then more time gains nothing.
     pub exhausted: bool,
 }
 
@@ -147,7 +147,7 @@ impl Bounds {
     }
 }
 
-/// How far the search is.
+/// Progress of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Times at which it has looked.
@@ -163,7 +163,7 @@ pub struct Progress {
 /// is the same on every machine.
 ///
 /// # Panics
-/// Where the workload names ports that the fabric lacks.
+/// If the workload names ports that the fabric lacks.
 pub fn lower_bounds(
     workload: &Workload,
     fabric: &Fabric,
@@ -193,7 +193,7 @@ pub fn lower_bounds(
 /// for 500 jobs, and [`Method::Completions`] is above it after as long. `None` without jobs or with more than 2,000.
 ///
 /// # Panics
-/// Where the workload names ports that the fabric lacks.
+/// If the workload names ports that the fabric lacks.
 pub fn parallel_bound(workload: &Workload, fabric: &Fabric, conditions: Conditions) -> Option<Bound> {
     let problem = Problem::new(workload, fabric, conditions);
     let (sum, sets) = parallel::bound(&problem)?;
@@ -207,9 +207,9 @@ pub struct DeadlineBound {
     pub at_most: u64,
     /// The weight of all tasks that have a deadline.
     pub of: u64,
-    /// Whether some set of this weight passes every test, so that the search cannot lower the figure.
+    /// True if some set of this weight passes every test, so that the search cannot lower the figure.
     pub exhausted: bool,
-    /// Why.
+    /// The proof.
     pub certificate: Certificate,
 }
 
@@ -217,7 +217,7 @@ pub struct DeadlineBound {
 /// belong to tasks. `go_on` is as in [`lower_bounds`], and told a mean of zero.
 ///
 /// # Panics
-/// Where the workload names ports that the fabric lacks.
+/// If the workload names ports that the fabric lacks.
 pub fn deadlines_met(
     workload: &Workload,
     fabric: &Fabric,

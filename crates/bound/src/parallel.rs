@@ -22,7 +22,7 @@ use crate::primal_dual::high_half;
 use crate::problem::Problem;
 use crate::simplex::Simplex;
 
-/// How often rows are looked for.
+/// Number of rounds in which rows are searched.
 const ROUNDS: usize = 40;
 /// For more jobs a dense dictionary is too slow.
 const MOST_JOBS: usize = 2_000;
@@ -108,7 +108,7 @@ pub(crate) fn bound(problem: &Problem) -> Option<(u128, Vec<PricedSet>)> {
     proven(problem, &priced)
 }
 
-/// What each job brings to a link, taken to be there from the first of it.
+/// Returns the work of each job on a link, all released with its first piece.
 fn pieces(problem: &Problem, link: usize) -> Vec<Piece> {
     let mut by_job = BTreeMap::<u32, Piece>::new();
     for load in &problem.links[link] {
@@ -149,7 +149,7 @@ fn most_broken(link: u32, pieces: &[Piece], ends: &[f64], problem: &Problem) -> 
     (row.short > 0.0).then_some(row)
 }
 
-/// What prices prove, in whole numbers.
+/// Computes what the prices prove, in integers.
 fn proven(problem: &Problem, priced: &[(Row, f64)]) -> Option<(u128, Vec<PricedSet>)> {
     let unit = (1u128 << 64) as f64;
     let mut charges = vec![0.0; problem.jobs.len()];

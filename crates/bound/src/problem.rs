@@ -25,24 +25,24 @@ use crate::{Conditions, Objective};
 /// Something that finishes as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Job {
-    /// When its completion time starts to count, in nanoseconds.
+    /// Time at which its completion time starts to count, in nanoseconds.
     pub(crate) release: u64,
     /// The earliest time at which any schedule could finish it.
     pub(crate) floor: u64,
-    /// How much it counts.
+    /// Weight.
     pub(crate) weight: u64,
-    /// When it should be done, where it has a deadline.
+    /// Time at which it should be done, where it has a deadline.
     pub(crate) due: Option<u64>,
 }
 
-/// What one job brings to one link from some time on.
+/// Work that one job releases on one link at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     /// The earliest time at which these bytes can cross the link.
     pub(crate) release: u64,
-    /// Whose they are.
+    /// Owner.
     pub(crate) job: u32,
-    /// How long they keep the link busy, rounded down; never zero.
+    /// Time that it keeps the link busy, rounded down; never zero.
     pub(crate) busy: u64,
 }
 
@@ -86,11 +86,11 @@ impl Problem {
     }
 }
 
-/// When a stage can be done at the earliest.
+/// Time at which a stage can be done at the earliest.
 #[derive(Clone, Copy)]
 struct Done {
     at: u64,
-    /// Whether it and all before it are computation that waits for nobody, so that it is done at just that time in every
+    /// True if it and all before it are computation that needs no slot, so that it is done at that time in every
     /// schedule.
     certain: bool,
 }
@@ -157,7 +157,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What `flows` bring to each link, in order of link and release.
+    /// Returns the work of `flows` on each link, by link and release.
     fn pieces(&self, flows: &[Flow], start: u64) -> Vec<Piece> {
         let mut pieces = Vec::with_capacity(2 * flows.len());
         for flow in flows {
@@ -169,8 +169,8 @@ impl Maker<'_> {
         pieces
     }
 
-    /// When `pieces` can be across at the earliest: on each link, what comes at some time or later needs its time from
-    /// then on.
+    /// Returns the earliest time at which `pieces` can be across: on each link, work released at some time or later needs
+    /// its time from then on.
     fn floor(&self, pieces: &[Piece]) -> u64 {
         let on_links = pieces.chunk_by(|a, b| a.link == b.link);
         let across = on_links.flat_map(|pieces| {
@@ -198,7 +198,7 @@ impl Maker<'_> {
     }
 }
 
-/// When all of `stages` are done at the earliest, but not before `arrival`.
+/// Returns the time at which all of `stages` are done at the earliest, but not before `arrival`.
 fn latest(arrival: u64, stages: &[StageIndex], done: &[Done]) -> Done {
     stages.iter().map(|stage| done[stage.index()]).fold(Done { at: arrival, certain: true }, |a, b| Done {
         at: a.at.max(b.at),

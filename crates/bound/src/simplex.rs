@@ -4,7 +4,7 @@
 //! when rows are added: each round only repairs the rows that it breaks. That is the dual simplex with bound flipping,
 //! here on a dense dictionary of as many rows as have been added and one column for each variable.
 //!
-//! Floating point, and no promise: whoever asks takes the row prices and evaluates them exactly
+//! Floating point, and no promise: callers take the row prices and evaluate them exactly
 //! ([`crate::cover::Cover::proven`]). Any non-negative prices prove something, so rounding or an early stop costs
 //! sharpness and never truth. Order of operations is fixed, so results are the same everywhere.
 //!
@@ -39,11 +39,11 @@ pub(crate) struct Simplex {
     outside: Vec<Variable>,
     at_upper: Vec<bool>,
     reduced: Vec<f64>,
-    /// Where each variable is.
+    /// Place of each variable.
     place: Vec<Place>,
 }
 
-/// Whether a variable is basic, with its row, or not, with its column.
+/// Place of a variable: basic, with its row, or not, with its column.
 #[derive(Clone, Copy)]
 enum Place {
     Row(usize),
@@ -251,7 +251,7 @@ impl Simplex {
     }
 }
 
-/// Where the least is; of equals the one with the least column.
+/// Finds the least; among equals the one with the least column.
 fn least(able: &[(f64, usize)]) -> Option<usize> {
     let by_both = |a: &&(f64, usize), b: &&(f64, usize)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
     able.iter().enumerate().min_by(|(_, a), (_, b)| by_both(a, b)).map(|(position, _)| position)

@@ -1,4 +1,4 @@
-//! One link, scheduled as well as can be, and isolation for whoever does not use it.
+//! One link, scheduled as well as can be, and isolation for jobs that do not use it.
 //!
 //! What a link has to carry for a job takes at least so long on it, however rates are shared. With equal weights the
 //! least sum of completion times on one link is that of shortest remaining time first. With unequal weights that problem
@@ -39,7 +39,7 @@ pub(crate) fn best(problem: &Problem) -> Option<(u128, u32)> {
     best
 }
 
-/// What each job brings to the link that has these loads, taken to be there from the first of them.
+/// Returns the work of each job on a link with these loads, all released with the first of them.
 pub(crate) fn pieces(jobs: &[Job], loads: &[Load]) -> Vec<(u32, Piece)> {
     let mut by_job = loads.to_vec();
     by_job.sort_unstable_by_key(|load| (load.job, load.release));
@@ -51,7 +51,7 @@ pub(crate) fn pieces(jobs: &[Job], loads: &[Load]) -> Vec<(u32, Piece)> {
     by_job.chunk_by(|a, b| a.job == b.job).map(piece).collect()
 }
 
-/// When the pieces end under shortest remaining time first, in order of time.
+/// Returns the time at which the pieces end under shortest remaining time first, in order of time.
 pub(crate) fn ends(mut pieces: Vec<Piece>) -> Vec<u64> {
     pieces.sort_by_key(|piece| piece.release);
     let mut ends = Vec::with_capacity(pieces.len());

@@ -18,7 +18,7 @@ fn bounds(workload: &Workload, fabric: &Fabric, conditions: Conditions) -> Bound
     found
 }
 
-/// What a checker that is given `certificate` as a file makes of it.
+/// Runs the checker on `certificate` written as a file.
 fn checked(
     workload: &Workload,
     fabric: &Fabric,
@@ -67,7 +67,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     })
 }
 
-/// What drivers may gain by computing in floating point: less than a nanosecond for each job.
+/// Allowance for floating point in drivers: less than a nanosecond for each job.
 fn forgiven(workload: &Workload) -> u128 {
     workload.tasks().iter().map(|task| u128::from(task.weight) * task.stages.len() as u128).sum()
 }

@@ -30,7 +30,7 @@ pub use parse::AssertionError;
 /// A claim about the runs of a comparison. [`fmt::Display`] and [`core::str::FromStr`] are inverse.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assertion {
-    /// Whose figures; every run's where it is absent.
+    /// Policy to check; all runs if absent.
     pub policy: Option<String>,
     /// The figure.
     pub quantity: Quantity,
@@ -152,7 +152,7 @@ impl Assertion {
     /// Holds the claim against the runs of `comparison`.
     ///
     /// # Errors
-    /// Where it names a policy that was not run.
+    /// If it names a policy that was not run.
     pub fn check(&self, comparison: &Comparison) -> Result<Verdict, UnknownRun> {
         let name = match &self.quantity {
             Quantity::Factor { policy } => Some(policy),

@@ -298,7 +298,7 @@ impl Analysis {
     /// Computes everything about `runs`, all of `workload` on `fabric`, against `runs[baseline]`.
     ///
     /// # Panics
-    /// Where there is no such run, an outcome is not of this workload, or the fabric has too few ports.
+    /// If there is no such run, an outcome is not of this workload, or the fabric has too few ports.
     pub fn compare(
         &self,
         workload: &Workload,

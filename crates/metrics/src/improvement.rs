@@ -31,7 +31,7 @@ impl Improvement {
     /// zero counts as one nanosecond.
     ///
     /// # Panics
-    /// Where the lists differ in length.
+    /// If the lists differ in length.
     pub fn over(baseline: &[Nanos], policy: &[Nanos], seed: u64) -> Option<Self> {
         assert_eq!(baseline.len(), policy.len(), "a factor compares the same coflows");
         if policy.is_empty() {

@@ -13,7 +13,7 @@ use cavalcade_model::{Bytes, CoflowId, Fabric, Flow, LinkId, Nanos, Workload};
 /// Γ of every coflow of `workload` alone on `fabric`, by id. [`Nanos::MAX`] where it does not fit.
 ///
 /// # Panics
-/// Where the workload speaks of ports that the fabric lacks.
+/// If the workload speaks of ports that the fabric lacks.
 pub fn isolation_times(workload: &Workload, fabric: &Fabric) -> Vec<Nanos> {
     assert!(
         workload.ports() <= fabric.ports(),

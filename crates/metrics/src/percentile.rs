@@ -32,7 +32,7 @@ impl Percent {
     /// A whole percentage.
     ///
     /// # Panics
-    /// Where `percent` is 0 or above 100.
+    /// If `percent` is 0 or above 100.
     pub const fn whole(percent: u32) -> Self {
         assert!(percent >= 1 && percent <= 100, "a percentage is from 1 to 100");
         Self { thousandths: percent * 1_000 }

@@ -117,7 +117,7 @@ impl Calibration {
 /// Those of `simulate`.
 ///
 /// # Panics
-/// Where nothing was recorded.
+/// If nothing was recorded.
 pub fn calibrate<E>(
     recorded: &[Nanos],
     mut simulate: impl FnMut(&[BitsPerSec]) -> Result<Vec<Vec<Nanos>>, E>,
@@ -234,7 +234,7 @@ impl Savings {
     /// Holds `comparison` against what was recorded. `endless` are the times of all tasks on a network that is never short.
     ///
     /// # Panics
-    /// Where tasks, recorded queries and `endless` are not the same in number.
+    /// If tasks, recorded queries and `endless` are not the same in number.
     pub fn of(comparison: &Comparison, recording: Recording, endless: &[Nanos], rate: RateChoice) -> Self {
         let Recording { queries: recorded, shuffles, notes } = recording;
         let baseline = comparison.baseline_run();

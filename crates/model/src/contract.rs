@@ -25,7 +25,7 @@ use crate::{
     TaskClass, TaskId, Work, Workload,
 };
 
-/// What one instance of a policy sees and decides about.
+/// Part of the fabric that one instance of a policy sees and decides about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// One instance for the whole fabric: a coordinator, or one switch that everything crosses. Targets are whole
@@ -39,7 +39,7 @@ pub enum Scope {
     Link,
 }
 
-/// How what has equal priority shares the capacity that higher priorities left.
+/// Rule by which equal priorities share the capacity that higher priorities left.
 ///
 /// The definitions, one short function each, are in `cavalcade_allocate::reference`; every driver means those. Two of them
 /// depend on the past: greedy on what is being served, MADD on when its rates were computed.
@@ -65,7 +65,7 @@ pub enum Discipline {
     ShortestFlow,
 }
 
-/// How the classes of priorities relate.
+/// Relation between priority classes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClassShares {
     /// A lower class gets what higher classes leave.
@@ -74,12 +74,12 @@ pub enum ClassShares {
     Weighted {
         /// Weight of each class.
         weights: Vec<u32>,
-        /// Who gets what a class cannot use.
+        /// Receiver of the capacity that a class cannot use.
         excess: Excess,
     },
 }
 
-/// Who gets the capacity that a class with a weight cannot use.
+/// Receiver of the capacity that a weighted class cannot use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Excess {
     /// The other classes by their weights (Aalo Pseudocode 1: max-min among the others).
@@ -91,13 +91,13 @@ pub enum Excess {
 /// The terms on which decisions are to be carried out. Fixed for the life of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// How much one instance sees.
+    /// Scope of one instance.
     pub scope: Scope,
-    /// How equals share.
+    /// Sharing among equal priorities.
     pub discipline: Discipline,
-    /// How classes relate.
+    /// Sharing among classes.
     pub shares: ClassShares,
-    /// Whether the policy wants [`Event::FlowArrived`] and [`Event::FlowFinished`]; without them a driver saves the
+    /// True if the policy wants [`Event::FlowArrived`] and [`Event::FlowFinished`]; without them a driver saves the
     /// calls.
     pub flow_events: bool,
     /// Claims that no link is idle while a flow that could use all its links waits.
@@ -121,7 +121,7 @@ impl Terms {
     }
 }
 
-/// What a priority, watch or cap is about, relative to the scope.
+/// Subject of a priority, watch or cap, relative to the scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// All flows of a coflow in scope.
@@ -130,10 +130,11 @@ pub enum Target {
     Flow(FlowId),
 }
 
-/// Who goes first: lower before higher, class before order. Equal priorities share by the [`Discipline`].
+/// Rank of a coflow or flow: lower is served before higher, class before order. Equal priorities share by the
+/// [`Discipline`].
 ///
 /// The class is what a network with few queues keeps (Aalo's queue, D-CAS's main priority T, a DSCP); the order ranks
-/// inside it (a CoflowId, D-CAS's secondary priority P). The default is the top: what nobody has decided about yet is
+/// inside it (a CoflowId, D-CAS's secondary priority P). The default is the top: what has no decision yet is
 /// served at once (Aalo §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority {
@@ -150,7 +151,7 @@ impl Priority {
     }
 }
 
-/// What a policy is told. Only what lies in its scope; no event carries a size.
+/// Notification to a policy about its scope. No event carries a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first flow of a coflow appeared in scope.
@@ -169,12 +170,12 @@ pub enum Event {
     Received {
         /// The sender.
         from: PortId,
-        /// What it says.
+        /// The message.
         message: Message,
     },
 }
 
-/// What is known of a coflow when it arrives, without its size.
+/// Facts known of a coflow on arrival; its size is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoflowFacts {
     /// Its task.
@@ -184,20 +185,20 @@ pub struct CoflowFacts {
     pub number: u32,
     /// The internal part of its CoflowId (Aalo Pseudocode 2): larger than those of all coflows that it depends on.
     pub internal: u32,
-    /// When its task was submitted.
+    /// Time at which its task was submitted.
     pub task_arrival: Instant,
-    /// When its first flow arrived.
+    /// Time at which its first flow arrived.
     pub arrival: Instant,
-    /// When its task should be done.
+    /// Time at which its task should be done.
     pub deadline: Option<Instant>,
-    /// Who waits for it.
+    /// Class of the task that waits for it.
     pub class: TaskClass,
     /// Its task's weight.
     pub weight: u32,
 }
 
 impl CoflowFacts {
-    /// What `workload` says of `coflow`, whose first flow arrived at `arrival`. A deadline beyond all time is none.
+    /// Collects the facts of `coflow`; its first flow arrived at `arrival`. A deadline past the end of time is none.
     pub fn of(workload: &Workload, coflow: CoflowId, arrival: Instant) -> Self {
         let place = workload.place(coflow);
         let task = workload.task(place.task);
@@ -214,26 +215,26 @@ impl CoflowFacts {
     }
 }
 
-/// What is known of a flow when it arrives, without its size.
+/// Facts known of a flow on arrival; its size is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowFacts {
     /// Its coflow.
     pub coflow: CoflowId,
-    /// Where it sends from.
+    /// Source port.
     pub src: PortId,
-    /// Where it sends to.
+    /// Destination port.
     pub dst: PortId,
 }
 
 impl FlowFacts {
-    /// What `workload` says of `flow`.
+    /// Collects the facts of `flow`.
     pub fn of(workload: &Workload, flow: FlowId) -> Self {
         let record = workload.flow(flow);
         Self { coflow: workload.coflow_of(flow), src: record.src, dst: record.dst }
     }
 }
 
-/// What every policy may look at: its scope, without sizes.
+/// View of a policy: its scope, without sizes.
 pub trait Observe {
     /// The facts of a coflow in scope.
     fn coflow(&self, coflow: CoflowId) -> CoflowFacts;
@@ -251,7 +252,7 @@ pub trait Observe {
     fn capacity(&self, link: LinkId) -> BitsPerSec;
 }
 
-/// What a clairvoyant policy may look at besides: sizes, of what has arrived.
+/// View of a clairvoyant policy: sizes of what has arrived as well.
 pub trait Foresee: Observe {
     /// Bytes that `coflow` has still to send in scope.
     fn remaining(&self, coflow: CoflowId) -> Bytes;
@@ -271,7 +272,7 @@ pub trait Foresee: Observe {
     }
 }
 
-/// What a policy decided at one event. The driver clears it, hands it over, and carries it out.
+/// Decisions of a policy at one event. The driver clears it, passes it to the policy, and carries it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     /// New priorities, in the order in which they hold: a coflow's goes to all its flows, a flow's to it alone, and the
@@ -281,7 +282,7 @@ pub struct Decision {
     pub caps: Vec<(FlowId, Option<BitsPerSec>)>,
     /// Thresholds of attained service at which to be told [`Event::Reached`]; one per target, the last counts.
     pub watches: Vec<(Target, Bytes)>,
-    /// When to be woken next; replaces an earlier request. `None` leaves it as it is.
+    /// Time of the next wake-up; replaces an earlier request. `None` leaves that as it is.
     pub wake_at: Option<Instant>,
     /// Messages to the instances at other hosts.
     pub messages: Vec<(PortId, Message)>,
@@ -359,18 +360,18 @@ impl Policy {
     }
 }
 
-/// Where an instance is placed, for its construction.
+/// Surroundings of an instance, for its construction.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
-    /// How many ports the fabric has.
+    /// Number of ports of the fabric.
     pub ports: u32,
     /// The rate of the link or host that the instance stands at; for a fabric-scope policy, of the fastest link.
     pub line_rate: BitsPerSec,
-    /// What is known of past workloads.
+    /// Knowledge of past workloads.
     pub history: &'a History,
 }
 
-/// What an operator knows of past workloads: the sizes of tasks, for thresholds given as percentiles (Baraat §3.3), and
+/// Past workloads, as an operator knows them: the sizes of tasks, for thresholds given as percentiles (Baraat §3.3), and
 /// the distribution of flow sizes, for thresholds computed from it (PIAS, Karuna).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
@@ -383,7 +384,7 @@ pub struct History {
 pub struct SizeBin {
     /// The largest size in the bin.
     pub largest: Bytes,
-    /// How many flows are in it.
+    /// Number of its flows.
     pub flows: u64,
     /// The bytes of all of them.
     pub bytes: Bytes,

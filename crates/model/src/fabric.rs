@@ -53,13 +53,13 @@ use topology::Numbering;
 pub struct Fabric {
     shape: Shape,
     numbering: Numbering,
-    /// Whether every path is one ingress and one egress link.
+    /// True if every path is one ingress and one egress link.
     is_one_switch: bool,
     /// Ingress links of all ports, egress links of all ports, then links between switches.
     capacities: Vec<BitsPerSec>,
-    /// How long a byte takes along each link; empty where no link takes any time.
+    /// Propagation delay of each link; empty if all are zero.
     delays: Vec<Nanos>,
-    /// Which links have failed; empty where none has.
+    /// Failed links; empty if none has failed.
     failed: Vec<bool>,
 }
 
@@ -67,7 +67,7 @@ impl Fabric {
     /// A big switch whose links all have the same `capacity`.
     ///
     /// # Errors
-    /// Where there are no ports or the capacity is zero.
+    /// If there are no ports or the capacity is zero.
     pub fn big_switch(ports: u32, capacity: BitsPerSec) -> Result<Self, FabricError> {
         Self::new(Shape::new(BigSwitch { ports }), capacity)
     }
@@ -75,7 +75,7 @@ impl Fabric {
     /// A big switch with a capacity of its own for every ingress (what a port sends) and egress (what it receives).
     ///
     /// # Errors
-    /// Where the lists are empty, differ in length, or hold a zero.
+    /// If the lists are empty, differ in length, or hold a zero.
     pub fn uneven_big_switch(ingress: &[BitsPerSec], egress: &[BitsPerSec]) -> Result<Self, FabricError> {
         if ingress.len() != egress.len() {
             return Err(FabricError::Unpaired { ingress: ingress.len(), egress: egress.len() });
@@ -85,17 +85,17 @@ impl Fabric {
         fabric.checked()
     }
 
-    /// What kind of fabric it is.
+    /// Returns the fabric's shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// How many ports there are.
+    /// Returns the number of ports.
     pub fn ports(&self) -> u32 {
         self.numbering.ports
     }
 
-    /// How many links there are.
+    /// Returns the number of links.
     pub fn link_count(&self) -> usize {
         self.capacities.len()
     }
@@ -110,13 +110,12 @@ impl Fabric {
         self.capacities[link.index()]
     }
 
-    /// How long a byte takes along `link`: what it spends on the way, not what sending it takes. The fluid simulation has
-    /// no use for it.
+    /// Returns the propagation delay of `link`, without transmission. The fluid simulation does not use it.
     pub fn delay(&self, link: LinkId) -> Nanos {
         self.delays.get(link.index()).copied().unwrap_or(Nanos::ZERO)
     }
 
-    /// Whether `link` carries nothing any more.
+    /// Returns whether `link` carries nothing any more.
     pub fn has_failed(&self, link: LinkId) -> bool {
         self.failed.get(link.index()).copied().unwrap_or(false)
     }
@@ -131,7 +130,7 @@ impl Fabric {
         LinkId(self.ports() + port.0)
     }
 
-    /// Whether only the ports' own links can be short, so that every path is one ingress and one egress.
+    /// Returns whether only the ports' own links can be short, so that every path is one ingress and one egress.
     #[inline]
     pub fn is_one_switch(&self) -> bool {
         self.is_one_switch
@@ -182,7 +181,7 @@ impl Fabric {
     /// The link of this name, as [`Fabric::link_name`] gives it.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn link_named(&self, name: &str) -> Result<LinkId, FabricError> {
         // A look at every name: this is asked once for each exception in a file, and there are few.
         let found = self.links().find(|&link| self.link_name(link) == name);

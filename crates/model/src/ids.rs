@@ -18,7 +18,7 @@ macro_rules! id {
             /// From an array index.
             ///
             /// # Panics
-            /// Where `index` does not fit 32 bits.
+            /// If `index` does not fit 32 bits.
             pub fn from_index(index: usize) -> Self {
                 Self(u32::try_from(index).expect("an index fits 32 bits"))
             }

@@ -6,12 +6,12 @@
 
 use crate::CoflowId;
 
-/// What an instance of a policy says to the one at another host.
+/// Message from one instance of a policy to the instance at another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The coflow that it is about.
     pub coflow: CoflowId,
-    /// What is said of it.
+    /// Content of the message.
     pub payload: Payload,
 }
 

@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Scope {
-    /// How many instances of a policy there are on `fabric`.
+    /// Returns the number of instances of a policy on `fabric`.
     pub fn places(self, fabric: &Fabric) -> usize {
         match self {
             Scope::Fabric => 1,
@@ -26,7 +26,7 @@ impl Scope {
         }
     }
 
-    /// Whether the instance at `place` sees `flow`.
+    /// Returns whether the instance at `place` sees `flow`.
     #[inline]
     pub fn sees(self, workload: &Workload, fabric: &Fabric, flow: FlowId, place: u32) -> bool {
         let flow = workload.flow(flow);

@@ -19,7 +19,7 @@ pub use window::Window;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
     ports: u32,
-    /// What computes behind each port; empty where computation waits for nobody.
+    /// Compute slots behind each port; empty if computation never waits for a slot.
     hosts: Vec<Host>,
     tasks: Vec<Task>,
     /// For each task: its task-id.
@@ -40,7 +40,7 @@ pub struct Workload {
 pub struct Task {
     /// The name that the trace gives it; unique, never used to decide anything.
     pub name: String,
-    /// When it is submitted.
+    /// Time at which it is submitted.
     pub arrival: Instant,
     /// The time after arrival by which it should be done.
     pub deadline: Option<Nanos>,
@@ -52,13 +52,13 @@ pub struct Task {
     pub stages: Vec<Stage>,
 }
 
-/// Who waits for a task.
+/// Kind of user that waits for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum TaskClass {
     /// A user waits.
     #[default]
     Online,
-    /// Nobody waits: index updates, re-replication.
+    /// No user waits: index updates, re-replication.
     Background,
 }
 
@@ -69,11 +69,11 @@ pub struct Stage {
     pub starts_after: Vec<StageIndex>,
     /// Stages that this one runs beside but must not finish before (Finishes-Before, Aalo §5.1).
     pub finishes_after: Vec<StageIndex>,
-    /// What is done.
+    /// Work of the stage.
     pub work: Work,
 }
 
-/// What a stage does.
+/// Work of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// A transfer; the coflow's flows are found through [`Workload::flows_of`].
@@ -85,9 +85,9 @@ pub enum Work {
 /// Computation between transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compute {
-    /// How long it takes alone on a slot of a host of full speed.
+    /// Duration alone on a slot of a full-speed host.
     pub duration: Nanos,
-    /// Where it needs a slot; `None` for a plain span of time, which waits for nobody.
+    /// Host that must have a free slot; `None` for a plain delay, which needs no slot.
     pub host: Option<PortId>,
 }
 
@@ -98,10 +98,10 @@ impl Compute {
     }
 }
 
-/// What computes behind a port: how much at a time, and how fast (TAFE §V-B).
+/// Compute capacity behind a port: slots and speed (TAFE §V-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// How many computations it can serve at a time; at least 1.
+    /// Number of concurrent computations; at least 1.
     pub slots: u32,
     /// Its speed in per cent of the fastest host's: 1 to 100, so that no computation is shorter than its duration.
     pub speed_percent: u32,
@@ -110,18 +110,18 @@ pub struct Host {
 /// One transfer between two ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Where the bytes are.
+    /// Source port.
     pub src: PortId,
-    /// Where they go. May equal `src`: rack-level traces keep the bytes that stay in a rack.
+    /// Destination port. May equal `src`: rack-level traces keep bytes that stay in a rack.
     pub dst: PortId,
-    /// How many; never zero.
+    /// Number of bytes; never zero.
     pub size: Bytes,
-    /// How long after its coflow starts the flow arrives: its wave (Aalo §5.2). Zero for the first wave. Where waves come
-    /// in turn ([`Workload::waves_in_turn`]), the earliest that it does.
+    /// Time from its coflow's start to the flow's arrival: its wave (Aalo §5.2). Zero for the first wave. Where waves come
+    /// in turn ([`Workload::waves_in_turn`]), this is the earliest arrival.
     pub wave: Nanos,
 }
 
-/// Where a coflow sits.
+/// Position of a coflow in the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its task.
@@ -230,9 +230,9 @@ pub enum WorkloadError {
         "{found} hosts are given for {ports} ports: give slots and speed of one host for each port, or none"
     )]
     HostCount {
-        /// How many hosts are given.
+        /// Number of hosts given.
         found: usize,
-        /// How many ports there are.
+        /// Number of ports.
         ports: u32,
     },
     /// A host that cannot compute.
@@ -265,12 +265,12 @@ pub enum WorkloadError {
 }
 
 impl Workload {
-    /// How many ports the trace speaks of.
+    /// Returns the number of ports that the trace names.
     pub fn ports(&self) -> u32 {
         self.ports
     }
 
-    /// What computes behind each port; empty where computation waits for nobody.
+    /// Compute slots behind each port; empty if computation never waits for a slot.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
@@ -286,7 +286,7 @@ impl Workload {
         self.numbers[id.index()]
     }
 
-    /// Whether the waves of a task's coflows come in turn: a wave then arrives at its time, but not before all flows of the
+    /// Returns whether the waves of a task's coflows come in turn: a wave then arrives at its time, but not before all flows of the
     /// waves before it have ended, as where tasks of a stage wait for the slots of those before them (Aalo §5.2, §7.3).
     /// With waves a nanosecond apart each starts when the one before it ends.
     pub fn waves_in_turn(&self, id: TaskId) -> bool {
@@ -298,7 +298,7 @@ impl Workload {
     /// transfer, use the same counter; its port modulo `counters` is k. With one counter ids are in order of arrival.
     ///
     /// # Errors
-    /// Where task-ids would not fit.
+    /// If task-ids would not fit.
     pub fn with_counters(mut self, counters: NonZeroU32) -> Result<Self, WorkloadError> {
         let mut next: Vec<u32> = (0..counters.get()).collect();
         for (index, task) in self.tasks.iter().enumerate() {
@@ -324,7 +324,7 @@ impl Workload {
         &self.tasks[id.index()]
     }
 
-    /// How many coflows there are.
+    /// Returns the number of coflows.
     pub fn coflow_count(&self) -> usize {
         self.coflows.len()
     }
@@ -339,7 +339,7 @@ impl Workload {
         CoflowRef { id, task: self.task(self.place(id).task), flows: self.flows_of(id) }
     }
 
-    /// Where a coflow sits.
+    /// Position of a coflow in the workload.
     pub fn place(&self, id: CoflowId) -> Place {
         self.coflows[id.index()]
     }

@@ -9,17 +9,17 @@
 use cavalcade_model::{Bytes, Policy, Setting, Terms};
 use cavalcade_spec::{Complaint, Kind, Parameter, ParameterInfo, SpecError, configure, describe};
 
-/// What a person wants to know of a policy before choosing it.
+/// Description of a policy, for those who choose one.
 pub(crate) struct About {
     /// Its name in specifications.
     pub(crate) name: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub(crate) title: &'static str,
     /// Paper and section, or where the idea is from.
     pub(crate) source: &'static str,
     /// The paper whose policy it is, where it has the paper's name.
     pub(crate) paper: Option<Paper>,
-    /// What it looks at.
+    /// Knowledge that it uses.
     pub(crate) knows: &'static str,
     /// The cost of an event.
     pub(crate) cost: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct About {
 pub(crate) struct Named {
     /// The name in specifications.
     pub(crate) name: &'static str,
-    /// What it does or is good for, in one line.
+    /// Description in one line.
     pub(crate) title: &'static str,
     /// Paper and section, or where the idea is from.
     pub(crate) source: &'static str,
@@ -45,11 +45,11 @@ pub(crate) struct Named {
 pub struct Paper {
     /// The system's name as the paper writes it: `D-CAS`.
     pub system: &'static str,
-    /// Where it was published: `SIGCOMM`.
+    /// Venue: `SIGCOMM`.
     pub venue: &'static str,
-    /// When it was published.
+    /// Time at which it was published.
     pub year: u16,
-    /// What the implementation follows.
+    /// Source that the implementation follows.
     pub follows: Follows,
     /// The transport that is part of the proposal, which a packet simulation needs to run it as published.
     pub transport: Option<OwnTransport>,
@@ -60,7 +60,7 @@ pub struct Paper {
 pub struct OwnTransport {
     /// Its name.
     pub name: &'static str,
-    /// Whether it orders packets by itself, in its switches or queues, so that no policy stands beside it.
+    /// True if it orders packets by itself, in its switches or queues, so that no policy stands beside it.
     pub orders: bool,
 }
 
@@ -76,14 +76,14 @@ impl OwnTransport {
     }
 }
 
-/// What an implementation of a paper's policy follows.
+/// Source that an implementation of a paper's policy follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follows {
     /// The paper's text, literally.
     Text,
     /// Code that its authors released, where the text could not be had in full.
     ReleasedCode,
-    /// What other papers say of it, where neither text nor code could be had.
+    /// Descriptions in other papers, where neither text nor code could be had.
     SecondarySources,
 }
 

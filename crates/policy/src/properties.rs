@@ -294,7 +294,7 @@ impl Carrier {
     }
 }
 
-/// What a policy decides over a random life of a few coflows.
+/// Returns the decisions of a policy over a random life of a few coflows.
 fn live(spec: &str, sizes: &[(u32, u32, u64)], shares: &[u64]) -> Vec<Decision> {
     let (driven, script) = (drive(spec), Script::new());
     let mut carrier = Carrier {

@@ -54,7 +54,7 @@ impl Entry {
 pub struct PolicyInfo {
     /// The name in specifications.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Description in one line.
     pub title: &'static str,
     /// Paper and section, or where the idea is from.
     pub source: &'static str,
@@ -64,13 +64,13 @@ pub struct PolicyInfo {
     pub base: &'static str,
     /// The settings of `base` that are this name's defaults.
     pub settings: &'static str,
-    /// Whether it is told sizes (with default parameters).
+    /// True if it is told sizes (with default parameters).
     pub clairvoyant: bool,
-    /// How much one instance sees.
+    /// Scope of one instance.
     pub scope: Scope,
-    /// What it looks at, in one line.
+    /// Knowledge that it uses, in one line.
     pub knows: &'static str,
-    /// What an event costs it.
+    /// Cost of an event.
     pub cost: &'static str,
     /// Its parameters with the defaults of this name, in the order in which they are printed.
     pub parameters: Vec<ParameterInfo>,
@@ -128,7 +128,7 @@ impl Configured {
         self.info.name
     }
 
-    /// What is known of the policy.
+    /// Returns the description of the policy.
     pub fn info(&self) -> &'static PolicyInfo {
         self.info
     }
@@ -171,7 +171,7 @@ impl Configured {
         live
     }
 
-    /// Whether its instances are told sizes.
+    /// Returns whether its instances are told sizes.
     pub fn knows_sizes(&self) -> bool {
         builds_clairvoyant(&*self.policy)
     }
@@ -207,7 +207,7 @@ impl PolicyFactory for Configured {
 /// `Aalo:queues=4,weighted=false`.
 ///
 /// # Errors
-/// Where a name is unknown (the message names the nearest) or a value cannot be used (it says what was expected).
+/// If a name is unknown (the message names the nearest) or a value cannot be used (it says what was expected).
 pub fn parse(spec: &str) -> Result<Configured, SpecError> {
     let names: Vec<&str> = registry().iter().map(|info| info.name).collect();
     let (place, settings) = find(Kind::Policy, spec, &names)?;

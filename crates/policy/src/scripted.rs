@@ -9,7 +9,7 @@ use cavalcade_model::{
 const RATE: BitsPerSec = BitsPerSec(8_000_000_000);
 const PORTS: u32 = 10;
 
-/// What the test says has arrived and been sent. Everything is in scope.
+/// Arrivals and bytes sent that a test sets. Everything is in scope.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     coflows: Vec<CoflowFacts>,
@@ -121,7 +121,7 @@ pub(crate) fn drive(spec: &str) -> Driven {
 }
 
 impl Driven {
-    /// What the policy decides at `now` nanoseconds.
+    /// Returns the policy's decisions at `now` nanoseconds.
     pub(crate) fn at(&mut self, now: u64, event: Event, script: &Script) -> Decision {
         let mut decision = Decision::default();
         self.0.handle(Instant(now), event, script, &mut decision);

@@ -28,21 +28,21 @@ use cavalcade_transport::{Flags, Header, Kind};
 /// A packet that has crossed a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// When.
+    /// Time of capture.
     pub at: Instant,
     /// The link, as the network numbers it.
     pub link: u32,
     /// Its flow, as the workload numbers it.
     pub flow: FlowId,
-    /// Where the flow's data comes from.
+    /// Source port of the flow's data.
     pub src: PortId,
-    /// Where it goes.
+    /// Destination port.
     pub dst: PortId,
     /// The bytes of the flow.
     pub size: Bytes,
     /// Links that the packet has behind it.
     pub hops: u8,
-    /// What it carries.
+    /// Rate.
     pub header: &'a Header,
     /// The transport's own header as it goes over the wire; of a datagram, what it says. May be empty.
     pub own: &'a [u8],
@@ -69,13 +69,13 @@ const NANOSECOND_MAGIC: u32 = 0xa1b2_3c4d;
 const RAW_IP: u32 = 101;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Where hosts listen to each other.
+/// Port on which hosts exchange negotiation messages.
 const NEGOTIATION: u16 = 5_000;
 /// To be copied into fragments; class 0, number 30.
 const EXPERIMENT: u8 = 0x80 | 30;
 const MOST_OPTIONS: usize = 40;
 
-/// What a capture file begins with.
+/// Returns the header of a capture file.
 pub fn file_header() -> Vec<u8> {
     let mut out = Vec::with_capacity(24);
     out.extend(NANOSECOND_MAGIC.to_le_bytes());

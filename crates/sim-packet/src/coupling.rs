@@ -25,7 +25,7 @@ use crate::negotiation::Outgoing;
 use crate::network::Network;
 use crate::options::Options;
 
-/// What has been sent of an account.
+/// Bytes sent of an account.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     sent: u64,
@@ -36,7 +36,7 @@ struct Tally {
 /// Nothing is watched.
 const UNWATCHED: u64 = u64::MAX;
 
-/// What is known of the flows.
+/// State of the flows.
 struct Books<'a> {
     workload: &'a Workload,
     fabric: Fabric,
@@ -54,16 +54,16 @@ pub(crate) struct Coupling<'a> {
     books: Books<'a>,
     flow_events: bool,
     host: PolicyHost<Instant>,
-    /// What holds by the policy's decisions.
+    /// Decisions of the policy in force.
     pub(crate) held: Held,
-    /// Whether messages are to cross the network.
+    /// True if messages are to cross the network.
     over_network: bool,
     control_delay: Nanos,
-    /// What the policy was last told as the time: it never goes back.
+    /// Latest time passed to the policy; monotonic.
     clock: Instant,
 }
 
-/// What holds by a policy's decisions.
+/// Decisions of a policy in force.
 pub(crate) struct Held {
     priorities: Vec<Priority>,
     /// Flows whose priority was set since the engine last looked.
@@ -75,7 +75,7 @@ pub(crate) struct Held {
     flow_watches: BTreeMap<u32, u64>,
     /// Messages that are to cross the network.
     pub(crate) outbox: Vec<Outgoing>,
-    /// How many of those there have been.
+    /// Number of those so far.
     posted: u64,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Coupling<'a> {
     /// Instances of a policy for all flows of `workload`.
     ///
     /// # Errors
-    /// Where the policy decides per link.
+    /// If the policy decides per link.
     pub(crate) fn new(
         workload: &'a Workload,
         network: &Network,
@@ -147,13 +147,13 @@ impl<'a> Coupling<'a> {
         (self.host.calls(), self.host.messages() + self.held.posted)
     }
 
-    /// What the policy was last told as the time.
+    /// Returns the latest time passed to the policy.
     #[cfg(test)]
     pub(crate) fn now(&self) -> Instant {
         self.clock
     }
 
-    /// When [`Coupling::settle`] has something to do.
+    /// Returns the time at which [`Coupling::settle`] has something to do.
     pub(crate) fn next(&self) -> Option<Instant> {
         if self.host.has_amounts() {
             return Some(self.clock);
@@ -333,7 +333,7 @@ impl Held {
 }
 
 impl Books<'_> {
-    /// Where the instance stands that a flow belongs to.
+    /// Returns the place of the instance that a flow belongs to.
     fn sender(&self, flow: FlowId) -> u32 {
         self.accounts.scope().sender(self.workload, flow)
     }
@@ -362,7 +362,7 @@ impl Books<'_> {
     }
 }
 
-/// What the instance at one place may look at.
+/// View of the instance at one place.
 struct View<'a> {
     place: u32,
     books: &'a Books<'a>,

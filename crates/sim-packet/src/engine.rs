@@ -52,16 +52,16 @@ pub trait Observer {
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    /// When everything finished.
+    /// Time at which everything finished.
     pub outcome: Outcome,
     /// For each link of the network, what passed it.
     pub ports: Vec<PortCounts>,
     /// Bytes that waited for or were on each watched link's sender at each sample, as [`Options::watch`] asks for them.
     pub samples: Vec<Vec<u64>>,
-    /// When the last event was.
+    /// Time at which the last event was.
     pub end: Instant,
     /// Packets that there were at once, at most.
     pub most_packets: usize,
@@ -79,10 +79,10 @@ impl Run {
 /// Runs `transport`'s flows of `workload` over `network`. Without a `policy` all flows have one priority and one queue.
 ///
 /// # Errors
-/// Where something could not work, before anything is run.
+/// If something could not work, before anything is run.
 ///
 /// # Panics
-/// Where the policy breaks its contract.
+/// If the policy breaks its contract.
 pub fn simulate<T: Transport>(
     workload: &Workload,
     network: &Network,
@@ -130,19 +130,19 @@ struct Engine<'a, T: Transport> {
     /// For each link, where the transport has any.
     logic: Vec<T::PortLogic>,
     nics: Vec<Nic>,
-    /// Whether hosts as well as switches send what has least left to send first.
+    /// True if hosts as well as switches send what has least left to send first.
     shortest_first: bool,
     flows: Flows<T>,
     dropped: Vec<u32>,
     random: SplitMix64,
-    /// When each outage begins and ends, in order of time.
+    /// Time at which each outage begins and ends, in order of time.
     outages: Vec<(Picos, u32, bool)>,
     next_outage: usize,
     releases: Releases,
     coupling: Option<Coupling<'a>>,
     /// For each flow of the workload, its place while it is under way; where a policy decides.
     places: Vec<u32>,
-    /// What instances of the policy say to each other over the network; places of flows beyond those of the workload carry
+    /// Messages between instances of the policy over the network; places of flows beyond those of the workload carry
     /// it.
     negotiations: Option<Negotiations>,
     recorder: Option<LinkUseRecorder>,
@@ -166,7 +166,7 @@ fn shared_by<'b>(
     network.switch_of(link).and_then(|switch| shared.get_mut(switch as usize))
 }
 
-/// What waits for `link` and is being sent on it at `now`, in bytes.
+/// Returns the bytes that wait for `link` or are being sent on it at `now`.
 fn backlog(ports: &[Port], queues: &[Queue], link: u32, now: Picos) -> u64 {
     let port = &ports[link as usize];
     let waiting = match port.kind {

@@ -4,7 +4,7 @@ use cavalcade_model::{Bytes, FabricError, Instant};
 
 use crate::queue::QueueError;
 
-/// Why a simulation cannot be run.
+/// Reason that a simulation cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
     /// The workload names hosts that the network lacks, or that failed cables cut off.
@@ -45,7 +45,7 @@ pub enum SimulationError {
     Outage {
         /// The link.
         link: u32,
-        /// How many there are.
+        /// Number of entries.
         links: usize,
     },
     /// A path with more ports than the transport's header has room for.
@@ -59,7 +59,7 @@ pub enum SimulationError {
         dst: u32,
         /// The links between them.
         hops: usize,
-        /// What there is room for.
+        /// Limit.
         most: usize,
     },
     /// A link that there is not.
@@ -67,7 +67,7 @@ pub enum SimulationError {
     Watch {
         /// The link.
         link: u32,
-        /// How many there are.
+        /// Number of entries.
         links: usize,
     },
     /// Packets that are too small for the live system's datagrams.
@@ -75,7 +75,7 @@ pub enum SimulationError {
         "packets with {payload} bytes of payload cannot carry datagrams of up to {longest}: make packets larger"
     )]
     DatagramsDoNotFit {
-        /// What a packet carries.
+        /// Payload of a packet.
         payload: u16,
         /// The longest datagram.
         longest: usize,

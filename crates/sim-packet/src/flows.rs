@@ -27,13 +27,13 @@ pub(crate) struct Flow<T: Transport> {
     pub(crate) in_network: u32,
     pub(crate) priority: Priority,
     pub(crate) pace: Pace,
-    /// When its timer is pending, or [`NEVER`].
+    /// Time at which its timer is pending, or [`NEVER`].
     pub(crate) armed: Picos,
-    /// Whether it stands in its host's list.
+    /// True if it stands in its host's list.
     pub(crate) listed: bool,
-    /// Whether everything has arrived.
+    /// True if everything has arrived.
     pub(crate) complete: bool,
-    /// Whether the place is taken.
+    /// True if the place is taken.
     pub(crate) used: bool,
 }
 
@@ -81,7 +81,7 @@ impl<T: Transport> Flows<T> {
         &self.routes[place as usize]
     }
 
-    /// How many places there are.
+    /// Returns the number of places.
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }

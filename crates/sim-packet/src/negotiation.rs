@@ -3,7 +3,7 @@
 //! simulation.
 //!
 //! A datagram is one packet without a flow: it is sent once, ahead of data and in the highest class, waits in queues, is
-//! dropped where they are full and lost where links lose. Nobody sends it again. What arrives is read from its bytes, and
+//! dropped where they are full and lost where links lose. They are not sent again. What arrives is read from its bytes, and
 //! passed on unless something newer has come from the same host.
 //!
 //! Coflows are named as in the live system, with the number of the workload as their serial: so a datagram has the length that
@@ -59,7 +59,7 @@ impl Negotiations {
         Self { hosts: (0..hosts).map(host).collect(), under_way: Vec::new(), counts: MessageUse::default() }
     }
 
-    /// What became of them all.
+    /// Returns the counts of all messages.
     pub(crate) fn counts(&self) -> MessageUse {
         self.counts
     }
@@ -125,7 +125,7 @@ impl Negotiations {
         self.under_way[number as usize].as_ref().map_or(&[], |datagram| &datagram.bytes)
     }
 
-    /// Whether datagram `number` is still under way; if so, it is lost.
+    /// Returns whether datagram `number` is still under way; if so, it is lost.
     pub(crate) fn lose(&mut self, number: u32) {
         if self.under_way[number as usize].take().is_some() {
             self.counts.lost += 1;
@@ -141,7 +141,7 @@ fn meant(statement: Statement) -> Message {
     Message { coflow: CoflowId(statement.coflow.serial as u32), payload: statement.payload }
 }
 
-/// What the live system would call a coflow: its task is the serial of the task's first coflow.
+/// Returns the key of a coflow in the live system: its task is the serial of the task's first coflow.
 fn key(workload: &Workload, coflow: CoflowId) -> CoflowKey {
     let place = workload.place(coflow);
     let transfers = workload.task(place.task).stages.iter().filter_map(|stage| match stage.work {

@@ -19,9 +19,9 @@ pub const MOST_HOPS: usize = Path::LONGEST;
 /// A link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// What it carries.
+    /// Rate.
     pub rate: BitsPerSec,
-    /// How long a bit travels.
+    /// Propagation delay.
     pub delay: Nanos,
 }
 
@@ -33,7 +33,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// How many links it has.
+    /// Number of links.
     #[inline]
     pub fn hops(&self) -> u8 {
         self.hops
@@ -79,7 +79,7 @@ const SLOWEST: BitsPerSec = BitsPerSec(1_000);
 /// The longest link: six to the moon and back take less together.
 const LONGEST_DELAY: Nanos = Nanos(10_000_000_000);
 
-/// Why packets cannot cross a fabric.
+/// Reason that packets cannot cross a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NetworkError {
     /// No such fabric.
@@ -88,7 +88,7 @@ pub enum NetworkError {
     /// A link on which a byte takes longer than the engine's clock lasts.
     #[error("{link} is too slow ({rate}): the packet engine needs {SLOWEST} or more")]
     TooSlow {
-        /// Which link.
+        /// The link.
         link: String,
         /// Its rate.
         rate: BitsPerSec,
@@ -96,7 +96,7 @@ pub enum NetworkError {
     /// A link on which a bit travels longer than the engine's clock allows for.
     #[error("{link} has a delay of {delay}: the packet engine can do with {LONGEST_DELAY} at most")]
     TooLong {
-        /// Which link.
+        /// The link.
         link: String,
         /// Its delay.
         delay: Nanos,
@@ -104,10 +104,10 @@ pub enum NetworkError {
 }
 
 impl Network {
-    /// What packets cross in `fabric`.
+    /// Builds the packet network of `fabric`.
     ///
     /// # Errors
-    /// Where a link is too slow or too long for the engine's clock.
+    /// If a link is too slow or too long for the engine's clock.
     pub fn new(fabric: &Fabric) -> Result<Self, NetworkError> {
         let mut fabric = fabric.clone();
         let mut of_fabric = Vec::with_capacity(fabric.link_count());
@@ -141,7 +141,7 @@ impl Network {
     /// `hosts` hosts on one switch.
     ///
     /// # Errors
-    /// Where there are no hosts, or the link cannot carry packets.
+    /// If there are no hosts, or the link cannot carry packets.
     pub fn star(hosts: u32, link: Link) -> Result<Self, NetworkError> {
         let mut fabric = Fabric::big_switch(hosts, link.rate)?;
         fabric.set_delays(link.delay);
@@ -156,12 +156,12 @@ impl Network {
     /// Checks that packets of every flow find their way.
     ///
     /// # Errors
-    /// Where there are too few hosts, or failed cables leave no path.
+    /// If there are too few hosts, or failed cables leave no path.
     pub fn check(&self, workload: &Workload) -> Result<(), FabricError> {
         self.fabric.check(workload)
     }
 
-    /// How many hosts there are.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> u32 {
         self.fabric.ports()
     }
@@ -197,7 +197,7 @@ impl Network {
         2 * host + 1
     }
 
-    /// How many switches there are.
+    /// Returns the number of switches.
     pub fn switches(&self) -> u32 {
         self.switches
     }
@@ -212,7 +212,7 @@ impl Network {
     /// The path from `src` to `dst`. A flow to its own host crosses both of its links, as traces at rack level mean it.
     ///
     /// # Panics
-    /// Where failed cables leave none: see [`Network::check`].
+    /// If failed cables leave none: see [`Network::check`].
     pub fn route(&self, src: u32, dst: u32) -> Route {
         self.along(&self.fabric.path(PortId(src), PortId(dst)))
     }
@@ -225,7 +225,7 @@ impl Network {
         route
     }
 
-    /// What a packet of `size` and its answer of `answer` bytes take over `route` when nothing is in their way.
+    /// Returns the round trip of a packet of `size` and a reply of `answer` bytes over an idle `route`.
     pub fn round_trip(&self, route: &Route, size: u16, answer: u16) -> Nanos {
         let each = |&link: &u32| {
             let over = |bytes: u16, link: u32| {

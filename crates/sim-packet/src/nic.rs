@@ -22,12 +22,12 @@ pub(crate) struct Nic {
     groups: Vec<(Priority, VecDeque<u32>)>,
     /// The room of a group that became empty, for the next.
     spare: VecDeque<u32>,
-    /// Whether the turn is as [`Nic::prefer`] left it: a sender that sends only comes nearer to its end.
+    /// True if the turn is as [`Nic::prefer`] left it: a sender that sends only comes nearer to its end.
     preferred: bool,
 }
 
 impl Nic {
-    /// Whether anything may be sent.
+    /// Returns whether anything may be sent.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.answers.is_empty() || self.groups.first().is_some_and(|(_, group)| !group.is_empty())
@@ -139,7 +139,7 @@ mod tests {
         nic.prefer(|sender| u64::from(sender.abs_diff(2)));
         assert_eq!(nic.next(), Some(2));
         nic.prefer(|sender| u64::from(10 - sender));
-        assert_eq!(nic.next(), Some(2), "nobody came or went");
+        assert_eq!(nic.next(), Some(2), "no flow came or went");
         nic.remove(1, Priority::default());
         nic.prefer(|sender| u64::from(10 - sender));
         assert_eq!(nic.next(), Some(3), "priorities come before");

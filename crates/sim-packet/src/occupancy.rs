@@ -19,7 +19,7 @@ const FIRST_INTERVAL: Picos = 10_000_000;
 const LOOKS: u32 = 8_192;
 const MOST_INTERVALS: usize = 256;
 
-/// What has been seen of a network's queues.
+/// Recorder of queue occupancy.
 #[derive(Debug)]
 pub(crate) struct OccupancyRecorder {
     /// The output ports of switches.
@@ -71,7 +71,7 @@ impl OccupancyRecorder {
             self.interval *= 2;
         }
         let row = (now / self.interval) as usize;
-        // Where nobody looked for longer than an interval, what was seen last still counts.
+        // After a gap of more than an interval, the last value seen still counts.
         let last = self.fullest.last().copied().unwrap_or(0);
         if self.fullest.len() <= row {
             self.fullest.resize(row, last);
@@ -97,7 +97,7 @@ impl OccupancyRecorder {
     }
 }
 
-/// How often each size was seen.
+/// Count of each size.
 #[derive(Clone, Debug, Default)]
 struct Distribution {
     bins: Vec<u64>,
@@ -127,7 +127,7 @@ impl Distribution {
         self.most = self.most.max(other.most);
     }
 
-    /// What so many per cent do not exceed.
+    /// Returns a percentile.
     fn percentile(&self, percent: u64) -> Bytes {
         let rank = (u128::from(self.total) * u128::from(percent)).div_ceil(100) as u64;
         let mut below = 0;

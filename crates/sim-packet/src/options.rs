@@ -8,7 +8,7 @@ use crate::error::SimulationError;
 use crate::network::Network;
 use crate::queue::QueueConfig;
 
-/// What holds for a run.
+/// Options of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Bytes of a full packet on the wire.
@@ -21,26 +21,26 @@ pub struct Options {
     pub loss: f64,
     /// Links that go away for a time.
     pub outages: Vec<Outage>,
-    /// Whether messages between a policy's instances at hosts cross the network themselves, as the datagrams of the live
+    /// True if messages between a policy's instances at hosts cross the network themselves, as the datagrams of the live
     /// system. If not, messages take `control_delay` and get lost with `control_loss`.
     pub in_band: bool,
-    /// How long a message between instances of a policy takes.
+    /// Delay of a message between instances of a policy.
     pub control_delay: Nanos,
     /// The share of those messages that gets lost.
     pub control_loss: f64,
     /// Decides what gets lost.
     pub seed: u64,
-    /// Who computes first where hosts have slots.
+    /// Order in which computations get slots.
     pub cpu_order: CpuOrder,
-    /// Whether to record how busy each link was.
+    /// True if to record how busy each link was.
     pub link_use: bool,
-    /// Whether to record what waited in switches.
+    /// True if to record what waited in switches.
     pub queue_use: bool,
     /// Links of which an observer is shown every packet that arrives.
     pub capture: Vec<u32>,
     /// Links whose queues are looked at from time to time.
     pub watch: Vec<u32>,
-    /// How often.
+    /// Sampling interval.
     pub sample_every: Nanos,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Pace {
     cap: Option<BitsPerSec>,
     /// Until when it may not send.
     until: Picos,
-    /// Whether it wanted to.
+    /// True if it wanted to.
     waits: bool,
 }
 
@@ -36,7 +36,7 @@ impl Pace {
         *self = Self { cap, until, waits: false };
     }
 
-    /// Whether it may not send now; then it is remembered that it wanted to.
+    /// Returns whether it may not send now; then it is remembered that it wanted to.
     #[inline]
     pub(crate) fn holds(&mut self, now: Picos) -> bool {
         self.waits = self.cap.is_some() && now < self.until;
@@ -53,13 +53,13 @@ impl Pace {
         }
     }
 
-    /// When it may send what it wanted to.
+    /// Returns the time at which it may send what it wanted to.
     #[inline]
     pub(crate) fn due(&self) -> Option<Picos> {
         self.waits.then_some(self.until)
     }
 
-    /// Whether the time has come that it waited for.
+    /// Returns whether the time has come that it waited for.
     pub(crate) fn release(&mut self, now: Picos) -> bool {
         let over = self.waits && now >= self.until;
         self.waits &= !over;

@@ -15,11 +15,11 @@ pub(crate) const NIL: u32 = u32::MAX;
 #[repr(align(64))]
 pub(crate) struct Packet {
     pub(crate) header: Header,
-    /// When it arrives at the far end of the link that it is on, or waits for.
+    /// Time at which it arrives at the far end of the link that it is on, or waits for.
     pub(crate) due: Picos,
     /// The next of its list.
     pub(crate) next: u32,
-    /// How many links it has behind it.
+    /// Number of links crossed.
     pub(crate) hop: u8,
 }
 
@@ -75,7 +75,7 @@ impl<E: Copy + Default> Pool<E> {
         (&mut self.packets[id as usize], &mut self.extras[id as usize])
     }
 
-    /// How many packets there have been at once.
+    /// Returns the largest number of packets at one time.
     pub(crate) fn most(&self) -> usize {
         self.packets.len()
     }

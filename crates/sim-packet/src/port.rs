@@ -13,7 +13,7 @@ use crate::pool::List;
 use crate::queue::QueueConfig;
 use crate::wheel::Picos;
 
-/// What stands in front of the link.
+/// Queue in front of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A host, which asks its senders when the link is free.
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Queued(u32),
 }
 
-/// What passed a port.
+/// Counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounts {
     /// Packets sent on the link, acknowledgements included: hops.
@@ -41,24 +41,24 @@ pub struct PortCounts {
 
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// What is on the link, and what waits for it where the port is a clock.
+    /// Packets on the link and, if the port is a clock, packets that wait for it.
     pub(crate) pipe: List,
-    /// When the link has sent all that it was given.
+    /// Time at which the link has sent all that it was given.
     pub(crate) free_at: Picos,
     delay: Picos,
     /// Picoseconds for a byte, where they are whole; else zero.
     byte: Picos,
     rate: u64,
-    /// What waits, in time, from which packets are marked.
+    /// Backlog, as time, from which packets are marked.
     mark_from: Picos,
-    /// What may wait, in time, is less than this.
+    /// Limit of the backlog, as time.
     limit: Picos,
     pub(crate) kind: Kind,
-    /// Whether the event of the link's becoming free is pending.
+    /// True if the event of the link's becoming free is pending.
     pub(crate) waking: bool,
-    /// How many outages are in force.
+    /// Number of outages in force.
     pub(crate) down: u16,
-    /// Whether an observer is shown what arrives.
+    /// True if an observer is shown what arrives.
     pub(crate) tapped: bool,
     pub(crate) counts: PortCounts,
 }
@@ -92,14 +92,14 @@ impl Port {
         }
     }
 
-    /// How long `size` bytes take on the link, rounded up.
+    /// Returns the transmission time of `size` bytes, rounded up.
     #[inline]
     pub(crate) fn time_of(&self, size: u16) -> Picos {
         let size = u64::from(size);
         if self.byte > 0 { size * self.byte } else { (size * PICOS_PER_BYTE_AT_ONE_BPS).div_ceil(self.rate) }
     }
 
-    /// How long the link is busy with what it was given.
+    /// Returns the time until the link has sent what it was given.
     #[inline]
     pub(crate) fn busy_for(&self, now: Picos) -> Picos {
         self.free_at.saturating_sub(now)

@@ -21,7 +21,7 @@ use crate::network::{Link, Network};
 /// A workload and what it crosses.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Name.
     pub name: &'static str,
     /// Hosts, switches, links.
     pub network: Network,

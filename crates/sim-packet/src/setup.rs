@@ -28,7 +28,7 @@ pub(crate) fn queues(needs: &SwitchNeeds, classes: u8, terms: Option<&Terms>) ->
     QueueConfig { discipline, buffer: Buffer::PerPort(needs.buffer), marking }
 }
 
-/// When cables go away (true) and come back, in order of time; what comes back at a time comes back before others go.
+/// Lists cable failures (true) and repairs by time; at one time repairs come first.
 pub(crate) fn outages(outages: &[Outage]) -> Vec<(Picos, u32, bool)> {
     let ends = |outage: &Outage| {
         [(picos(outage.from), outage.link, true), (picos(outage.until), outage.link, false)]

@@ -55,7 +55,7 @@ const EMPTY: Slot = Slot { first: NIL, last: NIL };
 pub(crate) struct Wheel {
     now: Picos,
     nodes: Vec<Node>,
-    /// Which words of `near_bits` have a bit.
+    /// Words of `near_bits` that have a bit.
     near_words: u64,
     near_bits: [u64; NEAR / 64],
     far_bits: [u64; LEVELS],
@@ -83,7 +83,7 @@ impl Wheel {
         }
     }
 
-    /// When `event` is pending.
+    /// Returns the time at which `event` is pending.
     pub(crate) fn pending(&self, event: u32) -> Option<Picos> {
         let node = &self.nodes[event as usize];
         (node.slot != IDLE).then_some(node.at)

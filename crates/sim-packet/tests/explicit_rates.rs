@@ -13,7 +13,7 @@ const LINK: Link = Link { rate: BitsPerSec(1_000_000_000), delay: Nanos(1_000) }
 
 const _: () = assert!(MOST_HOPS <= PORTS, "every port of a path has room for its answer in SPC's header");
 
-/// When it starts, in µs; its flows as (from, to, packets).
+/// Time at which it starts, in µs; its flows as (from, to, packets).
 type Task<'a> = (u64, &'a [(u32, u32, u64)]);
 
 fn workload(hosts: u32, tasks: &[Task<'_>]) -> Workload {
@@ -45,7 +45,7 @@ fn run(transport: &str, network: &Network, tasks: &[Task<'_>]) -> Run {
     parse(transport).unwrap().visit(Simulate(&workload, network, &Options::default())).unwrap()
 }
 
-/// What each flow took, in packets' times.
+/// Returns the duration of each flow, in packet times.
 fn packet_times(run: &Run) -> Vec<f64> {
     let of = |(finish, start): (&Instant, Instant)| finish.since(start).as_f64() / 12_000.0;
     run.outcome.flow_finish.iter().zip(std::iter::repeat(Instant::ZERO)).map(of).collect()

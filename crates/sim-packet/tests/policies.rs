@@ -10,7 +10,7 @@ use cavalcade_transport::{dctcp::Dctcp, pfabric::Pfabric};
 
 const LINK: Link = Link { rate: BitsPerSec(10_000_000_000), delay: Nanos(1_000) };
 
-/// When it starts; its flows as (from, to, bytes).
+/// Time at which it starts; its flows as (from, to, bytes).
 type Coflow<'a> = (u64, &'a [(u32, u32, u64)]);
 
 fn workload(coflows: &[Coflow<'_>]) -> Workload {

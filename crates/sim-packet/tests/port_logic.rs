@@ -21,10 +21,10 @@ struct Visited {
     count: usize,
 }
 
-/// What ports and senders have seen.
+/// Record of ports and senders.
 #[derive(Debug, Default)]
 struct Log {
-    /// How often each port saw a packet come, leave, and an answer return.
+    /// Count of packets arriving and leaving and of replies returning, for each port.
     seen: Vec<[u64; 3]>,
     largest_backlog: u64,
     /// The headers that came back to senders.
@@ -180,7 +180,7 @@ fn ports_see_every_packet_of_a_path_going_and_returning() {
     assert!(log.largest_backlog >= 1_500, "two senders meet at the last port: {}", log.largest_backlog);
     assert_eq!(log.returned.len(), 40);
     for visited in &log.returned {
-        assert_eq!(visited.count, 1, "the port of the host itself is met by nobody");
+        assert_eq!(visited.count, 1, "no packet meets the port of the host itself");
         assert!([0, 2].contains(&visited.ports[0]));
     }
     assert_eq!(run.hops(), 2 * 40 * 4);

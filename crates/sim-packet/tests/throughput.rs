@@ -17,7 +17,7 @@ use cavalcade_transport::{Configured, Definition, Visitor, parse, registry};
 const LINK: Link = Link { rate: BitsPerSec(10_000_000_000), delay: Nanos(1_000) };
 const SENDERS: u32 = 4;
 const SIZE: u64 = 1_000_000;
-/// What a port of the switch holds, in KB: 10, 40 and 240 full packets.
+/// Buffers of a switch port, in KB: 10, 40 and 240 full packets.
 const BUFFERS: [u64; 3] = [15, 60, 360];
 /// The share of packets that each link loses.
 const LOSSES: [f64; 3] = [0.0, 0.001, 0.01];

@@ -46,7 +46,7 @@ impl Visitor for Simulate<'_> {
     }
 }
 
-/// How long each flow took, in ms.
+/// Returns the duration of each flow, in ms.
 fn times(transport: &str, flows: &[Urgent]) -> Vec<f64> {
     let (workload, options) = (workload(flows), Options::default());
     let run = parse(transport).unwrap().visit(Simulate(&workload, &options)).unwrap();

@@ -55,7 +55,7 @@ impl Visitor for Simulate<'_> {
     }
 }
 
-/// How long each task took, in milliseconds.
+/// Returns the duration of each task, in milliseconds.
 fn times(transport: &str, jobs: &[Job<'_>]) -> Vec<f64> {
     times_under(transport, None, jobs)
 }
@@ -176,8 +176,8 @@ fn on_full_links_fewer_deadline_flows_are_late_under_mcp_than_under_dctcp() {
     assert!(own * 4 <= plain * 3 && early * 6 <= plain * 5, "{counts:?}");
 }
 
-/// Why ours scales the equations: as published, with gains of one, the window is what it was at the start for as long as the
-/// flow lasts, and others wait as they do under strict priority.
+/// Shows why our reading scales the equations: as published, with gains of one, the window keeps its first size for the
+/// life of the flow, and others wait as under strict priority.
 #[test]
 fn with_the_equations_as_published_a_deadline_flow_takes_all_it_can() {
     let jobs: &[Job<'_>] =
@@ -229,7 +229,7 @@ fn small_tasks_pass_one_that_has_sunk_out_of_the_same_host() {
     assert!(with[1] < 0.65 && without[1] > 0.95, "{with:?}, {without:?}");
 }
 
-/// When a task comes, and its flows as (from, to, bytes).
+/// Time at which a task comes, and its flows as (from, to, bytes).
 type Arrival = (u64, Vec<(u32, u32, u64)>);
 
 /// Tasks in the manner of TAFE's figures 6 to 8 (claims T5 to T7): three clients, a hundred tasks, each from four servers,
@@ -274,8 +274,8 @@ fn where_few_tasks_are_large_tafe_has_the_least_mean_and_not_the_least_tail() {
     assert!(tafe.1 > fifo.1 && tafe.1 > d2tcp.1, "{tafe:?} {fifo:?} {d2tcp:?}");
 }
 
-/// Where sizes are even from 1 to 100 KB, what has sent much has little left, and to let it sink is wrong: the mean is above
-/// that of tasks in order of arrival, at the same load. T5 does not hold for this reading of "1 KB to 100 KB".
+/// With sizes uniform from 1 to 100 KB, a task that has sent much has little left, and demoting it is wrong: the mean is
+/// above that of tasks in order of arrival, at the same load. T5 does not hold for this reading of "1 KB to 100 KB".
 #[test]
 fn where_sizes_are_even_to_sink_by_what_was_sent_does_harm() {
     let tasks = hundred_tasks(153_000, |place| 1_000 * place);

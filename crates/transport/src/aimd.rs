@@ -26,7 +26,7 @@ impl Aimd {
         self.window
     }
 
-    /// Whether it is below the threshold.
+    /// Returns whether it is below the threshold.
     pub fn in_slow_start(&self) -> bool {
         self.window < self.threshold
     }

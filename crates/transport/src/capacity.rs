@@ -8,16 +8,16 @@
 //!
 //! # Invariants
 //! - From half of the link's rate to what the port allows as the most.
-//! - It rises only after two intervals in which nobody came or went ([`VirtualCapacity::hold`]): a flow's first round trip
+//! - It rises only after two intervals in which no flow came or went ([`VirtualCapacity::hold`]): a flow's first round trip
 //!   leaves a link unused because it has not begun, not because it cannot use it. Each change sets it back to the link's
 //!   rate, so that shares are exact at once; it falls at any time.
-//! - Nothing has a timer: intervals end at the first packet after their time, and a longer silence starts anew.
+//! - Nothing has a timer: intervals end at the first packet after their time, and a longer silence starts over.
 //!
 //! Integers only. Cost: constant for each packet.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 
-/// How strongly the virtual capacity answers; parts of a hundred.
+/// Gains of the virtual capacity, in hundredths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gains {
     /// Of what the link had to spare, for each interval (RCP's a; 10 to 40 in its authors' scripts).
@@ -66,7 +66,7 @@ impl VirtualCapacity {
         }
     }
 
-    /// What there is to give away.
+    /// Returns the rate to hand out.
     pub fn rate(&self) -> BitsPerSec {
         BitsPerSec(self.value)
     }

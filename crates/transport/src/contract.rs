@@ -8,16 +8,16 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, TaskId};
 
 use crate::packet::Header;
 
-/// What both ends of a flow are told when it starts.
+/// Setup of both ends of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSetup {
     /// The carrier's number for the flow, to be written on its packets.
     pub flow: u32,
-    /// What is to be delivered; never zero.
+    /// Bytes to deliver; never zero.
     pub size: Bytes,
-    /// When it starts.
+    /// Time at which it starts.
     pub start: Instant,
-    /// When its task should be done.
+    /// Time at which its task should be done.
     pub deadline: Option<Instant>,
     /// Its task.
     pub task: TaskId,
@@ -25,7 +25,7 @@ pub struct FlowSetup {
     pub task_size: Bytes,
     /// The rate of the host's link.
     pub line_rate: BitsPerSec,
-    /// What a full packet and its acknowledgement take on an idle network.
+    /// Round trip of a full packet and its acknowledgement on an idle network.
     pub base_rtt: Nanos,
     /// Bytes of payload in a full packet; never zero.
     pub payload: u16,
@@ -34,10 +34,10 @@ pub struct FlowSetup {
 }
 
 impl FlowSetup {
-    /// How many segments the flow has.
+    /// Number of segments of the flow.
     ///
     /// # Panics
-    /// Where they are more than 2³² − 1: carriers refuse such flows.
+    /// If they are more than 2³² − 1: carriers refuse such flows.
     pub fn segments(&self) -> u32 {
         let count = self.size.get().div_ceil(u64::from(self.payload));
         u32::try_from(count).expect("carriers refuse flows of more than 2^32 - 1 segments")
@@ -66,11 +66,11 @@ pub trait Sender<Extra> {
     fn handle_timeout(&mut self, now: Instant);
     /// The next packet that may leave now.
     fn poll_transmit(&mut self, now: Instant) -> Option<(Header, Extra)>;
-    /// When [`Sender::handle_timeout`] is due.
+    /// Returns the time at which [`Sender::handle_timeout`] is due.
     fn poll_timeout(&self) -> Option<Instant>;
     /// Payload sent at least once: a policy's attained service.
     fn sent(&self) -> Bytes;
-    /// Whether everything is acknowledged; nothing will be sent any more.
+    /// Returns whether everything is acknowledged; nothing will be sent any more.
     fn is_done(&self) -> bool;
     /// The priority class of its flow, 0 highest, unless a policy decides that. It changes with what arrives only.
     fn class(&self) -> u8 {
@@ -88,17 +88,17 @@ pub trait Receiver<Extra> {
     }
     /// The next packet that may leave now.
     fn poll_transmit(&mut self, now: Instant) -> Option<(Header, Extra)>;
-    /// When [`Receiver::handle_timeout`] is due.
+    /// Returns the time at which [`Receiver::handle_timeout`] is due.
     fn poll_timeout(&self) -> Option<Instant> {
         None
     }
     /// Payload that has arrived, each byte counted once.
     fn received(&self) -> Bytes;
-    /// Whether every byte has arrived.
+    /// Returns whether every byte has arrived.
     fn is_complete(&self) -> bool;
 }
 
-/// What the logic of one port is told at its start.
+/// Setup of the logic of one port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSetup {
     /// The rate of the port's link.
@@ -107,14 +107,14 @@ pub struct PortSetup {
     pub delay: Nanos,
     /// The round trip that the fabric has when it is idle, across its longest path.
     pub base_rtt: Nanos,
-    /// Where the port stands among the network's, for transports that name switches in their headers (PDQ).
+    /// Index of the port in the network, for transports that name switches in their headers (PDQ).
     pub port: u32,
 }
 
 /// The logic that a transport has at one output port of a switch, or of a host's own link. It may read and write what it
 /// sees; it has no timer, since all that these protocols do periodically can be caught up with at the next packet.
 pub trait PortLogic<Extra> {
-    /// Whether there is any. Where there is none, no carrier calls.
+    /// True if there is any. Where there is none, no carrier calls.
     const PRESENT: bool = true;
 
     /// A packet from a sender joins the port's queue, which holds `backlog` before it.
@@ -142,14 +142,14 @@ impl<Extra> PortLogic<Extra> for NoLogic {
     fn arrive(&mut self, _: Instant, _: Bytes, _: &mut Header, _: &mut Extra) {}
 }
 
-/// What a transport expects of the queues of a network. A carrier may be told otherwise.
+/// Queues that a transport expects. Options of a run may override them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchNeeds {
     /// Mark what joins a queue that holds this much or more.
     pub marking: Option<Bytes>,
-    /// What a port can hold.
+    /// Buffer of a port.
     pub buffer: Bytes,
-    /// Whether queues serve by remaining size and drop what is least urgent (pFabric).
+    /// True if queues serve by remaining size and drop what is least urgent (pFabric).
     pub shortest_first: bool,
 }
 
@@ -170,9 +170,9 @@ pub trait Transport {
     fn receiver(&self, setup: &FlowSetup) -> Self::Receiver;
     /// The logic of a port.
     fn port_logic(&self, setup: &PortSetup) -> Self::PortLogic;
-    /// What it expects of queues.
+    /// Returns the queues that it expects.
     fn needs(&self) -> SwitchNeeds;
-    /// How many links a path may have, where the transport's header has room for so many ports only.
+    /// Returns the longest path in links, if the header has room for so many ports only.
     fn most_hops() -> usize {
         usize::MAX
     }

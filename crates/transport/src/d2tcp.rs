@@ -27,13 +27,13 @@ use crate::window::{Ack, WindowLaw, WindowReceiver, WindowSender};
 /// The parameters of [`Law`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct D2tcp {
-    /// What it shares with DCTCP.
+    /// Parameters shared with DCTCP.
     pub dctcp: Dctcp,
     /// The least urgency, in hundredths; at least 1.
     pub least_percent: u32,
     /// The greatest urgency, in hundredths; not below the least.
     pub most_percent: u32,
-    /// Whether a flow past its deadline has the least urgency; else it has the greatest.
+    /// True if a flow past its deadline has the least urgency; else it has the greatest.
     pub late_yields: bool,
 }
 

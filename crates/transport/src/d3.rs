@@ -2,11 +2,11 @@
 //! (Wilson, Ballani, Karagiannis, Rowstron, SIGCOMM 2011; docs/protocols.md §5.2).
 //!
 //! A flow with a deadline asks for r = remaining / time left, one without asks for nothing. A port that has so much left
-//! grants it and a fair share of what nobody asked for; else it grants what is left:
+//! grants it and a fair share of unrequested capacity; else it grants what is left:
 //!
 //! > A ← A − a⁻,  D ← D − r⁻ + r,  left = C − A,  fs = max(0, (C − D) / N),  a = r + fs if left > r, else left
 //!
-//! Once in a round trip each flow returns what it had and asks anew. What is first come is first served: a request that came
+//! Once in a round trip each flow returns its grant and asks again. First come is first served: a request that came
 //! a moment earlier is kept, however far its deadline is. That is D3's known weakness (PDQ §2.2), and it is kept.
 //!
 //! # What differs from the paper
@@ -41,7 +41,7 @@ pub struct D3 {
     pub window: u32,
     /// The least retransmission timeout.
     pub minimum_rto: Nanos,
-    /// What a switch port holds.
+    /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 
@@ -58,18 +58,18 @@ impl Default for D3 {
     }
 }
 
-/// What a D3 header carries.
+/// Content of a D3 header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Whether it asks at all, and which question it is.
+    /// Number of the request, if it makes one.
     pub asks: Option<u8>,
-    /// What the flow needs to meet its deadline.
+    /// Rate that meets the flow's deadline.
     pub desired: BitsPerSec,
     /// The least that a port of the path has granted.
     pub granted: BitsPerSec,
 }
 
-/// What one sender asks for and has been granted.
+/// Requests and grants of one sender.
 #[derive(Clone, Debug)]
 pub struct Law {
     line: BitsPerSec,
@@ -126,7 +126,7 @@ impl RateLaw for Law {
     }
 }
 
-/// What a port has of one flow.
+/// Reservation of one flow at a port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reserved {
     desired: u64,
@@ -150,7 +150,7 @@ impl Port {
         self.desired -= reserved.desired;
     }
 
-    /// What it has given away.
+    /// Returns the rate handed out.
     pub fn granted(&self) -> BitsPerSec {
         BitsPerSec(self.granted)
     }

@@ -34,7 +34,7 @@ pub struct Dctcp {
     pub ack_every: u32,
     /// Switches mark what joins a queue that holds so much or more: K.
     pub marking: Bytes,
-    /// What a switch port holds.
+    /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 

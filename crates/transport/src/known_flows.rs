@@ -1,4 +1,4 @@
-//! The flows that a port has heard of, each with what the port knows about it, until it leaves or falls silent.
+//! The flows that a port knows, each with its state, until it leaves or falls silent.
 //!
 //! A flow leaves with its last segment. One whose last segment was lost is forgotten after four times as long as a packet of
 //! each flow and a round trip take, so what lost headers leave behind costs bandwidth for no longer.
@@ -31,7 +31,7 @@ impl<V: Default> KnownFlows<V> {
         Self { rate, base_rtt, flows: BTreeMap::new() }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.flows.len()
     }
@@ -50,7 +50,7 @@ impl<V: Default> KnownFlows<V> {
         }
     }
 
-    /// What is known of `flow`, if it is.
+    /// Returns the entry of `flow`, if there is one.
     pub(crate) fn get_mut(&mut self, flow: u32) -> Option<&mut V> {
         self.flows.get_mut(&flow).map(|known| &mut known.value)
     }
@@ -60,7 +60,7 @@ impl<V: Default> KnownFlows<V> {
         self.flows.remove(&flow).map(|known| known.value)
     }
 
-    /// How long a flow may be silent: packets of all flows, each as long as the largest that there may be.
+    /// Returns the silence allowed to a flow: one maximal packet of every flow.
     pub(crate) fn patience(&self) -> Nanos {
         let one = u64::from(u16::MAX) * 8_000_000_000 / self.rate.get().max(1);
         let all = one.saturating_mul(self.flows.len() as u64);

@@ -49,7 +49,7 @@ use crate::window::{Ack, WindowLaw, WindowReceiver, WindowSender};
 /// The parameters of [`Law`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mcp {
-    /// What flows without deadline do; marking and timers are for all.
+    /// Law of flows without deadline; marking and timers apply to all.
     pub dctcp: Dctcp,
     /// V₁, in thousandths.
     pub deadline_gain: u32,
@@ -81,7 +81,7 @@ impl Default for Mcp {
 }
 
 impl Mcp {
-    /// Whether deadline flows follow the published equations: the early form is another law.
+    /// Returns whether deadline flows follow the published equations: the early form is another law.
     fn is_published_law(&self) -> bool {
         self.published && !self.early
     }

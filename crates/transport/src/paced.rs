@@ -26,7 +26,7 @@ use crate::rtt::RoundTrip;
 use crate::scoreboard::{Next, Reliability, Scoreboard};
 use crate::window::{Acknowledging, WindowReceiver};
 
-/// What came of an answer.
+/// Effect of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It answers nothing that is still asked.
@@ -37,14 +37,14 @@ pub enum Answer {
     Settled,
 }
 
-/// How a sender asks, and what it makes of answers.
+/// Requests of a sender and its reaction to replies.
 pub trait RateLaw {
     /// The header fields.
     type Extra: Copy + Default + core::fmt::Debug;
 
-    /// What may be sent, in bytes on the wire; zero where nothing may.
+    /// Returns the sending rate on the wire; zero if paused.
     fn rate(&self, now: Instant) -> BitsPerSec;
-    /// Whether ports count this flow, so that it has to leave.
+    /// Returns whether ports count this flow, so that it has to leave.
     fn holds(&self) -> bool;
     /// A packet that asks; `unsent` bytes are to be sent.
     fn ask(&mut self, now: Instant, unsent: Bytes, round_trip: Nanos) -> Self::Extra;
@@ -69,13 +69,13 @@ pub struct PacedSender<L> {
     window: u32,
     /// The round trip of questions.
     round_trip: RoundTrip,
-    /// When the question that is open was asked.
+    /// Time at which the question that is open was asked.
     asked: Option<Instant>,
-    /// How often it was asked before.
+    /// Number of repeats.
     repeats: u32,
-    /// When to ask; with a question open, when to give its answer up.
+    /// Time of the next request; while one is open, the time at which it is given up.
     ask_at: Option<Instant>,
-    /// When the pace lets the next packet go, in picoseconds.
+    /// Time at which the pace lets the next packet go, in picoseconds.
     free_at: u64,
     wake: Instant,
 }
@@ -107,7 +107,7 @@ impl<L: RateLaw> PacedSender<L> {
         self.board.remaining() - self.board.in_flight()
     }
 
-    /// When to ask, if at all: who sends all that is left within a round trip has no use for another answer.
+    /// Returns the time of the next request, if any: a sender that ends within a round trip needs no further reply.
     fn question(&self, now: Instant) -> Option<Instant> {
         let in_a_round_trip = self.law.rate(now).bytes_in(self.round_trip.smoothed());
         self.ask_at.filter(|_| self.asked.is_some() || self.unsent_bytes() > in_a_round_trip)
@@ -119,7 +119,7 @@ impl<L: RateLaw> PacedSender<L> {
         Bytes(u64::from(self.unsent()) * wire)
     }
 
-    /// When something may leave, as far as is known.
+    /// Returns the earliest time at which something may leave, by what is known now.
     fn next_time(&self, now: Instant) -> Option<Instant> {
         if self.unsent() == 0 {
             let open = self.asked.and(self.ask_at);
@@ -151,7 +151,7 @@ impl<L: RateLaw> PacedSender<L> {
         self.law.ask(now, self.unsent_bytes(), self.round_trip.smoothed())
     }
 
-    /// Gives back what is held; whatever is to be sent again is asked for anew.
+    /// Gives back what is held; data to be sent again needs a new request.
     fn depart(&mut self, now: Instant) -> L::Extra {
         self.asked = None;
         self.ask_at = Some(now);

@@ -7,13 +7,13 @@
 //! Bytes are counted in *segments* of a fixed payload: the last one of a flow may be shorter. A segment's number says which
 //! bytes it holds, so a retransmission is the same packet again, and 32 bits reach to six terabytes.
 
-/// What a packet is for.
+/// Purpose of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Kind {
     /// A segment of the flow, from its sender to its receiver.
     #[default]
     Data,
-    /// What the receiver has, on the way back.
+    /// Acknowledgement: the receiver's state, on the way back.
     Ack,
     /// A header without payload from the sender: asks for an [`Kind::Ack`] (pFabric's probe mode, a paused PDQ sender).
     Probe,
@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether a flow's sender sent it: what a port's logic is for.
+    /// Returns whether a flow's sender sent it: what a port's logic is for.
     #[inline]
     pub const fn is_of_sender(self) -> bool {
         matches!(self, Self::Data | Self::Probe)
@@ -47,7 +47,7 @@ impl Flags {
     /// On an acknowledgement: the segment had arrived before (RFC 2883 DSACK).
     pub const DUPLICATE: Self = Self(16);
 
-    /// Whether all marks of `other` are set.
+    /// Returns whether all marks of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -65,7 +65,7 @@ impl Flags {
     }
 }
 
-/// What a packet carries besides payload.
+/// Header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Header {
     /// The flow, by the carrier's own number for it.
@@ -84,7 +84,7 @@ pub struct Header {
     pub size: u16,
     /// The priority class, 0 highest. Written by the carrier; ports may lower it.
     pub class: u8,
-    /// What it is for.
+    /// Purpose.
     pub kind: Kind,
     /// Marks.
     pub flags: Flags,

@@ -43,7 +43,7 @@ pub struct Pdq {
     pub window: u32,
     /// The least retransmission timeout.
     pub minimum_rto: Nanos,
-    /// What a switch port holds.
+    /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 
@@ -65,20 +65,20 @@ const NOBODY: u32 = u32::MAX;
 /// No deadline.
 const NEVER: Instant = Instant(u64::MAX);
 
-/// What a PDQ header carries.
+/// Content of a PDQ header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// What the flow may send.
+    /// Rate granted.
     pub rate: BitsPerSec,
     /// The port that paused it; `u32::MAX` where none has.
     pub paused_by: u32,
-    /// When it should end; the last instant where it has no deadline.
+    /// Time at which it should end; the last instant where it has no deadline.
     pub deadline: Instant,
-    /// How long it still needs at its link's rate.
+    /// Time that it still needs at its link's rate.
     pub needs: Nanos,
     /// Its round trip.
     pub round_trip: Nanos,
-    /// How long it is to wait between probes.
+    /// Interval between probes.
     pub probe_after: Nanos,
 }
 
@@ -95,7 +95,7 @@ impl Default for Schedule {
     }
 }
 
-/// What one sender says of its flow, and has been told.
+/// State of one sender.
 #[derive(Clone, Debug)]
 pub struct Law {
     line: BitsPerSec,
@@ -149,14 +149,14 @@ impl RateLaw for Law {
     }
 }
 
-/// What a port knows of one flow.
+/// State of one flow at a port.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     flow: u32,
     deadline: Instant,
     needs: Nanos,
     round_trip: Nanos,
-    /// What it sends; zero where it is paused.
+    /// Rate; zero while paused.
     rate: u64,
     probe_after: Nanos,
     heard: Instant,
@@ -185,7 +185,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// How many flows it keeps.
+    /// Returns the number of flows in the list.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }
@@ -229,7 +229,7 @@ impl Port {
         Some(at)
     }
 
-    /// What the flows before `at` leave.
+    /// Returns the rate that the flows before `at` leave.
     fn available(&self, at: usize) -> u64 {
         let (mut taken, mut ending) = (0u64, 0u64);
         for entry in &self.flows[..at] {
@@ -247,7 +247,7 @@ impl Port {
         self.usable - taken
     }
 
-    /// Whether another flow has just begun.
+    /// Returns whether another flow has just begun.
     fn is_damped(&self, flow: u32, now: Instant) -> bool {
         self.begun.is_some_and(|(other, when)| other != flow && now.since(when) < self.base_rtt)
     }

@@ -28,7 +28,7 @@ pub struct Pfabric {
     pub rto: Nanos,
     /// After so many timeouts in a row only probes are sent.
     pub probe_after: u32,
-    /// What a switch port holds.
+    /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 

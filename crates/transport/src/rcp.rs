@@ -42,7 +42,7 @@ pub struct Rcp {
     pub window: u32,
     /// The least retransmission timeout.
     pub minimum_rto: Nanos,
-    /// What a switch port holds.
+    /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 
@@ -61,14 +61,14 @@ impl Default for Rcp {
     }
 }
 
-/// What an RCP header carries.
+/// Content of an RCP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
     /// The least that a port of the path has granted.
     pub rate: BitsPerSec,
 }
 
-/// What one sender has been told.
+/// State of one sender.
 #[derive(Clone, Debug)]
 pub struct Law {
     line: BitsPerSec,
@@ -113,7 +113,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// How many flows it counts.
+    /// Returns the number of flows counted.
     pub fn flows(&self) -> usize {
         self.flows.len()
     }

@@ -13,7 +13,7 @@ use crate::contract::Transport;
 pub trait Definition: Transport + Clone + Default + Send + Sync + 'static {
     /// Its name in specifications.
     const NAME: &'static str;
-    /// What it does, in one line.
+    /// Description in one line.
     const TITLE: &'static str;
     /// Paper and section.
     const SOURCE: &'static str;
@@ -31,7 +31,7 @@ pub trait Definition: Transport + Clone + Default + Send + Sync + 'static {
 
 /// Something to be done with a transport, whatever its type.
 pub trait Visitor {
-    /// What comes of it.
+    /// Result.
     type Output;
     /// Does it.
     fn visit<T: Definition>(self, transport: &T) -> Self::Output;
@@ -140,7 +140,7 @@ pub fn registry() -> Vec<Configured> {
 /// Reads a specification: a name, and settings behind a colon, as `dctcp:marking=30KB,initial_window=16`.
 ///
 /// # Errors
-/// Where a name is unknown or a value cannot be used.
+/// If a name is unknown or a value cannot be used.
 pub fn parse(spec: &str) -> Result<Configured, SpecError> {
     let mut known = registry();
     let names: Vec<&str> = known.iter().map(Configured::name).collect();

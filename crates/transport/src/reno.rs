@@ -23,7 +23,7 @@ pub struct Reno {
     pub minimum_rto: Nanos,
     /// An acknowledgement for so many segments.
     pub ack_every: u32,
-    /// What a switch port holds.
+    /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 

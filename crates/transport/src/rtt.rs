@@ -35,7 +35,7 @@ impl RoundTrip {
         Nanos(self.smoothed)
     }
 
-    /// How long to wait for an answer: smoothed time and four deviations.
+    /// Returns the timeout for a reply: smoothed time and four deviations.
     pub fn patience(&self) -> Nanos {
         Nanos(self.smoothed.saturating_add(self.deviation.saturating_mul(4)))
     }

@@ -26,16 +26,16 @@ use crate::packet::{Flags, Header, Kind};
 use crate::rtt::RoundTrip;
 use crate::segments::SegmentSet;
 
-/// How a transport treats loss.
+/// Loss recovery of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reliability {
-    /// Whether segments are sent again once later ones have arrived, without waiting for the timer.
+    /// True if segments are sent again once later ones have arrived, without waiting for the timer.
     pub fast_retransmit: bool,
     /// The least time before what is out is given up.
     pub minimum_rto: Nanos,
-    /// Whether the timeout follows the round trip time; else it is `minimum_rto`.
+    /// True if the timeout follows the round trip time; else it is `minimum_rto`.
     pub adaptive_rto: bool,
-    /// Whether the timeout doubles each time that it passes in vain.
+    /// True if the timeout doubles each time that it passes in vain.
     pub backoff: bool,
     /// After so many timeouts in a row only probes are sent until an answer comes; 0 for never (pFabric §4.2).
     pub probe_after: u32,
@@ -48,7 +48,7 @@ impl Reliability {
     }
 }
 
-/// What an acknowledgement brought.
+/// Effect of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Delivery {
     /// Segments of which the arrival became known.
@@ -59,7 +59,7 @@ pub struct Delivery {
     pub recovered: bool,
 }
 
-/// What to send.
+/// Next segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// A segment, for the first time or again.
@@ -127,17 +127,17 @@ impl Scoreboard {
         self.next
     }
 
-    /// How many segments the flow has.
+    /// Number of segments of the flow.
     pub fn end(&self) -> u32 {
         self.end
     }
 
-    /// Whether everything has arrived.
+    /// Returns whether everything has arrived.
     pub fn is_done(&self) -> bool {
         self.una == self.end
     }
 
-    /// Whether losses are being repaired.
+    /// Returns whether losses are being repaired.
     pub fn is_recovering(&self) -> bool {
         self.recovering
     }
@@ -165,7 +165,7 @@ impl Scoreboard {
         out - (lost - if lost > 0 { self.sacked.count_in(from, self.lost_edge) } else { 0 })
     }
 
-    /// When [`Scoreboard::handle_timeout`] is due.
+    /// Returns the time at which [`Scoreboard::handle_timeout`] is due.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -233,7 +233,7 @@ impl Scoreboard {
         true
     }
 
-    /// Whether the time to wait has passed: then everything that is out counts as lost.
+    /// Returns whether the time to wait has passed: then everything that is out counts as lost.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         if self.deadline.is_none_or(|deadline| now < deadline) {
             return false;
@@ -255,7 +255,7 @@ impl Scoreboard {
         self.reliability.probe_after > 0 && self.timeouts >= self.reliability.probe_after
     }
 
-    /// Whether [`Scoreboard::poll`] has a segment to send.
+    /// Returns whether [`Scoreboard::poll`] has a segment to send.
     pub fn can_send(&self, window: u32) -> bool {
         let lost = self.recovering && self.sacked.first_gap(self.resend.max(self.una)) < self.lost_edge;
         (lost || self.next < self.end) && self.in_flight() < window && !self.is_probing()
@@ -276,7 +276,7 @@ impl Scoreboard {
         }
     }
 
-    /// What to send next while fewer than `window` segments are on the way; the caller does send it.
+    /// Returns the next segment to send while fewer than `window` are in flight; the caller must send it.
     #[inline]
     pub fn poll(&mut self, now: Instant, window: u32) -> Option<Next> {
         if self.is_probing() {
@@ -307,7 +307,7 @@ impl Scoreboard {
         Some(Next::Segment(segment))
     }
 
-    /// How long to wait from now on.
+    /// Returns the retransmission timeout from now on.
     fn timeout(&self) -> Nanos {
         let Reliability { minimum_rto, adaptive_rto, backoff, .. } = self.reliability;
         let patience = if adaptive_rto { self.round_trip.patience().max(minimum_rto) } else { minimum_rto };

@@ -12,18 +12,18 @@ pub struct SegmentSet {
 }
 
 impl SegmentSet {
-    /// Whether it is empty.
+    /// Returns whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// How many segments are in it.
+    /// Returns the number of segments in it.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Whether `segment` is in it.
+    /// Returns whether `segment` is in it.
     #[inline]
     pub fn contains(&self, segment: u32) -> bool {
         self.run_of(segment).is_some()
@@ -88,7 +88,7 @@ impl SegmentSet {
         self.run_of(segment).map_or(segment, |(_, to)| to)
     }
 
-    /// How many of `from..to` are in it.
+    /// Counts the segments of `from..to` that are in it.
     #[inline]
     pub fn count_in(&self, from: u32, to: u32) -> u32 {
         if self.runs.is_empty() { 0 } else { self.count_between(from, to) }

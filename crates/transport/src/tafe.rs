@@ -2,7 +2,7 @@
 //! al., "Towards Shorter Task Completion Time in Datacenter Networks", 2015).
 //!
 //! # Tasks (§IV-A, Algorithm 1)
-//! Nobody knows how large a task will be, but a task that has sent much is not small. Every task begins in the highest
+//! The size of a task is unknown, but a task that has sent much is not small. Every task begins in the highest
 //! queue. A port adds up the bytes of each task that passes. Once they exceed Υᵢ the task belongs into the next queue: the
 //! port puts its packets there, and marks those that came with a higher class; the receiver echoes the mark, and the
 //! sender lowers its flow's class by one, which the other switches on the path then see. So small tasks overtake large
@@ -30,7 +30,7 @@
 //! cases. The window law by itself has no such limit.
 //!
 //! # State in switches
-//! One counter for each task, none for flows. Nobody says when a task ends, so what has been silent for `forget_after` is
+//! One counter for each task, none for flows. The end of a task is not announced, so a task that has been silent for `forget_after` is
 //! dropped, once there are twice as many counters as were left the last time: constant work for each packet in the long
 //! run, besides the search.
 
@@ -49,7 +49,7 @@ use crate::window::{Ack, WindowLaw, WindowReceiver, WindowSender};
 /// The parameters of TAFE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tafe {
-    /// What it shares with DCTCP.
+    /// Parameters shared with DCTCP.
     pub dctcp: Dctcp,
     /// Υ: the bytes of a task above which it sinks by a queue.
     pub thresholds: Thresholds,
@@ -76,7 +76,7 @@ impl Default for Tafe {
 pub struct Thresholds(pub Vec<Bytes>);
 
 impl Thresholds {
-    /// How many of them `bytes` exceed.
+    /// Counts the thresholds that `bytes` exceed.
     fn passed(&self, bytes: u64) -> u8 {
         self.0.iter().take_while(|threshold| bytes > threshold.get()).count() as u8
     }
@@ -103,7 +103,7 @@ impl Value for Thresholds {
     }
 }
 
-/// What TAFE's packets carry, and what their answers bring back.
+/// Tag of TAFE's packets and their acknowledgements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
     /// The task.
@@ -120,7 +120,7 @@ pub struct Law {
     window: dctcp::Law,
     /// `S_max` in segments.
     largest: u64,
-    /// What earlier cuts left over: a fraction of a segment, in parts of [`ONE`].
+    /// Remainder of earlier cuts: a fraction of a segment, in parts of [`ONE`].
     left_over: u32,
 }
 
@@ -232,7 +232,7 @@ impl Receiver<Tag> for TafeReceiver {
     }
 }
 
-/// What a port knows of a task.
+/// Count of a task at a port.
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     /// Bytes on the wire; a segment that is sent again counts again.
@@ -259,12 +259,12 @@ impl TaskCounters {
         Self { thresholds, forget_after, tasks: BTreeMap::new(), sweep_at: FEW }
     }
 
-    /// How many tasks it counts.
+    /// Returns the number of tasks counted.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether it counts none.
+    /// Returns whether it counts none.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
@@ -433,7 +433,7 @@ mod tests {
         assert_eq!(pass(&mut port, 0, 7, 0), (0, false));
         assert_eq!(pass(&mut port, 0, 7, 0), (0, false), "3,000 bytes are not more than 3,000");
         assert_eq!(pass(&mut port, 0, 7, 0), (0, true), "4,500 are; the packet came before that was known");
-        assert_eq!(pass(&mut port, 0, 7, 0), (1, true), "the sender has not heard of it");
+        assert_eq!(pass(&mut port, 0, 7, 0), (1, true), "the sender does not know it yet");
         assert_eq!(pass(&mut port, 0, 7, 1), (1, true), "7,500 are past the second");
         assert_eq!(pass(&mut port, 0, 7, 2), (2, false), "and below that there is nothing");
         assert_eq!(pass(&mut port, 0, 8, 0), (0, false), "another task is counted by itself");

@@ -12,7 +12,7 @@ use crate::contract::{FlowSetup, Receiver, Sender};
 use crate::packet::{Header, Kind};
 use crate::registry::{Definition, Visitor, registry};
 
-/// What the network does to packets.
+/// Faults of the network.
 #[derive(Clone, Copy, Debug)]
 struct Weather {
     seed: u64,

@@ -26,37 +26,37 @@ use crate::packet::{Flags, Header, Kind};
 use crate::scoreboard::{Delivery, Reliability, Scoreboard};
 use crate::segments::SegmentSet;
 
-/// What an acknowledgement tells a window law.
+/// Acknowledgement as a window law sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// The time.
     pub now: Instant,
     /// Segments of which the arrival became known.
     pub segments: u32,
-    /// Whether they were marked on the way.
+    /// True if they were marked on the way.
     pub marked: bool,
     /// All segments below have arrived.
     pub una: u32,
     /// All segments below have been sent.
     pub next: u32,
-    /// How many segments the flow has.
+    /// Number of segments of the flow.
     pub end: u32,
-    /// Whether losses are being repaired.
+    /// True if losses are being repaired.
     pub recovering: bool,
-    /// Whether the window was what held the sender back.
+    /// True if the window was what held the sender back.
     pub limited: bool,
     /// The smoothed round trip time.
     pub round_trip: Nanos,
 }
 
-/// How a window moves. Segments are the unit.
+/// Window law. Segments are the unit.
 pub trait WindowLaw {
-    /// Whether packets ask for marks in place of drops.
+    /// True if packets ask for marks in place of drops.
     const ECN: bool;
-    /// Whether segments are spaced by [`WindowLaw::gap`].
+    /// True if segments are spaced by [`WindowLaw::gap`].
     const PACED: bool = false;
 
-    /// How many segments may be on the way; at least one.
+    /// Returns the number of segments that may be in flight; at least one.
     fn window(&self) -> u32;
     /// An acknowledgement came. One that begins a recovery is followed by [`WindowLaw::on_loss`].
     fn on_ack(&mut self, ack: &Ack);
@@ -64,7 +64,7 @@ pub trait WindowLaw {
     fn on_loss(&mut self, ack: &Ack);
     /// Nothing came for too long.
     fn on_timeout(&mut self, now: Instant);
-    /// How long after a segment the next may leave.
+    /// Returns the gap between segments.
     fn gap(&self) -> Nanos {
         Nanos::ZERO
     }
@@ -162,7 +162,7 @@ impl<L: WindowLaw, Extra: Default> Sender<Extra> for WindowSender<L> {
     }
 }
 
-/// How a receiver acknowledges.
+/// Acknowledgement of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledging {
     /// An acknowledgement for so many segments that come in order; at least 1.
@@ -192,11 +192,11 @@ pub struct WindowReceiver {
     overhead: u16,
     /// All segments below have arrived.
     expected: u32,
-    /// How many segments there are, once the last has been seen.
+    /// Number of segments, once the last has been seen.
     end: u32,
     beyond: SegmentSet,
     received: u64,
-    /// Whether the last packet was marked.
+    /// True if the last packet was marked.
     marked: bool,
     /// Segments that came in order since the last acknowledgement.
     unanswered: u32,

@@ -6,14 +6,14 @@ use core::str::FromStr;
 
 use crate::{BitsPerSec, Bytes, Instant, Nanos};
 
-/// Why a text is not a quantity.
+/// Reason that a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitError {
     /// No digits at the start.
     NoNumber,
     /// The unit is not one of those listed.
     UnknownUnit {
-        /// What would have been understood.
+        /// Forms that are understood.
         expected: &'static str,
     },
     /// The value has a fraction of the base unit (half a byte).

@@ -59,7 +59,7 @@ pub enum Verified {
 /// Derives what `certificate` proves for `workload` on `fabric`, and holds it against what it claims.
 ///
 /// # Errors
-/// Where it names what there is not, breaks a rule of its proof, or proves less than it claims.
+/// If it names what there is not, breaks a rule of its proof, or proves less than it claims.
 pub fn check(
     workload: &Workload,
     fabric: &Fabric,

@@ -56,7 +56,7 @@ impl<W: Write> ScheduleWriter<W> {
     /// Begins a schedule on `out`, which should be buffered.
     ///
     /// # Errors
-    /// Where `out` cannot be written.
+    /// If `out` cannot be written.
     pub fn new(mut out: W) -> io::Result<Self> {
         writeln!(out, "{MAGIC}{VERSION}\n{HEADER}")?;
         Ok(Self { out, segments: 0 })
@@ -65,7 +65,7 @@ impl<W: Write> ScheduleWriter<W> {
     /// Adds a segment.
     ///
     /// # Errors
-    /// Where the output cannot be written.
+    /// If the output cannot be written.
     pub fn write(&mut self, segment: &Segment) -> io::Result<()> {
         self.segments += 1;
         let Segment { flow, from_ns, to_ns, bytes_per_nano } = *segment;
@@ -75,7 +75,7 @@ impl<W: Write> ScheduleWriter<W> {
     /// Ends the schedule, and hands back what it was written to. Without it the schedule counts as cut short.
     ///
     /// # Errors
-    /// Where the output cannot be written or flushed.
+    /// If the output cannot be written or flushed.
     pub fn finish(mut self) -> io::Result<W> {
         writeln!(self.out, "{END}{}", self.segments)?;
         self.out.flush()?;
@@ -168,7 +168,7 @@ impl<R: BufRead> ScheduleReader<R> {
     /// Begins to read; takes in the first two lines.
     ///
     /// # Errors
-    /// Where `input` cannot be read or is not a schedule of this version.
+    /// If `input` cannot be read or is not a schedule of this version.
     pub fn new(input: R) -> Result<Self, ScheduleError> {
         let mut reader = Self { input, line: 0, text: Vec::new(), segments: 0, done: false };
         reader.next_line()?;

@@ -50,7 +50,7 @@ fn isolation_adds_up_what_each_takes_alone() {
 fn a_single_link_serves_the_shortest_first() {
     let nanos = (1 + 3 + 6) * SECOND;
     assert_eq!(sum(nanos, r#"{"method":"single-link","link":0}"#), Ok(Verified::Sum { nanos, weight: 3 }));
-    // Nobody uses the ingress of port 1.
+    // No flow uses the ingress of port 1.
     let isolation = Ok(Verified::Sum { nanos: 6 * SECOND, weight: 3 });
     assert_eq!(sum(0, r#"{"method":"single-link","link":1}"#), isolation);
     let missing = CertificateError::NoSuchLink { link: 4, links: 4 };

@@ -86,7 +86,7 @@ impl Search {
         for [first, second] in MATCHINGS {
             for a in takers(&there, left, first) {
                 for b in takers(&there, left, second) {
-                    // Idling never helps, and a slot that serves nobody would be met again and again.
+                    // Idling never helps, and a slot that serves no job would be met again and again.
                     if a.is_none() && b.is_none() && waiting > 0 {
                         continue;
                     }
@@ -102,7 +102,7 @@ impl Search {
     }
 }
 
-/// Who could be served on a pair: one of those that have something there, or nobody.
+/// Lists the jobs that could be served on a pair, and none.
 fn takers(there: &[usize], left: &[[u8; 4]], pair: usize) -> Vec<Option<usize>> {
     let able: Vec<Option<usize>> = there.iter().copied().filter(|&c| left[c][pair] > 0).map(Some).collect();
     if able.is_empty() { vec![None] } else { able }

@@ -9,7 +9,7 @@ use crate::{BitsPerSec, PortId};
 /// A switch with so many ports.
 #[derive(Clone, Debug, Default)]
 pub struct BigSwitch {
-    /// How many ports there are.
+    /// Number of ports.
     pub ports: u32,
 }
 

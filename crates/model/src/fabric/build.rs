@@ -9,7 +9,7 @@ impl Fabric {
     /// oversubscription of their level leaves; in a fat-tree all links are alike.
     ///
     /// # Errors
-    /// Where the shape has no ports, too many links, or a link without capacity.
+    /// If the shape has no ports, too many links, or a link without capacity.
     pub fn new(shape: Shape, rate: BitsPerSec) -> Result<Self, FabricError> {
         let (ports, levels) = shape.size(rate)?;
         let mut capacities = vec![rate; 2 * ports as usize];
@@ -32,7 +32,7 @@ impl Fabric {
     /// Gives one link a capacity of its own.
     ///
     /// # Errors
-    /// Where it is zero: a link that carries nothing has failed.
+    /// If it is zero: a link that carries nothing has failed.
     pub fn set_capacity(&mut self, link: LinkId, capacity: BitsPerSec) -> Result<(), FabricError> {
         if capacity == BitsPerSec::ZERO {
             return Err(FabricError::ZeroCapacity { link: self.link_name(link) });
@@ -61,7 +61,7 @@ impl Fabric {
     /// Checks that the fabric can carry a workload.
     ///
     /// # Errors
-    /// Where it has too few ports, or failed links cut off the ends of a flow from each other.
+    /// If it has too few ports, or failed links cut off the ends of a flow from each other.
     pub fn check(&self, workload: &Workload) -> Result<(), FabricError> {
         let (needed, ports) = (workload.ports(), self.ports());
         if needed > ports {

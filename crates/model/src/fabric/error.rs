@@ -1,6 +1,6 @@
 //! What can be wrong with a fabric, or with a fabric for a workload.
 
-/// Why a fabric cannot be built, or cannot carry what it should.
+/// Reason that a fabric cannot be built or cannot carry a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FabricError {
     /// A shape with parameters that make no fabric.
@@ -10,13 +10,13 @@ pub enum FabricError {
         shape: &'static str,
         /// The parameter to change.
         parameter: &'static str,
-        /// What would be accepted.
+        /// Accepted values.
         expected: String,
     },
     /// More links than can be numbered.
     #[error("a fabric has at most {most} links: this one would have more")]
     TooLarge {
-        /// How many there may be.
+        /// Limit.
         most: u32,
     },
     /// An oversubscription of zero, or text that is none.
@@ -24,7 +24,7 @@ pub enum FabricError {
         "an oversubscription of {given:?}: expected a number above 0 with at most 3 decimals, as 2 or 2.5"
     )]
     BadOversubscription {
-        /// What was given.
+        /// Value given.
         given: String,
     },
     /// A link that could never carry a byte.
@@ -36,9 +36,9 @@ pub enum FabricError {
     /// The two lists of capacities differ in length.
     #[error("{ingress} ingress but {egress} egress capacities: give one of each for every port")]
     Unpaired {
-        /// How many ingress capacities were given.
+        /// Number of ingress capacities given.
         ingress: usize,
-        /// How many egress capacities were given.
+        /// Number of egress capacities given.
         egress: usize,
     },
     /// A name that no link has.

@@ -9,13 +9,13 @@ use crate::{BitsPerSec, PortId};
 /// Leaves and spines.
 #[derive(Clone, Debug, Default)]
 pub struct LeafSpine {
-    /// How many leaves there are.
+    /// Number of leaves.
     pub leaves: u32,
-    /// How many spines there are.
+    /// Number of spines.
     pub spines: u32,
     /// Hosts at each leaf.
     pub hosts: u32,
-    /// What a leaf's hosts can send over what its links to all spines carry.
+    /// Total host rate of a leaf over the total rate of its uplinks.
     pub oversubscription: Oversubscription,
 }
 

@@ -8,7 +8,7 @@ use cavalcade_spec::Value;
 use super::FabricError;
 use crate::BitsPerSec;
 
-/// How much more could come in below than fits out above, in thousandths: 2:1 is 2000.
+/// Ratio of capacity below to capacity above, in thousandths: 2:1 is 2000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oversubscription(u64);
 
@@ -37,7 +37,7 @@ impl Oversubscription {
     /// So many thousandths.
     ///
     /// # Errors
-    /// Where it is zero.
+    /// If it is zero.
     pub fn from_thousandths(thousandths: u64) -> Result<Self, FabricError> {
         match thousandths {
             0 => Err(FabricError::BadOversubscription { given: "0".to_owned() }),
@@ -45,7 +45,7 @@ impl Oversubscription {
         }
     }
 
-    /// What is left of `rate` behind it, rounded down.
+    /// Divides `rate` by the ratio, rounded down.
     pub(super) fn applied(self, rate: u128) -> BitsPerSec {
         BitsPerSec(u64::try_from(rate * 1000 / u128::from(self.0)).unwrap_or(u64::MAX))
     }

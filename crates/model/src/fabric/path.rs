@@ -20,7 +20,7 @@ impl Path {
     /// A path of one link after the other, from an ingress to an egress link.
     ///
     /// # Panics
-    /// Where there are more than [`Path::LONGEST`].
+    /// If there are more than [`Path::LONGEST`].
     #[inline]
     pub fn new(links: &[LinkId]) -> Self {
         let mut path = Self { links: [LinkId(0); Self::LONGEST], len: links.len() as u8 };

@@ -14,7 +14,7 @@ impl Fabric {
     /// level mean it.
     ///
     /// # Panics
-    /// Where failed links leave no path: see [`Fabric::find_path`] and [`Fabric::check`].
+    /// If failed links leave no path: see [`Fabric::find_path`] and [`Fabric::check`].
     #[inline]
     pub fn path(&self, src: PortId, dst: PortId) -> Path {
         match self.find_path(src, dst) {

@@ -18,7 +18,7 @@ use crate::{BitsPerSec, Nanos};
 pub struct FabricSpec {
     /// The shape.
     pub shape: Shape,
-    /// The capacity of every port in each direction; `None` where the text leaves it to whoever uses it.
+    /// The capacity of every port in each direction; `None` if the text leaves it to the caller.
     pub rate: Option<BitsPerSec>,
     /// The delay of every link.
     pub delay: Nanos,
@@ -31,22 +31,22 @@ pub struct FabricSpec {
 pub struct LinkException {
     /// Its name, as [`Fabric::link_name`] gives it.
     pub link: String,
-    /// What it has of its own.
+    /// The exception.
     pub what: Exception,
 }
 
-/// What a link has of its own.
+/// Property of one link that differs from the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exception {
     /// A capacity.
     Rate(BitsPerSec),
-    /// How long a byte takes along it.
+    /// Propagation delay.
     Delay(Nanos),
     /// It carries nothing any more.
     Failed,
 }
 
-/// Why a text names no fabric.
+/// Reason that a text names no fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FabricSpecError {
     /// A shape or parameter that cannot be read.
@@ -57,9 +57,9 @@ pub enum FabricSpecError {
         "{text:?} is no exception: expected a link's name and rate=…, delay=… or failed, as \"rack 2 to pod 0 failed\"{problem}"
     )]
     BadException {
-        /// What was given.
+        /// Value given.
         text: String,
-        /// What is wrong with the value, after a colon; empty where there is none.
+        /// Problem with the value, after a colon; empty if there is none.
         problem: String,
     },
     /// A fabric that cannot be built.
@@ -77,7 +77,7 @@ pub fn shapes() -> Vec<Shape> {
     ]
 }
 
-/// What every fabric has besides the parameters of its shape.
+/// Parameters that all shapes share.
 #[derive(Clone, Default)]
 struct Common {
     rate: Option<BitsPerSec>,
@@ -167,7 +167,7 @@ impl FabricSpec {
     /// The fabric, with ports of `rate` where the text does not say.
     ///
     /// # Errors
-    /// Where there can be no such fabric, an exception names no link of it, or a link would have no capacity.
+    /// If there can be no such fabric, an exception names no link of it, or a link would have no capacity.
     pub fn build(&self, rate: BitsPerSec) -> Result<Fabric, FabricError> {
         let mut fabric = Fabric::new(self.shape.clone(), self.rate.unwrap_or(rate))?;
         if self.delay != Nanos::ZERO {

@@ -42,7 +42,7 @@ pub trait Topology: fmt::Debug + Clone + Default + Send + Sync + 'static {
 /// The links between one level of switches and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// How many links go up; as many go down.
+    /// Number of uplinks; there are as many downlinks.
     pub links: u64,
     /// The capacity of each.
     pub rate: BitsPerSec,
@@ -59,7 +59,7 @@ pub struct Tier {
     pub plural: &'static str,
 }
 
-/// What is at the end of a link.
+/// Node at the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Node {
     /// A host, by its port.
@@ -231,7 +231,7 @@ pub(super) fn product<const N: usize>(counts: [u32; N]) -> u64 {
     counts.into_iter().fold(1, |product, count| product.saturating_mul(count.into()))
 }
 
-/// Where the links between switches begin in the numbering of a fabric's links.
+/// First link numbers of each layer between switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Numbering {
     pub(super) ports: u32,

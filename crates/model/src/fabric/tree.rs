@@ -9,15 +9,15 @@ use crate::{BitsPerSec, PortId};
 /// A tree of racks and pods.
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
-    /// How many pods there are.
+    /// Number of pods.
     pub pods: u32,
     /// Racks in each pod.
     pub racks: u32,
     /// Hosts in each rack.
     pub hosts: u32,
-    /// What a rack's hosts can send over what its link to the pod carries.
+    /// Total host rate of a rack over the rate of its uplink.
     pub oversubscription: Oversubscription,
-    /// What a pod's racks can send over what its link to the core carries.
+    /// Total rack rate of a pod over the rate of its uplink.
     pub pod_oversubscription: Oversubscription,
 }
 

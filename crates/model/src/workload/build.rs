@@ -53,7 +53,7 @@ impl WorkloadBuilder {
     }
 
     /// Adds a task. `transfers` holds one coflow for each of its stages whose work is a transfer, in the order of the
-    /// stages; the ids inside [`Work::Transfer`] are given anew by [`WorkloadBuilder::build`].
+    /// stages; the ids inside [`Work::Transfer`] are assigned by [`WorkloadBuilder::build`].
     pub fn push(&mut self, task: Task, transfers: Vec<Coflow>) -> &mut Self {
         let ranges = transfers.into_iter().map(|coflow| {
             let start = self.flows.len();
@@ -73,18 +73,18 @@ impl WorkloadBuilder {
         self
     }
 
-    /// Says what computes behind each port, one host for each. Without it, computation waits for nobody.
+    /// Sets the compute slots behind each port, one host for each. Without it, computation never waits for a slot.
     pub fn hosts(&mut self, hosts: Vec<Host>) -> &mut Self {
         self.hosts = hosts;
         self
     }
 
-    /// How many tasks there are so far.
+    /// Returns the number of tasks so far.
     pub fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
@@ -169,7 +169,7 @@ impl WorkloadBuilder {
 /// again for these.
 pub const LATEST: Instant = Instant(1 << 62);
 
-/// Whether a task's arrival, and the waits of all its stages one after the other, stay within [`LATEST`].
+/// Returns whether a task's arrival, and the waits of all its stages one after the other, stay within [`LATEST`].
 fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> bool {
     let waves = transfers.filter_map(|flows| flows.iter().map(|flow| flow.wave.0).max());
     let computed = task.stages.iter().map(|stage| match stage.work {
@@ -180,7 +180,7 @@ fn is_in_time<'a>(task: &Task, transfers: impl Iterator<Item = &'a [Flow]>) -> b
 }
 
 impl Workload {
-    /// How long a task's computations take that need a slot, one after the other: others may have to wait as long.
+    /// Returns the total time of a task's computations that need a slot: others may have to wait as long.
     fn computed_ns(&self, task: &Task) -> u128 {
         let on_hosts = task.stages.iter().filter_map(|stage| match &stage.work {
             Work::Compute(compute) => {

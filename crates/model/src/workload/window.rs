@@ -28,7 +28,7 @@ impl Window {
         Self { workload, free: BTreeMap::new() }
     }
 
-    /// What is held.
+    /// Returns the workload held.
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
@@ -37,7 +37,7 @@ impl Window {
     /// waves in turn. It must not arrive before those added so far.
     ///
     /// # Errors
-    /// Where [`WorkloadBuilder::build`](super::WorkloadBuilder::build) would give one, but for names that are given twice.
+    /// If [`WorkloadBuilder::build`](super::WorkloadBuilder::build) would give one, but for names that are given twice.
     pub fn admit(&mut self, task: Task, transfers: Vec<Coflow>) -> Result<TaskId, WorkloadError> {
         let id = TaskId::from_index(self.workload.tasks.len());
         let ranges = transfers.into_iter().map(|coflow| self.place(&coflow.flows)).collect();

@@ -89,7 +89,7 @@ impl Definition for Crux {
 struct Instance {
     levels: usize,
     contention: Contention,
-    /// All tasks that have sent something; kept for good, since nobody says that a job does not come back.
+    /// All tasks that have sent something; never removed, since a job may come back.
     jobs: BTreeMap<TaskId, Job>,
     /// Those that are sending.
     sending: BTreeSet<TaskId>,
@@ -103,7 +103,7 @@ struct Job {
     sent: BTreeMap<LinkId, Bytes>,
     /// The ports that it uses.
     ports: BTreeSet<PortId>,
-    /// When it last had nothing to send any more.
+    /// Time at which it last had nothing to send any more.
     paused: Option<Instant>,
     /// Computation over communication of the last iteration.
     intensity: Option<f64>,

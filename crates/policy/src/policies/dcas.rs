@@ -203,7 +203,7 @@ fn feedback(coflow: CoflowId, order: u64) -> Message {
     Message { coflow, payload: Payload::of_number(FEEDBACK, order) }
 }
 
-/// What holds for all subcoflows of a host.
+/// Rules of all subcoflows of a host.
 struct Rules {
     params: Dcas,
     line_rate: BitsPerSec,
@@ -225,11 +225,11 @@ struct Host {
     heard: Vec<Heard>,
     /// As a receiver of leaders: what is to be answered.
     gathering: Gathering,
-    /// When the next tick is due.
+    /// Time at which the next tick is due.
     tick: Option<Instant>,
 }
 
-/// What a receiver knows of a coflow.
+/// State of a coflow at a receiver.
 struct Heard {
     coflow: CoflowId,
     desires: Latest,
@@ -242,13 +242,13 @@ struct Subcoflow {
     coflow: CoflowId,
     attained: Bytes,
     remaining: Bytes,
-    /// When it was last seen to have been served; at first, when it arrived.
+    /// Time at which it was last seen to have been served; at first, when it arrived.
     served: Instant,
     talk: Talk,
     priority: Option<Priority>,
 }
 
-/// How a subcoflow comes to its secondary priority.
+/// Exchange by which a subcoflow gets its secondary priority.
 enum Talk {
     Round(Round),
     Leading(Box<Leading>),
@@ -260,11 +260,11 @@ struct Round {
     desired: u64,
     /// The largest answer so far.
     answer: Option<u64>,
-    /// When answers are used; `None` where nothing is awaited.
+    /// Time at which answers are used; `None` where nothing is awaited.
     ends: Option<Instant>,
 }
 
-/// Where Pseudocode 1 sorts a subcoflow.
+/// Class into which Pseudocode 1 sorts a subcoflow.
 enum Sort {
     Small,
     Starved,
@@ -384,7 +384,7 @@ impl Subcoflow {
 }
 
 impl Round {
-    /// Begins anew: forgets the former answers and tells all receivers.
+    /// Starts over: forgets the former answers and tells all receivers.
     fn announce(&mut self, coflow: CoflowId, desired: u64, view: &dyn Foresee, decision: &mut Decision) {
         self.desired = desired;
         self.answer = None;
@@ -485,7 +485,7 @@ impl Host {
         }
     }
 
-    /// Finds what was heard of `coflow`. Making room for a new one is when those of which all is expired are dropped.
+    /// Finds the entry of `coflow`. Adding one drops those that have expired.
     fn heard_of(&mut self, coflow: CoflowId, now: Instant) -> &mut Heard {
         let index = match self.heard.binary_search_by_key(&coflow, |heard| heard.coflow) {
             Ok(index) => index,

@@ -13,7 +13,7 @@
 //! # Staleness
 //! Agents report every Δ (`sync`) and go by what they were last told. What has been sent is therefore looked at only at
 //! multiples of Δ: a coflow that crosses a threshold is demoted at the first multiple at or after the crossing. A new
-//! coflow does not wait: whoever has not heard of it treats it as in the highest queue, where it belongs. Δ = 0 demotes
+//! coflow does not wait: an agent that does not know it yet treats it as in the highest queue, where it belongs. Δ = 0 demotes
 //! at the very byte. Polling every Δ would give the same decisions; the watch on the next threshold finds the few
 //! intervals in which something changes, so a run costs its crossings and not its length over Δ.
 //!

@@ -13,8 +13,8 @@
 //! Times are estimates: on each link, the loads of those before and its own. A greedy carrier comes close to that.
 //!
 //! # Here
-//! Nobody is turned away: the bytes of a rejected coflow are sent when no admitted one can use the capacity. Each arrival
-//! and completion decides anew about all, also about those rejected before, as long as their deadline has not passed.
+//! No coflow is turned away: the bytes of a rejected coflow are sent when no admitted one can use the capacity. Each arrival
+//! and completion decides again about all, also about those rejected before, as long as their deadline has not passed.
 //! Admitted coflows are of class 0, those without a deadline of class 1, rejected and late ones of class 2; the latter
 //! two by the time that they need alone, which is `sebf`. The deadline of a coflow is that of its task.
 //!
@@ -23,7 +23,7 @@
 //! out.
 //!
 //! # Invariants
-//! If all coflows could be in time one after the other on each link in order of their deadlines, nobody is rejected. What
+//! If all coflows could be in time one after the other on each link in order of their deadlines, none is rejected. What
 //! rounds to in time is in time: remaining bytes are whole, so an admitted coflow that needs all its time would
 //! otherwise be rejected for a byte.
 
@@ -163,7 +163,7 @@ impl Admission {
         verdicts
     }
 
-    /// How much a coflow stands in the way of being in time: the larger, the better rejected.
+    /// Returns a coflow's weight against being in time: the one with the largest is rejected first.
     fn in_the_way(&self, coflow: usize) -> f64 {
         let (deadline, weight) = self.coflows[coflow];
         let over =

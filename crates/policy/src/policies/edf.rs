@@ -46,7 +46,7 @@ impl Definition for Edf {
     }
 }
 
-/// What has a deadline goes by it; what has none, behind in this order.
+/// Ranks coflows with a deadline by it, the others behind in this order.
 fn place(coflow: CoflowId, view: &dyn Observe, behind: u64) -> Priority {
     match view.coflow(coflow).deadline {
         Some(deadline) => Priority::new(0, deadline.0),

@@ -149,7 +149,7 @@ impl Instance {
         (range(&facts), facts.number)
     }
 
-    /// Where a task stands in the list, or would.
+    /// Finds the position of a task in the list, or its insertion point.
     fn find(&self, key: (u16, u32)) -> Result<usize, usize> {
         self.tasks.binary_search_by_key(&key, |&(key, _)| key)
     }

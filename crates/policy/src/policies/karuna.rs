@@ -97,7 +97,7 @@ impl Definition for Karuna {
         },
         Parameter {
             name: "update",
-            meaning: "how often the needed rates of deadline flows are computed anew",
+            meaning: "interval at which the needed rates of deadline flows are computed",
             field: |p| &mut p.update,
         },
         Parameter {
@@ -139,7 +139,7 @@ struct Instance {
     line_rate: BitsPerSec,
     /// Flows of type 1 that have not given up: deadline and cap.
     urgent: BTreeMap<FlowId, (Instant, BitsPerSec)>,
-    /// When the next update is due.
+    /// Time at which the next update is due.
     awake_at: Option<Instant>,
 }
 
@@ -216,7 +216,7 @@ impl Instance {
         }
     }
 
-    /// Computes all needed rates anew.
+    /// Computes all needed rates.
     fn refresh(&mut self, now: Instant, view: &dyn Foresee, decision: &mut Decision) {
         let mut urgent = core::mem::take(&mut self.urgent);
         urgent.retain(|&flow, (deadline, cap)| {

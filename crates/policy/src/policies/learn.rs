@@ -1,7 +1,7 @@
 //! `learn`: coflows in the order of what their ended flows say is left of them.
 //!
 //! # The problem
-//! Shortest first needs sizes, and nobody tells them. Queues (Aalo) learn that a coflow is large by serving it; Philae sends
+//! Shortest first needs sizes, which are not told. Queues (Aalo) learn that a coflow is large by serving it; Philae sends
 //! pilot flows ahead and does nothing with what ends later. Both leave much of the gap to a policy that is told all sizes.
 //!
 //! # The idea
@@ -14,7 +14,7 @@
 //!    end first are the small ones. The load of the coflow is the largest `n_p·m_p`.
 //! 3. **Rank.** What begun flows have had is taken off the load. What is left is taken to be at least `h`: under a heavy tail
 //!    what is to come is in proportion to what has been. So the rank is max(load − h, h), lowest first, with a load of zero
-//!    before any flow has ended. Nobody asks how much each flow has had: `h` is the bytes of all begun flows, shared
+//!    before any flow has ended. The bytes of each flow are not asked for: `h` is the bytes of all begun flows, shared
 //!    evenly between as many as can be served at once.
 //!
 //! A coflow thus comes in at the top, is there until its first flow ends or it has had as much as others have left, and goes to
@@ -123,11 +123,11 @@ struct Instance {
     parameters: Learn,
     line_rate: BitsPerSec,
     coflows: BTreeMap<CoflowId, Active>,
-    /// Whether the next tick has been asked for.
+    /// True if the next tick has been asked for.
     is_waking: bool,
 }
 
-/// What is known of an active coflow.
+/// State of an active coflow.
 #[derive(Debug, Default)]
 struct Active {
     lines: BTreeMap<u32, Line>,

@@ -52,7 +52,7 @@ pub(crate) struct Philae {
     contention: bool,
 }
 
-/// How many flows of a coflow are pilots.
+/// Number of pilot flows of a coflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pilots {
     /// A share of its flows.

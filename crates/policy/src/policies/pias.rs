@@ -19,7 +19,7 @@ use cavalcade_spec::{Complaint, Parameter};
 use crate::definition::{About, Definition, Follows, OwnTransport, Paper};
 use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
-/// How many priority queues switches have.
+/// Number of priority queues of a switch.
 const QUEUES: usize = 8;
 
 /// Parameters of `pias`.

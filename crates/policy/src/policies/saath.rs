@@ -25,7 +25,7 @@
 //!
 //! # Measured
 //! On the Facebook trace at 1048576 kbit/s thresholds per flow take the mean CCT from 37.7 to 35.9 s; all or none takes
-//! 0.03 s from it and least contention 0.002 s. A fluid that gives away at once what nobody uses leaves little to be out
+//! 0.03 s from it and least contention 0.002 s. A fluid that reassigns unused capacity at once leaves little to be out
 //! of step with.
 //!
 //! # Invariants
@@ -104,7 +104,7 @@ impl Definition for Saath {
         },
         Parameter {
             name: "sync",
-            meaning: "how often the coordinator decides anew (delta); 0ms: at once",
+            meaning: "interval of the coordinator's decisions (delta); 0ms: at once",
             field: |p| &mut p.sync,
         },
         Parameter {
@@ -174,7 +174,7 @@ struct Instance {
     sunk: BTreeSet<CoflowId>,
     /// For each link of a port, while deciding: whether a scheduled coflow uses it. These links come first in every fabric.
     taken: Vec<bool>,
-    /// When the next decision that something has asked for is due.
+    /// Time at which the next decision that something has asked for is due.
     decide_at: Option<Instant>,
 }
 

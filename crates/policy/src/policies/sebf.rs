@@ -1,7 +1,7 @@
 //! `sebf`: the coflow first whose bottleneck will be done soonest (Varys).
 //!
 //! A coflow alone on the fabric takes Γ, the largest over all links of its remaining bytes by the link's capacity.
-//! Smallest Γ first is shortest remaining time first where the "time" accounts for width and skew. Γ is read anew for
+//! Smallest Γ first is shortest remaining time first where the "time" accounts for width and skew. Γ is read again for
 //! all active coflows whenever one arrives or ends, as the Varys daemon does; Varys' simulator keeps the Γ of the
 //! arrival, which serves a nearly finished large coflow late.
 //!

@@ -5,14 +5,14 @@
 //! what the choice has cost them. With a greedy carrier the mean weighted completion time is within 4× of the optimum
 //! when all arrive together (2× in the order itself).
 //!
-//! On line, all unfinished coflows are ordered anew by what remains of them whenever one arrives or ends (docs/protocols.md
+//! On line, all unfinished coflows are ordered again by their remaining bytes whenever one arrives or ends (docs/protocols.md
 //! §6.4). Sincronia's own epochs, with a linear program that chooses which coflows to order, need a solver and gain
 //! little over this.
 //!
 //! # How
 //! Residual weights are kept instead of recomputed from all β (O(n²·m) becomes O(n² + n·m)), and so are the sums over
 //! links. Loads are times (bytes over capacity), so links may differ. Ties go to the youngest coflow. Orders are
-//! counted back from a fixed end, so that when the first coflow ends, as it mostly does, nobody's order changes.
+//! counted back from a fixed end, so that when the first coflow ends, as it mostly does, the others keep their order.
 
 use cavalcade_model::{CoflowId, Discipline, Foresee, Instant, Policy, Priority, Scope, Setting, Terms};
 use cavalcade_spec::Parameter;

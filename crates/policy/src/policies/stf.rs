@@ -1,9 +1,9 @@
 //! `stf`: the task with the fewest bytes first.
 //!
 //! The unit is the task, not the coflow: all coflows of a task that have arrived count together and go together.
-//! Preemptively it is shortest *remaining* task first, with what remains read anew whenever a coflow arrives or ends;
+//! Preemptively it is shortest *remaining* task first, with the remainder read again whenever a coflow arrives or ends;
 //! between such events an order can be late, but only by what the served task has sent, which brings it further to the
-//! front, where it is. Without preemption the task's size counts, as far as its coflows have arrived.
+//! front, where it is. Without preemption the size of the task's arrived coflows counts.
 //!
 //! Size ignores the bottleneck: a wide task can be large and yet be done soon. That is `sebf`'s improvement.
 
@@ -36,7 +36,7 @@ impl Definition for Stf {
         title: "Shortest task first",
         source: "Baraat §3.2 (STF); D-CAS §II (smallest coflow first)",
         paper: None,
-        knows: "the remaining bytes of every task, as far as its coflows have arrived",
+        knows: "the remaining bytes of every task's arrived coflows",
         cost: "O(active coflows) at each arrival and completion of a coflow",
     };
 

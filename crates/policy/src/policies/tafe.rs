@@ -3,7 +3,7 @@
 //! Task level (Algorithm 1): a task starts in the highest queue and goes one down whenever its bytes pass the next
 //! threshold Υ. Inside a queue tasks are served in the order of task-ids. Flow level (Algorithm 2): TAFE's window
 //! control makes long flows back off more than short ones; its ideal is the shortest remaining flow of the task first,
-//! which is what a driver without packets carries out. So end hosts use the sizes of their flows, while nobody uses the
+//! which is what a driver without packets carries out. So end hosts use the sizes of their flows, but no part uses the
 //! size of a task.
 //!
 //! In TAFE a switch counts and marks. The big switch is the one switch that everything crosses, hence the scope; on a

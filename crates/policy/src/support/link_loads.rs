@@ -16,7 +16,7 @@ pub(crate) struct LinkLoads {
     dense: Vec<f64>,
     /// Load of all coflows that have no place on each link.
     totals: Vec<f64>,
-    /// How far from the last place each coflow is; `u64::MAX` while it has none.
+    /// Distance of each coflow from the last place; `u64::MAX` while it has none.
     places: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ impl LinkLoads {
         self.starts.push(self.loads.len());
     }
 
-    /// What the last begun coflow has to send on `link`.
+    /// Adds the bytes of the coflow begun last on `link`.
     pub(crate) fn load(&mut self, link: usize, load: f64) {
         self.loads.push((link, load));
         if self.totals.len() <= link {
@@ -42,7 +42,7 @@ impl LinkLoads {
         self.totals[link] += load;
     }
 
-    /// All coflows are there: nobody has a place.
+    /// All coflows are there; none has a place.
     pub(crate) fn complete(&mut self) {
         let coflows = self.len();
         self.places.clear();
@@ -56,7 +56,7 @@ impl LinkLoads {
         }
     }
 
-    /// How many coflows there are.
+    /// Returns the number of coflows.
     pub(crate) fn len(&self) -> usize {
         self.starts.len()
     }
@@ -72,7 +72,7 @@ impl LinkLoads {
         best
     }
 
-    /// How many links there are, up to the last that anyone uses.
+    /// Returns the number of links, up to the last in use.
     pub(crate) fn links(&self) -> usize {
         self.totals.len()
     }
@@ -82,7 +82,7 @@ impl LinkLoads {
         self.totals[link]
     }
 
-    /// Nobody without a place has anything on `link`: what its total says is rounding.
+    /// No coflow without a place has anything on `link`: what is left of its total is rounding.
     pub(crate) fn set_idle(&mut self, link: usize) {
         self.totals[link] = 0.0;
     }

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 
 use cavalcade_model::{Instant, Nanos, PortId};
 
-/// What one peer said last.
+/// Last statement of one peer.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     peer: PortId,
@@ -70,7 +70,7 @@ impl Latest {
         self.put(peer, order, now)
     }
 
-    /// Who is remembered, ascending.
+    /// Returns the peers remembered, ascending.
     pub(crate) fn peers(&self) -> impl Iterator<Item = PortId> + '_ {
         self.heard.iter().map(|heard| heard.peer)
     }
@@ -91,7 +91,7 @@ impl Latest {
         holders.min_by_key(|heard| Reverse(heard.at)).map(|heard| heard.peer)
     }
 
-    /// When `peer` spoke last.
+    /// Returns the time at which `peer` spoke last.
     pub(crate) fn spoke(&self, peer: PortId) -> Option<Instant> {
         self.heard.binary_search_by_key(&peer, |heard| heard.peer).ok().map(|index| self.heard[index].at)
     }

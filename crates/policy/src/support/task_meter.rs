@@ -40,7 +40,7 @@ impl TaskMeter {
         if self.several.is_empty() { self.only.as_slice() } else { &self.several }
     }
 
-    /// What the task has sent.
+    /// Returns the bytes that the task has sent.
     pub(crate) fn sent(&self, view: &dyn Observe) -> Bytes {
         self.coflows().iter().fold(self.finished, |sum, &coflow| sum + view.attained(coflow))
     }

@@ -27,7 +27,7 @@ use cavalcade_model::{Bytes, History, contract::SizeBin};
 
 use cavalcade_spec::{Ascending, Complaint, Value};
 
-/// Which thresholds to use.
+/// Choice of thresholds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Thresholds {
     /// PIAS' table for the web search workload.
@@ -65,7 +65,7 @@ impl Value for Thresholds {
     }
 }
 
-/// How a flow finds its level.
+/// Rule by which a flow finds its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sorting {
     /// It sinks with the bytes that it has sent.
@@ -188,7 +188,7 @@ impl Link {
         link
     }
 
-    /// What the level between two candidates adds to the mean time.
+    /// Returns what the level between two candidates adds to the mean time.
     fn level(&self, above: usize, end: usize) -> f64 {
         let waiting = self.wait[end] * (self.at_most[end] - self.at_most[above]);
         (waiting + self.size_at_most[end] - self.size_at_most[above]) * self.stretch[above]
@@ -242,7 +242,7 @@ fn optimise(bins: &[SizeBin], load: f64, levels: usize, sorting: Sorting) -> Vec
 /// A choice of thresholds, and what the model of one link says of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThresholdChoice {
-    /// How it is called: `optimised`, `websearch`, `datamining`, `none`.
+    /// Name: `optimised`, `websearch`, `datamining`, `none`.
     pub name: &'static str,
     /// The thresholds, rising; one fewer than there are levels, or fewer still.
     pub thresholds: Vec<Bytes>,
@@ -254,7 +254,7 @@ pub struct ThresholdChoice {
 /// least mean flow completion time, then for comparison the published tables for the nearest load, and none at all.
 ///
 /// # Panics
-/// Where the history has no flow sizes, the load is not between 0 and 1, or there are no levels.
+/// If the history has no flow sizes, the load is not between 0 and 1, or there are no levels.
 pub fn threshold_choices(history: &History, load: f64, levels: usize) -> Vec<ThresholdChoice> {
     assert!(load > 0.0 && load < 1.0 && levels > 0, "a load is between 0 and 1, and there are levels");
     let bins = history.flow_sizes();

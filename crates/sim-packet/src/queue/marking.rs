@@ -6,7 +6,7 @@
 
 use cavalcade_model::Bytes;
 
-/// What is measured.
+/// Measured quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
     /// The queue that a packet joins.
@@ -15,7 +15,7 @@ pub enum Measured {
     Port,
 }
 
-/// When packets are marked.
+/// Time at which packets are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
     /// At so many bytes or more.
@@ -25,7 +25,7 @@ pub struct Marking {
 }
 
 impl Marking {
-    /// Whether a packet is marked that finds `queue` bytes in its queue, `port` in all, and `unsent` on the link.
+    /// Returns whether to mark a packet that finds `queue` bytes in its queue, `port` in all, and `unsent` on the link.
     pub(crate) fn applies(&self, port: u64, queue: u64, unsent: u64) -> bool {
         let found = match self.measured {
             Measured::Queue => queue,

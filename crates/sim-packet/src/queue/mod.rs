@@ -31,17 +31,17 @@ use weighted::Weighted;
 /// Most priority classes that a switch tells apart.
 pub const MOST_CLASSES: usize = 8;
 
-/// Who goes next.
+/// Service order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// In order of arrival.
     DropTail,
     /// By class, 0 first; in a class in order of arrival. Classes beyond the last queue share it.
     Strict {
-        /// How many queues there are, 1 to [`MOST_CLASSES`].
+        /// Number of queues, 1 to [`MOST_CLASSES`].
         queues: usize,
     },
-    /// Each class its share by weight, whoever is there (deficit round robin).
+    /// Weighted shares among the classes present (deficit round robin).
     Weighted {
         /// The weight of each queue, 1 or more; up to [`MOST_CLASSES`].
         weights: Vec<u32>,
@@ -50,14 +50,14 @@ pub enum Discipline {
     ShortestFirst,
 }
 
-/// How the queues of switches behave.
+/// Configuration of switch queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// Who goes next.
+    /// Service order.
     pub discipline: Discipline,
-    /// What can wait.
+    /// Buffer.
     pub buffer: Buffer,
-    /// Who is marked.
+    /// ECN marking.
     pub marking: Option<Marking>,
 }
 
@@ -79,7 +79,7 @@ enum Order {
     ShortestFirst(ShortestFirst),
 }
 
-/// What became of a packet that came.
+/// Fate of an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
     /// It waits.
@@ -190,7 +190,7 @@ impl Order {
     }
 }
 
-/// Why a queue cannot work as it is asked to.
+/// Reason that a queue configuration is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
     /// No full packet fits.
@@ -214,7 +214,7 @@ pub enum QueueError {
     /// No queues, too many, or one without weight.
     #[error("{queues} queues cannot be had: from 1 to 8, each with a weight of at least 1")]
     Queues {
-        /// How many were asked for.
+        /// Number requested.
         queues: usize,
     },
     /// A share of nothing.

@@ -15,7 +15,7 @@ pub struct Alpha {
 }
 
 impl Alpha {
-    /// Whether it is no share at all.
+    /// Returns whether it is no share at all.
     pub fn is_zero(&self) -> bool {
         self.numerator == 0 || self.denominator == 0
     }
@@ -25,7 +25,7 @@ impl Alpha {
     }
 }
 
-/// What can wait.
+/// Buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffer {
     /// So much at each port.
@@ -48,8 +48,8 @@ impl Buffer {
         }
     }
 
-    /// Whether `size` more bytes may wait at a port that holds `port`, in a queue that holds `queue`. Takes them from the
-    /// `shared` buffer where there is one.
+    /// Returns whether `size` more bytes may wait at a port that holds `port`, in a queue that holds `queue`. Takes them
+    /// from the `shared` buffer if there is one.
     pub(crate) fn admits(&self, size: u64, port: u64, queue: u64, shared: Option<&mut SharedBuffer>) -> bool {
         match (*self, shared) {
             (Buffer::Shared { total, alpha }, Some(shared)) => {

@@ -25,7 +25,7 @@
 
 /// Bytes of a header.
 pub const BYTES: usize = 26;
-/// How many ports can answer (Baraat §4.4).
+/// Number of ports that can answer (Baraat §4.4).
 pub const PORTS: usize = 6;
 
 const SCALE: u8 = 0b1111;
@@ -41,7 +41,7 @@ pub struct SpcHeader {
     feedback: [[u8; 2]; PORTS],
     previous: [u8; PORTS],
     hop: u8,
-    /// What the sender could use, in units.
+    /// Rate that the sender could use, in units.
     pub demand: u8,
     /// The demand that was counted before and is returned; zero where there is none.
     pub previous_demand: u8,
@@ -61,7 +61,7 @@ impl SpcHeader {
         Self { task: task.to_be_bytes(), scale, ..Self::default() }
     }
 
-    /// As a question, the `round`-th modulo 4: ports are to return `previous` and grant anew.
+    /// As a question, the `round`-th modulo 4: ports return `previous` and grant again.
     #[must_use]
     pub fn asking(self, round: u8, demand: u8, returned: &Returned) -> Self {
         let mut header = self;
@@ -79,7 +79,7 @@ impl SpcHeader {
         u32::from_be_bytes(self.task)
     }
 
-    /// What a rate of 1 is, in bytes/µs.
+    /// Returns the unit of rates, in bytes/µs.
     pub fn unit(&self) -> u64 {
         1 << (self.scale & SCALE)
     }
@@ -89,17 +89,17 @@ impl SpcHeader {
         (self.scale & ROUND) >> 4
     }
 
-    /// Whether it asks.
+    /// Returns whether it asks.
     pub fn asks(&self) -> bool {
         self.scale & ASKS != 0
     }
 
-    /// How many ports have answered.
+    /// Returns the number of ports that have answered.
     pub fn hop(&self) -> usize {
         usize::from(self.hop & HOP)
     }
 
-    /// What the next port is given back, and the parity of the epoch in which it counted that.
+    /// Returns the amount returned to the next port and the parity of the epoch in which that port counted it.
     pub fn returned_here(&self) -> (u8, bool) {
         (self.previous[self.hop()], self.parity(self.hop()))
     }
@@ -119,7 +119,7 @@ impl SpcHeader {
         Some((nominal, answers.iter().map(|answer| answer[1]).min()?))
     }
 
-    /// What its sender will have to return of this header's answers.
+    /// Returns the grants of this header that its sender has to return later.
     pub fn returned(&self) -> Returned {
         let mut rates = [0; PORTS];
         let hops = self.hop().min(PORTS);
@@ -167,7 +167,7 @@ impl SpcHeader {
     }
 }
 
-/// What a sender returns with its next question.
+/// Grants that a sender returns with its next request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returned {
     /// The AR of each port.

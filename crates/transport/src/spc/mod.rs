@@ -22,7 +22,7 @@
 //! - A flow asks while it has more to send than its grant carries in a round trip, and returns the grant with its last
 //!   segment.
 //! - NR is never above the demand. As printed, line 8 can say more, which changes nothing: the sender takes it for
-//!   "no bottleneck" either way; but AR would be capacity that nobody uses.
+//!   "no bottleneck" either way; but AR would be unused capacity.
 //! - A task's id is its number in the workload, which is its order of arrival; smaller is earlier.
 //!
 //! # Findings
@@ -69,7 +69,7 @@ pub struct Spc {
     pub window: u32,
     /// The least retransmission timeout.
     pub minimum_rto: Nanos,
-    /// What a switch port holds.
+    /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 
@@ -91,7 +91,7 @@ impl Default for Spc {
     }
 }
 
-/// What one sender asks for and has been granted. Rates are in the header's units.
+/// Requests and grants of one sender. Rates are in the header's units.
 #[derive(Clone, Debug)]
 pub struct Law {
     plain: SpcHeader,
@@ -104,7 +104,7 @@ pub struct Law {
     expires: Nanos,
     round: u8,
     asked: Instant,
-    /// What ports counted at the last question that was answered, and when that was asked.
+    /// Grants counted by ports at the last answered request, and its time.
     returned: Returned,
     counted: Instant,
     granted: u8,
@@ -202,7 +202,7 @@ impl RateLaw for Law {
         if !awaited {
             return Answer::Stale;
         }
-        // Where no port has any logic, nobody holds a flow back.
+        // Where no port has any logic, nothing holds a flow back.
         let (nominal, actual) = answer.least().unwrap_or((answer.demand, answer.demand));
         self.returned = answer.returned();
         self.counted = self.asked;

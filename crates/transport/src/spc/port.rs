@@ -1,7 +1,7 @@
 //! The switch side of SPC: classes of tasks, and what a flow is granted (Baraat §4.3.1, §4.3.2, Algorithm 1).
 //!
 //! A port keeps for each task the sum of its flows' demands and grants, and their number; nothing for a flow. A flow's
-//! question returns what it was counted with before and is counted anew. With V the virtual capacity and A all grants, and
+//! question returns what it was counted with before and is counted again. With V the virtual capacity and A all grants, and
 //! with the sums D and F over the flow's class k:
 //!
 //! > available = max(0, V − Σ D of the classes before); NR = demand if available − D_k > demand, else available / F_k;
@@ -56,14 +56,14 @@ impl Sums {
     }
 }
 
-/// What a port keeps for a task.
+/// State of a task at a port.
 #[derive(Clone, Debug)]
 struct Task {
     id: u32,
     now: Sums,
-    /// What was counted in this epoch.
+    /// Sums of this epoch.
     rebuilt: Sums,
-    /// Thousandths of bytes that were granted up to `since`: the task's size, as far as this port knows.
+    /// Thousandths of bytes that were granted up to `since`: the task's size as seen at this port.
     reserved: u64,
     since: Instant,
     /// The epoch in which it last asked.
@@ -133,7 +133,7 @@ impl Port {
         self.tasks.len()
     }
 
-    /// How many flows its sums stand for.
+    /// Returns the number of flows in its sums.
     pub fn flows(&self) -> u64 {
         self.tasks.iter().map(|task| task.now.flows).sum()
     }
@@ -156,7 +156,7 @@ impl Port {
         let ended = 1 + now.since(self.epoch_end).get() / length;
         for task in &mut self.tasks {
             task.reserve(now);
-            // In an epoch after the one that has just been counted nobody asked.
+            // No request came in an epoch after the one just counted.
             task.now = if ended == 1 { task.rebuilt } else { Sums::default() };
             task.rebuilt = Sums::default();
         }

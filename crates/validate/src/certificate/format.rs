@@ -14,7 +14,7 @@ pub struct Certificate {
     pub format: String,
     /// The version of the layout.
     pub version: u32,
-    /// Whose completion times.
+    /// Completion times of tasks or of coflows.
     pub objective: Objective,
     /// True if all tasks arrive at time zero.
     pub offline: bool,
@@ -24,7 +24,7 @@ pub struct Certificate {
     pub claim: Claim,
 }
 
-/// Whose completion times.
+/// Completion times of tasks or of coflows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -143,7 +143,7 @@ impl Certificate {
     /// Reads a certificate.
     ///
     /// # Errors
-    /// Where it is no JSON, of another format or version, or not laid out as that version is.
+    /// If it is no JSON, of another format or version, or not laid out as that version is.
     pub fn read(json: &[u8]) -> Result<Self, CertificateError> {
         let Header { format, version } = parse(json)?;
         if format != "cavalcade-bound" || version != 1 {

@@ -60,17 +60,17 @@ pub(super) struct Leading {
     /// The receivers of its unfinished flows, ascending.
     receivers: Vec<PortId>,
     feedback: Latest,
-    /// What was said last, to the witness or to all.
+    /// Last value sent, to the witness or to all.
     said: Option<u64>,
-    /// What all receivers were told last.
+    /// Last value sent to all receivers.
     told_all: Option<u64>,
-    /// When they were told.
+    /// Time at which they were told.
     round: Instant,
-    /// How many of them have not answered since.
+    /// Number of them that have not answered since.
     outstanding: usize,
-    /// When, as a follower, it asks again.
+    /// Time at which, as a follower, it asks again.
     ask: Instant,
-    /// Whether it has asked and not been answered.
+    /// True if it has asked and not been answered.
     asking: bool,
 }
 

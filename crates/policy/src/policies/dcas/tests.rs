@@ -169,7 +169,7 @@ fn the_worked_example_of_figure_2_comes_out() {
     assert_eq!(answers(&mut second, 0, coflow, &[(1, 4), (2, 2), (3, 1)]), all);
 }
 
-/// What a receiver says to announcements (from, order) that come together.
+/// Returns a receiver's replies to announcements (from, order) that come together.
 fn answers(receiver: &mut Driven, at: u64, coflow: CoflowId, said: &[(u32, u64)]) -> Vec<(PortId, Message)> {
     let script = Script::new();
     for &(from, order) in said {
