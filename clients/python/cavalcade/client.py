@@ -128,7 +128,7 @@ class Client:
             self.outbox.append(wire.close_flow(flow, over.sent))
 
     def unregister(self, key: CoflowKey) -> None:
-        """A coflow is over, as far as this client is concerned."""
+        """End this client's part in a coflow."""
         if self._coflows.pop(key, None) is not None and self.welcomed:
             self.outbox.append(wire.unregister(key))
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What a specification is of.
+/// Kind of object that a specification names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Decides which transfers go first.
@@ -35,7 +35,7 @@ pub enum SpecError {
     /// A name that is not registered.
     #[error("unknown {kind} {name:?}: {hint}")]
     UnknownName {
-        /// What was looked for.
+        /// Kind that was looked up.
         kind: Kind,
         /// The name given.
         name: String,
@@ -45,7 +45,7 @@ pub enum SpecError {
     /// A parameter that does not exist.
     #[error("{kind} {owner} has no parameter {name:?}: {hint}")]
     UnknownParameter {
-        /// What is configured.
+        /// Kind that is configured.
         kind: Kind,
         /// Its name.
         owner: &'static str,
@@ -57,7 +57,7 @@ pub enum SpecError {
     /// A setting without `=`.
     #[error("{kind} {owner}: the setting {setting:?} has no value: write it as parameter=value")]
     NoValue {
-        /// What is configured.
+        /// Kind that is configured.
         kind: Kind,
         /// Its name.
         owner: &'static str,
@@ -67,7 +67,7 @@ pub enum SpecError {
     /// A value that the parameter cannot take, alone or beside the others.
     #[error("{kind} {owner}: {parameter}={value} cannot be used: expected {expected}")]
     BadValue {
-        /// What is configured.
+        /// Kind that is configured.
         kind: Kind,
         /// Its name.
         owner: &'static str,
@@ -75,13 +75,13 @@ pub enum SpecError {
         parameter: &'static str,
         /// The value given.
         value: String,
-        /// What would be accepted.
+        /// Accepted values.
         expected: String,
     },
     /// One parameter set twice.
     #[error("{kind} {owner}: {parameter} is given twice: leave one of them out")]
     Repeated {
-        /// What is configured.
+        /// Kind that is configured.
         kind: Kind,
         /// Its name.
         owner: &'static str,
@@ -91,13 +91,13 @@ pub enum SpecError {
     /// A parameter without a default that was not set.
     #[error("{kind} {owner}: {parameter} is missing: add {parameter}=…, {expected}")]
     Missing {
-        /// What is configured.
+        /// Kind that is configured.
         kind: Kind,
         /// Its name.
         owner: &'static str,
         /// The parameter.
         parameter: &'static str,
-        /// What is accepted.
+        /// Accepted values.
         expected: String,
     },
 }

@@ -31,9 +31,9 @@ pub struct ParameterInfo {
 pub struct Complaint {
     /// The parameter to change.
     pub parameter: &'static str,
-    /// What would have been accepted.
+    /// Accepted values.
     pub expected: String,
-    /// Whether it was not set and has no default.
+    /// True if it was not set and has no default.
     pub is_missing: bool,
 }
 
@@ -72,7 +72,7 @@ pub fn describe<P: Clone>(table: &[Parameter<P>], values: &P) -> Vec<ParameterIn
 /// were set explicitly, so that a default can give way to the alternative that was asked for.
 ///
 /// # Errors
-/// Where a parameter is unknown, given twice or missing, or a value cannot be used.
+/// If a parameter is unknown, given twice or missing, or a value cannot be used.
 pub fn configure<P: Clone>(
     (kind, owner): (Kind, &'static str),
     table: &[Parameter<P>],

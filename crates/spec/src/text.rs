@@ -8,7 +8,7 @@ use crate::error::{Kind, SpecError, hint};
 /// the name and the settings.
 ///
 /// # Errors
-/// Where the name is not among them; the message suggests the nearest.
+/// If the name is not among them; the message suggests the nearest.
 pub fn find<'t>(kind: Kind, spec: &'t str, known: &[&str]) -> Result<(usize, &'t str), SpecError> {
     let (name, settings) = spec.split_once(':').unwrap_or((spec, ""));
     let name = name.trim();

@@ -9,7 +9,7 @@ use crate::Format;
 use crate::error::{Fault, TraceErrorKind};
 use crate::tokens::Tokens;
 
-/// How much of an unknown line a message quotes.
+/// Length of an unknown line that a message quotes.
 const QUOTED: usize = 40;
 
 /// The beginning of a text.

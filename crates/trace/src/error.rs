@@ -14,7 +14,7 @@ use crate::Format;
 /// A trace that cannot be read, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
-    /// What the caller calls the trace.
+    /// Name of the trace, as the caller gave it.
     pub source_name: Box<str>,
     /// The line, from 1; `None` where the trace as a whole is meant.
     pub line: Option<u64>,
@@ -22,11 +22,11 @@ pub struct TraceError {
     pub column: Option<u64>,
     /// The bytes meant, in the decompressed text.
     pub span: Option<Range<usize>>,
-    /// What is wrong.
+    /// The problem.
     pub kind: TraceErrorKind,
 }
 
-/// What is wrong with a trace.
+/// Problem of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceErrorKind {
     /// Nothing but blank space.
@@ -61,7 +61,7 @@ pub enum TraceErrorKind {
     Damaged {
         /// `gzip` or `Zstandard`.
         compression: &'static str,
-        /// What the decompressor said.
+        /// Message of the decompressor.
         reason: String,
     },
     /// Compressed in a way that this program cannot read.
@@ -99,9 +99,9 @@ pub enum TraceErrorKind {
     /// Something else than what the format has here.
     #[error("expected {}, found {found}: {}", expected.what, expected.cure)]
     Expected {
-        /// What the format has here.
+        /// Content that the format has here.
         expected: &'static Expectation,
-        /// What is here, in quotes, or "the end of the line".
+        /// Content found, in quotes, or "the end of the line".
         found: String,
     },
     /// A port beyond the number of ports.
@@ -119,11 +119,11 @@ pub enum TraceErrorKind {
         "found {found} {noun}, expected {said} as the header says: the trace is cut off, or its header is wrong"
     )]
     TooFew {
-        /// What is counted: `coflows` or `tasks`.
+        /// Things counted: `coflows` or `tasks`.
         noun: &'static str,
         /// The header's number.
         said: u64,
-        /// How many there are.
+        /// Number found.
         found: u64,
     },
     /// More coflows (or tasks) than the header promised.
@@ -131,13 +131,13 @@ pub enum TraceErrorKind {
         "found more {noun} than the {said} that the header speaks of: correct the header, or remove the rest"
     )]
     TooMany {
-        /// What is counted: `coflows` or `tasks`.
+        /// Things counted: `coflows` or `tasks`.
         noun: &'static str,
         /// The header's number.
         said: u64,
     },
     /// Two flows of one id.
-    #[error("flow {id} is given twice, expected ids to be unique: number the flows anew")]
+    #[error("flow {id} is given twice, expected ids to be unique: renumber the flows")]
     DuplicateFlow {
         /// The id.
         id: String,
@@ -145,7 +145,7 @@ pub enum TraceErrorKind {
     /// A line that is not what the native schema says.
     #[error("{problem}: expected {expected}")]
     Schema {
-        /// What the JSON parser said.
+        /// Message of the JSON parser.
         problem: String,
         /// An example of what was expected.
         expected: &'static str,
@@ -170,7 +170,7 @@ pub enum TraceErrorKind {
         "the log ends while {open} runs, expected its end or SparkListenerApplicationEnd: the log is cut off, or the application still ran; copy it again after its end"
     )]
     LogCutOff {
-        /// What has begun and not ended: `stage 3` or `job 1`.
+        /// Open item: `stage 3` or `job 1`.
         open: String,
     },
     /// A Spark stage that reads a later one.
@@ -199,12 +199,12 @@ pub enum TraceErrorKind {
     Workload(#[from] WorkloadError),
 }
 
-/// What a format has at some place, and what to do where something else is there.
+/// Content that a format has at some place, and the cure if something else is there.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Expectation {
-    /// What belongs there.
+    /// Content that belongs there.
     pub what: &'static str,
-    /// What to do.
+    /// Cure.
     pub cure: &'static str,
 }
 
@@ -226,7 +226,7 @@ impl fmt::Display for TraceError {
 
 impl core::error::Error for TraceError {}
 
-/// What is wrong, which bytes are meant, and whether they stand for their whole line.
+/// Problem, the bytes meant, and whether they stand for their whole line.
 #[derive(Debug)]
 pub struct Fault {
     span: Range<usize>,
@@ -289,7 +289,7 @@ impl TraceError {
     }
 }
 
-/// Why a workload cannot be written.
+/// Reason that a workload cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The format has no place for something in the workload.
@@ -299,7 +299,7 @@ pub enum WriteError {
         task: String,
         /// The format asked for.
         format: Format,
-        /// What has no place.
+        /// Part that the format cannot hold.
         what: String,
         /// A format that could.
         instead: Format,

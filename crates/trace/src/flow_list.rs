@@ -85,7 +85,7 @@ pub(crate) fn read(text: &str, options: &ReadOptions) -> Result<Workload, Fault>
 /// The flows of one coflow, found so far.
 struct Group<'a> {
     name: Word<'a>,
-    /// Whether its name is that of a coflow rather than of its only flow.
+    /// True if its name is that of a coflow rather than of its only flow.
     named: bool,
     flows: Vec<Flow>,
 }
@@ -94,7 +94,7 @@ struct Reader<'a> {
     ports: Ports,
     options: &'a ReadOptions,
     groups: Vec<Group<'a>>,
-    /// Where each named coflow is; looked up, never walked.
+    /// Index of each named coflow; looked up, never walked.
     group_of: HashMap<&'a str, usize>,
     ids: Ids<'a>,
 }
@@ -163,7 +163,7 @@ impl Ports {
 #[derive(Default)]
 struct Ids<'a> {
     last: Option<u64>,
-    /// Whether an id was no number or not larger than the one before; only then is there anything to find.
+    /// True if an id was no number or not larger than the one before; only then is there anything to find.
     disordered: bool,
     all: Vec<Word<'a>>,
 }
@@ -255,7 +255,7 @@ pub(crate) fn check_plain(task: &Task, format: Format) -> Result<(), WriteError>
     })
 }
 
-/// Whether the tokenizer reads a name back as it is.
+/// Returns whether the tokenizer reads a name back as it is.
 fn is_word(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(['#', '\u{feff}'])

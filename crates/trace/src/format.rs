@@ -13,7 +13,7 @@ use crate::detection::Opening;
 use crate::error::{Fault, WriteError};
 use crate::{Note, ReadOptions, coflow_benchmark, csv_list, flow_list, native, sincronia, spark};
 
-/// What a format is: how it is recognised, read and written.
+/// A format: its recognition, reader and writer.
 pub struct Syntax {
     /// The name by which it is chosen.
     pub name: &'static str,
@@ -28,12 +28,12 @@ pub struct Syntax {
 /// Writes a workload as text.
 pub type Writer = fn(&Workload, &mut dyn io::Write) -> Result<(), WriteError>;
 
-/// What reading a text gives.
+/// Result of reading a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Content {
     /// The workload.
     pub workload: Workload,
-    /// What is exact, estimated and left out; empty for formats that say all that is asked.
+    /// Notes on what is exact, estimated and left out; empty for formats that give everything.
     pub notes: Vec<Note>,
     /// For a Spark log, where each coflow comes from, in order of coflow; else empty.
     pub shuffles: Vec<spark::Shuffle>,

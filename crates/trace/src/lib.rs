@@ -59,19 +59,19 @@ pub use format::{Content, Format, Syntax, Writer};
 pub use generate::{Failures, GenerateError, Generator, generate, with_failures};
 pub use notes::{Certainty, Note};
 
-/// How a trace is to be read. The default finds everything out from the content.
+/// Options for reading a trace. The default detects everything from the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ReadOptions {
     /// The format; `None` to find it out from the content.
     pub format: Option<Format>,
-    /// How many ports the fabric has, whatever the trace says. Flow lists do not say; for them `None` means one more
+    /// Number of ports of the fabric, which overrides the trace. Flow lists do not give it; for them `None` means one more
     /// than the largest port named.
     pub ports: Option<u32>,
-    /// What a trace may unfold into.
+    /// Limits on the size of a workload.
     pub limits: Limits,
 }
 
-/// What a trace may unfold into before it is taken for hostile or broken.
+/// Size of a workload from which a trace counts as hostile or broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest text after decompression: 2 GiB unless set, some fifty million flows as text.
@@ -91,20 +91,20 @@ impl Default for Limits {
 /// A file of a trace: one of several where a log was rolled over.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {
-    /// What messages call it.
+    /// Name in messages.
     pub name: &'a str,
     /// Its content, which may be compressed with gzip or Zstandard.
     pub bytes: &'a [u8],
 }
 
-/// What reading a trace gives.
+/// Result of reading a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// The workload.
     pub workload: Workload,
     /// The format that it was read from.
     pub format: Format,
-    /// What is exact, estimated and left out; empty for formats that say all that is asked.
+    /// Notes on what is exact, estimated and left out; empty for formats that give everything.
     pub notes: Vec<Note>,
     /// For a Spark log, where each coflow comes from, in order of coflow; else empty.
     pub shuffles: Vec<spark::Shuffle>,
@@ -132,7 +132,7 @@ pub fn read(
 /// The first thing found wrong, with the file it is in.
 ///
 /// # Panics
-/// Where `files` is empty.
+/// If `files` is empty.
 pub fn read_files(files: &[File<'_>], options: &ReadOptions) -> Result<Reading, TraceError> {
     assert!(!files.is_empty(), "a trace is at least one file");
     let limit = options.limits.text;

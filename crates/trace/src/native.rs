@@ -15,7 +15,7 @@
 //! |---|---|---|
 //! | `cavalcade_trace` | header | version of this schema: 1 |
 //! | `ports` | header | ports of the fabric; flows name them from 0 |
-//! | `hosts` | header, optional | `[slots,speed_percent]` of what computes behind each port; without it, computation waits for nobody |
+//! | `hosts` | header, optional | `[slots,speed_percent]` of the host behind each port; without it, computation never waits for a slot |
 //! | `tasks` | header, optional | how many tasks follow, to notice a trace that was cut off |
 //! | `name` | task | unique text |
 //! | `arrival_ns` | task | when it is submitted, in ns since the trace's start |
@@ -55,7 +55,7 @@ const HEADER_EXAMPLE: &str = r#"a header like {"cavalcade_trace":1,"ports":8}"#;
 const TASK_EXAMPLE: &str =
     r#"a task like {"name":"1","arrival_ns":0,"stages":[{"flows":[[0,4,1000]]}]} on one line"#;
 
-/// What any version's header has.
+/// Header fields of every version.
 #[derive(Deserialize)]
 struct AnyHeader {
     cavalcade_trace: u64,

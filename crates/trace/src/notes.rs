@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-/// How far a part of an imported workload can be trusted.
+/// Certainty of a part of an imported workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certainty {
     /// It stands in the log.
@@ -20,9 +20,9 @@ pub enum Certainty {
 /// One thing to know about an imported workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// How far it can be trusted.
+    /// Certainty.
     pub certainty: Certainty,
-    /// What, in words.
+    /// Description.
     pub text: String,
 }
 

@@ -12,7 +12,7 @@
 //!
 //! The first are exchanges of TPC-DS plans (relJoin): a node is a stage and the exchange that it writes, `inputs` the
 //! exchanges that it reads, and the plan's last stage, which reads the exchanges that no other does, is not listed, so it
-//! is added. A `reused-…` exchange is read again and computed by nobody here. The second are TPC-H stages
+//! is added. A `reused-…` exchange is read again and not computed here. The second are TPC-H stages
 //! (decima-sim): `children` are the stages, by position, that read this one.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use crate::error::{TraceError, TraceErrorKind};
 /// A DAG of stages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DagShape {
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// Its stages, each after those that it reads.
     pub nodes: Vec<DagNode>,
@@ -39,9 +39,9 @@ pub struct DagNode {
     pub reads: Vec<usize>,
     /// Over how many parallel tasks it is spread, where that is known.
     pub tasks: Option<u32>,
-    /// How long one of these tasks computes, where that is known.
+    /// Computation time of one of these tasks, if known.
     pub task_time: Option<Nanos>,
-    /// Whether every reader gets all of its output rather than a part.
+    /// True if every reader gets all of its output rather than a part.
     pub broadcast: bool,
     /// The bytes of its output, where they are known.
     pub output: Option<Bytes>,
@@ -115,7 +115,7 @@ pub fn read_shapes(bytes: &[u8], source_name: &str) -> Result<Vec<DagShape>, Tra
     shapes.collect::<Result<_, _>>().map_err(whole)
 }
 
-/// Whether nodes are written as objects: the first bracket inside the first list says.
+/// Returns whether nodes are written as objects: the first bracket inside the first list says.
 fn holds_objects(content: &[u8]) -> bool {
     let list = content.iter().position(|&byte| byte == b'[').map_or(content.len(), |at| at + 1);
     content[list..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{')
@@ -186,10 +186,7 @@ fn sorted(name: String, drafts: Vec<Draft>) -> Result<DagShape, TraceErrorKind> 
     for (index, draft) in drafts.iter().enumerate() {
         if index_of.insert(draft.id, index).is_some() {
             let problem = format!("shape {name}: node {} is given twice", draft.id);
-            return Err(TraceErrorKind::Schema {
-                problem,
-                expected: "ids to be unique; number the nodes anew",
-            });
+            return Err(TraceErrorKind::Schema { problem, expected: "ids to be unique; renumber the nodes" });
         }
     }
     let mut waits_for = vec![0usize; drafts.len()];

@@ -12,10 +12,10 @@ use crate::ReadOptions;
 use crate::decimal::Decimal;
 use crate::error::{Expectation, Fault, TraceErrorKind};
 
-/// How much of an unexpected word a message quotes.
+/// Length of an unexpected word that a message quotes.
 const QUOTED: usize = 40;
 
-/// Whether a byte separates words on a line.
+/// Returns whether a byte separates words on a line.
 pub(crate) const fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | 0x0b | 0x0c)
 }
@@ -72,7 +72,7 @@ impl<'a> Tokens<'a> {
         self.at
     }
 
-    /// How many bytes are left: no list can have more members.
+    /// Returns the number of bytes left: no list can have more members.
     pub(crate) fn left(&self) -> usize {
         self.text.len() - self.at
     }

@@ -1,4 +1,4 @@
-//! Reading of bytes that nobody meant to be a trace: the property of the fuzz targets, on a stable toolchain and within
+//! Reading of arbitrary bytes: the property of the fuzz targets, on a stable toolchain and within
 //! seconds, by mutating valid traces.
 
 mod property;

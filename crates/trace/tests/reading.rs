@@ -244,7 +244,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "a 0 1 5 1\nb 0 1 5 1\na 0 1 5 1 c\n",
-        "t:3:1: flow a is given twice, expected ids to be unique: number the flows anew",
+        "t:3:1: flow a is given twice, expected ids to be unique: renumber the flows",
     ),
     ("0 0 1 5 1\n1 0 1 5 1 0\n", "t:2:11: task 0 is given twice: names must be unique"),
     (

@@ -292,7 +292,7 @@ fn an_imported_log_is_carried_by_the_native_format_and_written_as_no_log() {
     assert_eq!(again, reading.workload);
 }
 
-/// When each stage of a task ends where the network is never short: a coflow takes until its last wave.
+/// Returns the end of each stage of a task on an infinite network: a coflow takes until its last wave.
 fn ends_without_network(reading: &Reading, task: usize) -> Vec<u64> {
     let task = &reading.workload.tasks()[task];
     let mut ends: Vec<u64> = Vec::new();
@@ -390,7 +390,7 @@ fn real_stages_end_when_the_log_says_less_what_they_waited() {
     }
 }
 
-/// How long after the start of the application time zero is.
+/// Returns the offset of time zero from the start of the application.
 fn before(reading: &Reading) -> u64 {
     let seconds = reading.notes.iter().find_map(|note| note.text.split_once(" s between the start"));
     seconds.map_or(0, |(seconds, _)| (seconds.parse::<f64>().expect("seconds") * 1e3).round() as u64 * MS)

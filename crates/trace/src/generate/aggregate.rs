@@ -6,8 +6,8 @@
 //! So each rack has two stages, and racks do not wait for each other. The defaults are the paper's: 30 racks of 40
 //! workers, 1,200 + 30 flows, answers of 2 to 50 KB, 3 %.
 //!
-//! A worker computes before it answers, exponentially distributed with mean `compute_ms` (§5.2.3: a wait, for which nobody
-//! competes): its flow is a wave of its own.
+//! A worker computes before it answers, exponentially distributed with mean `compute_ms` (§5.2.3: a wait that needs
+//! no slot): its flow is a wave of its own.
 //!
 //! Where `tail` is given (as in [`super::Tailed`]), all answers of a task are larger by one factor, drawn for each task.
 //!
@@ -114,7 +114,7 @@ impl Draws<'_> {
         self.parameters.tail.draw(&mut self.factors)
     }
 
-    /// What the workers of a rack send its aggregator, its first port.
+    /// Lists the flows from the workers of a rack to its aggregator, the first port.
     fn answers(&mut self, rack: u32, factor: f64) -> Vec<Flow> {
         let Aggregate { workers, smallest, largest, compute_ms, .. } = *self.parameters;
         let dst = PortId(rack * (workers + 1));

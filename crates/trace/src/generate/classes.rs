@@ -81,7 +81,7 @@ impl Recipe for Classes {
     }
 }
 
-/// How many mappers and reducers a coflow has.
+/// Draws the number of mappers and reducers of a coflow.
 pub(super) fn counts(random: &mut Random, ports: u32, narrow: u32, wide: bool) -> (u32, u32) {
     let (least, most) = if wide { (WIDE_FROM.min(ports), ports) } else { (1, narrow.min(ports)) };
     let mut draw = || random.between(least.into(), most.into()) as u32;

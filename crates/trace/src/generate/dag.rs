@@ -7,7 +7,7 @@
 //!   every power of ten is as likely as any other. Every stage that reads it gets all of it. Sizes that a shape gives are
 //!   kept.
 //! - **Places.** A stage runs on as many hosts as it has tasks, at most `width`; where a shape does not say, on 1 to
-//!   `width`. Hosts are drawn anew for each stage.
+//!   `width`. Hosts are drawn again for each stage.
 //! - **Flows.** Every host of the writing stage sends every host of the reading one the same share, at least one byte. A
 //!   broadcast goes in whole from one of the hosts to every reader.
 //! - **Computation.** Where a shape has times: that of one task, as many times as the tasks fill the `slots` of the

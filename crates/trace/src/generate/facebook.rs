@@ -60,7 +60,7 @@ const GAPS: Quantiles =
 
 /// A kind of coflow and its quantiles.
 struct Kind {
-    /// How many of 526 coflows are of this kind.
+    /// Number of 526 coflows that are of this kind.
     share: f64,
     long: bool,
     wide: bool,
@@ -68,7 +68,7 @@ struct Kind {
     reducers: Quantiles,
     /// MB from one mapper to one reducer before merging; less than one rounds up to one.
     length: Quantiles,
-    /// How strongly the three go together.
+    /// Correlation of the three.
     tie: f64,
 }
 
@@ -165,7 +165,7 @@ impl Facebook {
 }
 
 impl Kind {
-    /// How many mappers and reducers, held to the width of the class.
+    /// Returns the numbers of mappers and reducers within the width of the class.
     fn counts(&self, ports: u32, mappers: f64, reducers: f64) -> (u32, u32) {
         let scale = if self.wide { f64::from(ports) / FITTED_PORTS } else { 1.0 };
         let count = |value: f64| ((value * scale + 0.5) as u32).clamp(1, ports);
@@ -192,7 +192,7 @@ impl Kind {
     /// MB that each reducer gets from every mapper, held to the length of the class.
     fn lengths(&self, random: &mut Random, ports: u32, reducers: u32, at: f64) -> Vec<u64> {
         let base = self.length.at(at);
-        // Half a reducer fewer, since where every rack has one nobody can say how many there were.
+        // Half a reducer fewer: if every rack has one, their number is unknown.
         let empty = (f64::from(ports) - f64::from(reducers) + 0.5) / (f64::from(ports) + 0.5);
         let merged = -libm::log(empty);
         let longest = if self.long { u64::MAX } else { LONG - 1 };
@@ -212,7 +212,7 @@ impl Kind {
     }
 }
 
-/// Where mappers and reducers are.
+/// Placement of mappers and reducers.
 struct Places {
     random: Random,
     /// Running sums of the popularity of ports.

@@ -14,21 +14,21 @@ use cavalcade_model::{Bytes, Flow, Nanos, PortId, Workload, WorkloadError};
 use super::random::{Purpose, Random};
 use super::rebuild::rebuild;
 
-/// How often, and when.
+/// Rate and time of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Failures {
     /// The share of flows that are sent again, from 0 to 1.
     pub restarted: f64,
     /// The share of flows that have a second copy, from 0 to 1; together with `restarted` at most 1.
     pub speculated: f64,
-    /// How long after a flow its second attempt or copy begins.
+    /// Time from a flow's start to its second attempt or copy.
     pub after: Nanos,
 }
 
 /// The workload with failures drawn from `seed`; the same arguments give the same workload.
 ///
 /// # Errors
-/// Where what is added takes the workload beyond what there may be of flows, bytes or time.
+/// If what is added takes the workload beyond what there may be of flows, bytes or time.
 pub fn with_failures(workload: &Workload, failures: &Failures, seed: u64) -> Result<Workload, WorkloadError> {
     let mut random = Random::new(seed, Purpose::Failures);
     rebuild(

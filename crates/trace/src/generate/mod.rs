@@ -61,7 +61,7 @@ use parameters::Parameters;
 /// The most flows that a generator makes.
 pub const MOST_FLOWS: u64 = 1 << 27;
 
-/// What a generator says of itself and does.
+/// Generator: its description and its recipe.
 trait Recipe: Parameters {
     const NAME: &'static str;
     const MEANING: &'static str;
@@ -75,15 +75,15 @@ trait Recipe: Parameters {
 pub struct GeneratorInfo {
     /// The name by which it is chosen.
     pub name: &'static str,
-    /// What it makes.
+    /// Description of the workload.
     pub meaning: &'static str,
-    /// Where its distributions are from.
+    /// Source of its distributions.
     pub source: &'static str,
     /// Its parameters, with their defaults.
     pub parameters: Vec<ParameterInfo>,
 }
 
-/// Why a workload cannot be generated.
+/// Reason that a workload cannot be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GenerateError {
     /// A parameter outside its range.

@@ -13,7 +13,7 @@ use super::rebuild::rebuild;
 /// The same tasks with their arrival times permuted. The same seed gives the same workload on every machine.
 ///
 /// # Errors
-/// Where the times of a task no longer fit the scale, which only happens to times of a century.
+/// If the times of a task no longer fit the scale, which only happens to times of a century.
 pub fn permute_arrivals(workload: &Workload, seed: u64) -> Result<Workload, WorkloadError> {
     let mut arrivals: Vec<Instant> = workload.tasks().iter().map(|task| task.arrival).collect();
     Random::new(seed, Purpose::Arrivals).shuffle(&mut arrivals);

@@ -5,26 +5,26 @@ use cavalcade_model::{PortId, mix};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng as _;
 
-/// What random numbers are for. Each purpose has its own stream, so that drawing more for one moves no other.
+/// Purpose of random numbers. Each has its own stream, so that drawing more for one moves no other.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
-    /// When things arrive.
+    /// Time at which things arrive.
     Arrivals = 1,
-    /// How many of what.
+    /// Counts.
     Shapes = 2,
-    /// Which ports.
+    /// Ports.
     Places = 3,
-    /// How many bytes.
+    /// Bytes.
     Sizes = 4,
-    /// How long computation takes.
+    /// Computation times.
     Computation = 5,
     /// Background tasks.
     Background = 6,
-    /// What fails.
+    /// Failures.
     Failures = 7,
     /// Flows with a deadline, beside others.
     Urgent = 8,
-    /// How the bytes of a receiver are split over its flows.
+    /// Split of a receiver's bytes over its flows.
     Spread = 9,
 }
 

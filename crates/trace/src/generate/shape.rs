@@ -76,7 +76,7 @@ impl FlowBudget {
     }
 }
 
-/// Tasks for which nobody waits (Baraat §4.1), beside those that a generator is about: each one flow between two ports.
+/// Background tasks, for which no user waits (Baraat §4.1), beside those that a generator is about: each one flow between two ports.
 pub(super) struct Background {
     pub(super) tasks: u32,
     pub(super) size: Bytes,

@@ -2,7 +2,7 @@
 //!
 //! The Facebook trace knows the bytes of each reducer and not which mapper sent how many; every reader splits them evenly.
 //! A policy that learns a coflow's sizes from those of the flows that have ended then learns a reducer's from its first flow.
-//! [`spread_sizes`] takes that away as far as wanted: inside each receiver of a coflow sizes are drawn from a log-normal law, its
+//! [`spread_sizes`] takes that away: inside each receiver of a coflow sizes are drawn from a log-normal law, its
 //! bytes kept to the last. [`permute_sizes`] keeps every size and gives them out to the flows of the coflow at random, so
 //! that neither sender nor receiver says anything of a flow.
 

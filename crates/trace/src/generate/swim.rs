@@ -14,20 +14,20 @@ use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, Workload, Workloa
 
 use super::random::{Purpose, Random};
 
-/// What a SWIM file leaves open.
+/// Parameters that a SWIM file leaves open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Swim {
-    /// How many ports the fabric has.
+    /// Number of ports of the fabric.
     pub ports: u32,
-    /// How many jobs are taken.
+    /// Number of jobs taken.
     pub jobs: usize,
     /// The bytes of all jobs over what all ports can send from the first arrival to the last.
     pub load: f64,
-    /// What a port can send.
+    /// Rate of a port.
     pub rate: BitsPerSec,
 }
 
-/// Why there is no workload.
+/// Reason that there is no workload.
 #[derive(Debug, thiserror::Error)]
 pub enum SwimError {
     /// A line that is not one of SWIM's.
@@ -46,7 +46,7 @@ pub enum SwimError {
         /// Jobs asked for.
         wanted: usize,
     },
-    /// What was made is no workload.
+    /// The result is not a valid workload.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
 }
@@ -61,7 +61,7 @@ impl Swim {
     /// Makes a workload of a file's jobs. The same seed gives the same workload on every machine.
     ///
     /// # Errors
-    /// Where the text is none of SWIM's or has too few jobs.
+    /// If the text is none of SWIM's or has too few jobs.
     pub fn workload(&self, text: &str, seed: u64) -> Result<Workload, SwimError> {
         let jobs = jobs(text)?;
         if jobs.len() < self.jobs.max(2) {

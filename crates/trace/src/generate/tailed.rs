@@ -51,7 +51,7 @@ parameters! {
     }
 }
 
-/// How much heavier a task is than the lightest.
+/// Distribution of task sizes relative to the lightest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tail {
     /// All tasks are alike.
@@ -77,7 +77,7 @@ pub enum Tail {
     },
 }
 
-/// How many σ above its median the log-normal law is cut.
+/// Cut of the log-normal distribution, in σ above its median.
 const CUT: f64 = 4.0;
 
 impl fmt::Display for Tail {

@@ -71,14 +71,14 @@ pub(super) fn notes(log: &Log, port_of: &[PortId], tally: &Tally, tasks: usize, 
     notes
 }
 
-/// How much tasks waited for the network, as they say themselves.
+/// Describes the tasks' recorded wait for the network.
 fn waiting(log: &Log) -> String {
     let (busy, waited) = log.waiting();
     let share = if busy == 0 { 0.0 } else { 100.0 * waited as f64 / busy as f64 };
     format!("tasks waited for blocks {share:.1} % of the time that they ran")
 }
 
-/// Which host is which port.
+/// Describes the ports of hosts.
 fn hosts(log: &Log, port_of: &[PortId]) -> String {
     let mut named: Vec<(PortId, &str)> =
         port_of.iter().copied().zip(log.hosts.iter().map(String::as_str)).collect();
@@ -90,7 +90,7 @@ fn hosts(log: &Log, port_of: &[PortId]) -> String {
     format!("ports are hosts in order of name: {}{rest}", shown.join(", "))
 }
 
-/// What had to be guessed about where bytes came from.
+/// Describes guesses about the sources of bytes.
 fn sources(log: &Log, tally: &Tally) -> String {
     let shuffles = match tally.joins {
         0 => String::new(),

@@ -14,7 +14,7 @@ use crate::ReadOptions;
 use crate::error::{Fault, TraceErrorKind};
 use crate::tokens::checked_ports;
 
-/// What happened while importing, in figures, for the notes.
+/// Counts of an import, for the notes.
 #[derive(Default)]
 pub(super) struct Tally {
     /// Bytes that never left the host on which they were written.
@@ -80,7 +80,7 @@ struct Made {
     task: Task,
     transfers: Vec<Coflow>,
     shuffles: Vec<Shuffle>,
-    /// How long it took, by the log.
+    /// Duration by the log.
     took: Nanos,
     /// The latest time at which something may happen in it, with its stages taken one after the other.
     latest_ns: u128,
@@ -93,10 +93,10 @@ struct Done {
     finished_ms: u64,
 }
 
-/// What a shuffle's bytes on their way to one executor come from.
+/// Source of a shuffle's bytes to one executor.
 #[derive(Clone, Copy)]
 struct Source {
-    /// Which of the shuffles that the stage reads.
+    /// Index of the shuffle among those that the stage reads.
     slot: usize,
     host: usize,
     weight: u64,
@@ -185,7 +185,7 @@ impl<'a> Importer<'a> {
         Ok(Some(made))
     }
 
-    /// What the application called the query, with a number from the second of that name on; else its id.
+    /// Returns the application's name of the query, numbered from the second of that name on; else its id.
     fn name(&mut self, unit: &Unit) -> String {
         let name = match (unit, self.log.execution(unit).and_then(Execution::name)) {
             (_, Some(name)) => name,
@@ -279,7 +279,7 @@ impl<'a> Importer<'a> {
         Ok(parents.into_iter().zip(flows).filter(|(_, flows)| !flows.is_empty()).collect())
     }
 
-    /// What executor `reader` has to fetch from, with the bytes that were written there.
+    /// Lists the executors that `reader` fetches from, with the bytes written there.
     fn sources(&self, parents: &[u32], reader: usize) -> Rc<[Source]> {
         let log = self.log;
         let host_local = log.reads_host_local();
@@ -361,7 +361,7 @@ impl Made {
     }
 }
 
-/// When a stage ran, and how much of its tasks' time was waiting. Milliseconds.
+/// Time at which a stage ran, and how much of its tasks' time was waiting. Milliseconds.
 struct Span {
     launched: u64,
     finished: u64,
@@ -381,7 +381,7 @@ impl Span {
         }
     }
 
-    /// How long the stage would have taken had no task waited for blocks.
+    /// Returns the duration of the stage had no task waited for blocks.
     fn computation(&self) -> Nanos {
         let whole = (self.finished - self.launched) * 1_000_000;
         if self.busy == 0 {

@@ -35,7 +35,7 @@ struct EnvironmentUpdate {
     properties: ShuffleProperties,
 }
 
-/// What decides whether executors on one host read each other's blocks from disk.
+/// Properties that decide whether executors on one host read each other's blocks from disk.
 #[derive(Deserialize, Default)]
 #[serde(expecting = "properties of Spark")]
 pub(super) struct ShuffleProperties {
@@ -270,7 +270,7 @@ fn job_start(log: &mut Log, line: Line<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is known of the stage, with what `info` adds the first time that the stage is named.
+/// Returns the entry of the stage; `info` fills it when the stage is first named.
 fn stage<'l>(log: &'l mut Log, info: StageInfo, line: Line<'_>) -> Result<&'l mut StageLog, Fault> {
     // Spark numbers a stage after those that it reads, so this is what keeps cycles out.
     if let Some(&parent) = info.parents.iter().find(|&&parent| parent >= info.id) {

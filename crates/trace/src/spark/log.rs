@@ -11,7 +11,7 @@ pub(super) struct Log {
     pub(super) spark_version: Option<String>,
     pub(super) properties: ShuffleProperties,
     pub(super) application_start: Option<u64>,
-    /// Whether the application's end was logged.
+    /// True if the application's end was logged.
     pub(super) ended: bool,
     pub(super) jobs: BTreeMap<u64, Job>,
     /// Queries, by the id of their execution.
@@ -29,7 +29,7 @@ pub(super) struct Log {
     executor_index: HashMap<(String, usize), usize>,
 }
 
-/// What a user waited for.
+/// Unit of work that a user waited for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unit {
     /// A query, by the id of its execution.
@@ -105,7 +105,7 @@ pub(super) struct Run {
     pub(super) remote: u64,
     /// Bytes read where they were written.
     pub(super) local: u64,
-    /// How long it waited for blocks.
+    /// Time waited for blocks.
     pub(super) wait_ms: u64,
 }
 
@@ -136,7 +136,7 @@ impl Log {
         }
     }
 
-    /// How long tasks ran in all, and how long of that they waited for blocks; milliseconds.
+    /// Returns the total run time of tasks and their wait for blocks, in milliseconds.
     pub(super) fn waiting(&self) -> (u128, u128) {
         let runs = self.stages.values().flat_map(|stage| &stage.runs);
         runs.fold((0, 0), |(busy, waited), run| {
@@ -151,7 +151,7 @@ impl Log {
         stage.or_else(|| self.open_jobs.first().map(|job| format!("job {job}")))
     }
 
-    /// Whether an executor reads blocks that another one on its host wrote from disk, and counts them as local. Spark does
+    /// Returns whether an executor reads the blocks of another one on its host from disk and counts them as local. Spark does
     /// since 3.0 where the external shuffle service runs, and since 3.1 in any case, unless told not to. A log that does
     /// not name its version is taken for a recent one.
     pub(super) fn reads_host_local(&self) -> bool {

@@ -60,7 +60,7 @@ use crate::{Content, Note, ReadOptions, Syntax};
 
 pub use rolling::{RollingError, is_rolling_name, rolling_order};
 
-/// Where a coflow comes from.
+/// Origin of a coflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shuffle {
     /// The coflow.
@@ -69,9 +69,9 @@ pub struct Shuffle {
     pub map_stage: u32,
     /// The id of the Spark stage that read them.
     pub reduce_stage: u32,
-    /// What all tasks of the map stage wrote.
+    /// Bytes written by all tasks of the map stage.
     pub written: Bytes,
-    /// What crosses from host to host: the coflow's size.
+    /// Bytes that cross from host to host: the coflow's size.
     pub moved: Bytes,
 }
 
@@ -86,7 +86,7 @@ pub struct Query {
     pub took: Nanos,
 }
 
-/// What a log gives.
+/// Result of importing a log.
 pub(crate) struct Import {
     pub(crate) workload: Workload,
     pub(crate) notes: Vec<Note>,

@@ -4,7 +4,7 @@
 //! may have replaced the oldest by one that ends in `.compact` and stands for itself and all before it.
 //! `appstatus_<application>` is empty and tells by its name whether the application still runs.
 
-/// Why the files of a folder are no rolling log.
+/// Reason that the files of a folder are not a rolling log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RollingError {
     /// No file has the name of one.
@@ -39,15 +39,15 @@ fn parse(name: &str) -> Option<(u64, bool)> {
     Some((number.parse().ok()?, rest.ends_with(".compact")))
 }
 
-/// Whether a file of that name may be part of a rolling log.
+/// Returns whether a file of that name may be part of a rolling log.
 pub fn is_rolling_name(name: &str) -> bool {
     parse(name).is_some()
 }
 
-/// Which of the files of a folder make up a rolling log, as indices into `names`, in order.
+/// Finds the files of a folder that make up a rolling log, as indices into `names`, in order.
 ///
 /// # Errors
-/// Where there are none, or not all.
+/// If there are none, or not all.
 pub fn rolling_order<S: AsRef<str>>(names: &[S]) -> Result<Vec<usize>, RollingError> {
     let mut files: Vec<((u64, bool), usize)> = names
         .iter()

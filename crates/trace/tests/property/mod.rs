@@ -8,7 +8,7 @@ use cavalcade_trace::{Format, Limits, ReadOptions, read, write};
 /// trace, writing it in the native format and in its own (where that can carry it) and reading that gives it back.
 ///
 /// # Panics
-/// Where that does not hold.
+/// If that does not hold.
 pub(crate) fn reading_holds(bytes: &[u8], format: Option<Format>) {
     let limits = Limits { text: Bytes(1 << 22), flows: 1 << 14, ports: 1 << 16 };
     let options = ReadOptions { format, ports: None, limits };

@@ -178,7 +178,7 @@ final class Client {
         }
     }
 
-    /** A coflow is over, as far as this client is concerned. */
+    /** Ends this client's part in a coflow. */
     void unregister(CoflowKey key) {
         if (coflows.remove(key) != null && isWelcomed) {
             outbox.add(new Writer(3).key(key).frame());

@@ -14,6 +14,6 @@ public record Directive(Gate gate, long rate, int trafficClass) {
         PACED
     }
 
-    /** Plain TCP: what holds for a flow that nobody has decided about. */
+    /** Plain TCP: the directive of a flow without a decision. */
     public static final Directive PLAIN = new Directive(Gate.OPEN, 0, 0);
 }
