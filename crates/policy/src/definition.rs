@@ -47,7 +47,7 @@ pub struct Paper {
     pub system: &'static str,
     /// Venue: `SIGCOMM`.
     pub venue: &'static str,
-    /// Time at which it was published.
+    /// Year of publication.
     pub year: u16,
     /// Source that the implementation follows.
     pub follows: Follows,
