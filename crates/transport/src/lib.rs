@@ -21,6 +21,7 @@
 //! - [`reno`], [`dctcp`], [`d2tcp`], [`tafe`], [`mcp`], [`pfabric`]: the laws, one file each.
 //! - [`paced`]: the sender and receiver of all explicit-rate transports; [`capacity`]: what their ports give away.
 //! - [`rcp`], [`spc`], [`d3`], [`pdq`]: the explicit-rate transports, one file each.
+//! - [`stream`]: connections for real sockets: handshake, bytes in order both ways, flow control, half-close.
 //! - [`mod@registry`]: from text to a transport. The only list of transports.
 //!
 //! # To add a transport
@@ -40,6 +41,7 @@ pub mod packet;
 pub mod registry;
 pub mod scoreboard;
 pub mod segments;
+pub mod stream;
 pub mod window;
 
 pub mod d2tcp;

@@ -15,13 +15,19 @@
 //!   it is answered.
 //! - No more than the receiver's window is on the way (flow control).
 //!
+//! # Streams
+//! A flow has a size, a stream has not: it grows ([`PacedSender::extend`]), and its segments may be shorter than full
+//! ([`PacedSender::poll_sized`]). With nothing to send it gives back its grant like a flow at its end, and asks as a new
+//! one when it grows. [`crate::stream`] makes connections of it. A real clock is late: a sender
+//! told so ([`PacedSender::tolerate`]) makes up for packets that its timer held up.
+//!
 //! Rejected: to send a window at line rate while the first question is on its way. It saves a round trip for flows that are
 //! alone, and breaks what priorities promise to those who are not.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 
 use crate::contract::{FlowSetup, Receiver, Sender};
-use crate::packet::{Flags, Header};
+use crate::packet::{Flags, Header, Kind};
 use crate::rtt::RoundTrip;
 use crate::scoreboard::{Next, Reliability, Scoreboard};
 use crate::window::{Acknowledging, WindowReceiver};
@@ -77,6 +83,8 @@ pub struct PacedSender<L> {
     ask_at: Option<Instant>,
     /// Time at which the pace lets the next packet go, in picoseconds.
     free_at: u64,
+    /// How far behind its pace it may be and still catch up, in picoseconds; one packet's time at least.
+    late: u64,
     wake: Instant,
 }
 
@@ -93,8 +101,61 @@ impl<L: RateLaw> PacedSender<L> {
             repeats: 0,
             ask_at: Some(setup.start),
             free_at: 0,
+            late: 0,
             wake: setup.start + setup.base_rtt,
         }
+    }
+
+    /// For a stream, which has nothing to send yet. The setup's size is a bound on what it may ever have.
+    pub fn stream(setup: &FlowSetup, law: L, reliability: Reliability, window: u32) -> Self {
+        let board = Scoreboard::new(0, setup.base_rtt, reliability);
+        Self { board, ..Self::new(setup, law, reliability, window) }
+    }
+
+    /// Lets it catch up with what the carrier's timers hold up, by `late` at most.
+    #[must_use]
+    pub fn tolerate(self, late: Nanos) -> Self {
+        Self { late: late.get().saturating_mul(1_000), ..self }
+    }
+
+    /// Lets a stream have `segments` in all.
+    pub fn extend(&mut self, now: Instant, segments: u32) {
+        if self.board.is_done() {
+            // An idle time is nothing to catch up with.
+            self.free_at = self.free_at.max(now.get().saturating_mul(1_000));
+        }
+        self.board.extend(segments);
+        self.plan(now);
+    }
+
+    /// All segments below have arrived.
+    pub fn acknowledged(&self) -> u32 {
+        self.board.una()
+    }
+
+    /// All segments below have been sent.
+    pub fn begun(&self) -> u32 {
+        self.board.next()
+    }
+
+    /// How long an answer may take before it is given up.
+    pub fn patience(&self) -> Nanos {
+        self.round_trip.patience()
+    }
+
+    /// The next packet that may leave now, of a stream whose segments have `size` bytes on the wire.
+    pub fn poll_sized(&mut self, now: Instant, size: impl Fn(u32) -> u16) -> Option<(Header, L::Extra)> {
+        if self.next_time(now).is_none_or(|next| next > now) {
+            return None;
+        }
+        let packet = self.send(now, size);
+        self.plan(now);
+        packet
+    }
+
+    /// A packet that says nothing but asks for an acknowledgement.
+    pub fn inquiry(&self, now: Instant) -> (Header, L::Extra) {
+        (self.probe(), self.law.plain(now, Bytes::ZERO))
     }
 
     /// Its law.
@@ -162,7 +223,7 @@ impl<L: RateLaw> PacedSender<L> {
         self.board.header(Next::Probe, &self.setup, Flags::NONE)
     }
 
-    fn send(&mut self, now: Instant) -> Option<(Header, L::Extra)> {
+    fn send(&mut self, now: Instant, size: impl Fn(u32) -> u16) -> Option<(Header, L::Extra)> {
         if self.unsent() == 0 {
             return Some((self.probe(), self.depart(now)));
         }
@@ -179,10 +240,13 @@ impl<L: RateLaw> PacedSender<L> {
                 None if last => self.depart(now),
                 None => self.law.plain(now, unsent),
             };
-            let header = self.board.header(next, &self.setup, Flags::NONE);
+            let mut header = self.board.header(next, &self.setup, Flags::NONE);
+            if header.kind == Kind::Data {
+                header.size = size(header.segment);
+            }
             let gap = u64::from(header.size) * 8_000_000_000_000 / rate;
-            // A packet that the link held up is caught up with, but no more than one.
-            let behind = now.get().saturating_mul(1_000).saturating_sub(gap);
+            // A packet that the link held up is caught up with, but no more than one unless timers are late.
+            let behind = now.get().saturating_mul(1_000).saturating_sub(gap.max(self.late));
             self.free_at = self.free_at.max(behind).saturating_add(gap);
             return Some((header, extra));
         }
@@ -212,6 +276,9 @@ impl<L: RateLaw> Sender<L::Extra> for PacedSender<L> {
             // What waits for a slow rate's next packet does not wait for a faster one's.
             let gap = u64::from(self.setup.payload) * 8_000_000_000_000 / self.law.rate(now).get();
             self.free_at = self.free_at.min(now.get().saturating_mul(1_000).saturating_add(gap));
+            if before == BitsPerSec::ZERO && self.late > 0 {
+                self.free_at = self.free_at.max(now.get().saturating_mul(1_000));
+            }
         }
         self.plan(now);
     }
@@ -225,12 +292,8 @@ impl<L: RateLaw> Sender<L::Extra> for PacedSender<L> {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Header, L::Extra)> {
-        if self.next_time(now).is_none_or(|next| next > now) {
-            return None;
-        }
-        let packet = self.send(now);
-        self.plan(now);
-        packet
+        let setup = self.setup;
+        self.poll_sized(now, |segment| setup.wire_size(segment))
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

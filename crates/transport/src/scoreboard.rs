@@ -132,6 +132,12 @@ impl Scoreboard {
         self.end
     }
 
+    /// Lets the flow have `segments` in all, no fewer than before: a stream's length shows as it goes.
+    pub fn extend(&mut self, segments: u32) {
+        assert!(segments >= self.end, "a stream does not become shorter");
+        self.end = segments;
+    }
+
     /// Returns whether everything has arrived.
     pub fn is_done(&self) -> bool {
         self.una == self.end

@@ -1,0 +1,207 @@
+//! The sending half of a connection: bytes in, segments out.
+//!
+//! Bytes are cut into segments when they are written: full ones, and at the end one that later bytes join until it is sent.
+//! A segment keeps its bytes for ever, so a retransmission is the same packet again and the scoreboard need not know bytes.
+//!
+//! # Flow control
+//! The receiver says up to which segment it has room. What lies beyond is not the sender's yet ([`PacedSender::extend`]): so a
+//! stream that waits for its receiver has nothing to send, and gives back its grant for others to use. It then asks now and
+//! then whether there is room, since the packet that says so can be lost.
+
+use std::collections::VecDeque;
+
+use cavalcade_model::{Instant, Nanos};
+
+use super::frame::{Frame, FrameKind, OVERHEAD};
+use crate::contract::Sender;
+use crate::paced::PacedSender;
+use crate::packet::{Flags, Header, Kind};
+use crate::spc::{Law, SpcHeader};
+
+/// The most segments that a stream can have: numbers have 32 bits.
+const MOST_SEGMENTS: u32 = u32::MAX - 1;
+/// A receiver without room is asked again after this time, doubled up to so often.
+const INQUIRY: Nanos = Nanos(10_000_000);
+const MOST_DOUBLINGS: u32 = 6;
+
+/// The sending half.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    sender: PacedSender<Law>,
+    /// The payload of a full segment.
+    full: usize,
+    /// The number of the first segment that is kept.
+    first: u32,
+    segments: VecDeque<Vec<u8>>,
+    /// Bytes in `segments`, and how many there may be.
+    buffered: usize,
+    capacity: usize,
+    /// The receiver has room for all segments below.
+    edge: u32,
+    finished: bool,
+    /// When to ask the receiver whether it has room, and how often that was done in a row.
+    inquire_at: Option<Instant>,
+    inquiries: u32,
+}
+
+impl Outgoing {
+    /// For a stream whose receiver has room for `room` segments of `full` bytes.
+    pub(crate) fn new(sender: PacedSender<Law>, full: usize, capacity: usize, room: u32) -> Self {
+        Self {
+            sender,
+            full,
+            first: 0,
+            segments: VecDeque::new(),
+            buffered: 0,
+            capacity,
+            edge: room,
+            finished: false,
+            inquire_at: None,
+            inquiries: 0,
+        }
+    }
+
+    /// One more than the last segment's number.
+    fn end(&self) -> u32 {
+        self.first + self.segments.len() as u32
+    }
+
+    /// How many bytes may be written now.
+    pub(crate) fn room(&self) -> usize {
+        if self.finished || self.end() >= MOST_SEGMENTS {
+            0
+        } else {
+            self.capacity.saturating_sub(self.buffered)
+        }
+    }
+
+    /// Whether the numbers of segments are used up.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.end() >= MOST_SEGMENTS
+    }
+
+    /// Whether the stream has got its end.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Whether all has arrived, the end as well.
+    pub(crate) fn is_done(&self) -> bool {
+        self.finished && self.segments.is_empty()
+    }
+
+    /// Whether something is to arrive that has not.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.segments.is_empty()
+    }
+
+    /// Takes bytes, as many as there is room for, and returns how many.
+    pub(crate) fn write(&mut self, now: Instant, bytes: &[u8]) -> usize {
+        let taken = bytes.len().min(self.room());
+        let mut left = &bytes[..taken];
+        if self.last_is_open()
+            && let Some(last) = self.segments.back_mut()
+        {
+            let (head, rest) = left.split_at(left.len().min(self.full - last.len()));
+            last.extend(head);
+            left = rest;
+        }
+        for chunk in left.chunks(self.full) {
+            self.segments.push_back(chunk.to_vec());
+        }
+        self.buffered += taken;
+        self.extend(now);
+        taken
+    }
+
+    fn last_is_open(&self) -> bool {
+        self.end() > self.sender.begun().max(self.first)
+    }
+
+    /// Ends the stream: its last segment says so, an empty one where that has been sent.
+    pub(crate) fn finish(&mut self, now: Instant) {
+        if self.finished {
+            return;
+        }
+        if !self.last_is_open() {
+            self.segments.push_back(Vec::new());
+        }
+        self.finished = true;
+        self.extend(now);
+    }
+
+    fn extend(&mut self, now: Instant) {
+        let may = self.end().min(self.edge.max(self.sender.begun()));
+        self.sender.extend(now, may.max(self.sender.begun()));
+        let held_back = may < self.end() && self.sender.is_done();
+        if !held_back {
+            (self.inquire_at, self.inquiries) = (None, 0);
+        } else if self.inquire_at.is_none() {
+            self.inquire_at = Some(now + Nanos(INQUIRY.get() << self.inquiries.min(MOST_DOUBLINGS)));
+        }
+    }
+
+    /// Takes an acknowledgement.
+    pub(crate) fn handle_ack(&mut self, now: Instant, frame: &Frame<'_>) {
+        self.edge = self.edge.max(frame.segment.saturating_add(frame.room));
+        let header = Header {
+            segment: frame.segment,
+            sack_from: frame.run.0,
+            sack_to: frame.run.1,
+            kind: Kind::Ack,
+            flags: Flags::NONE.with_if(frame.duplicate, Flags::DUPLICATE),
+            ..Header::default()
+        };
+        self.sender.handle_packet(now, &header, &frame.spc);
+        while self.first < self.sender.acknowledged() {
+            let segment = self.segments.pop_front();
+            self.buffered -= segment.map_or(0, |segment| segment.len());
+            self.first += 1;
+        }
+        self.extend(now);
+    }
+
+    /// The time that [`Outgoing::poll_timeout`] named may have come.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.sender.handle_timeout(now);
+        // Where the last grant has been given back since, the stream may be held back now.
+        self.extend(now);
+    }
+
+    /// The next packet that may leave now.
+    pub(crate) fn poll_transmit(&mut self, now: Instant, connection: u64) -> Option<Frame<'_>> {
+        let (first, segments) = (self.first, &self.segments);
+        let size = |segment: u32| segments[(segment - first) as usize].len() as u16 + OVERHEAD;
+        if let Some((header, spc)) = self.sender.poll_sized(now, size) {
+            // It may have been the packet that gives the grant back: then nothing else sets a time.
+            self.extend(now);
+            return Some(self.frame(connection, &header, spc));
+        }
+        self.inquire_at.take_if(|at| *at <= now)?;
+        self.inquiries += 1;
+        let (header, spc) = self.sender.inquiry(now);
+        self.extend(now);
+        Some(self.frame(connection, &header, spc))
+    }
+
+    /// A packet that asks for an acknowledgement.
+    pub(crate) fn inquiry(&self, now: Instant, connection: u64) -> Frame<'_> {
+        let (header, spc) = self.sender.inquiry(now);
+        self.frame(connection, &header, spc)
+    }
+
+    fn frame(&self, connection: u64, header: &Header, spc: SpcHeader) -> Frame<'_> {
+        if header.kind != Kind::Data {
+            return Frame::new(FrameKind::Probe, connection, spc);
+        }
+        let last = self.finished && header.segment + 1 == self.end();
+        let payload = &self.segments[(header.segment - self.first) as usize];
+        Frame { last, segment: header.segment, payload, ..Frame::new(FrameKind::Data, connection, spc) }
+    }
+
+    /// When something is to be done.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let times = [self.sender.poll_timeout(), self.inquire_at];
+        times.into_iter().flatten().min()
+    }
+}
