@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("metrics", &["model"]),
     ("sim-fluid", &["model", "harness", "allocate", "metrics"]),
     ("transport", &["model", "spec"]),
+    ("spc", &["model", "transport"]),
     ("validate", &["model", "metrics"]),
     ("bound", &["model"]),
     ("report", &["model", "metrics"]),
@@ -86,7 +87,7 @@ const LIBRARY: &str = "cavalcade";
 
 /// The crates at the outer edge, which may read clocks, open files and sockets, and use an async runtime. Their arrows are
 /// held like all others.
-const SHELLS: &[&str] = &["cavalcade", "cli", "runtime", "client", "lab"];
+const SHELLS: &[&str] = &["cavalcade", "cli", "runtime", "client", "lab", "spc"];
 
 /// Crates that only tests use; they may do what the shells may.
 const OF_TESTS: &[&str] = &["skip"];

@@ -5,7 +5,7 @@
 //! | 0–25 | the SPC header, which switches read and write |
 //! | 26–29 | "SPC" and the version, 1: by this a switch tells SPC from other UDP |
 //! | 30 | kind: data 0, acknowledgement 1, probe 2, reset 3 |
-//! | 31 | marks: opening 1, last segment of the stream 2, arrived before 4 |
+//! | 31 | marks: opening 1, last segment of the stream 2, arrived before 4, from the end that accepted 8 |
 //! | 32–39 | the connection |
 //! | 40–43 | data: the segment's number. Acknowledgement: all segments below have arrived. Opening: the most payload of a segment |
 //! | 44–47 | acknowledgement, opening: for how many more segments there is room. Reset: the [`Reason`] |
@@ -110,6 +110,8 @@ pub struct Frame<'a> {
     pub last: bool,
     /// Whether what it acknowledges had arrived before.
     pub duplicate: bool,
+    /// Whether it comes from the end that accepted the connection, not from the one that opened it.
+    pub accepted: bool,
     /// The connection.
     pub connection: u64,
     /// See the table.
@@ -131,6 +133,7 @@ impl<'a> Frame<'a> {
             opening: false,
             last: false,
             duplicate: false,
+            accepted: false,
             connection,
             segment: 0,
             room: 0,
@@ -154,7 +157,8 @@ impl<'a> Frame<'a> {
         out.clear();
         out.extend(self.spc.to_bytes());
         out.extend(MAGIC);
-        let marks = u8::from(self.opening) | u8::from(self.last) << 1 | u8::from(self.duplicate) << 2;
+        let marks = [self.opening, self.last, self.duplicate, self.accepted];
+        let marks = (0..).zip(marks).fold(0, |all, (bit, set)| all | u8::from(set) << bit);
         out.extend([self.kind as u8, marks]);
         out.extend(self.connection.to_be_bytes());
         for number in [self.segment, self.room, self.run.0, self.run.1] {
@@ -175,7 +179,7 @@ impl<'a> Frame<'a> {
         let number = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let marks = bytes[KIND + 1];
         let mark = |bit: u8| marks & 1 << bit != 0;
-        if marks > 7 {
+        if marks > 15 {
             return Err(Malformed::Field);
         }
         Ok(Self {
@@ -184,6 +188,7 @@ impl<'a> Frame<'a> {
             opening: mark(0),
             last: mark(1),
             duplicate: mark(2),
+            accepted: mark(3),
             connection: u64::from(number(32)) << 32 | u64::from(number(36)),
             segment: number(40),
             room: number(44),
@@ -229,11 +234,11 @@ mod tests {
     proptest! {
         #[test]
         fn the_wire_gives_back_every_field(
-            kind in 0usize..4, marks in any::<(bool, bool, bool)>(), connection in any::<u64>(),
+            kind in 0usize..4, marks in any::<[bool; 4]>(), connection in any::<u64>(),
             numbers in any::<[u32; 4]>(), payload in prop::collection::vec(any::<u8>(), 0..50), task in any::<u32>(),
         ) {
             let frame = Frame {
-                opening: marks.0, last: marks.1, duplicate: marks.2,
+                opening: marks[0], last: marks[1], duplicate: marks[2], accepted: marks[3],
                 segment: numbers[0], room: numbers[1], run: (numbers[2], numbers[3]),
                 payload: &payload,
                 ..Frame::new(FrameKind::ALL[kind], connection, SpcHeader::new(task, 3))

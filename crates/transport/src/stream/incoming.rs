@@ -72,13 +72,18 @@ impl Incoming {
     }
 
     /// Whether everything has arrived.
-    pub(crate) fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.end == Some(self.expected)
     }
 
-    /// Whether everything has been read.
+    /// Whether nothing is awaited any more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.unread || self.is_complete()
+    }
+
+    /// Whether nothing more will be read.
     pub(crate) fn is_at_end(&self) -> bool {
-        self.is_complete() && self.ready.is_empty()
+        self.unread || (self.is_complete() && self.ready.is_empty())
     }
 
     /// Whether there is something to read.

@@ -15,7 +15,8 @@
 //! question takes the next.
 //!
 //! # Ends
-//! Each direction ends with a marked segment, acknowledged like any other. Once both have, a connection lingers for [`LINGER`] to
+//! Each direction ends with a marked segment, acknowledged like any other. Once both have (or one has, and nobody reads
+//! the other), a connection lingers for [`LINGER`] to
 //! acknowledge again what comes again. A peer that says nothing for the patience is given up; one without anything to say is
 //! asked four times in that time.
 //!
@@ -151,6 +152,8 @@ enum Phase {
 pub struct Connection {
     id: u64,
     task: u32,
+    /// Whether this end accepted it.
+    accepted: bool,
     settings: Settings,
     phase: Phase,
     halves: Option<Halves>,
@@ -170,7 +173,7 @@ struct Halves {
 
 impl Halves {
     fn is_done(&self) -> bool {
-        self.outgoing.is_done() && self.incoming.is_complete()
+        self.outgoing.is_done() && self.incoming.is_done()
     }
 }
 
@@ -203,7 +206,8 @@ impl Connection {
 
     fn new(now: Instant, id: u64, task: u32, settings: Settings, phase: Phase) -> Self {
         let inquire_at = now + Nanos(settings.patience.get() / INQUIRIES);
-        Self { id, task, settings, phase, halves: None, heard: now, inquire_at, done: None }
+        let accepted = matches!(phase, Phase::Answering { .. });
+        Self { id, task, accepted, settings, phase, halves: None, heard: now, inquire_at, done: None }
     }
 
     fn halves(&self, now: Instant, payload: u16, room: u32) -> Halves {
@@ -292,7 +296,7 @@ impl Connection {
         self.halves.as_ref().is_some_and(|halves| halves.incoming.is_ready())
     }
 
-    /// Whether everything has been read.
+    /// Whether nothing more will be read.
     pub fn is_at_end(&self) -> bool {
         self.halves.as_ref().is_some_and(|halves| halves.incoming.is_at_end())
     }
@@ -361,12 +365,8 @@ impl Connection {
             _ => {
                 if halves.incoming.handle(now, frame) {
                     self.end(Ending::Aborted, Some(Reason::Aborted));
-                    return;
                 }
             }
-        }
-        if halves.is_done() {
-            self.done.get_or_insert(now);
         }
     }
 
@@ -394,6 +394,11 @@ impl Connection {
 
     /// The next packet that may leave now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Frame<'_>> {
+        let accepted = self.accepted;
+        self.poll_frame(now).map(|frame| Frame { accepted, ..frame })
+    }
+
+    fn poll_frame(&mut self, now: Instant) -> Option<Frame<'_>> {
         match &mut self.phase {
             Phase::Opening { .. } => self.poll_opening(now),
             Phase::Answering { tries, at } => {
@@ -431,6 +436,9 @@ impl Connection {
         let id = self.id;
         let silent = now >= self.inquire_at;
         let halves = self.halves.as_mut()?;
+        if halves.is_done() {
+            self.done.get_or_insert(now);
+        }
         // What acknowledges goes first: the peer's pace hangs on it.
         if let Some(answer) = halves.incoming.poll_transmit(now, id) {
             return Some(answer);

@@ -286,6 +286,19 @@ fn a_writer_whose_reader_has_gone_is_told() {
 }
 
 #[test]
+fn an_end_that_is_closed_both_ways_does_not_wait_for_a_peer_that_never_closes() {
+    let mut pair = Pair::new(Weather::default(), Settings::default());
+    pair.open();
+    let now = Instant(pair.now);
+    pair.end(0).finish(now);
+    pair.end(0).stop_reading();
+    while pair.now < now.get() + 2 * LINGER.get() {
+        assert!(pair.step());
+    }
+    assert_eq!((pair.end(0).ending(), pair.end(1).ending()), (Some(Ending::Done), None));
+}
+
+#[test]
 fn a_copy_of_an_opening_that_nobody_confirms_is_never_open() {
     let mut pair = Pair::new(Weather::default(), Settings::default());
     let now = Instant(0);

@@ -1,0 +1,319 @@
+//! An endpoint: a UDP socket, its connections, and the thread that turns them.
+//!
+//! One lock guards all connections of an endpoint. The thread ([`crate::reactor`]) holds it while it works off a batch of
+//! datagrams; callers hold it to put bytes in and take bytes out. A caller that changed something marks its
+//! connection and wakes the thread.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::thread::JoinHandle;
+
+use cavalcade_model::Instant;
+use cavalcade_transport::stream::frame::Reason;
+use cavalcade_transport::stream::{Connection, Ending, SMALLEST, Settings};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
+
+use crate::listener::SpcListener;
+use crate::reactor;
+use crate::stream::SpcStream;
+
+/// How an endpoint behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What its connections are told. Line rate and round trip are the fabric's, and the switches' are to be the same.
+    pub settings: Settings,
+    /// Connections that may wait to be accepted. A new one replaces the oldest that its peer has not confirmed.
+    pub backlog: usize,
+    /// Connections that it may have.
+    pub most_connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { settings: Settings::default(), backlog: 128, most_connections: 16_384 }
+    }
+}
+
+/// What an endpoint has seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames that arrived whole.
+    pub received: u64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Datagrams that are no frames of SPC.
+    pub foreign: u64,
+    /// Frames with a header that cannot be, or that end within it.
+    pub malformed: u64,
+    /// Frames with another checksum than their bytes have.
+    pub corrupt: u64,
+    /// Frames of connections that there are not.
+    pub unknown: u64,
+    /// Openings that were refused.
+    pub refused: u64,
+    /// Frames that the system did not take.
+    pub unsent: u64,
+}
+
+/// A connection's name here: its number, and whether this end accepted it.
+pub(crate) type Key = (u64, bool);
+
+/// A connection and who waits for it.
+pub(crate) struct Entry {
+    pub(crate) connection: Connection,
+    pub(crate) peer: SocketAddr,
+    /// When its timer is set.
+    pub(crate) armed: Option<Instant>,
+    /// Whether a stream has it.
+    pub(crate) held: bool,
+    /// When it began.
+    pub(crate) since: Instant,
+    pub(crate) changed: Arc<Condvar>,
+    pub(crate) reader: Option<Waker>,
+    pub(crate) writer: Option<Waker>,
+}
+
+/// What the lock guards.
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) entries: BTreeMap<Key, Entry>,
+    pub(crate) timers: BTreeSet<(Instant, Key)>,
+    /// By task, what has something to do.
+    pub(crate) dirty: BTreeSet<(u32, Key)>,
+    /// Open, and to be accepted.
+    pub(crate) waiting: VecDeque<Key>,
+    pub(crate) listening: bool,
+    pub(crate) closing: bool,
+    /// Why the thread has ended.
+    pub(crate) failed: Option<(io::ErrorKind, String)>,
+    pub(crate) counters: Counters,
+}
+
+impl State {
+    /// Has the thread look at a connection.
+    pub(crate) fn mark(&mut self, key: Key) {
+        if let Some(entry) = self.entries.get(&key) {
+            self.dirty.insert((entry.connection.task(), key));
+        }
+    }
+
+    /// The error with which the thread ended, if it has.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        match &self.failed {
+            Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What the thread and all handles share.
+pub(crate) struct Shared {
+    pub(crate) socket: UdpSocket,
+    pub(crate) wake: OwnedFd,
+    pub(crate) state: Mutex<State>,
+    pub(crate) accepting: Condvar,
+    pub(crate) options: Options,
+    started: std::time::Instant,
+}
+
+impl Shared {
+    pub(crate) fn now(&self) -> Instant {
+        Instant(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the thread.
+    pub(crate) fn wake(&self) {
+        // It only fails where the thread has been woken 2^64 times and has not looked.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// What every handle has a part of; the last one waits for the thread.
+pub(crate) struct Owner {
+    pub(crate) shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closing = true;
+        // What is not open yet will not be wanted.
+        let unopened = state.entries.iter().filter(|(_, entry)| !entry.connection.is_open());
+        for key in unopened.map(|(&key, _)| key).collect::<Vec<_>>() {
+            if let Some(entry) = state.entries.get_mut(&key) {
+                entry.connection.abort();
+            }
+            state.mark(key);
+        }
+        drop(state);
+        self.shared.wake();
+        if let Some(thread) = self.thread.take() {
+            // It has no panic of its own to hand on: what fails in it is in the state.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A UDP socket that carries any number of streams.
+#[derive(Clone)]
+pub struct Endpoint {
+    owner: Arc<Owner>,
+}
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Endpoint").field("address", &self.owner.shared.socket.local_addr()).finish()
+    }
+}
+
+impl Endpoint {
+    /// An endpoint at the first of these addresses that can be had.
+    ///
+    /// # Errors
+    /// Where none can be had, or the system gives no thread.
+    ///
+    /// # Panics
+    /// Where the options' sizes of packets are not possible ones.
+    pub fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
+        let sizes = &options.settings.sizes;
+        assert!(
+            sizes.iter().all(|size| *size >= SMALLEST) && !sizes.is_empty(),
+            "a packet has 1280 bytes at least"
+        );
+        let socket = UdpSocket::bind(address)?;
+        socket.set_nonblocking(true)?;
+        forbid_fragments(&socket)?;
+        // As much as the system gives: a datagram that finds no room is lost.
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, 4 << 20);
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared {
+            socket,
+            wake,
+            state: Mutex::new(State::default()),
+            accepting: Condvar::new(),
+            options,
+            started: std::time::Instant::now(),
+        });
+        let turned = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("spc".to_owned()).spawn(move || reactor::run(&turned))?;
+        Ok(Self { owner: Arc::new(Owner { shared, thread: Some(thread) }) })
+    }
+
+    /// An endpoint from which `peer` can be reached.
+    pub(crate) fn towards(peer: SocketAddr, options: Options) -> io::Result<Self> {
+        match peer {
+            SocketAddr::V4(_) => Self::bind((Ipv4Addr::UNSPECIFIED, 0), options),
+            SocketAddr::V6(_) => Self::bind((Ipv6Addr::UNSPECIFIED, 0), options),
+        }
+    }
+
+    /// Its address.
+    ///
+    /// # Errors
+    /// Where the system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.owner.shared.socket.local_addr()
+    }
+
+    /// What it has seen so far.
+    pub fn counters(&self) -> Counters {
+        self.owner.shared.lock().counters
+    }
+
+    /// How many connections it has, those among them that only linger.
+    pub fn connections(&self) -> usize {
+        self.owner.shared.lock().entries.len()
+    }
+
+    /// Accepts connections from here on.
+    pub fn listen(&self) -> SpcListener {
+        self.owner.shared.lock().listening = true;
+        SpcListener::new(Arc::clone(&self.owner))
+    }
+
+    /// Opens a stream to `peer` under a task, and waits until it is open.
+    ///
+    /// # Errors
+    /// Where there is no answer within the patience, the peer or a switch refuses, or there are too many connections.
+    pub fn connect(&self, peer: SocketAddr, task: u32) -> io::Result<SpcStream> {
+        let shared = &self.owner.shared;
+        let mut id = [0; 8];
+        rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
+        let key = (u64::from_ne_bytes(id), false);
+        let now = shared.now();
+        let connection = Connection::connect(now, key.0, task, shared.options.settings.clone());
+        let stream = SpcStream::new(Arc::clone(&self.owner), key, task, peer);
+        let mut state = shared.lock();
+        state.check()?;
+        if state.entries.len() >= shared.options.most_connections {
+            return Err(too_many(shared.options.most_connections));
+        }
+        state.entries.insert(key, Entry { held: true, ..Entry::new(connection, peer, now) });
+        state.mark(key);
+        shared.wake();
+        drop(state);
+        stream.wait_until_open()?;
+        Ok(stream)
+    }
+}
+
+impl Entry {
+    pub(crate) fn new(connection: Connection, peer: SocketAddr, since: Instant) -> Self {
+        Self {
+            connection,
+            peer,
+            armed: None,
+            held: false,
+            since,
+            changed: Arc::new(Condvar::new()),
+            reader: None,
+            writer: None,
+        }
+    }
+}
+
+fn too_many(most: usize) -> io::Error {
+    let text = format!("the endpoint has {most} connections, the most that its options allow");
+    io::Error::new(io::ErrorKind::QuotaExceeded, text)
+}
+
+/// A packet that is too large for a link is refused or lost, never cut in pieces: openings find the size that fits.
+fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
+    match socket.local_addr()? {
+        SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE)?,
+        SocketAddr::V6(_) => sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE)?,
+    }
+    Ok(())
+}
+
+/// An ending as the error of a call that can no longer be done.
+pub(crate) fn error_of(ending: Ending, peer: SocketAddr) -> io::Error {
+    let (kind, text) = match ending {
+        Ending::Done => (io::ErrorKind::NotConnected, "both directions have ended".to_owned()),
+        Ending::Reset(Reason::Refused) => (io::ErrorKind::ConnectionRefused, Reason::Refused.to_string()),
+        Ending::Reset(Reason::TooManySwitches) => {
+            (io::ErrorKind::HostUnreachable, Reason::TooManySwitches.to_string())
+        }
+        Ending::Reset(reason) => (io::ErrorKind::ConnectionReset, reason.to_string()),
+        Ending::Aborted => {
+            (io::ErrorKind::ConnectionAborted, "data arrived after its reader had gone".to_owned())
+        }
+        Ending::TimedOut => {
+            let text =
+                "nothing was heard for the patience; check that the host is up and speaks SPC on this port";
+            (io::ErrorKind::TimedOut, text.to_owned())
+        }
+    };
+    io::Error::new(kind, format!("SPC stream to {peer}: {text}"))
+}

@@ -1,0 +1,76 @@
+//! The accepting end.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, PoisonError};
+
+use crate::endpoint::{Endpoint, Options, Owner};
+use crate::stream::SpcStream;
+
+/// Accepts SPC streams, as `TcpListener` does TCP's. An accepted stream has the task-id of its opener.
+pub struct SpcListener {
+    owner: Arc<Owner>,
+}
+
+impl std::fmt::Debug for SpcListener {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SpcListener").field("address", &self.local_addr()).finish()
+    }
+}
+
+impl SpcListener {
+    pub(crate) fn new(owner: Arc<Owner>) -> Self {
+        Self { owner }
+    }
+
+    /// Listens at an address, with an endpoint of its own.
+    ///
+    /// # Errors
+    /// Where the address cannot be had.
+    pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
+        Ok(Endpoint::bind(address, Options::default())?.listen())
+    }
+
+    /// Its address.
+    ///
+    /// # Errors
+    /// Where the system does not say.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.owner.shared.socket.local_addr()
+    }
+
+    /// Waits for a stream.
+    ///
+    /// # Errors
+    /// Where the endpoint's socket has failed.
+    pub fn accept(&self) -> io::Result<(SpcStream, SocketAddr)> {
+        let shared = &self.owner.shared;
+        let mut state = shared.lock();
+        loop {
+            while let Some(key) = state.waiting.pop_front() {
+                let Some(entry) = state.entries.get_mut(&key) else { continue };
+                entry.held = true;
+                let (peer, task) = (entry.peer, entry.connection.task());
+                drop(state);
+                return Ok((SpcStream::new(Arc::clone(&self.owner), key, task, peer), peer));
+            }
+            state.check()?;
+            state = shared.accepting.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for SpcListener {
+    fn drop(&mut self) {
+        let mut state = self.owner.shared.lock();
+        state.listening = false;
+        // Nobody will have them any more.
+        while let Some(key) = state.waiting.pop_front() {
+            if let Some(entry) = state.entries.get_mut(&key) {
+                entry.connection.abort();
+            }
+            state.mark(key);
+        }
+        self.owner.shared.wake();
+    }
+}
