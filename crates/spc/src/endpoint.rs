@@ -22,7 +22,7 @@ use crate::listener::SpcListener;
 use crate::reactor;
 use crate::stream::SpcStream;
 
-/// How an endpoint behaves.
+/// The parameters of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// What its connections are told. Line rate and round trip are the fabric's, and the switches' are to be the same.
@@ -39,7 +39,7 @@ impl Default for Options {
     }
 }
 
-/// What an endpoint has seen.
+/// Counts of what an endpoint has seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames that arrived whole.
@@ -78,7 +78,7 @@ pub(crate) struct Entry {
     pub(crate) writer: Option<Waker>,
 }
 
-/// What the lock guards.
+/// Everything that the lock guards.
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) entries: BTreeMap<Key, Entry>,
@@ -111,7 +111,7 @@ impl State {
     }
 }
 
-/// What the thread and all handles share.
+/// The part that the thread and all handles share.
 pub(crate) struct Shared {
     pub(crate) socket: UdpSocket,
     pub(crate) wake: OwnedFd,
@@ -137,7 +137,7 @@ impl Shared {
     }
 }
 
-/// What every handle has a part of; the last one waits for the thread.
+/// The part that every handle owns; the last one waits for the thread.
 pub(crate) struct Owner {
     pub(crate) shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -226,12 +226,12 @@ impl Endpoint {
         self.owner.shared.socket.local_addr()
     }
 
-    /// What it has seen so far.
+    /// Returns the counts so far.
     pub fn counters(&self) -> Counters {
         self.owner.shared.lock().counters
     }
 
-    /// How many connections it has, those among them that only linger.
+    /// Returns how many connections it has, those among them that only linger.
     pub fn connections(&self) -> usize {
         self.owner.shared.lock().entries.len()
     }

@@ -172,7 +172,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether another connection may begin: one that nobody confirmed makes room, the oldest first.
+    /// Returns whether another connection may begin: one that nobody confirmed makes room, the oldest first.
     fn make_room(&self, state: &mut State) -> bool {
         let options = &self.shared.options;
         let unheld = state
@@ -250,7 +250,7 @@ impl Turn<'_> {
     }
 }
 
-/// Whether an error of the socket says something of one packet or path, not of the socket.
+/// Returns whether an error of the socket says something of one packet or path, not of the socket.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, HostUnreachable, Interrupted, NetworkDown, NetworkUnreachable, PermissionDenied,

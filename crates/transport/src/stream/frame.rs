@@ -32,12 +32,12 @@ const KIND: usize = 30;
 
 const MAGIC: [u8; 4] = *b"SPC\x01";
 
-/// What a packet of a stream is for.
+/// The kind of a packet of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameKind {
     /// A segment.
     Data,
-    /// What has arrived.
+    /// A report of what has arrived.
     Ack,
     /// A header that asks for an acknowledgement.
     Probe,
@@ -48,13 +48,13 @@ pub enum FrameKind {
 impl FrameKind {
     const ALL: [Self; 4] = [Self::Data, Self::Ack, Self::Probe, Self::Reset];
 
-    /// Whether a flow's sender sent it: what the logic of ports is for.
+    /// Returns whether a flow's sender sent it: what the logic of ports is for.
     pub const fn is_of_sender(self) -> bool {
         matches!(self, Self::Data | Self::Probe)
     }
 }
 
-/// Why a connection is over.
+/// The reason for which a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The other end knows no such connection.
@@ -84,7 +84,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why bytes are not a frame.
+/// The reason for which bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// They do not begin as one: they belong to something else.

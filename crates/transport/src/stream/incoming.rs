@@ -71,22 +71,22 @@ impl Incoming {
         self.edge - self.expected.min(self.edge)
     }
 
-    /// Whether everything has arrived.
+    /// Returns whether everything has arrived.
     fn is_complete(&self) -> bool {
         self.end == Some(self.expected)
     }
 
-    /// Whether nothing is awaited any more.
+    /// Returns whether nothing is awaited any more.
     pub(crate) fn is_done(&self) -> bool {
         self.unread || self.is_complete()
     }
 
-    /// Whether nothing more will be read.
+    /// Returns whether nothing more will be read.
     pub(crate) fn is_at_end(&self) -> bool {
         self.unread || (self.is_complete() && self.ready.is_empty())
     }
 
-    /// Whether there is something to read.
+    /// Returns whether there is something to read.
     pub(crate) fn is_ready(&self) -> bool {
         !self.ready.is_empty()
     }

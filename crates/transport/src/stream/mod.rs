@@ -39,7 +39,7 @@ use frame::{Frame, FrameKind, OVERHEAD, Reason};
 use incoming::Incoming;
 use outgoing::Outgoing;
 
-/// How long a connection that is over answers what comes again.
+/// The time for which a connection that is over answers what comes again.
 pub const LINGER: Nanos = Nanos(300_000_000);
 /// The first wait for an answer to an opening; it doubles.
 const OPENING_WAIT: Nanos = Nanos(20_000_000);
@@ -55,7 +55,7 @@ pub const LARGEST: u16 = 9_000;
 pub const SMALLEST: u16 = 1_280;
 static PADDING: [u8; LARGEST as usize] = [0; LARGEST as usize];
 
-/// What an end of a connection is told.
+/// The parameters of one end of a connection.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// SPC's parameters.
@@ -113,7 +113,7 @@ impl Settings {
     }
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Both directions were closed, and all has arrived.
@@ -227,22 +227,22 @@ impl Connection {
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Its task.
+    /// Returns its task.
     pub fn task(&self) -> u32 {
         self.task
     }
 
-    /// Whether both ends know of each other.
+    /// Returns whether both ends know of each other.
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)
     }
 
-    /// How it ended, once it has.
+    /// Returns its end, once it has one.
     pub fn ending(&self) -> Option<Ending> {
         match self.phase {
             Phase::Over { ending, .. } => Some(ending),
@@ -263,18 +263,18 @@ impl Connection {
         }
     }
 
-    /// Whether nothing more can be written: its end was, or it has as many segments as there are numbers.
+    /// Returns whether nothing more can be written: its end was, or it has as many segments as there are numbers.
     pub fn is_write_closed(&self) -> bool {
         let of = |halves: &Halves| halves.outgoing.is_finished() || halves.outgoing.is_used_up();
         self.halves.as_ref().is_some_and(of)
     }
 
-    /// How many bytes may be written now.
+    /// Returns how many bytes may be written now.
     pub fn room(&self) -> usize {
         self.halves.as_ref().map_or(0, |halves| halves.outgoing.room())
     }
 
-    /// Whether something written has not been acknowledged.
+    /// Returns whether something written has not been acknowledged.
     pub fn is_sending(&self) -> bool {
         self.halves.as_ref().is_some_and(|halves| halves.outgoing.is_waiting())
     }
@@ -291,12 +291,12 @@ impl Connection {
         self.halves.as_mut().map_or(0, |halves| halves.incoming.read(out))
     }
 
-    /// Whether there is something to read.
+    /// Returns whether there is something to read.
     pub fn is_readable(&self) -> bool {
         self.halves.as_ref().is_some_and(|halves| halves.incoming.is_ready())
     }
 
-    /// Whether nothing more will be read.
+    /// Returns whether nothing more will be read.
     pub fn is_at_end(&self) -> bool {
         self.halves.as_ref().is_some_and(|halves| halves.incoming.is_at_end())
     }
@@ -450,7 +450,7 @@ impl Connection {
         halves.outgoing.poll_transmit(now, id)
     }
 
-    /// When [`Connection::handle_timeout`] and [`Connection::poll_transmit`] are due; `None` once it is over.
+    /// Returns the time at which [`Connection::handle_timeout`] and [`Connection::poll_transmit`] are due; `None` once it is over.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let silence = self.heard + self.settings.patience;
         let linger = self.done.map(|done| done + LINGER);

@@ -66,7 +66,7 @@ impl Outgoing {
         self.first + self.segments.len() as u32
     }
 
-    /// How many bytes may be written now.
+    /// Returns how many bytes may be written now.
     pub(crate) fn room(&self) -> usize {
         if self.finished || self.end() >= MOST_SEGMENTS {
             0
@@ -75,22 +75,22 @@ impl Outgoing {
         }
     }
 
-    /// Whether the numbers of segments are used up.
+    /// Returns whether the numbers of segments are used up.
     pub(crate) fn is_used_up(&self) -> bool {
         self.end() >= MOST_SEGMENTS
     }
 
-    /// Whether the stream has got its end.
+    /// Returns whether the stream has got its end.
     pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
-    /// Whether all has arrived, the end as well.
+    /// Returns whether all has arrived, the end as well.
     pub(crate) fn is_done(&self) -> bool {
         self.finished && self.segments.is_empty()
     }
 
-    /// Whether something is to arrive that has not.
+    /// Returns whether something is to arrive that has not.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.segments.is_empty()
     }
@@ -199,7 +199,7 @@ impl Outgoing {
         Frame { last, segment: header.segment, payload, ..Frame::new(FrameKind::Data, connection, spc) }
     }
 
-    /// When something is to be done.
+    /// Returns when something is to be done.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let times = [self.sender.poll_timeout(), self.inquire_at];
         times.into_iter().flatten().min()
