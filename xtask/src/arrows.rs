@@ -50,6 +50,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["model", "spec", "policy", "trace", "metrics", "transport", "bound", "report", "cavalcade"],
     ),
     ("client", &["model", "protocol"]),
+    ("enforce", &["model", "protocol", "client"]),
     ("runtime", &["model", "protocol", "control"]),
     ("lab", &["model", "metrics", "client"]),
     ("skip", &[]),
@@ -75,6 +76,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "sim-fault",
             "experiment",
             "client",
+            "enforce",
             "runtime",
             "lab",
             "cavalcade",
@@ -87,7 +89,7 @@ const LIBRARY: &str = "cavalcade";
 
 /// The crates at the outer edge, which may read clocks, open files and sockets, and use an async runtime. Their arrows are
 /// held like all others.
-const SHELLS: &[&str] = &["cavalcade", "cli", "runtime", "client", "lab", "spc"];
+const SHELLS: &[&str] = &["cavalcade", "cli", "runtime", "client", "enforce", "lab", "spc"];
 
 /// Crates that only tests use; they may do what the shells may.
 const OF_TESTS: &[&str] = &["skip"];

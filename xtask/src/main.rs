@@ -11,6 +11,7 @@
 
 mod arrows;
 mod bench;
+mod clang;
 mod deny;
 mod fetch;
 mod fresh;
@@ -105,6 +106,12 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     let mut steps = Steps::default();
     steps.run("fetch", || fetch::all(&workspace));
     let tool = steps.run("install cargo-deny", || deny::installed(&workspace));
+    match clang::missing() {
+        Some(needs) => steps.leave_out("install clang", needs),
+        None => {
+            steps.run("install clang", clang::install);
+        }
+    }
     workspace.go_offline();
     let workspace = &workspace;
     steps.run("fmt", || fmt(workspace));

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The kernel path: connections of programs that know nothing of coflows are tagged, counted, gated, paced and marked.
+ *
+ * tag          a socket that is made in a coflow's control group carries the coflow; what it accepts inherits that
+ * connections  a connection learns its peer when it is made, and takes on its flow's rate and class
+ * gate         counts new data as it leaves, and refuses it while the flow is off
+ * refresh      goes over all TCP sockets: sets what has changed, and pushes what waited at a gate that has opened
+ *
+ * Invariants. Without a sign of life from the enforcer for settings.silence every gate is open, and a connection that sends
+ * gets back its own rate and class within a round trip. Retransmissions, acknowledgements and everything without payload
+ * always pass. Whatever a program cannot read or find it lets pass.
+ *
+ * OFF is no low rate: a connection that was paced at some kbps wakes up tenths of seconds, or minutes, after the rate has
+ * changed. TCP keeps refused data as unsent, and a push makes it try again at once.
+ */
+#include "kernel.h"
+#include "enforce.h"
+
+#define COFLOWS 4096
+#define FLOWS 65536
+#define DEEPEST_GROUP 16
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COFLOWS);
+	__type(key, __u64);
+	__type(value, __u32);
+} groups SEC(".maps");
+
+/* The coflows that there are, with anything: a connection may outlive its coflow. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, COFLOWS);
+	__type(key, __u32);
+	__type(value, __u32);
+} coflows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, FLOWS);
+	__type(key, struct cv_flow);
+	__type(value, struct cv_order);
+} orders SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, FLOWS);
+	__type(key, struct cv_flow);
+	__type(value, struct cv_count);
+} counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cv_settings);
+} settings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct cv_socket);
+} sockets SEC(".maps");
+
+static inline_always struct cv_settings *read_settings(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&settings, &zero);
+}
+
+static inline_always int is_lifted(const struct cv_settings *all, __u64 now)
+{
+	return all->is_lifted || (now > all->alive_at && now - all->alive_at > all->silence);
+}
+
+static inline_always struct cv_flow flow_of(const struct cv_socket *socket)
+{
+	struct cv_flow flow = {
+		.coflow = socket->coflow,
+		.peer_0 = socket->peer_high,
+		.peer_1 = socket->peer_high >> 32,
+		.peer_2 = socket->peer_low,
+		.peer_3 = socket->peer_low >> 32,
+	};
+
+	return flow;
+}
+
+/* The orders of a flow, or else those of its coflow for all peers; NULL where nothing is to be limited. */
+static inline_always struct cv_order *order_of(const struct cv_socket *socket, __u64 now)
+{
+	struct cv_settings *all = read_settings();
+	struct cv_flow flow = flow_of(socket);
+	struct cv_order *order;
+
+	if (!all || is_lifted(all, now))
+		return 0;
+	order = bpf_map_lookup_elem(&orders, &flow);
+	if (order)
+		return order;
+	flow.peer_0 = flow.peer_1 = flow.peer_2 = flow.peer_3 = CV_LISTENING;
+	return bpf_map_lookup_elem(&orders, &flow);
+}
+
+/* The count of a flow; NULL where its coflow is forgotten, or there are too many flows. */
+static inline_always struct cv_count *count_of(const struct cv_socket *socket)
+{
+	struct cv_flow flow = flow_of(socket);
+	struct cv_count *count = bpf_map_lookup_elem(&counts, &flow);
+	struct cv_count fresh = {};
+
+	if (count || !bpf_map_lookup_elem(&coflows, &flow.coflow))
+		return count;
+	bpf_map_update_elem(&counts, &flow, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&counts, &flow);
+}
+
+static inline_always void count_socket(struct cv_socket *socket, int is_open)
+{
+	struct cv_count *count;
+
+	if (!!socket->is_counted == is_open)
+		return;
+	count = count_of(socket);
+	if (!count)
+		return;
+	__sync_fetch_and_add(&count->sockets, is_open ? 1 : -1);
+	socket->is_counted = is_open;
+}
+
+/* A TOS goes where the family has it. IP_TOS also changes the priority, which is therefore set after it. */
+static inline_always void set_class(void *sk, int is_v6, __u32 tos, __u32 priority)
+{
+	if (tos != CV_KEEP)
+		bpf_setsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	if (priority != CV_KEEP)
+		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+}
+
+static inline_always void remember_own(void *sk, int is_v6, struct cv_socket *socket)
+{
+	__u32 rate = CV_UNLIMITED, tos = 0, priority = 0;
+
+	bpf_getsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	bpf_getsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	bpf_getsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+	socket->own_rate = rate;
+	socket->own_tos = tos;
+	socket->own_priority = priority;
+}
+
+/* Sets what the orders say, or what the application had said where there are none. */
+static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, const struct cv_order *order)
+{
+	__u32 own_rate, generation = order ? order->generation : 0;
+	__u32 rate, tos, priority;
+
+	if (generation == socket->applied)
+		return;
+	if (!socket->applied)
+		remember_own(sk, is_v6, socket);
+	own_rate = socket->own_rate;
+	rate = order && order->rate < own_rate ? order->rate : own_rate;
+	tos = order && order->tos != CV_KEEP ? order->tos : (__u32)socket->own_tos;
+	priority = order && order->priority != CV_KEEP ? order->priority : (__u32)socket->own_priority;
+	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	set_class(sk, is_v6, tos, priority);
+	socket->applied = generation;
+}
+
+/* The innermost group that stands for a coflow counts: programs make groups of their own below it. */
+SEC("cgroup/sock_create")
+int tag(struct bpf_sock *sk)
+{
+	struct cv_socket fresh = {};
+	__u32 *coflow;
+	__u64 group;
+
+	if (sk->type != SOCK_STREAM || (sk->family != AF_INET && sk->family != AF_INET6))
+		return 1;
+	for (int depth = DEEPEST_GROUP; depth > 0; depth--) {
+		group = bpf_get_current_ancestor_cgroup_id(depth);
+		coflow = group ? bpf_map_lookup_elem(&groups, &group) : 0;
+		if (coflow) {
+			fresh.coflow = *coflow;
+			bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+			break;
+		}
+	}
+	return 1;
+}
+
+static inline_always void learn_peer(struct bpf_sock_ops *ops, struct cv_socket *socket)
+{
+	if (ops->family == AF_INET) {
+		socket->peer_high = 0;
+		socket->peer_low = (__u64)read_word(ops->remote_ip4) << 32 | from_network_32(0x0000ffffu);
+	} else {
+		socket->peer_high = (__u64)read_word(ops->remote_ip6[1]) << 32 | read_word(ops->remote_ip6[0]);
+		socket->peer_low = (__u64)read_word(ops->remote_ip6[3]) << 32 | read_word(ops->remote_ip6[2]);
+	}
+}
+
+SEC("sockops")
+int connections(struct bpf_sock_ops *ops)
+{
+	struct bpf_sock *sk = ops->sk;
+	int is_v6 = ops->family == AF_INET6;
+	struct cv_socket *socket;
+
+	if (!sk)
+		return 1;
+	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!socket)
+		return 1;
+	switch (ops->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		learn_peer(ops, socket);
+		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		learn_peer(ops, socket);
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
+						       BPF_SOCK_OPS_RTT_CB_FLAG);
+		count_socket(socket, 1);
+		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+	case BPF_SOCK_OPS_RTT_CB:
+		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		break;
+	case BPF_SOCK_OPS_STATE_CB:
+		if (ops->args[1] == TCP_CLOSE)
+			count_socket(socket, 0);
+		break;
+	}
+	return 1;
+}
+
+struct tcp_segment {
+	__u32 sequence;
+	__u32 payload;
+};
+
+/* Reads the sequence number and how much payload there is; 0 where that cannot be known. */
+static inline_always int read_segment(struct __sk_buff *skb, struct tcp_segment *segment)
+{
+	__u8 first, protocol, data_offset, options[2];
+	__u32 transport;
+
+	if (bpf_skb_load_bytes(skb, 0, &first, 1) < 0)
+		return 0;
+	if (first >> 4 == 4) {
+		transport = (first & 15) * 4;
+		if (bpf_skb_load_bytes(skb, 9, &protocol, 1) < 0)
+			return 0;
+	} else {
+		transport = 40;
+		if (bpf_skb_load_bytes(skb, 6, &protocol, 1) < 0)
+			return 0;
+		/* Hop-by-hop options: what is too long for an ordinary packet has its length there. */
+		if (protocol == 0) {
+			if (bpf_skb_load_bytes(skb, transport, options, 2) < 0)
+				return 0;
+			protocol = options[0];
+			transport += (options[1] + 1) * 8;
+		}
+	}
+	if (protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, transport + 12, &data_offset, 1) < 0 ||
+	    bpf_skb_load_bytes(skb, transport + 4, &segment->sequence, 4) < 0)
+		return 0;
+	segment->sequence = from_network_32(segment->sequence);
+	transport += (data_offset >> 4) * 4;
+	segment->payload = skb->len > transport ? skb->len - transport : 0;
+	return 1;
+}
+
+static inline_always void count_data(struct cv_socket *socket, struct cv_count *count, __u32 bytes, __u64 now,
+				     __u64 idle)
+{
+	if (!socket->passed_at || now - socket->passed_at > idle)
+		__sync_fetch_and_add(&count->messages, 1);
+	__sync_fetch_and_add(&count->sent, bytes);
+	count->waiting = 0;
+	socket->passed_at = now;
+	socket->is_refused = 0;
+}
+
+SEC("cgroup_skb/egress")
+int gate(struct __sk_buff *skb)
+{
+	struct cv_settings *all = read_settings();
+	struct bpf_sock *sk = skb->sk;
+	struct tcp_segment segment;
+	struct cv_socket *socket;
+	struct bpf_tcp_sock *tcp;
+	struct cv_count *count;
+	struct cv_order *order;
+	__u64 now;
+
+	if (!sk || !all)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return 1;
+	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!socket || !read_segment(skb, &segment) || !segment.payload)
+		return 1;
+	tcp = bpf_tcp_sock(sk);
+	if (!tcp || (__s32)(segment.sequence - tcp->snd_nxt) < 0)
+		return 1;
+	count = count_of(socket);
+	if (!count)
+		return 1;
+	now = bpf_ktime_get_ns();
+	order = order_of(socket, now);
+	if (order && order->gate == CV_OFF && (skb->gso_segs > 1 || now - socket->passed_at < all->trickle)) {
+		__sync_fetch_and_add(&count->refused, 1);
+		count->waiting = 1;
+		socket->is_refused = 1;
+		return 0;
+	}
+	count_data(socket, count, segment.payload, now, all->idle);
+	return 1;
+}
+
+struct sock_common {
+	unsigned short skc_family;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+} __attribute__((preserve_access_index));
+
+/* TCP sends what it holds back when TCP_NODELAY is set; the application's own choice comes back at once. */
+static inline_always void push(void *tcp)
+{
+	int own = 0, on = 1;
+
+	bpf_getsockopt(tcp, SOL_TCP, TCP_NODELAY, &own, sizeof(own));
+	bpf_setsockopt(tcp, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (!own)
+		bpf_setsockopt(tcp, SOL_TCP, TCP_NODELAY, &own, sizeof(own));
+}
+
+/*
+ * A connection that was made before it was tagged is told on from here; false where this kernel cannot do that. Its limits
+ * could not be lifted then, so it gets none but the gate.
+ */
+static inline_always int is_followed(void *tcp, struct cv_socket *socket)
+{
+	int flags = BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG;
+
+	if (socket->is_counted || !(socket->peer_low | socket->peer_high))
+		return 1;
+	if (bpf_setsockopt(tcp, SOL_TCP, SET_SOCK_OPS_FLAGS, &flags, sizeof(flags)))
+		return 0;
+	count_socket(socket, 1);
+	return 1;
+}
+
+SEC("iter/tcp")
+int refresh(struct bpf_iter__tcp *at)
+{
+	struct sock_common *common = at->sk_common;
+	struct cv_socket *socket;
+	struct cv_order *order;
+	void *tcp;
+	int is_v6;
+
+	if (!common)
+		return 0;
+	is_v6 = common->skc_family == AF_INET6;
+	tcp = bpf_skc_to_tcp_sock(common);
+	if (!tcp)
+		return 0;
+	socket = bpf_sk_storage_get(&sockets, tcp, 0, 0);
+	if (!socket)
+		return 0;
+	order = order_of(socket, bpf_ktime_get_ns());
+	if (is_followed(tcp, socket))
+		follow(tcp, is_v6, socket, order);
+	if (socket->is_refused && !(order && order->gate == CV_OFF)) {
+		socket->is_refused = 0;
+		push(tcp);
+	}
+	return 0;
+}
+
+char terms[] SEC("license") = "GPL";

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What the programs in the kernel and the process that drives them say to each other.
+ *
+ * Both sides read this file: clang includes it, and crates/enforce/build.rs makes Rust of it. Therefore its grammar is
+ * small: a constant is "#define CV_NAME number"; a struct has one field a line, all of one type, and no padding; what
+ * stands in the comment behind a field or a constant is its documentation on both sides.
+ */
+#ifndef CAVALCADE_ENFORCE_H
+#define CAVALCADE_ENFORCE_H
+
+#define CV_OPEN 0 /* Gate: new data passes. */
+#define CV_OFF 1 /* Gate: new data is refused, but for the trickle. */
+#define CV_UNLIMITED 0xffffffff /* Rate: none is asked for. */
+#define CV_KEEP 0xffffffff /* TOS or priority: the application's own stays. */
+#define CV_LISTENING 0 /* Peer of orders that hold for every peer without orders of its own. */
+
+/* A flow as the kernel knows one: all connections of a coflow to one peer. */
+struct cv_flow {
+	__u32 coflow; /* The enforcer's number of the coflow. */
+	__u32 peer_0; /* The peer's address as IPv6, in network order; IPv4 is mapped. */
+	__u32 peer_1; /* Second word of it. */
+	__u32 peer_2; /* Third word of it. */
+	__u32 peer_3; /* Fourth word of it. */
+};
+
+/* How a flow is to be sent. */
+struct cv_order {
+	__u32 generation; /* Differs from that of every other order, and is never 0. */
+	__u32 gate; /* CV_OPEN or CV_OFF. */
+	__u32 rate; /* Bytes per second, or CV_UNLIMITED. */
+	__u32 tos; /* The byte that has the DSCP in its upper six bits, or CV_KEEP. */
+	__u32 priority; /* SO_PRIORITY, or CV_KEEP. */
+};
+
+/* What a flow has done. */
+struct cv_count {
+	__u64 sent; /* Bytes of payload, each once. */
+	__u64 messages; /* Messages: bytes after the connection was idle for so long begin one. */
+	__u64 refused; /* Packets that the gate refused. */
+	__u64 waiting; /* Whether data waits at the gate: what was refused last has not passed since. */
+	__u64 sockets; /* Connections that are open. */
+};
+
+/* What holds for all. */
+struct cv_settings {
+	__u64 alive_at; /* When the enforcer was last alive, by the kernel's monotonic clock, in nanoseconds. */
+	__u64 silence; /* After so many nanoseconds without a sign of life all limits are lifted. */
+	__u64 trickle; /* A gate that is off passes one segment of a connection in so many nanoseconds. */
+	__u64 idle; /* After so many idle nanoseconds the next byte of a connection begins a message. */
+	__u64 is_lifted; /* Other than 0: nothing is limited. */
+};
+
+/* What a socket carries with it; those that it accepts begin with a copy. */
+struct cv_socket {
+	__u64 coflow; /* The enforcer's number of the coflow. */
+	__u64 peer_high; /* Two words of the peer's address. */
+	__u64 peer_low; /* The other two. */
+	__u64 applied; /* Generation of the order whose rate and class are set; 0 if the application's own are. */
+	__u64 own_rate; /* The application's own rate, */
+	__u64 own_tos; /* its TOS */
+	__u64 own_priority; /* and its priority, which come back when the limits are lifted. */
+	__u64 passed_at; /* When data last passed. */
+	__u64 is_refused; /* Whether data was refused since. */
+	__u64 is_counted; /* Whether the flow's count of sockets includes it. */
+};
+
+#endif

@@ -1,0 +1,150 @@
+//! Flows, orders and counts in words of this project; the kernel's are in `shared`.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use cavalcade_client::DscpMap;
+use cavalcade_model::{BitsPerSec, Bytes};
+use cavalcade_protocol::{Directive, Gate};
+
+use crate::shared;
+
+/// Lower classes than this share its priority: `SO_PRIORITY` is 6 for the highest class and 0 for these.
+const LOWEST_CLASS: u16 = 6;
+
+/// All connections of a coflow to one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flow {
+    /// The enforcer's number of the coflow.
+    pub coflow: u32,
+    /// The peer; an unspecified one stands for every peer without orders of its own.
+    pub peer: IpAddr,
+}
+
+impl Flow {
+    /// What holds for every peer of a coflow without orders of its own.
+    pub fn of_all_peers(coflow: u32) -> Self {
+        Self { coflow, peer: IpAddr::V6(Ipv6Addr::UNSPECIFIED) }
+    }
+
+    pub(crate) fn to_kernel(self) -> shared::FlowWords {
+        let address = match self.peer {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        let bytes = address.octets();
+        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let (peer_0, peer_1, peer_2, peer_3) = (word(0), word(4), word(8), word(12));
+        shared::Flow { coflow: self.coflow, peer_0, peer_1, peer_2, peer_3 }.to_words()
+    }
+
+    pub(crate) fn from_kernel(words: shared::FlowWords) -> Self {
+        let shared::Flow { coflow, peer_0, peer_1, peer_2, peer_3 } = shared::Flow::from_words(words);
+        let mut bytes = [0; 16];
+        for (place, word) in bytes.chunks_exact_mut(4).zip([peer_0, peer_1, peer_2, peer_3]) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        Self { coflow, peer: IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical() }
+    }
+}
+
+/// How a flow is to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Whether, and how fast.
+    pub gate: Gate,
+    /// The DSCP of its packets; none leaves the application's own.
+    pub dscp: Option<u8>,
+    /// Its packets' priority at the host's own queue; none leaves the application's own.
+    pub priority: Option<u8>,
+}
+
+impl Order {
+    /// What an agent has said, with classes as DSCP by `map`.
+    pub fn new(directive: Directive, map: DscpMap) -> Self {
+        let dscp = map.0[usize::from(directive.class).min(map.0.len() - 1)] & 0x3f;
+        let priority = (LOWEST_CLASS - directive.class.min(LOWEST_CLASS)) as u8;
+        Self { gate: directive.gate, dscp: Some(dscp), priority: Some(priority) }
+    }
+
+    /// Rates are 32 bits of bytes per second there: beyond 34 Gbps there is no limit.
+    pub(crate) fn to_kernel(self, generation: u32) -> shared::OrderWords {
+        let rate = match self.gate {
+            Gate::Paced { rate: BitsPerSec(rate) } => {
+                (rate / 8).clamp(1, u64::from(shared::UNLIMITED)) as u32
+            }
+            Gate::Open {} | Gate::Off {} => shared::UNLIMITED,
+        };
+        let gate = if self.gate == (Gate::Off {}) { shared::OFF } else { shared::OPEN };
+        let tos = self.dscp.map_or(shared::KEEP, |dscp| u32::from(dscp) << 2);
+        let priority = self.priority.map_or(shared::KEEP, u32::from);
+        shared::Order { generation, gate, rate, tos, priority }.to_words()
+    }
+}
+
+impl From<Gate> for Order {
+    /// An order that leaves packets unmarked.
+    fn from(gate: Gate) -> Self {
+        Self { gate, dscp: None, priority: None }
+    }
+}
+
+/// What a flow has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Payload, each byte once.
+    pub sent: Bytes,
+    /// Messages: bytes after an idle time begin one (PIAS).
+    pub messages: u64,
+    /// Packets that the gate refused.
+    pub refused: u64,
+    /// Whether data waits at the gate.
+    pub waits: bool,
+    /// Connections that are open.
+    pub sockets: u64,
+}
+
+impl Count {
+    pub(crate) fn from_kernel(words: shared::CountWords) -> Self {
+        let shared::Count { sent, messages, refused, waiting, sockets } = shared::Count::from_words(words);
+        Self { sent: Bytes(sent), messages, refused, waits: waiting != 0, sockets }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_comes_back_from_the_kernel_as_it_went() {
+        for peer in ["10.0.0.7", "2001:db8::7", "::"] {
+            let flow = Flow { coflow: 7, peer: peer.parse().unwrap() };
+            assert_eq!(Flow::from_kernel(flow.to_kernel()), flow, "{peer}");
+        }
+    }
+
+    #[test]
+    fn a_mapped_address_is_the_same_peer() {
+        let flow = |peer: &str| Flow { coflow: 7, peer: peer.parse().unwrap() };
+        assert_eq!(flow("::ffff:10.0.0.7").to_kernel(), flow("10.0.0.7").to_kernel());
+    }
+
+    #[test]
+    fn a_rate_beyond_what_the_kernel_takes_is_no_limit_and_none_is_zero() {
+        let rate = |rate| {
+            let order = Order::from(Gate::Paced { rate: BitsPerSec(rate) });
+            shared::Order::from_words(order.to_kernel(1)).rate
+        };
+        assert_eq!(rate(100_000_000_000), shared::UNLIMITED);
+        assert_eq!(rate(8_000_000), 1_000_000);
+        assert_eq!(rate(1), 1);
+    }
+
+    #[test]
+    fn classes_become_dscp_without_ecn_bits_and_falling_priorities() {
+        let order = |class| Order::new(Directive { class, gate: Gate::Open {} }, DscpMap::default());
+        assert_eq!((order(0).dscp, order(0).priority), (Some(40), Some(6)));
+        assert_eq!((order(4).dscp, order(4).priority), (Some(0), Some(2)));
+        assert_eq!((order(99).dscp, order(99).priority), (Some(1), Some(0)));
+        assert_eq!(shared::Order::from_words(order(0).to_kernel(1)).tos, 40 << 2);
+    }
+}

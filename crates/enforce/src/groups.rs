@@ -1,0 +1,132 @@
+//! Control groups of version 2: where they are mounted, and those that stand for coflows.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// The hierarchy of control groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub root: PathBuf,
+}
+
+impl Hierarchy {
+    /// Finds where it is mounted.
+    ///
+    /// # Errors
+    /// Where it is not.
+    pub fn find() -> Result<Self, Error> {
+        let mounts = "/proc/self/mountinfo";
+        let text = fs::read_to_string(mounts).map_err(Error::file("read", mounts))?;
+        let root = text.lines().find_map(mount_of_groups).ok_or(Error::NoGroups)?;
+        Ok(Self { root })
+    }
+}
+
+/// The mount point in a line of `/proc/self/mountinfo`, where it is one of control groups of version 2.
+fn mount_of_groups(line: &str) -> Option<PathBuf> {
+    let (place, kind) = line.split_once(" - ")?;
+    let point = place.split(' ').nth(4)?;
+    kind.starts_with("cgroup2 ").then(|| point.replace("\\040", " ").into())
+}
+
+/// A control group that this process has made. Dropping it removes the group; its processes go to the group above.
+#[derive(Debug)]
+pub struct Group {
+    path: PathBuf,
+    id: u64,
+}
+
+impl Group {
+    /// Makes a group below `parent`, or takes over the one that is there.
+    ///
+    /// # Errors
+    /// Where there is no right to.
+    pub fn make(parent: &Path, name: &str) -> Result<Self, Error> {
+        let path = parent.join(name);
+        match fs::create_dir(&path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::file("make the control group", path)(error));
+            }
+            _ => {}
+        }
+        let id = fs::metadata(&path).map_err(Error::file("read", &path))?.ino();
+        Ok(Self { path, id })
+    }
+
+    /// What the kernel calls it.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Moves a process here; what it starts from now on begins here.
+    ///
+    /// # Errors
+    /// Where it is gone, or there is no right to.
+    pub fn admit(&self, process: u32) -> Result<(), Error> {
+        admit(&self.path, process)
+    }
+
+    /// Its processes, without those of groups below it.
+    pub fn members(&self) -> Vec<u32> {
+        members(&self.path)
+    }
+
+    /// Tells whether a process is in it or in a group below it.
+    pub fn is_populated(&self) -> bool {
+        let events = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
+        events.lines().any(|line| line == "populated 1")
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        remove(&self.path);
+    }
+}
+
+fn admit(group: &Path, process: u32) -> Result<(), Error> {
+    let file = group.join("cgroup.procs");
+    fs::write(&file, process.to_string()).map_err(Error::file("move a process to", file))
+}
+
+fn members(group: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Removes a group and those below it; their processes go to the group above. What cannot be removed stays: it limits nothing
+/// and the next enforcer tries again.
+pub(crate) fn remove(group: &Path) {
+    let below = fs::read_dir(group).into_iter().flatten().flatten();
+    let folders = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.for_each(|entry| remove(&entry.path()));
+    if let Some(above) = group.parent() {
+        // A process that ends meanwhile needs no new group.
+        members(group).into_iter().for_each(|process| drop(admit(above, process)));
+    }
+    let _ = fs::remove_dir(group);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_version_two_counts_and_spaces_come_back() {
+        let line = "35 24 0:30 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu";
+        assert_eq!(mount_of_groups(line), None);
+        let line = "42 24 0:39 / /sys/fs/my\\040groups rw,relatime - cgroup2 cgroup2 rw";
+        assert_eq!(mount_of_groups(line), Some("/sys/fs/my groups".into()));
+        assert_eq!(mount_of_groups("nonsense"), None);
+    }
+}

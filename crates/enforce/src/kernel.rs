@@ -1,0 +1,334 @@
+//! The programs in the kernel, loaded, and the tables through which they are told and tell.
+
+use std::fs::{self, File};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use aya::maps::{Array, HashMap, MapData, SkStorage};
+use aya::programs::links::FdLink;
+use aya::programs::{
+    CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, Iter, Program, ProgramError, SockOps,
+};
+use aya::{Btf, Ebpf, EbpfLoader};
+use cavalcade_model::Nanos;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::flow::{Count, Flow, Order};
+use crate::groups::{self, Group, Hierarchy};
+use crate::namespaces::Walkers;
+use crate::pins::Pins;
+use crate::shared::{
+    self, CountWords, FlowWords, OrderWords, PROGRAMS, Settings, SettingsWords, SocketWords,
+};
+use crate::{Error, inherited, leftovers};
+
+/// Names of what is pinned; programs and tables have the same in `bpf/enforce.bpf.c`.
+pub(crate) const SETTINGS: &str = "settings";
+pub(crate) const REFRESH: &str = "refresh";
+const TAG: &str = "tag";
+const CONNECTIONS: &str = "connections";
+const GATE: &str = "gate";
+
+/// Where programs are attached and pinned. Enforcers at several places work side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The control group whose sockets, and those of groups below it, can be tagged.
+    pub above: PathBuf,
+    /// What the folder of pins and the group above all coflows are called.
+    pub name: String,
+}
+
+impl Place {
+    /// Where the host's enforcer stands: all sockets can be tagged.
+    ///
+    /// # Errors
+    /// Where there are no control groups of version 2.
+    pub fn of_host() -> Result<Self, Error> {
+        Ok(Self { above: Hierarchy::find()?.root, name: "cavalcade".to_owned() })
+    }
+
+    /// The group above those that stand for coflows.
+    pub fn groups(&self) -> PathBuf {
+        self.above.join(&self.name)
+    }
+}
+
+/// How the kernel's side behaves without being told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Without a sign of life for so long all limits are lifted.
+    pub silence: Nanos,
+    /// A flow that is off may send a segment in so long on each connection: it is not given up, and a gate that opens by
+    /// silence is noticed.
+    pub trickle: Nanos,
+    /// After so long without new data the next byte of a connection begins a message (PIAS §4.1).
+    pub idle: Nanos,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { silence: Nanos::from_secs(2), trickle: Nanos::from_millis(200), idle: Nanos(500_000) }
+    }
+}
+
+/// The tables that programs and this process share.
+struct Tables {
+    groups: HashMap<MapData, u64, u32>,
+    coflows: HashMap<MapData, u32, u32>,
+    orders: HashMap<MapData, FlowWords, OrderWords>,
+    counts: HashMap<MapData, FlowWords, CountWords>,
+    settings: Array<MapData, SettingsWords>,
+    sockets: SkStorage<MapData, SocketWords>,
+}
+
+/// The loaded programs. Dropping it lifts all limits and removes everything; so does the next [`Kernel::load`] where this
+/// process was killed.
+#[derive(Debug)]
+pub struct Kernel {
+    tables: Tables,
+    walkers: Walkers,
+    generation: u32,
+    limits: Limits,
+    place: Place,
+    pins: Pins,
+}
+
+impl Kernel {
+    /// Loads the programs and attaches them at `place`. What an enforcer that was killed has left there is lifted and removed
+    /// first.
+    ///
+    /// # Errors
+    /// Where the build has no programs, the kernel or the process's rights do not suffice, or another enforcer is at work
+    /// there; nothing is left behind then.
+    pub fn load(place: Place, limits: Limits) -> Result<Self, Error> {
+        let programs = PROGRAMS.map_err(Error::NotBuilt)?;
+        let above = File::open(&place.above).map_err(Error::file("open", &place.above))?;
+        leftovers::fix(&place)?;
+        let pins = Pins::take(&place.name)?;
+        match attach(programs, &above, limits, &pins) {
+            Ok(tables) => {
+                let walkers = Walkers::new(pins.path(REFRESH));
+                Ok(Self { tables, walkers, generation: 0, limits, place, pins })
+            }
+            Err(error) => {
+                pins.clear();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the control group that stands for a coflow.
+    ///
+    /// # Errors
+    /// Where there is no right to, or there are too many.
+    pub fn tag(&mut self, coflow: u32) -> Result<Group, Error> {
+        let above = self.place.groups();
+        fs::create_dir_all(&above).map_err(Error::file("make the control group", &above))?;
+        let group = Group::make(&above, &coflow.to_string())?;
+        self.tag_group(&group, coflow)?;
+        Ok(group)
+    }
+
+    /// Makes an existing control group stand for a coflow: sockets that its processes make from now on belong to it.
+    ///
+    /// # Errors
+    /// Where there are too many.
+    pub fn tag_group(&mut self, group: &Group, coflow: u32) -> Result<(), Error> {
+        let refused = || Error::refused("one more coflow");
+        self.tables.coflows.insert(coflow, 1, 0).map_err(refused())?;
+        self.tables.groups.insert(group.id(), coflow, 0).map_err(refused())
+    }
+
+    /// Moves a process, with the sockets that it has already, into the group of a coflow.
+    ///
+    /// # Errors
+    /// Where it is gone, or there is no right to.
+    pub fn admit(&mut self, process: u32, group: &Group, coflow: u32) -> Result<(), Error> {
+        group.admit(process)?;
+        self.walkers.follow(process);
+        for socket in inherited::connections_of(process) {
+            // A socket that has a coflow keeps it.
+            let tagged = tagged(coflow, socket.peer);
+            let _ = self.tables.sockets.insert(&socket.descriptor, tagged, ONLY_IF_NONE);
+        }
+        self.refresh()
+    }
+
+    /// Follows the members of a group into network namespaces that they have entered.
+    pub fn follow(&mut self, group: &Group) {
+        group.members().into_iter().for_each(|process| self.walkers.follow(process));
+    }
+
+    /// Says how a flow is to be sent. It holds for what is sent from now on; [`Kernel::refresh`] makes it hold for connections
+    /// that wait.
+    ///
+    /// # Errors
+    /// Where there are too many flows.
+    pub fn order(&mut self, flow: Flow, order: Order) -> Result<(), Error> {
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+        let words = order.to_kernel(self.generation);
+        self.tables.orders.insert(flow.to_kernel(), words, 0).map_err(Error::refused("one more order"))
+    }
+
+    /// Takes an order back: the flow is plain TCP.
+    pub fn cancel(&mut self, flow: Flow) {
+        // One that there was not is as good as gone.
+        let _ = self.tables.orders.remove(&flow.to_kernel());
+    }
+
+    /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn refresh(&mut self) -> Result<(), Error> {
+        self.walkers.walk().map_err(|error| Error::refused("a walk over sockets")(error))
+    }
+
+    /// Gives the sign of life without which all limits end after [`Limits::silence`].
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn stay_alive(&mut self) -> Result<(), Error> {
+        let words = settings(self.limits).to_words();
+        self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
+    }
+
+    /// What all flows have done, in order.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn counts(&self) -> Result<Vec<(Flow, Count)>, Error> {
+        let mut counts = Vec::new();
+        for entry in self.tables.counts.iter() {
+            let (flow, count) = entry.map_err(Error::refused("the counts"))?;
+            counts.push((Flow::from_kernel(flow), Count::from_kernel(count)));
+        }
+        counts.sort_by_key(|&(flow, _)| flow);
+        Ok(counts)
+    }
+
+    /// Forgets a coflow with its group, orders and counts. Connections that are still open are plain TCP.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn forget(&mut self, coflow: u32, group: Group) -> Result<(), Error> {
+        let _ = self.tables.groups.remove(&group.id());
+        let _ = self.tables.coflows.remove(&coflow);
+        drop(group);
+        let is_its = |flow: &Result<FlowWords, _>| flow.as_ref().is_ok_and(|flow| flow[0] == coflow);
+        let orders: Vec<FlowWords> = self.tables.orders.keys().filter(is_its).flatten().collect();
+        let counts: Vec<FlowWords> = self.tables.counts.keys().filter(is_its).flatten().collect();
+        orders.iter().for_each(|flow| drop(self.tables.orders.remove(flow)));
+        self.refresh()?;
+        counts.iter().for_each(|flow| drop(self.tables.counts.remove(flow)));
+        Ok(())
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        leftovers::lift(&self.pins);
+        self.pins.clear();
+        groups::remove(&self.place.groups());
+    }
+}
+
+/// Programs that are attached by links stand beside those of others without any flag.
+const BESIDE_OTHERS: CgroupAttachMode = CgroupAttachMode::Single;
+
+/// The kernel's flag by which a socket's storage is only made where there is none.
+const ONLY_IF_NONE: u64 = 1;
+
+/// What a connection carries that was made before it was tagged.
+fn tagged(coflow: u32, peer: Option<IpAddr>) -> SocketWords {
+    let flow = peer.map_or(Flow::of_all_peers(coflow), |peer| Flow { coflow, peer });
+    let flow = shared::Flow::from_words(flow.to_kernel());
+    let joined = |first: u32, second: u32| u64::from(first) | u64::from(second) << 32;
+    let (peer_high, peer_low) = (joined(flow.peer_0, flow.peer_1), joined(flow.peer_2, flow.peer_3));
+    shared::Socket { coflow: u64::from(coflow), peer_high, peer_low, ..Default::default() }.to_words()
+}
+
+/// Settings with a sign of life from now.
+fn settings(limits: Limits) -> Settings {
+    let now = clock_gettime(ClockId::Monotonic);
+    let alive_at = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let Limits { silence, trickle, idle } = limits;
+    Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, is_lifted: 0 }
+}
+
+/// Loads, attaches and pins the programs.
+fn attach(programs: &[u8], above: &File, limits: Limits, pins: &Pins) -> Result<Tables, Error> {
+    let btf = Btf::from_sys_fs().map_err(|error| Error::NoTypes(error.to_string()))?;
+    let mut loaded =
+        EbpfLoader::new().btf(Some(&btf)).load(programs).map_err(Error::refused("the tables"))?;
+    let shared = loaded.map(SETTINGS).expect("it is in bpf/enforce.bpf.c");
+    shared.pin(pins.path(SETTINGS)).map_err(Error::refused("the settings"))?;
+    let mut tables = Tables::take_from(&mut loaded)?;
+    let alive = tables.settings.set(0, settings(limits).to_words(), 0);
+    alive.map_err(Error::refused("the settings"))?;
+    // Each after what it rests on: nothing is limited before it can be lifted.
+    pinned(pins, REFRESH, || {
+        let program: &mut Iter = program(&mut loaded, REFRESH)?;
+        program.load("tcp", &btf)?;
+        let link = program.attach()?;
+        Ok(program.take_link(link)?.try_into()?)
+    })?;
+    pinned(pins, CONNECTIONS, || {
+        let program: &mut SockOps = program(&mut loaded, CONNECTIONS)?;
+        program.load()?;
+        let link = program.attach(above, BESIDE_OTHERS)?;
+        Ok(program.take_link(link)?.try_into()?)
+    })?;
+    pinned(pins, GATE, || {
+        let program: &mut CgroupSkb = program(&mut loaded, GATE)?;
+        program.load()?;
+        let link = program.attach(above, CgroupSkbAttachType::Egress, BESIDE_OTHERS)?;
+        Ok(program.take_link(link)?.try_into()?)
+    })?;
+    pinned(pins, TAG, || {
+        let program: &mut CgroupSock = program(&mut loaded, TAG)?;
+        program.load()?;
+        let link = program.attach(above, BESIDE_OTHERS)?;
+        Ok(program.take_link(link)?.try_into()?)
+    })?;
+    Ok(tables)
+}
+
+fn program<'a, T>(loaded: &'a mut Ebpf, name: &str) -> Result<&'a mut T, ProgramError>
+where
+    &'a mut T: TryFrom<&'a mut Program, Error = ProgramError>,
+{
+    loaded.program_mut(name).expect("it is in bpf/enforce.bpf.c").try_into()
+}
+
+/// Pins what `attach` has attached, under the program's name.
+fn pinned(
+    pins: &Pins,
+    name: &'static str,
+    attach: impl FnOnce() -> Result<FdLink, Box<dyn std::error::Error>>,
+) -> Result<(), Error> {
+    let refused = |error: Box<dyn std::error::Error>| Error::refused(name)(&*error);
+    let link = attach().map_err(refused)?;
+    link.pin(pins.path(name)).map(drop).map_err(Error::refused(name))
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").finish_non_exhaustive()
+    }
+}
+
+impl Tables {
+    fn take_from(loaded: &mut Ebpf) -> Result<Self, Error> {
+        let mut take = |name: &str| loaded.take_map(name).expect("it is in bpf/enforce.bpf.c");
+        let refused = || Error::refused("the tables");
+        Ok(Self {
+            groups: take("groups").try_into().map_err(refused())?,
+            coflows: take("coflows").try_into().map_err(refused())?,
+            orders: take("orders").try_into().map_err(refused())?,
+            counts: take("counts").try_into().map_err(refused())?,
+            settings: take(SETTINGS).try_into().map_err(refused())?,
+            sockets: take("sockets").try_into().map_err(refused())?,
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! What an enforcer that was killed has left behind: pinned programs, which limit nothing by then, and empty groups.
+
+use std::path::PathBuf;
+
+use aya::maps::{Array, Map, MapData};
+
+use crate::kernel::{Place, REFRESH, SETTINGS};
+use crate::pins::Pins;
+use crate::shared::{Settings, SettingsWords};
+use crate::{Error, groups, namespaces};
+
+/// Finds what was left behind at `place`; nothing where an enforcer is at work there.
+///
+/// # Errors
+/// Where there is no right to look.
+pub fn find(place: &Place) -> Result<Vec<PathBuf>, Error> {
+    let pins = match Pins::found(&place.name) {
+        Ok(pins) => pins,
+        Err(Error::InUse(_)) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found: Vec<PathBuf> =
+        pins.iter().flat_map(|pins| pins.names().into_iter().map(|name| pins.path(&name))).collect();
+    found.extend(Some(place.groups()).filter(|groups| groups.is_dir()));
+    if let Some(pins) = pins.filter(|pins| pins.names().is_empty()) {
+        pins.clear();
+    }
+    Ok(found)
+}
+
+/// Lifts every limit that may still be set, and removes what was left behind. Returns what was removed.
+///
+/// # Errors
+/// Where there is no right to, or an enforcer is at work at `place`.
+pub fn fix(place: &Place) -> Result<Vec<PathBuf>, Error> {
+    let found = find(place)?;
+    if let Some(pins) = Pins::found(&place.name)? {
+        lift(&pins);
+        pins.clear();
+    }
+    groups::remove(&place.groups());
+    Ok(found)
+}
+
+/// Lifts all limits of the programs that are pinned. What fails is only tried: programs of another version may be there, and
+/// their own watch over silence lifts the limits as well.
+pub(crate) fn lift(pins: &Pins) {
+    let settings = MapData::from_pin(pins.path(SETTINGS)).and_then(|map| {
+        let mut settings: Array<_, SettingsWords> = Map::Array(map).try_into()?;
+        let lifted = Settings { is_lifted: 1, ..Settings::from_words(settings.get(&0, 0)?) };
+        settings.set(0, lifted.to_words(), 0)
+    });
+    if settings.is_ok() {
+        let _ = namespaces::walk_everywhere(pins.path(REFRESH));
+    }
+}

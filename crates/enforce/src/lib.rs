@@ -1,0 +1,46 @@
+//! The kernel path: programs that were never told of coflows are scheduled as they are.
+//!
+//! # The idea
+//! A process in a control group that stands for a coflow makes sockets that carry the coflow, and what they accept inherits
+//! it. The kernel counts what each *flow* (all connections of a coflow to one peer) sends, and does what the flow's order
+//! says: it refuses new data at the group's egress while the flow is off, holds connections to a rate, and marks their
+//! packets. `bpf/enforce.bpf.c` has the programs, `bpf/enforce.h` what they and this crate say to each other.
+//!
+//! This crate does not decide: its caller says which process belongs to which coflow and how flows are to be sent.
+//!
+//! # Invariants
+//! - Whatever dies, limits end. The programs look for a sign of life; without one for `silence` ([`Limits`]) gates are
+//!   open, and connections that send get back their own rate and class within a round trip. They are pinned, because a
+//!   process that is killed could lift nothing and its programs would be gone before they could.
+//! - Loading is whole or not at all, and lifts what a former enforcer has left behind ([`leftovers`]).
+//! - No module, no patched kernel, no queueing discipline.
+//!
+//! # Cost
+//! An order costs one write and, with all others of its turn, one walk over
+//! the TCP sockets of a network namespace.
+//!
+//! # Rejected
+//! - libbpf: it needs libelf, zlib and make at build time, which a plain build must not. aya needs nothing; it cannot load
+//!   congestion controls (struct_ops) yet, which need a loader of their own or libbpf behind a feature.
+//! - A low rate for OFF: connections wake up tenths of seconds to minutes late (`bpf/enforce.bpf.c`).
+//! - A process that watches the enforcer and cleans up: it dies with it where a service manager ends the whole group.
+
+mod error;
+mod flow;
+mod groups;
+mod inherited;
+mod kernel;
+pub mod leftovers;
+mod namespaces;
+mod pins;
+mod shared;
+
+pub use error::Error;
+pub use flow::{Count, Flow, Order};
+pub use groups::{Group, Hierarchy};
+pub use kernel::{Kernel, Limits, Place};
+
+/// Tells why this build has no programs for the kernel; `None` where it has them.
+pub fn missing() -> Option<&'static str> {
+    shared::PROGRAMS.err()
+}

@@ -1,0 +1,92 @@
+//! Network namespaces: a walk over sockets sees those of the walker's namespace only.
+//!
+//! A thread stands in each namespace in which a tagged process has been seen, and walks there when it is told to.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::pins::walk;
+
+/// Somebody who walks when told, and says how it went.
+#[derive(Debug)]
+struct Walker {
+    tell: mpsc::Sender<()>,
+    hear: mpsc::Receiver<io::Result<()>>,
+}
+
+/// Who walks where, besides the calling thread in its own namespace.
+#[derive(Debug)]
+pub(crate) struct Walkers {
+    program: PathBuf,
+    own: Option<u64>,
+    others: BTreeMap<u64, Walker>,
+}
+
+fn number(namespace: &Path) -> Option<u64> {
+    fs::metadata(namespace).ok().map(|found| found.ino())
+}
+
+fn of_process(process: u32) -> PathBuf {
+    format!("/proc/{process}/ns/net").into()
+}
+
+impl Walkers {
+    pub(crate) fn new(program: PathBuf) -> Self {
+        Self { program, own: number(Path::new("/proc/thread-self/ns/net")), others: BTreeMap::new() }
+    }
+
+    /// Stands in the namespace of a process as well; one that is gone has none.
+    pub(crate) fn follow(&mut self, process: u32) {
+        let path = of_process(process);
+        let Some(number) = number(&path) else { return };
+        if self.own == Some(number) || self.others.contains_key(&number) {
+            return;
+        }
+        if let Ok(namespace) = File::open(&path) {
+            self.others.insert(number, Walker::new(namespace, self.program.clone()));
+        }
+    }
+
+    /// Walks everywhere; a namespace in which that fails is forgotten.
+    pub(crate) fn walk(&mut self) -> io::Result<()> {
+        self.others.retain(|_, walker| walker.tell.send(()).is_ok());
+        let result = walk(&self.program);
+        self.others.retain(|_, walker| matches!(walker.hear.recv(), Ok(Ok(()))));
+        result
+    }
+}
+
+impl Walker {
+    fn new(namespace: File, program: PathBuf) -> Self {
+        let (tell, told) = mpsc::channel();
+        let (say, hear) = mpsc::channel();
+        let work = move || {
+            let entered = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
+            while told.recv().is_ok() {
+                let walked = entered.map_err(io::Error::from).and_then(|()| walk(&program));
+                if say.send(walked).is_err() {
+                    return;
+                }
+            }
+        };
+        // Without a thread both ends are closed, and the walker is forgotten at the first walk.
+        drop(std::thread::Builder::new().name("cavalcade-walker".to_owned()).spawn(work));
+        Self { tell, hear }
+    }
+}
+
+/// Walks once in every network namespace of this host in which a process is.
+pub(crate) fn walk_everywhere(program: PathBuf) -> io::Result<()> {
+    let mut walkers = Walkers::new(program);
+    let processes = fs::read_dir("/proc")?.flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.for_each(|process: u32| walkers.follow(process));
+    walkers.walk()
+}

@@ -1,0 +1,285 @@
+//! The programs in the kernel, on real connections of other processes.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use cavalcade_enforce::{Error, Flow, Group, Kernel, Order, leftovers};
+use cavalcade_model::{BitsPerSec, Bytes};
+use cavalcade_protocol::Gate;
+use support::{Ground, Player, Sink, count, eventually, limits};
+
+/// Nothing new may be sent.
+const OFF: Gate = Gate::Off {};
+/// A connection that is held to no rate.
+const UNLIMITED: u32 = u32::MAX;
+/// The largest segment on a loopback interface.
+const SEGMENT: u64 = 65_536;
+
+#[test]
+fn plays_a_role_for_other_tests() {
+    support::play();
+}
+
+fn to(peer: &str) -> Flow {
+    Flow { coflow: 1, peer: peer.parse().unwrap() }
+}
+
+#[test]
+fn bytes_of_sockets_that_a_tagged_process_opens_are_counted_by_peer() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let (one, other) = (Sink::new("127.0.0.1"), Sink::new("127.0.0.2"));
+    let (mut first, _of_first) = Player::tagged(&mut kernel, 1, &format!("send {} 1000000", one.address));
+    let (mut second, _of_second) = Player::tagged(&mut kernel, 2, &format!("send {} 70000", other.address));
+    let _untagged = {
+        let mut player = Player::new(&format!("send {} 5000", one.address));
+        player.go();
+        player
+    };
+    assert_eq!((first.hears(), second.hears()), ("sent".to_owned(), "sent".to_owned()));
+    eventually("bytes", || one.received() + other.received() == 1_075_000);
+    let found = count(&kernel, 1, "127.0.0.1");
+    assert_eq!((found.sent, found.sockets, found.refused), (Bytes(1_000_000), 1, 0));
+    assert_eq!(count(&kernel, 2, "127.0.0.2").sent, Bytes(70_000));
+    assert_eq!(kernel.counts().unwrap().len(), 2);
+    first.kill();
+    eventually("end of the connection", || count(&kernel, 1, "127.0.0.1").sockets == 0);
+}
+
+#[test]
+fn bytes_over_ipv6_are_counted() {
+    let Some(ground) = Ground::new() else { return };
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return cavalcade_skip::skipped("an IPv6 loopback address");
+    }
+    let mut kernel = ground.load();
+    let sink = Sink::new("::1");
+    let (mut player, _group) = Player::tagged(&mut kernel, 1, &format!("send {} 300000", sink.address));
+    assert_eq!(player.hears(), "sent");
+    eventually("bytes", || sink.received() == 300_000);
+    assert_eq!(count(&kernel, 1, "::1").sent, Bytes(300_000));
+}
+
+#[test]
+fn what_a_tagged_server_accepts_belongs_to_its_coflow() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let (mut server, _group) = Player::tagged(&mut kernel, 1, "serve 200000");
+    let mut socket = TcpStream::connect(server.hears()).unwrap();
+    socket.read_exact(&mut vec![0; 200_000]).unwrap();
+    let found = count(&kernel, 1, "127.0.0.1");
+    assert_eq!((found.sent, found.sockets), (Bytes(200_000), 1));
+}
+
+#[test]
+fn groups_that_a_program_makes_below_its_own_belong_to_its_coflow() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let group = kernel.tag(1).unwrap();
+    let below = Group::make(group.path(), "below").unwrap();
+    let mut player = Player::new(&format!("send {} 5000", sink.address));
+    below.admit(player.number()).unwrap();
+    player.go();
+    assert_eq!(player.hears(), "sent");
+    assert_eq!(count(&kernel, 1, "127.0.0.1").sent, Bytes(5000));
+}
+
+#[test]
+fn a_connection_from_before_is_tagged_with_its_process() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    // In a group below the programs, as every process of a host is: elsewhere its sockets do not meet them.
+    let outside = Group::make(&ground.place.above, "outside").unwrap();
+    let mut player = Player::new_in(&outside, &format!("early {}", sink.address));
+    let group = kernel.tag(1).unwrap();
+    kernel.admit(player.number(), &group, 1).unwrap();
+    assert_eq!(count(&kernel, 1, "127.0.0.1").sockets, 1);
+    player.go();
+    sink.wait_for(1_000_000);
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    player.kill();
+    eventually("end of the connection", || count(&kernel, 1, "127.0.0.1").sockets == 0);
+}
+
+#[test]
+fn an_idle_connection_begins_a_new_message() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (mut player, _group) = Player::tagged(&mut kernel, 1, &format!("speak {}", sink.address));
+    for messages in 1..=3 {
+        // Longer than the idle time, however late anybody wakes.
+        std::thread::sleep(Duration::from_millis(2));
+        player.go();
+        assert_eq!(player.hears(), "spoken");
+        assert_eq!(count(&kernel, 1, "127.0.0.1").messages, messages);
+    }
+}
+
+#[test]
+fn a_flow_that_is_off_sends_no_more_than_its_trickle_and_goes_on_when_it_opens() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let (off, open) = (Sink::new("127.0.0.1"), Sink::new("127.0.0.2"));
+    let (_first, _of_first) = Player::tagged(&mut kernel, 1, &format!("flood {}", off.address));
+    let (_second, _of_second) = Player::tagged(&mut kernel, 2, &format!("flood {}", open.address));
+    off.wait_for(10_000_000);
+    for _ in 0..3 {
+        kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+        eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+        let before = count(&kernel, 1, "127.0.0.1").sent.0;
+        let began = Instant::now();
+        open.wait_for(30_000_000);
+        let trickles = began.elapsed().as_millis() as u64 / 200 + 1;
+        let passed = count(&kernel, 1, "127.0.0.1").sent.0 - before;
+        assert!(passed <= trickles * SEGMENT, "{passed} bytes passed a gate that is off");
+        kernel.order(to("127.0.0.1"), Gate::Open {}.into()).unwrap();
+        kernel.refresh().unwrap();
+        off.wait_for(10_000_000);
+    }
+}
+
+#[test]
+fn orders_for_all_peers_hold_until_a_peer_has_its_own() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    kernel.order(Flow::of_all_peers(1), OFF.into()).unwrap();
+    let (_player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    kernel.order(to("127.0.0.1"), Gate::Open {}.into()).unwrap();
+    kernel.refresh().unwrap();
+    sink.wait_for(10_000_000);
+    kernel.cancel(to("127.0.0.1"));
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+}
+
+#[test]
+fn a_forgotten_coflow_limits_nothing_and_is_not_counted_any_more() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (_player, group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    kernel.forget(1, group).unwrap();
+    sink.wait_for(10_000_000);
+    assert_eq!(kernel.counts().unwrap(), []);
+}
+
+#[test]
+fn a_paced_flow_is_no_faster_than_its_rate_and_is_free_afterwards() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    sink.wait_for(10_000_000);
+    let rate = BitsPerSec(80_000_000);
+    kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
+    kernel.refresh().unwrap();
+    // What was on its way before.
+    sink.wait_for(5_000_000);
+    let began = Instant::now();
+    let from = sink.received();
+    sink.wait_for(5_000_000);
+    let bytes = (sink.received() - from - 4 * SEGMENT) as f64;
+    let reached = bytes * 8.0 / began.elapsed().as_secs_f64();
+    assert!(reached < 1.1 * rate.0 as f64, "{reached} bit/s where {} were asked for", rate.0);
+    kernel.cancel(to("127.0.0.1"));
+    kernel.refresh().unwrap();
+    let socket = support::connection_of(player.number());
+    assert_eq!(support::option(&socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE), UNLIMITED);
+}
+
+#[test]
+fn packets_are_marked_by_class_and_the_applications_own_mark_comes_back() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    sink.wait_for(1_000_000);
+    let socket = support::connection_of(player.number());
+    let marks = || {
+        let tos = support::option(&socket, libc::IPPROTO_IP, libc::IP_TOS);
+        (tos, support::option(&socket, libc::SOL_SOCKET, libc::SO_PRIORITY))
+    };
+    assert_eq!(marks(), (0, 0));
+    let order = Order { gate: Gate::Open {}, dscp: Some(40), priority: Some(6) };
+    kernel.order(to("127.0.0.1"), order).unwrap();
+    kernel.refresh().unwrap();
+    assert_eq!(marks(), (40 << 2, 6));
+    drop(kernel);
+    assert_eq!(marks(), (0, 0));
+}
+
+#[test]
+fn silence_opens_gates_and_lifts_rates() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = Kernel::load(ground.place.clone(), limits(Duration::from_millis(500))).unwrap();
+    let (off, slow) = (Sink::new("127.0.0.1"), Sink::new("127.0.0.2"));
+    let (_first, _of_first) = Player::tagged(&mut kernel, 1, &format!("flood {}", off.address));
+    let (second, _of_second) = Player::tagged(&mut kernel, 2, &format!("flood {}", slow.address));
+    let rate = BitsPerSec(10_000_000);
+    slow.wait_for(1_000_000);
+    kernel.stay_alive().unwrap();
+    kernel
+        .order(Flow { coflow: 2, peer: "127.0.0.2".parse().unwrap() }, Gate::Paced { rate }.into())
+        .unwrap();
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    kernel.refresh().unwrap();
+    // A gate's trickle would take minutes for that.
+    off.wait_for(30_000_000);
+    let socket = support::connection_of(second.number());
+    eventually("end of the rate", || {
+        support::option(&socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE) == UNLIMITED
+    });
+}
+
+#[test]
+fn an_enforcer_that_is_killed_limits_nothing_for_long_and_what_it_left_is_found() {
+    let Some(ground) = Ground::new() else { return };
+    let sink = Sink::new("127.0.0.1");
+    let group = Group::make(&ground.place.above, "held").unwrap();
+    let above = ground.place.above.display();
+    let role = format!("hold {above} {} {} 1500", ground.place.name, group.path().display());
+    let mut enforcer = Player::new(&role);
+    let mut player = Player::new(&format!("flood {}", sink.address));
+    group.admit(player.number()).unwrap();
+    player.go();
+    assert!(matches!(
+        Kernel::load(ground.place.clone(), limits(Duration::from_secs(1))),
+        Err(Error::InUse(_))
+    ));
+    enforcer.kill();
+    sink.wait_for(30_000_000);
+    let left = leftovers::find(&ground.place).unwrap();
+    assert_eq!(left.len(), 5, "{left:?}");
+    assert_eq!(leftovers::fix(&ground.place).unwrap(), left);
+    assert!(leftovers::find(&ground.place).unwrap().is_empty());
+    sink.wait_for(30_000_000);
+}
+
+#[test]
+fn the_next_enforcer_takes_the_place_of_one_that_was_killed() {
+    let Some(ground) = Ground::new() else { return };
+    let group = Group::make(&ground.place.above, "held").unwrap();
+    let above = ground.place.above.display();
+    let role = format!("hold {above} {} {} 60000", ground.place.name, group.path().display());
+    let mut enforcer = Player::new(&role);
+    let sink = Sink::new("127.0.0.1");
+    let mut player = Player::new(&format!("flood {}", sink.address));
+    group.admit(player.number()).unwrap();
+    player.go();
+    enforcer.kill();
+    let kernel = ground.load();
+    sink.wait_for(30_000_000);
+    drop(kernel);
+}

@@ -1,0 +1,314 @@
+//! A place of its own for each test, and child processes that wait until they are tagged.
+//!
+//! A child is this test's own binary again, told by its environment what to do ([`play`]).
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::print_stdout, reason = "what children say to the test")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cavalcade_enforce::{Count, Flow, Group, Hierarchy, Kernel, Limits, Place, leftovers, missing};
+use cavalcade_model::Nanos;
+use cavalcade_skip::skipped;
+
+/// What tells a child what to do.
+const ROLE: &str = "CAVALCADE_ENFORCE_TEST_ROLE";
+
+/// A control group of this test alone, below which its programs are attached.
+pub(crate) struct Ground {
+    /// Where to load.
+    pub(crate) place: Place,
+    group: Option<Group>,
+}
+
+impl Ground {
+    /// Makes one, or says what is missing for it.
+    pub(crate) fn new() -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        if let Some(reason) = missing() {
+            skipped(format_args!("programs for the kernel ({reason})"));
+            return None;
+        }
+        if !rustix::process::geteuid().is_root() {
+            skipped("root, to load programs into the kernel");
+            return None;
+        }
+        let Ok(Hierarchy { root }) = Hierarchy::find() else {
+            skipped("control groups of version 2");
+            return None;
+        };
+        let name = format!("cavalcade-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let group = Group::make(&root, &name).unwrap();
+        let above = group.path().to_owned();
+        Some(Self { place: Place { above, name }, group: Some(group) })
+    }
+
+    /// Loads the programs with limits that suit tests.
+    pub(crate) fn load(&self) -> Kernel {
+        Kernel::load(self.place.clone(), limits(Duration::from_secs(60))).unwrap()
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        // A failed test is told as what it is, not as what it left.
+        if !std::thread::panicking() {
+            assert_eq!(leftovers::find(&self.place).unwrap(), Vec::<std::path::PathBuf>::new());
+        }
+        let _ = leftovers::fix(&self.place);
+        self.group.take();
+    }
+}
+
+/// Limits with another silence.
+pub(crate) fn limits(silence: Duration) -> Limits {
+    Limits { silence: Nanos(silence.as_nanos() as u64), ..Limits::default() }
+}
+
+/// A process that does as its role says once it has been told to go; it ends with the test.
+pub(crate) struct Player {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Player {
+    /// Starts one, which waits.
+    pub(crate) fn new(role: &str) -> Self {
+        Self::start(Command::new(std::env::current_exe().unwrap()), role)
+    }
+
+    /// Starts one in a group.
+    pub(crate) fn new_in(group: &Group, role: &str) -> Self {
+        let mut command = Command::new("sh");
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.path().display());
+        command.args(["-c", &enter]).arg(std::env::current_exe().unwrap());
+        Self::start(command, role)
+    }
+
+    fn start(mut command: Command, role: &str) -> Self {
+        let mut child = command
+            .args(["--exact", "plays_a_role_for_other_tests", "--nocapture"])
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut player = Self { child, lines };
+        assert_eq!(player.hears(), "ready");
+        player
+    }
+
+    /// Starts one in the group of a coflow.
+    pub(crate) fn tagged(kernel: &mut Kernel, coflow: u32, role: &str) -> (Self, Group) {
+        let group = kernel.tag(coflow).unwrap();
+        let mut player = Self::new(role);
+        kernel.admit(player.number(), &group, coflow).unwrap();
+        player.go();
+        (player, group)
+    }
+
+    /// Its process.
+    pub(crate) fn number(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it go on.
+    pub(crate) fn go(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    }
+
+    /// What it says next to this test.
+    pub(crate) fn hears(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the child is gone");
+            // The harness writes the test's name before what it prints.
+            if let Some((_, said)) = line.trim_end().split_once("player: ") {
+                return said.to_owned();
+            }
+        }
+    }
+
+    /// Ends it as nothing can prevent.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn say(what: impl std::fmt::Display) {
+    println!("player: {what}");
+}
+
+fn wait_for_go() {
+    std::io::stdin().lock().read_line(&mut String::new()).unwrap();
+}
+
+/// Plays the role that the environment names; nothing where it names none.
+pub(crate) fn play() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let words: Vec<&str> = role.split(' ').collect();
+    match words[..] {
+        // Sends so many bytes and keeps the connection.
+        ["send", to, bytes] => {
+            say("ready");
+            wait_for_go();
+            let mut socket = TcpStream::connect(to).unwrap();
+            socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
+            say("sent");
+            wait_for_go();
+        }
+        // Sends messages of a byte when it is told to.
+        ["speak", to] => {
+            say("ready");
+            wait_for_go();
+            let mut socket = TcpStream::connect(to).unwrap();
+            loop {
+                wait_for_go();
+                socket.write_all(b"x").unwrap();
+                say("spoken");
+            }
+        }
+        // Sends as long as it lives.
+        ["flood", to] => {
+            say("ready");
+            wait_for_go();
+            flood(TcpStream::connect(to).unwrap());
+        }
+        // Is connected before it is told to go.
+        ["early", to] => {
+            let socket = TcpStream::connect(to).unwrap();
+            say("ready");
+            wait_for_go();
+            flood(socket);
+        }
+        // Sends so many bytes to who connects.
+        ["serve", bytes] => {
+            say("ready");
+            wait_for_go();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            say(listener.local_addr().unwrap());
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
+            wait_for_go();
+        }
+        // Holds a coflow of a place: off, with so many milliseconds of silence.
+        ["hold", above, name, group, millis] => {
+            let place = Place { above: above.into(), name: name.to_owned() };
+            let silence = Duration::from_millis(millis.parse().unwrap());
+            let mut kernel = Kernel::load(place, limits(silence)).unwrap();
+            let group = Group::make(std::path::Path::new(group).parent().unwrap(), name_of(group)).unwrap();
+            kernel.tag_group(&group, 1).unwrap();
+            kernel.order(Flow::of_all_peers(1), super::OFF.into()).unwrap();
+            say("ready");
+            wait_for_go();
+            std::mem::forget(group);
+        }
+        _ => panic!("no role {role}"),
+    }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap()
+}
+
+fn flood(mut socket: TcpStream) {
+    let chunk = vec![0; 256 << 10];
+    while socket.write_all(&chunk).is_ok() {}
+}
+
+/// Takes in whatever anybody sends, and counts it.
+pub(crate) struct Sink {
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    received: Arc<AtomicU64>,
+}
+
+impl Sink {
+    /// Listens at a free port of `address`.
+    pub(crate) fn new(address: &str) -> Self {
+        let listener = TcpListener::bind((address.parse::<IpAddr>().unwrap(), 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&received);
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                let count = Arc::clone(&count);
+                std::thread::spawn(move || take_in(socket.unwrap(), &count));
+            }
+        });
+        Self { address, received }
+    }
+
+    /// How many bytes have come.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Returns once so many more bytes have come.
+    pub(crate) fn wait_for(&self, more: u64) {
+        let from = self.received();
+        eventually("more bytes", || self.received() >= from + more);
+    }
+}
+
+fn take_in(mut socket: TcpStream, count: &AtomicU64) {
+    let mut buffer = vec![0; 256 << 10];
+    while let Ok(length @ 1..) = socket.read(&mut buffer) {
+        count.fetch_add(length as u64, Ordering::Relaxed);
+    }
+}
+
+/// Returns once something holds.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "no {what} within a minute");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What a flow to `peer` has done.
+pub(crate) fn count(kernel: &Kernel, coflow: u32, peer: &str) -> Count {
+    let wanted = Flow { coflow, peer: peer.parse().unwrap() };
+    let counts = kernel.counts().unwrap();
+    counts.iter().find(|(flow, _)| *flow == wanted).map(|&(_, count)| count).unwrap_or_default()
+}
+
+/// A copy of the descriptor of a process's only TCP connection.
+pub(crate) fn connection_of(process: u32) -> std::os::fd::OwnedFd {
+    use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+    let handle = pidfd_open(Pid::from_raw(process as i32).unwrap(), PidfdFlags::empty()).unwrap();
+    let numbers = 3..64;
+    let copies = numbers.filter_map(|number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty()).ok());
+    let mut sockets =
+        copies.filter(|socket| rustix::net::getpeername(socket).is_ok_and(|peer| peer.is_some()));
+    sockets.next().unwrap()
+}
+
+/// An option of a socket that is an integer.
+pub(crate) fn option(socket: &std::os::fd::OwnedFd, level: i32, name: i32) -> u32 {
+    use std::os::fd::AsRawFd;
+    let (mut value, mut length) = (0_u32, 4);
+    #[expect(unsafe_code, reason = "rustix has not all of these options")]
+    // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to a value that is as long.
+    let result = unsafe {
+        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
+    };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    value
+}
