@@ -109,6 +109,8 @@ pub struct Port {
     carry: u64,
     /// By id.
     tasks: Vec<Task>,
+    /// The most tasks that it keeps.
+    most: usize,
 }
 
 impl Port {
@@ -125,7 +127,14 @@ impl Port {
             demand: 0,
             carry: 0,
             tasks: Vec::new(),
+            most: usize::MAX,
         }
+    }
+
+    /// Keeps at most so many tasks, so that a flood of ids cannot exhaust memory.
+    #[must_use]
+    pub fn with_at_most(self, tasks: usize) -> Self {
+        Self { most: tasks.max(1), ..self }
     }
 
     /// For how many tasks it keeps anything.
@@ -168,14 +177,33 @@ impl Port {
         self.demand = self.tasks.iter().map(|task| task.now.demand).sum();
     }
 
-    fn place_of(&mut self, id: u32, now: Instant) -> usize {
+    /// Finds or makes a task's place; `None` where the port is full of tasks that are as recent and before it.
+    fn place_of(&mut self, id: u32, now: Instant) -> Option<usize> {
         match self.tasks.binary_search_by_key(&id, |task| task.id) {
-            Ok(place) => place,
-            Err(place) => {
+            Ok(place) => Some(place),
+            Err(_) if self.tasks.len() >= self.most && !self.evict(id) => None,
+            Err(_) => {
+                let place = self.tasks.partition_point(|task| task.id < id);
                 self.tasks.insert(place, Task::new(id, now));
-                place
+                Some(place)
             }
         }
+    }
+
+    /// Forgets the task that has been silent for longest, of several the last one; unless that is the task `id` itself.
+    fn evict(&mut self, id: u32) -> bool {
+        let heard = |task: &Task| (task.heard, core::cmp::Reverse(task.id));
+        let Some(place) = (0..self.tasks.len()).min_by_key(|&place| heard(&self.tasks[place])) else {
+            return false;
+        };
+        let victim = &self.tasks[place];
+        if victim.heard == self.epoch && victim.id < id {
+            return false;
+        }
+        self.granted -= victim.now.granted;
+        self.demand -= victim.now.demand;
+        self.tasks.remove(place);
+        true
     }
 
     /// Algorithm 1, line 1: takes back what the flow was counted with.
@@ -244,7 +272,10 @@ impl Port {
 
     fn question(&mut self, now: Instant, extra: &mut SpcHeader) {
         self.end_epochs(now);
-        let place = self.place_of(extra.task(), now);
+        let Some(place) = self.place_of(extra.task(), now) else {
+            extra.answer(0, 0, self.parity());
+            return;
+        };
         self.tasks[place].reserve(now);
         self.tasks[place].heard = self.epoch;
         self.take_back(place, extra);

@@ -155,3 +155,27 @@ proptest! {
         prop_assert_eq!(port.granted, granted);
     }
 }
+
+#[test]
+fn a_flood_of_ids_takes_bounded_room_and_leaves_old_tasks_their_order() {
+    let mut port = port(None).with_at_most(10);
+    let (mut first, mut second) = (none(), none());
+    ask(&mut port, 0, 1, 125, &mut first);
+    ask(&mut port, 0, 2, 125, &mut second);
+    for id in 100..10_000 {
+        ask(&mut port, 1, id, 125, &mut none());
+    }
+    assert_eq!(port.tasks(), 10);
+    assert_eq!(ask(&mut port, 2, 2, 125, &mut second), (0, 0));
+    assert_eq!(ask(&mut port, 2, 1, 125, &mut first).0, 125, "entitled to the whole link as before");
+    // A later epoch: what has been silent makes room, what asks stays.
+    for id in 20_000..20_020 {
+        ask(&mut port, EPOCH + 1, 1, 125, &mut first);
+        ask(&mut port, EPOCH + 1, id, 125, &mut none());
+    }
+    assert_eq!((port.tasks(), ask(&mut port, EPOCH + 2, 1, 125, &mut first).0), (10, 125));
+    // An earlier task than all finds room among tasks that are as recent.
+    assert_eq!(ask(&mut port, EPOCH + 3, 0, 125, &mut none()).0, 125);
+    let (tasks, granted) = (&port.tasks, port.granted);
+    assert_eq!(granted, tasks.iter().map(|task| task.now.granted).sum::<u64>());
+}

@@ -1,0 +1,348 @@
+//! Real interfaces: AF_PACKET sockets, with up to [`BATCH`] packets in a system call.
+//!
+//! The socket receives what comes in by its interface, whoever it is for, and nothing that leaves it. The kernel says with each
+//! packet what it has not finished (`struct virtio_net_hdr`), and is told the same when the packet leaves. All of these are
+//! settings of the socket: they go with it, however the process ends.
+//!
+//! Not carried: VLAN tags, which the kernel takes off before a socket sees the frame.
+
+use std::ffi::CString;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use cavalcade_transport::stream::SMALLEST;
+
+use crate::error::SwitchError;
+use crate::packet::Unfinished;
+use crate::port::Packet;
+
+/// Packets in a system call.
+pub const BATCH: usize = 64;
+/// The largest frame that the kernel hands over: uncut TCP.
+const LARGEST: usize = 65_536 + 64;
+const NOTE: usize = 10;
+const NEEDS_CHECKSUM: u8 = 1;
+/// What the kernel keeps for a socket that is not read.
+const KERNEL_BUFFER: libc::c_int = 8 << 20;
+
+/// An interface that is open.
+#[derive(Debug)]
+pub struct Device {
+    name: String,
+    mtu: u32,
+    socket: OwnedFd,
+    memory: Vec<u8>,
+    /// Packets that the kernel had no room for.
+    missed: u64,
+    /// Packets that it did not take.
+    unsent: u64,
+}
+
+impl Device {
+    /// Opens an interface by its name.
+    ///
+    /// # Errors
+    /// Where there is none, it is down or carries packets that are too small, or the process may not.
+    pub fn open(name: &str) -> Result<Self, SwitchError> {
+        let index = index_of(name).ok_or_else(|| SwitchError::NoInterface { name: name.to_owned() })?;
+        let socket = socket(name)?;
+        let (up, mtu) = state_of(&socket, name)?;
+        if !up {
+            return Err(SwitchError::Down { name: name.to_owned() });
+        }
+        if mtu < u32::from(SMALLEST) {
+            return Err(SwitchError::SmallMtu { name: name.to_owned(), mtu, least: SMALLEST });
+        }
+        let device = Self {
+            name: name.to_owned(),
+            mtu,
+            socket,
+            memory: vec![0; BATCH * LARGEST],
+            missed: 0,
+            unsent: 0,
+        };
+        device.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1 as libc::c_int)?;
+        device.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1 as libc::c_int)?;
+        device.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1 as libc::c_int)?;
+        device.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, KERNEL_BUFFER)?;
+        let everything = libc::packet_mreq {
+            mr_ifindex: index as libc::c_int,
+            mr_type: libc::PACKET_MR_PROMISC as u16,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        device.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, everything)?;
+        device.bind(index)?;
+        Ok(device)
+    }
+
+    /// Returns its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the largest IP packet that it carries.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    pub(crate) fn raw(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: T) -> Result<(), SwitchError> {
+        let length = size_of::<T>() as libc::socklen_t;
+        #[expect(unsafe_code, reason = "the standard library has no packet sockets")]
+        // SAFETY: the kernel reads `length` bytes of a value that is as long.
+        let result =
+            unsafe { libc::setsockopt(self.raw(), level, option, (&raw const value).cast(), length) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(SwitchError::system(format!("set option {option} of {}", self.name)))
+        }
+    }
+
+    fn bind(&self, index: u32) -> Result<(), SwitchError> {
+        let address = libc::sockaddr_ll {
+            sll_family: libc::AF_PACKET as u16,
+            sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+            sll_ifindex: index as libc::c_int,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        #[expect(unsafe_code, reason = "the standard library has no packet sockets")]
+        // SAFETY: the kernel reads `length` bytes of an address that is as long.
+        let result = unsafe { libc::bind(self.raw(), (&raw const address).cast(), length) };
+        if result == 0 { Ok(()) } else { Err(SwitchError::system(format!("bind to {}", self.name))) }
+    }
+
+    /// Takes in what has arrived, up to [`BATCH`] frames, and returns how many there were.
+    ///
+    /// # Errors
+    /// Where the interface has gone, or what `each` returns.
+    pub fn receive(
+        &mut self,
+        mut each: impl FnMut(&[u8], Option<Unfinished>, Option<u16>) -> Result<(), SwitchError>,
+    ) -> Result<usize, SwitchError> {
+        let mut parts: [libc::iovec; BATCH] =
+            std::array::from_fn(|_| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 });
+        for (part, memory) in parts.iter_mut().zip(self.memory.chunks_exact_mut(LARGEST)) {
+            *part = libc::iovec { iov_base: memory.as_mut_ptr().cast(), iov_len: LARGEST };
+        }
+        let mut messages: [libc::mmsghdr; BATCH] = std::array::from_fn(|at| message(&mut parts[at], 1));
+        #[expect(unsafe_code, reason = "the standard library has no calls for many packets")]
+        // SAFETY: each message has one part, which is a chunk of `memory` of that length, and all outlive the call.
+        let count = unsafe {
+            libc::recvmmsg(
+                self.socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        if count < 0 {
+            return self.passing(io::Error::last_os_error()).map(|()| 0);
+        }
+        let frames = messages.iter().zip(self.memory.chunks_exact(LARGEST));
+        for (message, memory) in frames.take(count as usize) {
+            let length = (message.msg_len as usize).min(LARGEST);
+            if length > NOTE {
+                let (note, frame) = memory[..length].split_at(NOTE);
+                let (unfinished, piece) = read_note(note);
+                each(frame, unfinished, piece)?;
+            }
+        }
+        Ok(count as usize)
+    }
+
+    /// Returns the number of packets that the interface did not take.
+    pub fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
+    /// Sends packets, and returns how many are done with: sent, or refused by the interface.
+    ///
+    /// # Errors
+    /// Where the interface has gone.
+    pub fn send(&mut self, packets: &[Packet]) -> Result<usize, SwitchError> {
+        let packets = &packets[..packets.len().min(BATCH)];
+        let mut notes = [[0u8; NOTE]; BATCH];
+        let mut parts: [[libc::iovec; 2]; BATCH] = std::array::from_fn(|_| {
+            std::array::from_fn(|_| libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 })
+        });
+        for ((packet, note), part) in packets.iter().zip(&mut notes).zip(&mut parts) {
+            write_note(packet.unfinished, note);
+            part[0] = libc::iovec { iov_base: note.as_mut_ptr().cast(), iov_len: NOTE };
+            part[1] = libc::iovec {
+                iov_base: packet.bytes.as_ptr().cast_mut().cast(),
+                iov_len: packet.bytes.len(),
+            };
+        }
+        let mut messages: [libc::mmsghdr; BATCH] =
+            std::array::from_fn(|at| message(parts[at].as_mut_ptr(), 2));
+        #[expect(unsafe_code, reason = "the standard library has no calls for many packets")]
+        // SAFETY: each message has two parts, a note and a packet's bytes, which the kernel only reads, and all outlive the call.
+        let count = unsafe {
+            libc::sendmmsg(
+                self.socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                packets.len() as libc::c_uint,
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if count < 0 {
+            let error = io::Error::last_os_error();
+            if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
+                return Ok(0);
+            }
+            // The first packet is lost, as on any link that is down or full.
+            self.unsent += 1;
+            return self.passing(error).map(|()| 1);
+        }
+        Ok(count as usize)
+    }
+
+    /// Returns whether the interface is still there after an error; one that only means "not now" is none.
+    fn passing(&self, error: io::Error) -> Result<(), SwitchError> {
+        if index_of(&self.name).is_none() {
+            return Err(SwitchError::Gone { name: self.name.clone() });
+        }
+        match error.raw_os_error() {
+            // ENETDOWN is said once when a link goes down, which may come up again.
+            Some(
+                libc::EAGAIN
+                | libc::EINTR
+                | libc::ENOBUFS
+                | libc::ENETDOWN
+                | libc::ENXIO
+                | libc::EMSGSIZE
+                | libc::EINVAL,
+            ) => Ok(()),
+            _ => Err(SwitchError::System { what: format!("use {}", self.name), error }),
+        }
+    }
+
+    /// Returns the number of packets for which the kernel had no room before they were read.
+    pub fn missed(&mut self) -> u64 {
+        let mut counts = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        #[expect(unsafe_code, reason = "the standard library has no packet sockets")]
+        // SAFETY: the kernel writes at most `length` bytes, which `counts` has.
+        let result = unsafe {
+            libc::getsockopt(
+                self.raw(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut counts).cast(),
+                &raw mut length,
+            )
+        };
+        if result == 0 {
+            // Each call sets the kernel's count back.
+            self.missed += u64::from(counts.tp_drops);
+        }
+        self.missed
+    }
+}
+
+fn message(parts: *mut libc::iovec, count: usize) -> libc::mmsghdr {
+    #[expect(unsafe_code, reason = "the structure has padding that only zeroing fills")]
+    // SAFETY: a message of zeros has no name, no parts and no control bytes.
+    let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
+    message.msg_hdr.msg_iov = parts;
+    message.msg_hdr.msg_iovlen = count;
+    message
+}
+
+/// Reads the kernel's note: what is unfinished, and the size of a segment where TCP is uncut.
+fn read_note(note: &[u8]) -> (Option<Unfinished>, Option<u16>) {
+    let word = |at: usize| u16::from_ne_bytes([note[at], note[at + 1]]);
+    let unfinished = (note[0] & NEEDS_CHECKSUM != 0).then(|| Unfinished { start: word(6), offset: word(8) });
+    (unfinished, (note[1] != 0).then(|| word(4)))
+}
+
+fn write_note(unfinished: Option<Unfinished>, note: &mut [u8; NOTE]) {
+    *note = [0; NOTE];
+    if let Some(Unfinished { start, offset }) = unfinished {
+        note[0] = NEEDS_CHECKSUM;
+        note[6..8].copy_from_slice(&start.to_ne_bytes());
+        note[8..10].copy_from_slice(&offset.to_ne_bytes());
+    }
+}
+
+fn index_of(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
+    // SAFETY: the name ends with a zero.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index > 0).then_some(index)
+}
+
+fn socket(name: &str) -> Result<OwnedFd, SwitchError> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    #[expect(unsafe_code, reason = "the standard library has no packet sockets")]
+    // SAFETY: the call touches no memory; a descriptor that it returns is ours alone. With protocol 0 nothing arrives before
+    // the socket is bound.
+    let socket = unsafe {
+        let descriptor = libc::socket(libc::AF_PACKET, kind, 0);
+        (descriptor >= 0).then(|| OwnedFd::from_raw_fd(descriptor))
+    };
+    socket.ok_or_else(|| match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES)) => {
+            SwitchError::NoPrivilege { name: name.to_owned() }
+        }
+        error => SwitchError::System { what: "open a packet socket".to_owned(), error },
+    })
+}
+
+/// Returns whether an interface is up, and its MTU.
+fn state_of(socket: &OwnedFd, name: &str) -> Result<(bool, u32), SwitchError> {
+    #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
+    // SAFETY: a request of zeros is valid; the kernel reads the name, which ends with a zero, and writes the union of the
+    // request, of which the field is read that the call is about.
+    unsafe {
+        let mut request: libc::ifreq = mem::zeroed();
+        for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+            *place = byte as libc::c_char;
+        }
+        let failed = || SwitchError::system(format!("ask about {name}"));
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) < 0 {
+            return Err(failed());
+        }
+        let up = libc::c_int::from(request.ifr_ifru.ifru_flags) & libc::IFF_UP != 0;
+        if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) < 0 {
+            return Err(failed());
+        }
+        Ok((up, u32::try_from(request.ifr_ifru.ifru_mtu).unwrap_or(0)))
+    }
+}
+
+/// Waits until one of these has something, for at most so many nanoseconds. Returns which have.
+pub(crate) fn wait(devices: &[Device], nanos: u64) -> io::Result<Vec<bool>> {
+    let mut sources: Vec<libc::pollfd> = devices
+        .iter()
+        .map(|device| libc::pollfd { fd: device.raw(), events: libc::POLLIN, revents: 0 })
+        .collect();
+    let timeout = libc::timespec {
+        tv_sec: (nanos / 1_000_000_000) as libc::time_t,
+        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+    };
+    #[expect(unsafe_code, reason = "the standard library cannot wait for several sockets")]
+    // SAFETY: `sources` has as many entries as are named, and outlives the call, as the timeout does.
+    let result = unsafe {
+        libc::ppoll(sources.as_mut_ptr(), sources.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
+    };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    Ok(sources.iter().map(|source| source.revents != 0).collect())
+}

@@ -1,0 +1,126 @@
+//! The thread that turns a switch: take in a batch from each interface, let leave what may, sleep until the next time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cavalcade_model::{BitsPerSec, Instant, Nanos};
+
+use crate::device::{BATCH, Device, wait};
+use crate::error::SwitchError;
+use crate::port::Packet;
+use crate::switch::{Report, Setup, Switch};
+
+/// It looks this often whether it is to stop.
+const LOOK: Nanos = Nanos(100_000_000);
+
+/// Tells a switch from elsewhere to stop.
+#[derive(Clone, Debug, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// Has the switch stop.
+    pub fn stop(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether it is to stop.
+    pub fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A switch as those see it who watch it run.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// Since its start.
+    pub elapsed: Nanos,
+    /// Its state.
+    pub report: Report,
+    /// For each port, packets that the kernel dropped before they were read.
+    pub missed: Vec<u64>,
+    /// For each port, packets that its interface did not take.
+    pub unsent: Vec<u64>,
+}
+
+/// Runs a switch over interfaces of these names and rates until it is told to stop. Every `every`, and at the end, `observe` is
+/// shown how it stands.
+///
+/// # Errors
+/// Where an interface cannot be opened or goes away, or the topology is wrong. Nothing has been changed then.
+pub fn run(
+    ports: &[(String, BitsPerSec)],
+    setup: Setup,
+    stop: &Stop,
+    every: Nanos,
+    mut observe: impl FnMut(&Running),
+) -> Result<(), SwitchError> {
+    if let Some(at) = (0..ports.len()).find(|&at| ports[..at].iter().any(|port| port.0 == ports[at].0)) {
+        return Err(SwitchError::Twice { name: ports[at].0.clone() });
+    }
+    let mut devices = Vec::with_capacity(ports.len());
+    for (name, _) in ports {
+        devices.push(Device::open(name)?);
+    }
+    let described =
+        ports.iter().zip(&devices).map(|((name, rate), device)| (name.clone(), *rate, device.mtu()));
+    let setup = Setup { ports: described.collect(), ..setup };
+    let started = std::time::Instant::now();
+    let clock = || Instant(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let mut switch = Switch::new(clock(), setup);
+    let mut pending: Vec<Vec<Packet>> = devices.iter().map(|_| Vec::with_capacity(BATCH)).collect();
+    let mut observed = clock();
+    while !stop.is_asked() {
+        let now = clock();
+        let stuck = pending.iter().any(|pending| !pending.is_empty());
+        let due = if stuck { now + Nanos(50_000) } else { switch.poll_timeout() };
+        let sleep = due.get().saturating_sub(now.get()).min(LOOK.get());
+        let ready = wait(&devices, sleep)
+            .map_err(|error| SwitchError::System { what: "wait for packets".to_owned(), error })?;
+        let now = clock();
+        for (port, device) in devices.iter_mut().enumerate().filter(|(port, _)| ready[*port]) {
+            device.receive(|frame, unfinished, piece| switch.handle(now, port, frame, unfinished, piece))?;
+        }
+        for (port, device) in devices.iter_mut().enumerate() {
+            send(&mut switch, device, port, &mut pending[port], now)?;
+        }
+        if now.since(observed) >= every {
+            observed = now;
+            observe(&running(&switch, &mut devices, now));
+        }
+    }
+    observe(&running(&switch, &mut devices, clock()));
+    Ok(())
+}
+
+/// Sends what may leave by a port, until there is nothing more or the interface takes no more.
+fn send(
+    switch: &mut Switch,
+    device: &mut Device,
+    port: usize,
+    pending: &mut Vec<Packet>,
+    now: Instant,
+) -> Result<(), SwitchError> {
+    loop {
+        while pending.len() < BATCH
+            && let Some(packet) = switch.poll_transmit(now, port)
+        {
+            pending.push(packet);
+        }
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let sent = device.send(pending)?;
+        for packet in pending.drain(..sent) {
+            switch.recycle(packet);
+        }
+        if sent == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn running(switch: &Switch, devices: &mut [Device], now: Instant) -> Running {
+    let missed = devices.iter_mut().map(Device::missed).collect();
+    let unsent = devices.iter().map(Device::unsent).collect();
+    Running { elapsed: Nanos(now.get()), report: switch.report(), missed, unsent }
+}

@@ -1,0 +1,348 @@
+//! The switch itself, sans-IO: frames in by a port, frames out by others.
+//!
+//! # Loops
+//! There is no spanning tree here: a frame for an unknown address goes to all ports, so a loop would carry it round for ever.
+//! Each switch therefore says who it is on all ports, and for a while does nothing else; its beacon passes through other
+//! switches as any frame for a group does. One that comes back proves a loop, one with its own id from another process a wrong
+//! configuration; either stops the switch with an error before it has forwarded anything, or, where the link came later, then.
+
+use cavalcade_model::{BitsPerSec, Instant, Nanos};
+use cavalcade_transport::spc::Spc;
+use cavalcade_transport::stream::frame::Reason;
+
+use crate::error::SwitchError;
+use crate::offload;
+use crate::packet::{
+    Address, Content, ETHERNET, Unfinished, addresses, classify, is_group, refusal, rewrite,
+};
+use crate::port::{ClassCounters, Offered, OutputPort, PLAIN_CLASS, Packet, SPC_CLASS};
+use crate::table::Table;
+
+/// The type of beacons: for experiments (IEEE 802).
+const BEACON: [u8; 2] = [0x88, 0xb5];
+const BEACON_GROUP: Address = [3, 0, 0, 0xca, 0x7a, 1];
+const BEACON_MAGIC: [u8; 4] = *b"CVSW";
+const BEACON_LENGTH: usize = 60;
+const BEACON_EVERY: Nanos = Nanos(1_000_000_000);
+/// Beacons are sent this often while a switch only watches.
+const FIRST_BEACONS: Nanos = Nanos(50_000_000);
+/// Switches that a beacon passes at most.
+const BEACON_HOPS: u8 = 16;
+/// Buffers that are kept for later.
+const KEPT_BUFFERS: usize = 4_096;
+
+/// The parameters of a switch.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// SPC's parameters.
+    pub spc: Spc,
+    /// The idle fabric's longest round trip, the same at hosts and switches.
+    pub base_rtt: Nanos,
+    /// The switch's number, different from all others'.
+    pub id: u64,
+    /// The number of this life of it, at random.
+    pub life: u64,
+    /// The time for which it only looks for loops.
+    pub watch: Nanos,
+    /// The most tasks that a port keeps.
+    pub tasks: usize,
+    /// The most addresses that it learns.
+    pub addresses: usize,
+    /// Each port's name, link rate and MTU.
+    pub ports: Vec<(String, BitsPerSec, u32)>,
+    /// Addresses that are known beforehand, and their ports.
+    pub routes: Vec<(Address, usize)>,
+}
+
+impl Default for Setup {
+    /// A switch without ports, for a fabric with a round trip of 1 ms.
+    fn default() -> Self {
+        Self {
+            spc: Spc::default(),
+            base_rtt: Nanos(1_000_000),
+            id: 0,
+            life: 0,
+            watch: Nanos(200_000_000),
+            tasks: 4_096,
+            addresses: 16_384,
+            ports: Vec::new(),
+            routes: Vec::new(),
+        }
+    }
+}
+
+/// Counts of a whole switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Frames that came in.
+    pub received: u64,
+    /// Frames that went to all ports, for want of a known one.
+    pub flooded: u64,
+    /// SPC packets with a header that cannot be.
+    pub malformed: u64,
+    /// Questions that had six answers already.
+    pub refused: u64,
+    /// Frames that are too large for the link that they would take.
+    pub too_large: u64,
+    /// Frames that stay on the link that they came by.
+    pub filtered: u64,
+}
+
+/// A port as it is reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortReport {
+    /// Its name.
+    pub name: String,
+    /// Its link's rate.
+    pub rate: BitsPerSec,
+    /// SPC.
+    pub spc: ClassCounters,
+    /// All else.
+    pub plain: ClassCounters,
+    /// Tasks that it keeps anything of.
+    pub tasks: usize,
+    /// All that it has granted.
+    pub granted: BitsPerSec,
+    /// Questions that it has answered.
+    pub questions: u64,
+}
+
+/// A switch as it is reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The counts of the whole.
+    pub counters: Counters,
+    /// Its addresses.
+    pub addresses: usize,
+    /// Its ports.
+    pub ports: Vec<PortReport>,
+}
+
+/// A switch.
+#[derive(Debug)]
+pub struct Switch {
+    setup: Setup,
+    ports: Vec<OutputPort>,
+    table: Table,
+    counters: Counters,
+    buffers: Vec<Vec<u8>>,
+    /// When it begins to forward.
+    opens: Instant,
+    beacon_at: Instant,
+}
+
+impl Switch {
+    /// Makes a switch, which at first only watches.
+    pub fn new(now: Instant, setup: Setup) -> Self {
+        let port = |&(_, rate, _): &(String, BitsPerSec, u32)| {
+            OutputPort::new(rate, setup.base_rtt, &setup.spc, setup.tasks)
+        };
+        let ports = setup.ports.iter().map(port).collect();
+        let mut table = Table::new(setup.addresses);
+        for &(address, port) in &setup.routes {
+            table.fix(address, port);
+        }
+        let opens = now + setup.watch;
+        let counters = Counters::default();
+        Self { setup, ports, table, counters, buffers: Vec::new(), opens, beacon_at: now }
+    }
+
+    /// Takes a frame that came in by a port. `piece` is the payload of a segment, where the kernel has left TCP uncut.
+    ///
+    /// # Errors
+    /// Where it proves a loop, or another switch of the same id.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        from: usize,
+        frame: &[u8],
+        unfinished: Option<Unfinished>,
+        piece: Option<u16>,
+    ) -> Result<(), SwitchError> {
+        self.counters.received += 1;
+        let Some((destination, source)) = addresses(frame) else { return Ok(()) };
+        if frame[12..14] == BEACON && destination == BEACON_GROUP {
+            return self.handle_beacon(now, from, frame);
+        }
+        if now < self.opens {
+            return Ok(());
+        }
+        self.table.learn(now, source, from);
+        if let Some(most) = piece {
+            // Where a piece of TCP is cut, each segment goes its way; anything else that is so large goes nowhere.
+            let cut =
+                offload::cut(frame, most, |segment| self.forward(now, from, destination, segment, None));
+            self.counters.too_large += u64::from(cut.is_none());
+            return Ok(());
+        }
+        let unfinished = unfinished.filter(|unfinished| offload::is_possible(*unfinished, frame.len()));
+        self.forward(now, from, destination, frame, unfinished);
+        Ok(())
+    }
+
+    fn forward(
+        &mut self,
+        now: Instant,
+        from: usize,
+        destination: Address,
+        frame: &[u8],
+        unfinished: Option<Unfinished>,
+    ) {
+        let content = classify(frame);
+        if content == Content::Malformed {
+            self.counters.malformed += 1;
+            return;
+        }
+        let known = (!is_group(destination)).then(|| self.table.port_of(now, destination)).flatten();
+        match known {
+            Some(to) if to == from => self.counters.filtered += 1,
+            Some(to) => self.offer(now, from, to, frame, unfinished, content),
+            None => {
+                self.counters.flooded += 1;
+                for to in (0..self.ports.len()).filter(|&to| to != from) {
+                    self.offer(now, from, to, frame, unfinished, content);
+                }
+            }
+        }
+    }
+
+    fn offer(
+        &mut self,
+        now: Instant,
+        from: usize,
+        to: usize,
+        frame: &[u8],
+        unfinished: Option<Unfinished>,
+        content: Content,
+    ) {
+        let size = frame.len() - ETHERNET;
+        if size > self.setup.ports[to].2 as usize {
+            self.counters.too_large += 1;
+            return;
+        }
+        let Content::Spc { at, mut header, kind } = content else {
+            let packet = self.packet(frame, unfinished);
+            self.push(to, PLAIN_CLASS, packet);
+            return;
+        };
+        match self.ports[to].offer_spc(now, size as u64, &mut header, kind) {
+            Offered::Dropped => {}
+            Offered::Queued => {
+                let mut packet = self.packet(frame, unfinished);
+                rewrite(&mut packet.bytes, at, &header, unfinished.is_some());
+                self.push(to, SPC_CLASS, packet);
+            }
+            Offered::TooManySwitches => {
+                self.counters.refused += 1;
+                if let Some(answer) = refusal(frame, at, Reason::TooManySwitches) {
+                    self.push(from, SPC_CLASS, Packet { bytes: answer, unfinished: None });
+                }
+            }
+        }
+    }
+
+    fn packet(&mut self, frame: &[u8], unfinished: Option<Unfinished>) -> Packet {
+        let mut bytes = self.buffers.pop().unwrap_or_default();
+        bytes.clear();
+        bytes.extend_from_slice(frame);
+        Packet { bytes, unfinished }
+    }
+
+    fn push(&mut self, to: usize, class: usize, packet: Packet) {
+        if let Err(packet) = self.ports[to].push(class, packet) {
+            self.recycle(packet);
+        }
+    }
+
+    /// Takes a packet's memory back.
+    pub fn recycle(&mut self, packet: Packet) {
+        if self.buffers.len() < KEPT_BUFFERS {
+            self.buffers.push(packet.bytes);
+        }
+    }
+
+    /// Gives out the next packet that may leave by a port now.
+    pub fn poll_transmit(&mut self, now: Instant, port: usize) -> Option<Packet> {
+        if now >= self.beacon_at {
+            self.beacon_at = now + if now < self.opens { FIRST_BEACONS } else { BEACON_EVERY };
+            for port in 0..self.ports.len() {
+                let beacon = self.beacon(port as u8, self.setup.id, self.setup.life, BEACON_HOPS);
+                self.push(port, SPC_CLASS, beacon);
+            }
+        }
+        self.ports[port].pop(now)
+    }
+
+    /// Returns the time at which something may leave.
+    pub fn poll_timeout(&self) -> Instant {
+        let ports = self.ports.iter().filter_map(OutputPort::next_time);
+        ports.chain([self.beacon_at]).min().unwrap_or(self.beacon_at)
+    }
+
+    fn beacon(&self, port: u8, id: u64, life: u64, hops: u8) -> Packet {
+        let mut bytes = Vec::with_capacity(BEACON_LENGTH);
+        bytes.extend(BEACON_GROUP);
+        // A local address, of no station.
+        bytes.extend([2, 0xca, 0x7a]);
+        bytes.extend(&id.to_be_bytes()[5..]);
+        bytes.extend(BEACON);
+        bytes.extend(BEACON_MAGIC);
+        bytes.extend(id.to_be_bytes());
+        bytes.extend(life.to_be_bytes());
+        bytes.extend([port, hops]);
+        bytes.resize(BEACON_LENGTH, 0);
+        Packet { bytes, unfinished: None }
+    }
+
+    fn handle_beacon(&mut self, now: Instant, from: usize, frame: &[u8]) -> Result<(), SwitchError> {
+        let body = &frame[ETHERNET..];
+        let number = |at: usize| {
+            body.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u64::from_be_bytes(*bytes))
+        };
+        let (Some(id), Some(life), Some(&[port, hops])) =
+            (number(4), number(12), body.get(20..22).and_then(|rest| rest.first_chunk::<2>()))
+        else {
+            return Ok(());
+        };
+        if body[..4] != BEACON_MAGIC {
+            return Ok(());
+        }
+        let name =
+            |port: usize| self.setup.ports.get(port).map_or_else(|| port.to_string(), |port| port.0.clone());
+        if life == self.setup.life {
+            return Err(SwitchError::Loop { out: name(usize::from(port)), back: name(from) });
+        }
+        if id == self.setup.id {
+            return Err(SwitchError::SameId { id, port: name(from) });
+        }
+        if now < self.opens || hops == 0 {
+            return Ok(());
+        }
+        for to in (0..self.ports.len()).filter(|&to| to != from) {
+            let beacon = self.beacon(port, id, life, hops - 1);
+            self.push(to, SPC_CLASS, beacon);
+        }
+        Ok(())
+    }
+
+    /// Returns a report of its state.
+    pub fn report(&self) -> Report {
+        let port = |(port, (name, _, _)): (&OutputPort, &(String, BitsPerSec, u32))| PortReport {
+            name: name.clone(),
+            rate: port.rate(),
+            spc: port.class(SPC_CLASS),
+            plain: port.class(PLAIN_CLASS),
+            tasks: port.tasks(),
+            granted: port.granted(),
+            questions: port.questions(),
+        };
+        Report {
+            counters: self.counters,
+            addresses: self.table.len(),
+            ports: self.ports.iter().zip(&self.setup.ports).map(port).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
