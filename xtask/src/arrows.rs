@@ -25,9 +25,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["model", "metrics"]),
     ("protocol", &["model"]),
     ("control", &["model", "harness", "allocate", "protocol"]),
-    ("sim-control", &["model", "protocol", "control"]),
+    (
+        "sim-control",
+        &["model", "harness", "allocate", "policy", "metrics", "protocol", "control", "sim-fluid"],
+    ),
     ("sim-packet", &["model", "harness", "transport", "metrics", "protocol"]),
-    ("sim-fault", &["model", "allocate", "policy", "protocol", "control"]),
     (
         "cavalcade",
         &[
@@ -74,7 +76,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "control",
             "sim-control",
             "sim-packet",
-            "sim-fault",
             "experiment",
             "client",
             "enforce",

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use cavalcade_metrics::{ControlFacts, Outcome, TransportFacts};
 use cavalcade_model::{FlowId, Nanos, PolicyFactory, Scope, Workload};
-use cavalcade_sim_control::ControlPlane;
+use cavalcade_sim_control::{self as control, Coordination};
 use cavalcade_sim_fluid as fluid;
 use cavalcade_sim_packet::capture::{self, Seen, least_overhead};
 use cavalcade_sim_packet::{self as packet, Network, Run, SimulationError};
@@ -259,16 +259,11 @@ impl Engine {
             }
             (Self::Control { period }, Some(policy)) => {
                 let policy = policy.registered().map_or_else(|| policy.clone(), |one| one.live().into());
-                let conditions = cavalcade_sim_control::Conditions {
-                    period: *period,
-                    quiet: policy.quiet(workload.ports()),
-                    delay: control_delay,
-                    loss: control_loss,
-                    seed,
-                };
-                let plane = ControlPlane::new(move || Box::new(policy.clone()), conditions);
-                let mut outcome = fluid::simulate(workload, fabric, &plane, &options, Some(&mut observer));
-                outcome.counts.messages = plane.traffic().messages();
+                let coordination = Coordination { period: *period, quiet: policy.quiet(workload.ports()) };
+                let options = fluid::Options { control_delay, control_loss, seed, ..options };
+                let policy = Box::new(move || Box::new(policy.clone()) as control::Factory);
+                let (outcome, _) =
+                    control::simulate(workload, fabric, policy, &coordination, &options, Some(&mut observer));
                 observer.finish().map(|()| outcome)
             }
         }

@@ -1,8 +1,10 @@
-//! `cavalcade fault`: the control plane in worlds in which everything breaks, one for each seed.
+//! `cavalcade fault`: the control plane while everything around it breaks, one run for each seed.
 
 use std::fmt::Write as _;
 
-use cavalcade_sim_fault::{Account, Bug, Violation, run as run_world};
+use cavalcade::Source;
+use cavalcade::model::Workload;
+use cavalcade_sim_control::fault::{Account, Bug, Violation, run as run_seed};
 
 use crate::arguments::Fault;
 use crate::failure::{Failure, Kind};
@@ -14,12 +16,16 @@ use crate::output::print;
 /// With exit code 4 where something happened that must not; 2 where the bug is unknown.
 pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
     let bug = options.plant.as_deref().map(bug).transpose()?;
+    let workload = options.trace.as_deref().map(|path| Source::open(path)?.read(None)).transpose()?;
+    let workload = workload.map(|read| read.workload);
+    let workload = workload.as_ref();
     if options.seeds == 1 {
-        return one(options.seed, bug);
+        return one(options.seed, bug, workload);
     }
     let mut total = Account::default();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
-        let account = run_world(seed, bug).map_err(|found| failure(seed, bug, &found.0, &found.1))?;
+        let account =
+            run_seed(seed, bug, workload).map_err(|found| failure(seed, bug, &found.0, &found.1))?;
         total.messages += account.messages;
         total.lost += account.lost;
         total.faults += account.faults;
@@ -31,9 +37,9 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
     ))
 }
 
-/// One world, with all that broke in it.
-fn one(seed: u64, bug: Option<Bug>) -> Result<(), Failure> {
-    let (account, violation) = match run_world(seed, bug) {
+/// Runs one seed and prints all that broke.
+fn one(seed: u64, bug: Option<Bug>, workload: Option<&Workload>) -> Result<(), Failure> {
+    let (account, violation) = match run_seed(seed, bug, workload) {
         Ok(account) => (account, None),
         Err(found) => (found.1, Some(found.0)),
     };
@@ -46,8 +52,9 @@ fn one(seed: u64, bug: Option<Bug>) -> Result<(), Failure> {
 
 fn shown(seed: u64, account: &Account) -> String {
     let mut text = String::new();
-    let Account { policy, end_ms, coflows, flows, messages, lost, doubled, faults, terms, fallbacks, log } =
+    let Account { policy, end, coflows, flows, messages, lost, doubled, faults, terms, fallbacks, log } =
         account;
+    let end_ms = end.0 / 1_000_000;
     let lines = [
         format!("seed       {seed}"),
         format!("policy     {policy}"),

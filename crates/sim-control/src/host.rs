@@ -1,179 +1,397 @@
-//! A host: an agent, one client of it, and the flows that the client sends.
+//! A host: a clock, an agent that may be down or hang, and processes whose clients may crash. On a host messages take no time.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::collections::BTreeMap;
 
-use cavalcade_control::{Agent, AgentOutput, ClientId};
-use cavalcade_model::{BitsPerSec, Bytes, Decision, FlowId, Foresee, Instant, PortId};
+use cavalcade_control::{
+    Agent, AgentConfig, AgentOutput, ClientId, CoordinatorConfig, Decentralised, Factory, Mode,
+};
+use cavalcade_model::{Bytes, FlowId, Instant, Nanos, PortId, Scope};
 use cavalcade_protocol::{
-    Client, ClientEvent, CoflowKey, Datagram, Endpoints, Gate, Orders, Registration, Report,
+    Client, ClientEvent, CoflowKey, Datagram, Endpoints, Gate, Message, Orders, Registration, Report,
 };
 
-/// The one client's connection.
-const CLIENT: ClientId = ClientId(0);
+use crate::clock::Clock;
+use crate::fluid::Fluid;
+
+/// How long a process waits before it connects again to an agent that was silent.
+const RECONNECT: Nanos = Nanos::from_millis(5);
 
 /// The address of a host.
 pub(crate) fn address(port: PortId) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + port.0))
 }
 
-/// What a host says to other machines.
-#[derive(Debug)]
-pub(crate) enum Said {
-    /// To the coordinator.
-    Report(Report),
-    /// To the agent of another host.
-    Datagram(PortId, Datagram),
+/// What all machines are started with.
+pub(crate) struct Site {
+    pub(crate) policy: Box<dyn Fn() -> Factory>,
+    /// Of any agent, but for its port and session.
+    pub(crate) agent: AgentConfig,
+    /// Of any coordinator, but for its term.
+    pub(crate) coordinator: CoordinatorConfig,
 }
 
-/// A flow that is being sent.
+impl Site {
+    pub(crate) fn is_coordinated(&self) -> bool {
+        (self.policy)().terms().scope == Scope::Fabric
+    }
+
+    fn start_agent(&self, port: PortId, session: Instant) -> Agent {
+        let config = AgentConfig { port, session: session.0, ..self.agent.clone() };
+        let mode = if self.is_coordinated() {
+            Mode::Coordinated
+        } else {
+            Mode::Decentralised(Box::new(Decentralised::new(&config, (self.policy)())))
+        };
+        Agent::new(config, mode)
+    }
+}
+
+/// What a host says to other machines, and what its applications hear.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// For the coordinator.
+    pub(crate) reports: Vec<Report>,
+    /// For agents of other hosts.
+    pub(crate) datagrams: Vec<(PortId, Datagram)>,
+    /// Coflows that have their keys: process, request, key.
+    pub(crate) registered: Vec<(usize, u32, CoflowKey)>,
+    /// Flows whose gates may have changed.
+    pub(crate) directed: Vec<(FlowId, Gate)>,
+    /// How many clients fell back to plain TCP.
+    pub(crate) fallbacks: u64,
+}
+
+/// A flow of a client.
 #[derive(Debug)]
 struct Sending {
     flow: FlowId,
-    size: u64,
-    /// What the client has been told.
-    sent: u64,
-    /// What the driver has been told.
-    gate: Gate,
+    /// What the flow has sent, as far as the client has been told; earlier connections count.
+    told: u64,
 }
 
+/// A process that uses the client library.
 #[derive(Debug)]
-pub(crate) struct Host {
-    port: PortId,
-    agent: Agent,
-    client: Client,
+pub(crate) struct Process {
+    /// None while it is down.
+    pub(crate) client: Option<Client>,
+    connection: Option<ClientId>,
+    starts_at: Instant,
+    connects_at: Instant,
     /// By the client's numbers.
     sending: BTreeMap<u32, Sending>,
-    /// Flows whose gates may have changed.
-    directed: Vec<u32>,
 }
 
-impl Host {
-    /// An agent and a client that connects to it.
-    pub(crate) fn start(now: Instant, mut agent: Agent) -> Self {
-        let port = agent.port();
-        let mut client = Client::new(u64::from(port.0));
-        agent.handle_connected(CLIENT, 0);
-        agent.handle_coordinator_connected();
-        client.handle_connected();
-        let mut host = Self { port, agent, client, sending: BTreeMap::new(), directed: Vec::new() };
-        host.talk(now, &mut Vec::new());
-        host
-    }
-
-    /// When something has to be done here.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.agent.poll_timeout().into_iter().chain(self.client.poll_timeout()).min()
-    }
-
-    /// The application registers a coflow; the agent answers at once.
-    pub(crate) fn register(
-        &mut self,
-        now: Instant,
-        registration: Registration,
-        said: &mut Vec<Said>,
-    ) -> CoflowKey {
-        let asked = self.client.register(now, registration);
-        let answers = self.talk(now, said);
-        let answer = answers.into_iter().find(|(request, _)| *request == asked);
-        answer.expect("an agent that is there names what is registered").1
-    }
-
-    /// A connection begins to carry `flow` to the host at `to`.
-    pub(crate) fn open(&mut self, flow: FlowId, key: CoflowKey, to: PortId, size: Bytes) -> u32 {
-        let at = |port| SocketAddr::new(address(port), 7);
-        let ends = Endpoints { local: at(self.port), remote: at(to) };
-        let number = self.client.open(key, ends, Some(size));
-        self.sending.insert(number, Sending { flow, size: size.0, sent: 0, gate: Gate::Open {} });
-        number
-    }
-
-    /// All bytes of a flow are sent.
-    pub(crate) fn close(&mut self, number: u32) {
-        let over = self.sending.remove(&number).expect("a flow ends once");
-        self.client.sent(number, over.size - over.sent);
-        self.client.close(number);
-    }
-
-    /// A coflow is over, for the client's part.
-    pub(crate) fn unregister(&mut self, key: CoflowKey) {
-        self.client.unregister(key);
-    }
-
-    pub(crate) fn hear_orders(&mut self, now: Instant, orders: Orders) {
-        self.agent.handle_orders(now, orders);
-    }
-
-    pub(crate) fn hear_datagram(&mut self, now: Instant, datagram: Datagram) {
-        self.agent.handle_datagram(now, datagram);
-    }
-
-    /// Does what is due; `view` knows what flows have sent (before time zero there are none).
-    pub(crate) fn come_up(&mut self, now: Instant, view: Option<&dyn Foresee>) {
-        let is_due = |when: Option<Instant>| when.is_some_and(|when| when <= now);
-        if is_due(self.client.poll_timeout()) {
-            if let Some(view) = view {
-                self.say_sent(view);
-            }
-            let is_silent = self.client.handle_timeout(now);
-            assert!(!is_silent, "an agent that runs says that it is alive");
+impl Process {
+    /// Closes its connection. It tries again at `again`.
+    fn disconnect(&mut self, clock: Instant, again: Instant) -> Option<ClientId> {
+        let connection = self.connection.take()?;
+        self.connects_at = again;
+        if let Some(client) = &mut self.client {
+            client.handle_disconnected(clock);
         }
-        if is_due(self.agent.poll_timeout()) {
-            self.agent.handle_timeout(now);
-        }
+        Some(connection)
     }
 
     /// Tells the client what its flows have sent.
-    fn say_sent(&mut self, view: &dyn Foresee) {
+    fn count(&mut self, fluid: &Fluid<'_>) {
+        let Some(client) = &mut self.client else { return };
         for (&number, sending) in &mut self.sending {
-            let sent = view.flow_attained(sending.flow).0.clamp(sending.sent, sending.size);
-            self.client.sent(number, sent - sending.sent);
-            sending.sent = sent;
+            let sent = fluid.sent(sending.flow).max(sending.told);
+            client.sent(number, sent - sending.told);
+            sending.told = sent;
         }
     }
 
-    /// Lets client and agent talk until they have nothing to say. Returns which requests were answered by which keys.
-    pub(crate) fn talk(&mut self, now: Instant, said: &mut Vec<Said>) -> Vec<(u32, CoflowKey)> {
-        let mut answers = Vec::new();
-        loop {
-            while let Some(message) = self.client.poll_message() {
-                self.agent.handle_client(now, CLIENT, message);
+    /// Bytes that each of its flows has sent, as the client counts them.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = u64> + '_ {
+        let client = self.client.iter();
+        client
+            .flat_map(|client| self.sending.keys().filter_map(|&number| client.bytes_of(number)))
+            .map(|b| b.0)
+    }
+}
+
+/// A host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) port: PortId,
+    pub(crate) clock: Clock,
+    /// None while it is down.
+    pub(crate) agent: Option<Agent>,
+    agent_starts_at: Instant,
+    /// Until when the agent does nothing.
+    hangs_until: Instant,
+    pub(crate) processes: Vec<Process>,
+    /// Connections whose end the agent has not noticed.
+    gone: Vec<ClientId>,
+    connections: u64,
+    /// Clients that have been started here: each calls itself by a number of its own.
+    clients: u64,
+}
+
+impl Host {
+    /// A host of which everything starts at `start`.
+    pub(crate) fn new(port: PortId, clock: Clock, processes: usize, start: Instant) -> Self {
+        let process = |_| Process {
+            client: None,
+            connection: None,
+            starts_at: start,
+            connects_at: start,
+            sending: BTreeMap::new(),
+        };
+        Self {
+            port,
+            clock,
+            agent: None,
+            agent_starts_at: start,
+            hangs_until: Instant::ZERO,
+            processes: (0..processes).map(process).collect(),
+            gone: Vec::new(),
+            connections: 0,
+            clients: 0,
+        }
+    }
+
+    /// Whether the agent runs and does not hang.
+    pub(crate) fn acts(&self, now: Instant) -> bool {
+        self.agent.is_some() && now >= self.hangs_until
+    }
+
+    /// Returns until when the agent hangs.
+    pub(crate) fn hangs_until(&self) -> Instant {
+        self.hangs_until
+    }
+
+    /// Returns when something has to be done here, in true time.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let when = |shown: Option<Instant>| shown.map(|shown| self.clock.when(shown));
+        let agent = match &self.agent {
+            None => Some(self.agent_starts_at),
+            Some(agent) => when(agent.poll_timeout()).map(|when| when.max(self.hangs_until)),
+        };
+        let connects = |process: &Process| match (process.connection, &self.agent) {
+            (None, Some(_)) => Some(process.connects_at.max(self.hangs_until)),
+            _ => None,
+        };
+        let process = |process: &Process| match &process.client {
+            None => Some(process.starts_at),
+            Some(client) => when(client.poll_timeout()).into_iter().chain(connects(process)).min(),
+        };
+        self.processes.iter().filter_map(process).chain(agent).min()
+    }
+
+    /// Does what is due. What starts only says hello.
+    pub(crate) fn come_up(&mut self, now: Instant, site: &Site, fluid: &Fluid<'_>) {
+        let clock = self.clock.read(now);
+        if self.start(now, site) {
+            return;
+        }
+        for process in &mut self.processes {
+            let is_due = |client: &Client| client.poll_timeout().is_some_and(|when| when <= clock);
+            if !process.client.as_ref().is_some_and(is_due) {
+                continue;
             }
-            let Some(output) = self.agent.poll_output() else { return answers };
+            process.count(fluid);
+            let is_silent = process.client.as_mut().is_some_and(|client| client.handle_timeout(clock));
+            if is_silent {
+                self.gone.extend(process.disconnect(clock, now + RECONNECT));
+            }
+        }
+        let acts = self.acts(now);
+        if let Some(agent) = self.agent.as_mut().filter(|_| acts)
+            && agent.poll_timeout().is_some_and(|when| when <= clock)
+        {
+            agent.handle_timeout(clock);
+        }
+    }
+
+    /// Starts and connects what is due. Returns whether anything was.
+    fn start(&mut self, now: Instant, site: &Site) -> bool {
+        let mut has_started = false;
+        let clock = self.clock.read(now);
+        if self.agent.is_none() && now >= self.agent_starts_at {
+            let mut agent = site.start_agent(self.port, clock);
+            agent.handle_coordinator_connected();
+            self.agent = Some(agent);
+            has_started = true;
+        }
+        for process in &mut self.processes {
+            if process.client.is_none() && now >= process.starts_at {
+                process.client = Some(Client::new(u64::from(self.port.0) * 10_000 + self.clients));
+                process.connects_at = now;
+                self.clients += 1;
+                has_started = true;
+            }
+        }
+        let acts = self.acts(now);
+        let Some(agent) = self.agent.as_mut().filter(|_| acts) else { return has_started };
+        for gone in self.gone.drain(..) {
+            agent.handle_gone(clock, gone);
+        }
+        for process in &mut self.processes {
+            let Some(client) = &mut process.client else { continue };
+            if process.connection.is_none() && now >= process.connects_at {
+                let id = ClientId(self.connections);
+                self.connections += 1;
+                process.connection = Some(id);
+                agent.handle_connected(id, 0);
+                client.handle_connected();
+                has_started = true;
+            }
+        }
+        has_started
+    }
+
+    /// Lets clients and agent talk until they have nothing to say.
+    pub(crate) fn talk(&mut self, now: Instant, said: &mut Said) {
+        let clock = self.clock.read(now);
+        let acts = self.acts(now);
+        while let Some(agent) = self.agent.as_mut().filter(|_| acts) {
+            for process in &mut self.processes {
+                let (Some(client), Some(id)) = (&mut process.client, process.connection) else { continue };
+                while let Some(message) = client.poll_message() {
+                    agent.handle_client(clock, id, through_bytes(&message));
+                }
+            }
+            let Some(output) = agent.poll_output() else { break };
             match output {
-                AgentOutput::Client(_, message) => self.client.handle_message(now, message),
-                AgentOutput::Coordinator(report) => said.push(Said::Report(report)),
-                AgentOutput::Peer(to, datagram) => said.push(Said::Datagram(to, datagram)),
-                AgentOutput::Drop(_) => unreachable!("the client keeps to the protocol"),
-                AgentOutput::Reconnect => self.agent.handle_coordinator_connected(),
+                AgentOutput::Client(id, message) => {
+                    let to = self.processes.iter_mut().find(|process| process.connection == Some(id));
+                    if let Some(client) = to.and_then(|process| process.client.as_mut()) {
+                        client.handle_message(clock, through_bytes(&message));
+                    }
+                }
+                AgentOutput::Coordinator(report) => said.reports.push(report),
+                AgentOutput::Peer(to, datagram) => said.datagrams.push((to, datagram)),
+                AgentOutput::Reconnect => agent.handle_coordinator_connected(),
+                // The former connection of a client that is back.
+                AgentOutput::Drop(id) => self.gone.push(id),
             }
-            while let Some(event) = self.client.poll_event() {
+            self.hear(said);
+        }
+        self.hear(said);
+    }
+
+    /// Takes what clients have to say to their applications.
+    fn hear(&mut self, said: &mut Said) {
+        for (index, process) in self.processes.iter_mut().enumerate() {
+            let Some(client) = &mut process.client else { continue };
+            while let Some(event) = client.poll_event() {
                 match event {
-                    ClientEvent::Registered { request, coflow } => answers.push((request, coflow)),
-                    ClientEvent::Directed(flow) => self.directed.push(flow),
+                    ClientEvent::Registered { request, coflow } => {
+                        said.registered.push((index, request, coflow));
+                    }
+                    ClientEvent::Directed(number) => {
+                        if let Some(sending) = process.sending.get(&number) {
+                            said.directed.push((sending.flow, client.directive(number).gate));
+                        }
+                    }
                     ClientEvent::Refused(refusal) => {
                         unreachable!("nothing is asked for that may be refused: {refusal:?}")
                     }
-                    ClientEvent::Ready(_) | ClientEvent::FellBack => {}
+                    ClientEvent::FellBack => said.fallbacks += 1,
+                    ClientEvent::Ready(_) => {}
                 }
             }
         }
     }
 
-    /// Writes down the gates that have changed.
-    pub(crate) fn decide(&mut self, decision: &mut Decision) {
-        for number in self.directed.drain(..) {
-            let gate = self.client.directive(number).gate;
-            let Some(sending) = self.sending.get_mut(&number).filter(|sending| sending.gate != gate) else {
-                continue;
-            };
-            sending.gate = gate;
-            let cap = match gate {
-                Gate::Open {} => None,
-                Gate::Off {} => Some(BitsPerSec::ZERO),
-                Gate::Paced { rate } => Some(rate),
-            };
-            decision.cap(sending.flow, cap);
+    /// The application in a process registers a coflow. Returns the request, if the process runs.
+    pub(crate) fn register(&mut self, now: Instant, process: usize, what: Registration) -> Option<u32> {
+        let clock = self.clock.read(now);
+        self.processes[process].client.as_mut().map(|client| client.register(clock, what))
+    }
+
+    /// A connection of a process begins to carry what is left of `flow`. Returns its number, if the process runs.
+    pub(crate) fn open(
+        &mut self,
+        process: usize,
+        flow: FlowId,
+        key: CoflowKey,
+        to: PortId,
+        (sent, size): (u64, u64),
+    ) -> Option<u32> {
+        let at = |port| SocketAddr::new(address(port), 7);
+        let ends = Endpoints { local: at(self.port), remote: at(to) };
+        let process = &mut self.processes[process];
+        let number = process.client.as_mut()?.open(key, ends, Some(Bytes(size - sent)));
+        process.sending.insert(number, Sending { flow, told: sent });
+        Some(number)
+    }
+
+    /// A flow has sent all its bytes, `size`.
+    pub(crate) fn close(&mut self, process: usize, number: u32, size: u64) {
+        let process = &mut self.processes[process];
+        let over = process.sending.remove(&number).expect("a flow ends once, while its process runs");
+        if let Some(client) = &mut process.client {
+            client.sent(number, size - over.told);
+            client.close(number);
         }
     }
+
+    /// The application has nothing to send on a flow, or has again.
+    pub(crate) fn set_idle(&mut self, process: usize, number: u32, is_idle: bool) {
+        if let Some(client) = &mut self.processes[process].client {
+            client.set_idle(number, is_idle);
+        }
+    }
+
+    /// A coflow is over as far as a process is concerned.
+    pub(crate) fn unregister(&mut self, process: usize, key: CoflowKey) {
+        if let Some(client) = &mut self.processes[process].client {
+            client.unregister(key);
+        }
+    }
+
+    pub(crate) fn hear_orders(&mut self, now: Instant, orders: Orders) {
+        if let Some(agent) = &mut self.agent {
+            agent.handle_orders(self.clock.read(now), orders);
+        }
+    }
+
+    pub(crate) fn hear_datagram(&mut self, now: Instant, datagram: Datagram) {
+        if let Some(agent) = &mut self.agent {
+            agent.handle_datagram(self.clock.read(now), datagram);
+        }
+    }
+
+    /// The agent is gone until `until`, and its connections with it; each process connects again when `again` says.
+    pub(crate) fn crash_agent(&mut self, now: Instant, until: Instant, mut again: impl FnMut() -> Instant) {
+        self.agent = None;
+        self.agent_starts_at = until;
+        self.gone.clear();
+        let clock = self.clock.read(now);
+        for process in self.processes.iter_mut().filter(|process| process.connection.is_some()) {
+            process.disconnect(clock, again());
+        }
+    }
+
+    /// A process is gone until `until`, and its connections with it.
+    pub(crate) fn crash_process(&mut self, which: usize, until: Instant) {
+        let process = &mut self.processes[which];
+        process.client = None;
+        process.sending.clear();
+        process.starts_at = until;
+        self.gone.extend(process.connection.take());
+    }
+
+    /// The agent does nothing until `until`.
+    pub(crate) fn hang(&mut self, until: Instant) {
+        self.hangs_until = until;
+    }
+
+    /// Everything runs again.
+    pub(crate) fn heal(&mut self, now: Instant) {
+        self.hangs_until = Instant::ZERO;
+        self.agent_starts_at = self.agent_starts_at.min(now);
+        for process in &mut self.processes {
+            process.starts_at = process.starts_at.min(now);
+        }
+    }
+}
+
+/// A message as it is after its way as bytes.
+fn through_bytes<M: Message>(message: &M) -> M {
+    M::decode(&message.to_bytes()).expect("what was encoded is decoded")
 }

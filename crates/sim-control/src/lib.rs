@@ -1,20 +1,32 @@
-//! The live control plane inside a simulation: what a policy brings about when coordinator, agents and clients carry it out.
+//! The live control plane in a simulation: what a policy brings about when coordinator, agents and clients carry it out, and what
+//! must hold when they break.
 //!
 //! # The idea
-//! A simulator drives a policy as if every decision held at once and everywhere. Live, a decision is a report, a round, an
-//! order and a gate later. [`ControlPlane`] puts the live system's own state machines (`cavalcade-control`) between the two:
-//! to a driver it is one more policy of scope fabric, and inside it runs a client and an agent at each port, a coordinator
-//! (or negotiation between agents, for a policy of scope host), and the bytes of all messages between machines. So Δ,
-//! delay, loss and staleness are those of the real code, on an exact fluid of any workload.
+//! Other drivers carry a policy's decisions out at once and everywhere. Live, a decision is a report, a round, an order and a
+//! gate later. Here the live system's own state machines (`cavalcade-control`) run on an exact fluid of any workload: a client
+//! and an agent at each port, a coordinator (or negotiation between agents, for a policy of scope host), and the bytes of all
+//! messages between machines. So Δ, delay, loss and staleness are those of the real code.
 //!
-//! What it decides are gates, as live: a flow that is off is capped at nothing, a paced one at its rate, and all that are
-//! open share max-min, as over TCP. The network has no classes here (agents give packets a DSCP; a plain switch ignores it).
+//! A policy decides on gates, as live: a flow that is off is capped at nothing, a paced one at its rate, and all that are open
+//! share max-min, as over TCP. The network has no classes here (agents give packets a DSCP; a plain switch ignores it).
+//!
+//! | part | what it is |
+//! |---|---|
+//! | `fluid` | the bytes: rates, ends and arrivals of flows |
+//! | `world` | machines and the network between them; time |
+//! | `host` | an agent and the clients of its processes |
+//! | `machine` | where a coordinator may run, and the store that says which one leads |
+//! | `network` | messages on their way: reliable, or with faults |
+//! | `applications` | what registers coflows and opens flows |
+//! | `drive` | the driver: from instant to instant |
+//! | [`fault`] | the same driver with faults, and checks of what must hold |
 //!
 //! # Invariants
 //! - Nothing of the control plane is written a second time here: this crate carries messages and tells the time.
-//! - Machines start at phases of their own within a period (seeded), and have talked to each other before time zero.
-//! - Messages between machines arrive in order after a delay; those of agents among each other (UDP, live) may be lost. On a
-//!   host they take no time.
+//! - All messages pass through their byte formats.
+//! - Without faults machines start at phases of their own within a period (seeded), and have talked to each other before the
+//!   workload begins. Messages between machines arrive in order after a delay; those of agents among each other (UDP, live)
+//!   may be lost. On a host they take no time.
 //!
 //! # Cost
 //! Each agent and client comes up once a period while it has flows: O(flows of the host) then. A decision costs what the
@@ -25,36 +37,46 @@
     deny(clippy::disallowed_types, clippy::disallowed_methods, clippy::iter_over_hash_type)
 )]
 
+mod applications;
+mod clock;
+mod drive;
+pub mod fault;
+mod fluid;
 mod host;
-mod plane;
+mod machine;
+mod network;
+mod world;
 
-use std::cell::Cell;
-use std::rc::Rc;
+pub use cavalcade_control::Factory;
+use cavalcade_control::{AgentConfig, CoordinatorConfig};
+use cavalcade_metrics::Outcome;
+use cavalcade_model::{Bytes, Fabric, Instant, Nanos, PortId, Scope, SplitMix64, Workload};
+use cavalcade_sim_fluid::{Observer, Options};
 
-use cavalcade_control::Factory;
-use cavalcade_model::{Bytes, ClassShares, Discipline, Nanos, Policy, PolicyFactory, Scope, Setting, Terms};
+use crate::applications::Habits;
+use crate::clock::{Clock, EPOCH};
+use crate::drive::Drive;
+use crate::fluid::Fluid;
+use crate::host::{Host, Site, address};
+use crate::network::Network;
+use crate::world::{World, leader};
 
-/// What machines and the network between them are like.
+/// How many periods machines have been up before the workload begins.
+const WARM_UP: u64 = 10;
+
+/// How coordinator and agents work together.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conditions {
+pub struct Coordination {
     /// Δ: how long agents wait between reports, and the coordinator between rounds.
     pub period: Nanos,
     /// Bytes below which an agent need not report a coflow (see [`CoordinatorConfig::quiet`]).
-    ///
-    /// [`CoordinatorConfig::quiet`]: cavalcade_control::CoordinatorConfig::quiet
     pub quiet: Bytes,
-    /// How long a message travels between machines.
-    pub delay: Nanos,
-    /// The share of datagrams between agents that is lost, 0 to 1.
-    pub loss: f64,
-    /// Of phases and losses.
-    pub seed: u64,
 }
 
-impl Default for Conditions {
-    /// Aalo's period (§7.1), all coflows reported, on a network that takes no time.
+impl Default for Coordination {
+    /// Aalo's period (§7.1), all coflows reported.
     fn default() -> Self {
-        Self { period: Nanos::from_millis(10), quiet: Bytes::ZERO, delay: Nanos::ZERO, loss: 0.0, seed: 1 }
+        Self { period: Nanos::from_millis(10), quiet: Bytes::ZERO }
     }
 }
 
@@ -72,46 +94,82 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// How many messages there were.
+    /// Returns the number of messages.
     pub fn messages(&self) -> u64 {
         self.reports + self.orders + self.datagrams
     }
 }
 
-/// A policy that is carried out by the live control plane.
-pub struct ControlPlane {
+/// Runs `policy` over `workload` on `fabric`, carried out by the live control plane. Returns what came out, and what was said
+/// for it. Staleness comes from the system itself, so a policy that has a parameter for it (`sync` of `dclas`) is best given 0.
+///
+/// `options` say how long messages travel between machines, what share of datagrams is lost, and the seed of phases and losses.
+///
+/// # Panics
+/// Where the workload names ports that the fabric lacks.
+pub fn simulate(
+    workload: &Workload,
+    fabric: &Fabric,
     policy: Box<dyn Fn() -> Factory>,
-    conditions: Conditions,
-    traffic: Rc<Cell<Traffic>>,
+    coordination: &Coordination,
+    options: &Options,
+    mut observer: Option<&mut dyn Observer>,
+) -> (Outcome, Traffic) {
+    let wants_segments = observer.as_ref().is_some_and(|observer| observer.wants_segments());
+    let fluid = Fluid::new(workload, fabric, options, wants_segments);
+    let world = reliable(fabric, policy, coordination, options);
+    let mut drive = Drive::new(fluid, world, Habits::default());
+    while drive.turn(None, &mut observer) {}
+    let traffic = drive.world.traffic;
+    let mut outcome = drive.fluid.outcome();
+    outcome.counts.messages = traffic.messages();
+    (outcome, traffic)
 }
 
-impl ControlPlane {
-    /// The control plane under which `policy` makes the decisions. Staleness comes from the system itself, so a policy that
-    /// has a parameter for it (`sync` of `dclas`) is best given 0.
-    pub fn new(policy: impl Fn() -> Factory + 'static, conditions: Conditions) -> Self {
-        Self { policy: Box::new(policy), conditions, traffic: Rc::default() }
+/// Machines that do not fail, on a network that loses datagrams at most.
+fn reliable(
+    fabric: &Fabric,
+    policy: Box<dyn Fn() -> Factory>,
+    coordination: &Coordination,
+    options: &Options,
+) -> World {
+    let Coordination { period, quiet } = *coordination;
+    let begin = Instant(EPOCH.0 - WARM_UP * period.0);
+    let site = Site {
+        coordinator: CoordinatorConfig {
+            period,
+            quiet,
+            lease: Nanos(10 * period.0 + 4 * options.control_delay.0),
+            ..coordinator(fabric)
+        },
+        agent: AgentConfig { period, ..agent(fabric) },
+        policy,
+    };
+    let mut dice = SplitMix64::new(options.seed);
+    let network = Network::new(options.control_delay, options.control_loss, dice.bits());
+    let mut phases: Vec<u64> = (0..fabric.ports()).map(|_| dice.below(period.0.max(1))).collect();
+    phases.sort_unstable();
+    let mut world = World::new(begin, site, network);
+    if world.site.is_coordinated() {
+        world.machines.push(leader(&world.site, begin));
     }
-
-    /// What has been said in the run under way, or in the last one.
-    pub fn traffic(&self) -> Traffic {
-        self.traffic.get()
+    for (port, phase) in (0..fabric.ports()).map(PortId).zip(phases) {
+        world.add_host(Host::new(port, Clock::TRUE, 1, begin + Nanos(phase)));
     }
+    world
 }
 
-impl PolicyFactory for ControlPlane {
-    fn terms(&self) -> Terms {
-        Terms {
-            scope: Scope::Fabric,
-            discipline: Discipline::MaxMin,
-            shares: ClassShares::Strict,
-            flow_events: true,
-            work_conserving: false,
-            starvation_free: false,
-        }
-    }
+/// Returns what a coordinator on `fabric` is started with, but for its term.
+fn coordinator(fabric: &Fabric) -> CoordinatorConfig {
+    CoordinatorConfig::new(0, fabric.ports(), Scope::Fabric.line_rate(fabric, 0))
+}
 
-    fn build(&self, setting: &Setting<'_>) -> Policy {
-        let plane = plane::Plane::new(&*self.policy, self.conditions, setting, self.traffic.clone());
-        Policy::Clairvoyant(Box::new(plane))
+/// Returns what any agent on `fabric` is started with, but for its port and session. Its clients are refused nothing.
+fn agent(fabric: &Fabric) -> AgentConfig {
+    let ports = fabric.ports();
+    AgentConfig {
+        directory: (0..ports).map(|port| (address(PortId(port)), PortId(port))).collect(),
+        client_limit: u32::MAX,
+        ..AgentConfig::new(PortId(0), ports, 0, Scope::Fabric.line_rate(fabric, 0))
     }
 }

@@ -1,12 +1,11 @@
 //! What the control plane brings about, beside what the simulator says of the policy alone.
 
-use cavalcade_control::Factory;
+use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Fabric, Flow, Instant, Nanos, PolicyFactory, PortId, SplitMix64, Workload,
-    WorkloadBuilder,
+    BitsPerSec, Bytes, Fabric, Flow, Instant, Nanos, PortId, SplitMix64, Workload, WorkloadBuilder,
 };
 use cavalcade_policy::parse;
-use cavalcade_sim_control::{Conditions, ControlPlane, Traffic};
+use cavalcade_sim_control::{Coordination, Factory, Traffic};
 use cavalcade_sim_fluid::{Options, simulate};
 
 /// Forty coflows on eight ports, of 1 to 16 flows: sizes spread over four powers of ten, the smallest `least` bytes.
@@ -29,32 +28,39 @@ fn workload(least: u64) -> Workload {
     builder.build().expect("a workload that can be")
 }
 
-fn mean_ms(workload: &Workload, policy: &dyn PolicyFactory) -> f64 {
-    let fabric = Fabric::big_switch(workload.ports(), BitsPerSec(1_000_000_000)).expect("it has ports");
-    let outcome = simulate(workload, &fabric, policy, &Options::default(), None);
+fn fabric(workload: &Workload) -> Fabric {
+    Fabric::big_switch(workload.ports(), BitsPerSec(1_000_000_000)).expect("it has ports")
+}
+
+fn mean_ms(outcome: &Outcome) -> f64 {
     let ends = outcome.coflow_finish.iter().zip(&outcome.coflow_arrival);
-    ends.map(|(end, begin)| end.since(*begin).0).sum::<u64>() as f64 / 1e6 / workload.coflow_count() as f64
+    let total: u64 = ends.map(|(end, begin)| end.since(*begin).0).sum();
+    total as f64 / 1e6 / outcome.coflow_finish.len() as f64
 }
 
 fn alone(workload: &Workload, spec: &str) -> f64 {
-    mean_ms(workload, &parse(spec).expect("a policy"))
+    let policy = parse(spec).expect("a policy");
+    mean_ms(&simulate(workload, &fabric(workload), &policy, &Options::default(), None))
 }
 
 /// The mean under the control plane in milliseconds, and what was said for it.
-fn carried_out(workload: &Workload, spec: &str, conditions: Conditions) -> (f64, Traffic) {
+fn carried_out(workload: &Workload, spec: &str, (period, options): (u64, Options)) -> (f64, Traffic) {
     let policy = parse(spec).expect("a policy");
-    let plane = ControlPlane::new(move || Box::new(policy.clone()) as Factory, conditions);
-    (mean_ms(workload, &plane), plane.traffic())
+    let factory = Box::new(move || Box::new(policy.clone()) as Factory);
+    let coordination = Coordination { period: Nanos::from_millis(period), ..Coordination::default() };
+    let (outcome, traffic) =
+        cavalcade_sim_control::simulate(workload, &fabric(workload), factory, &coordination, &options, None);
+    (mean_ms(&outcome), traffic)
 }
 
 /// How far the mean under the control plane is from that of the policy alone: 0.1 is 10 % above.
-fn off_by(least: u64, spec: &str, conditions: Conditions) -> f64 {
+fn off_by(least: u64, spec: &str, conditions: (u64, Options)) -> f64 {
     let workload = workload(least);
     carried_out(&workload, spec, conditions).0 / alone(&workload, spec) - 1.0
 }
 
-fn every(milliseconds: u64) -> Conditions {
-    Conditions { period: Nanos::from_millis(milliseconds), ..Conditions::default() }
+fn every(milliseconds: u64) -> (u64, Options) {
+    (milliseconds, Options { seed: 1, ..Options::default() })
 }
 
 const COORDINATED: [&str; 6] = [
@@ -98,16 +104,16 @@ fn hosts_that_decide_alone_do_not_hold_their_order_at_receivers() {
 #[test]
 fn negotiation_gets_along_with_delay_and_loss() {
     let workload = workload(100_000);
-    let conditions = Conditions { delay: Nanos::from_millis(5), loss: 0.3, ..Conditions::default() };
-    let (rough, _) = carried_out(&workload, "dcas-quiet", conditions);
-    let (smooth, _) = carried_out(&workload, "dcas-quiet", Conditions::default());
+    let rough = Options { control_delay: Nanos::from_millis(5), control_loss: 0.3, ..every(10).1 };
+    let (rough, _) = carried_out(&workload, "dcas-quiet", (10, rough));
+    let (smooth, _) = carried_out(&workload, "dcas-quiet", every(10));
     assert!((rough / smooth - 1.0).abs() < 0.25, "{rough} ms beside {smooth} ms");
 }
 
 #[test]
 fn a_seed_gives_the_same_run_always() {
     let workload = workload(100_000);
-    let run = |seed| carried_out(&workload, "sebf", Conditions { seed, ..Conditions::default() });
+    let run = |seed| carried_out(&workload, "sebf", (10, Options { seed, ..Options::default() }));
     assert_eq!(run(1), run(1));
     assert_ne!(run(1).1, run(2).1, "phases differ");
 }

@@ -11,15 +11,17 @@
 
 use cavalcade_allocate::{Due, Fill};
 use cavalcade_harness::{Account, Accounts, Carrier, Few, PolicyHost, Release, Releases, Watch};
-use cavalcade_metrics::{EngineCounts, LinkUse, Outcome};
+use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    BitsPerSec, Bytes, CoflowId, Event, Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Priority,
-    Scope, Target, Terms,
+    BitsPerSec, Bytes, CoflowId, Event, Fabric, FlowId, History, Instant, PolicyFactory, Priority, Scope,
+    Target, Terms,
 };
 
 use crate::book::Book;
+use crate::link_use::LinkRecorder;
 use crate::pending::Pending;
 use crate::schedule::Segments;
+use crate::time::{clock, instant, slack};
 use crate::view::View;
 use crate::{Observer, Options, StreamOutcome};
 
@@ -62,7 +64,7 @@ struct Engine<'a> {
     flow_finish: Vec<Instant>,
     done_coflows: usize,
     counts: EngineCounts,
-    recorder: Option<Recorder>,
+    recorder: Option<LinkRecorder>,
     segments: Option<Segments>,
 }
 
@@ -118,7 +120,7 @@ impl<'a> Engine<'a> {
             flow_finish: vec![Instant::ZERO; workload.flows().len()],
             done_coflows: 0,
             counts: EngineCounts::default(),
-            recorder: run.options.link_use.then(|| Recorder::new(fabric.link_count())),
+            recorder: run.options.link_use.then(|| LinkRecorder::new(fabric.link_count())),
             segments,
             fill,
             run,
@@ -467,7 +469,7 @@ impl<'a> Engine<'a> {
             flow_finish: self.flow_finish,
             task_finish: self.releases.task_finish,
             counts,
-            link_use: self.recorder.map(Recorder::finish),
+            link_use: self.recorder.map(LinkRecorder::finish),
             queue_use: None,
             messages: None,
         }
@@ -515,76 +517,11 @@ impl Carrier for Desk<'_, '_> {
     }
 }
 
-/// The instant that a time of the engine stands for: the nanosecond it ends in, where rounding in the engine does not
-/// make it spill into the next.
-fn instant(now: f64) -> Instant {
-    Instant((now - slack(now)).max(0.0).ceil() as u64)
-}
-
-/// The last whole nanosecond that has come, where rounding in the engine does not put it off.
-fn clock(now: f64) -> Instant {
-    Instant((now + slack(now)) as u64)
-}
-
-/// How far a time of the engine may be off by rounding, in nanoseconds: twice the tolerance of the solvers.
-pub(crate) fn slack(now: f64) -> f64 {
-    (now * 2e-15).max(2e-3)
-}
-
 /// Leaves the last entry for each account.
 fn keep_last(decided: &mut Vec<(u32, Priority)>) {
     if decided.len() > 1 {
         decided.reverse();
         decided.sort_by_key(|&(account, _)| account);
         decided.dedup_by_key(|&mut (account, _)| account);
-    }
-}
-
-/// Adds up what each link carries, in intervals that double in length when there are too many.
-struct Recorder {
-    links: usize,
-    interval: f64,
-    bytes: Vec<f64>,
-    rates: Vec<f64>,
-}
-
-impl Recorder {
-    const MAX_INTERVALS: usize = 512;
-
-    fn new(links: usize) -> Self {
-        Self { links, interval: 1e6, bytes: Vec::new(), rates: vec![0.0; links] }
-    }
-
-    fn advance(&mut self, mut from: f64, to: f64) {
-        while to > self.interval * Self::MAX_INTERVALS as f64 {
-            self.double();
-        }
-        while from < to {
-            let index = ((from / self.interval) as usize).min(Self::MAX_INTERVALS - 1);
-            let end = ((index + 1) as f64 * self.interval).min(to);
-            let end = if end > from { end } else { to };
-            if self.bytes.len() < (index + 1) * self.links {
-                self.bytes.resize((index + 1) * self.links, 0.0);
-            }
-            let row = &mut self.bytes[index * self.links..(index + 1) * self.links];
-            for (sum, rate) in row.iter_mut().zip(&self.rates) {
-                *sum += rate * (end - from);
-            }
-            from = end;
-        }
-    }
-
-    fn double(&mut self) {
-        let intervals = self.bytes.len() / self.links;
-        let mut bytes = vec![0.0; intervals.div_ceil(2) * self.links];
-        for (index, value) in self.bytes.iter().enumerate() {
-            bytes[index / self.links / 2 * self.links + index % self.links] += value;
-        }
-        self.bytes = bytes;
-        self.interval *= 2.0;
-    }
-
-    fn finish(self) -> LinkUse {
-        LinkUse { interval: Nanos(self.interval as u64), links: self.links, bytes: self.bytes }
     }
 }

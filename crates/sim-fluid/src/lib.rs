@@ -19,9 +19,18 @@
 
 mod book;
 mod engine;
+mod link_use;
 mod pending;
 mod schedule;
+mod time;
 mod view;
+
+/// Parts that another driver of a fluid shares: times, and what is recorded of a run.
+pub mod parts {
+    pub use crate::link_use::LinkRecorder;
+    pub use crate::schedule::Segments;
+    pub use crate::time::{clock, instant, slack};
+}
 
 pub use book::Stream;
 use cavalcade_allocate::{Load, select};

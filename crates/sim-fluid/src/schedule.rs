@@ -6,23 +6,26 @@ use cavalcade_model::FlowId;
 use crate::Observer;
 
 /// The segment of each flow that has begun but not ended.
-pub(crate) struct Segments {
+#[derive(Clone, Debug)]
+pub struct Segments {
     /// For each flow: its rate, and since when.
     open: Vec<(f64, f64)>,
     active: Vec<u32>,
 }
 
 impl Segments {
-    pub(crate) fn new(flows: usize) -> Self {
+    /// No flow of so many has begun.
+    pub fn new(flows: usize) -> Self {
         Self { open: vec![(0.0, 0.0); flows], active: Vec::new() }
     }
 
-    pub(crate) fn begin(&mut self, flow: u32) {
+    /// A flow has begun.
+    pub fn begin(&mut self, flow: u32) {
         self.active.push(flow);
     }
 
     /// Ends the segments of all flows whose rate is no longer what it was.
-    pub(crate) fn update(&mut self, fill: &dyn Fill, now: f64, observer: &mut dyn Observer) {
+    pub fn update(&mut self, fill: &dyn Fill, now: f64, observer: &mut dyn Observer) {
         let open = &mut self.open;
         for &flow in &self.active {
             let rate = fill.rate(flow);
@@ -37,7 +40,7 @@ impl Segments {
     }
 
     /// Ends the last segment of a finished flow.
-    pub(crate) fn end(&mut self, flow: u32, now: f64, observer: &mut dyn Observer) {
+    pub fn end(&mut self, flow: u32, now: f64, observer: &mut dyn Observer) {
         let (rate, since) = std::mem::take(&mut self.open[flow as usize]);
         if rate > 0.0 && now > since {
             observer.segment(FlowId(flow), since, now, rate);

@@ -10,8 +10,8 @@ use cavalcade_model::{
     Observe, Path, Scope, Workload,
 };
 
-use crate::engine::slack;
 use crate::pending::Pending;
+use crate::time::slack;
 
 /// What the instance at one place may look at.
 pub(crate) struct View<'a> {

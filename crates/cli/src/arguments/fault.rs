@@ -1,5 +1,7 @@
 //! The command line of seeded fault injection.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 /// `cavalcade fault`.
@@ -12,6 +14,9 @@ pub(crate) struct Fault {
     /// How many seeds to try, one after the other
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
+    /// The trace that is run, on a port of 1Gbps for each host [default: a few coflows that the seed draws]
+    #[arg(long, value_name = "TRACE")]
+    pub(crate) trace: Option<PathBuf>,
     /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders, silent-loss,
     /// lifted-switch, forged-standing or phantom-flow
     #[arg(long, value_name = "BUG")]

@@ -113,7 +113,8 @@ impl Agent {
     fn obey(&mut self, orders: &Orders) {
         self.link.is_enforced = orders.enforce;
         self.link.switch = self.link.switch.max(orders.switch);
-        if orders.snapshot {
+        // A standing without the switch that is known here is of a coordinator that has still to hear of it, and from here.
+        if orders.snapshot && orders.switch == self.link.switch {
             self.link.standing = orders.standing.clone();
         }
         if orders.snapshot {

@@ -73,6 +73,11 @@ impl Coordinator {
                 peer.parts.insert(number, Part::new(entry.key));
                 peer.new_priorities.push(number);
             }
+            // A client that is back says again of an open flow what was that of a closed one: it must not count to both.
+            if let Some(part) = peer.parts.get_mut(&number).filter(|part| part.sent > entry.sent.0) {
+                let before = std::mem::replace(&mut part.sent, entry.sent.0);
+                self.hosted.adjust(now, entry.key, i128::from(entry.sent.0) - i128::from(before));
+            }
         }
         for (flow, entry) in report.flows.iter() {
             self.open_flow(now, port, flow, entry);

@@ -1,23 +1,21 @@
-//! A host in somebody else's hands: it has a valid certificate for its own port, and says any well-formed thing about it.
+//! A host in an attacker's hands: it has a valid certificate for its own port, and says any well-formed thing about it.
 //!
 //! It forges terms and throws of the kill switch, claims flows that move nothing to every receiver, parts of coflows of other
 //! users with absurd numbers of bytes, coflows of long ago, and any clock and line rate. What it does not do is to say
 //! that its flows move: nobody can check that (`docs/threats.md`).
 
 use cavalcade_control::Notary;
-use cavalcade_model::{BitsPerSec, Bytes, Instant, PortId};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, SplitMix64};
 use cavalcade_protocol::{
     CoflowEntry, CoflowKey, FlowEntry, Keyed, KillSwitch, Message, PROTOCOL, Progress, Report, Sealed,
     Standing, TaskCounter,
 };
 
-use crate::dice::Dice;
+/// How often it speaks.
+pub(super) const PAUSE: Nanos = Nanos::from_millis(20);
 
-/// How often it speaks, in milliseconds.
-const PAUSE_MS: u64 = 20;
-
-/// What coordinators seal with, and no host knows.
-pub(crate) struct Secret;
+/// The secret that coordinators seal with, and no host knows.
+pub(super) struct Secret;
 
 const SEAL: [u8; 8] = *b"\x9e\x37\x79\xb9\x7f\x4a\x7c\x15";
 
@@ -33,8 +31,8 @@ impl Notary for Secret {
 
 /// The host.
 #[derive(Debug)]
-pub(crate) struct Hostile {
-    pub(crate) port: PortId,
+pub(super) struct Hostile {
+    pub(super) port: PortId,
     sequence: u64,
     /// A coflow of its own, older than all others.
     ghost: CoflowKey,
@@ -44,46 +42,43 @@ pub(crate) struct Hostile {
 
 impl Hostile {
     /// At the last of `ports`; others' clocks stand at `clock` or later.
-    pub(crate) fn new(ports: u32, clock: Instant) -> Self {
+    pub(super) fn new(ports: u32, clock: Instant) -> Self {
         let port = PortId(ports - 1);
         let ghost = CoflowKey::new(TaskCounter::of_agent(port, ports).next(clock), &[]);
         Self { port, sequence: 0, ghost, kept: Vec::new() }
     }
 
     /// It has been told something.
-    pub(crate) fn hear(&mut self, standing: Sealed) {
+    pub(super) fn hear(&mut self, standing: Sealed) {
         if !standing.as_bytes().is_empty() {
             self.kept.push(standing);
         }
     }
 
-    /// What it says at `now`, if it speaks then; `victims` are coflows of others.
-    pub(crate) fn speak(&mut self, now: u64, dice: &mut Dice, victims: &[CoflowKey]) -> Option<Report> {
-        if !now.is_multiple_of(PAUSE_MS) {
-            return None;
-        }
+    /// Returns what it says; `victims` are coflows of others.
+    pub(super) fn speak(&mut self, dice: &mut SplitMix64, victims: &[CoflowKey]) -> Report {
         self.sequence += 1;
         let mut coflows = Keyed::default();
         let mut claim = |number, key, sent, owner| {
             coflows.push(number, CoflowEntry { key, facts: None, sent: Bytes(sent), owner });
         };
         claim(0, self.ghost, 0, 1);
-        if dice.chance(300) {
+        if dice.happens(0.3) {
             claim(1, CoflowKey { task: 0, stage: 0, serial: 0 }, dice.below(u64::MAX), 1);
         }
         for (number, &key) in victims.iter().enumerate() {
             claim(2 + number as u32, key, dice.below(u64::MAX), 1 + dice.below(5) as u32);
         }
         let flow = |to| FlowEntry { coflow: 0, to, size: Some(Bytes(1)), sent: Bytes::ZERO, idle: false };
-        let unknown = Progress { sent: Bytes(dice.below(u64::MAX)), idle: dice.chance(500) };
-        Some(Report {
+        let unknown = Progress { sent: Bytes(dice.below(u64::MAX)), idle: dice.happens(0.5) };
+        Report {
             protocol: PROTOCOL,
             port: self.port,
             session: 1,
             sequence: self.sequence,
             clock: Instant(dice.below(u64::MAX)),
             snapshot: true,
-            resync: dice.chance(200),
+            resync: dice.happens(0.2),
             standing: self.forge(dice),
             up: BitsPerSec(dice.below(u64::MAX)),
             down: BitsPerSec(dice.below(u64::MAX)),
@@ -92,17 +87,17 @@ impl Hostile {
             progress: [(1_000, unknown)].into_iter().collect(),
             closed: [(1_001, Bytes(dice.below(u64::MAX)))].into_iter().collect(),
             left: [(1_002, ())].into_iter().collect(),
-        })
+        }
     }
 
-    fn forge(&self, dice: &mut Dice) -> Sealed {
-        if let (Some(kept), true) = (self.kept.first(), dice.chance(300)) {
+    fn forge(&self, dice: &mut SplitMix64) -> Sealed {
+        if let (Some(kept), true) = (self.kept.first(), dice.happens(0.3)) {
             return kept.clone();
         }
-        let term = if dice.chance(500) { u64::MAX } else { dice.below(3) };
-        let switch = KillSwitch { term, throw: dice.below(u64::MAX), is_on: dice.chance(500) };
-        let mut bytes = Standing { term, switch: dice.chance(700).then_some(switch) }.to_bytes();
-        if dice.chance(300) {
+        let term = if dice.happens(0.5) { u64::MAX } else { dice.below(3) };
+        let switch = KillSwitch { term, throw: dice.below(u64::MAX), is_on: dice.happens(0.5) };
+        let mut bytes = Standing { term, switch: dice.happens(0.7).then_some(switch) }.to_bytes();
+        if dice.happens(0.3) {
             bytes.extend((0..8).map(|_| dice.below(256) as u8));
         }
         Sealed::new(bytes)

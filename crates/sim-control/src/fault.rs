@@ -1,0 +1,151 @@
+//! Seeded faults against the control plane: the code that runs live, while everything around it breaks.
+//!
+//! A seed decides policy, clocks that are off and drift, faults and, unless one is given, the workload. Messages are lost,
+//! doubled, late and out of order; hosts are cut off; agents, clients and coordinators crash and start again, agents hang. Then
+//! faults stop. In some runs nothing breaks and one host is in an attacker's hands (`hostile`).
+//!
+//! | what must hold | how it is checked |
+//! |---|---|
+//! | no byte is counted twice | every [`INSPECTION`] no coordinator believes that a coflow has sent more than it has |
+//! | none is lost | after the faults the coordinator believes what the agents do; agents believe what clients do; and where no process crashed, that is what was sent |
+//! | no flow waits for nothing | none is off for [`PATIENCE`] while its links are idle; in the end all bytes arrive |
+//! | one coordinator at a time | no two believe that they lead; no agent goes back to a lower term |
+//! | the kill switch stays where it was put | an agent that has heard that it was thrown obeys nothing until its end is said, whichever coordinators come and go; unless all who knew are gone at once, all know after the faults |
+//! | a host harms only itself | terms come from the store and throws from the operator; no flow is off for [`HOSTILE_PATIENCE`] while its links are idle; no bytes count but those that were sent |
+//! | the schedule recovers | [`RECOVERY`] after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |
+//!
+//! For the last comparison the workload is held: nothing arrives and no byte moves until it is made. One coflow more is
+//! registered meanwhile: policies that look at sizes only at arrivals (`sebf`) have looked again by then.
+//!
+//! # Can it fail?
+//! [`Bug`] plants a bug between the parts; tests hold that each is found.
+
+mod check;
+mod choice;
+mod hostile;
+mod operator;
+mod tamper;
+mod trial;
+
+use cavalcade_model::{BitsPerSec, Fabric, Instant, Nanos, SplitMix64, Workload};
+use thiserror::Error;
+
+pub(crate) use tamper::Tamper;
+
+use crate::clock::EPOCH;
+
+/// How long faults go on; over a workload that was given, until its last task has arrived, if that is later.
+pub const FAULTS: Nanos = Nanos::from_millis(1500);
+/// How long after the faults the schedule has recovered: what remains of the lease of a coordinator that crashed (100 ms), of an
+/// agent's (100 ms), and ten rounds to connect, report and decide.
+pub const RECOVERY: Nanos = Nanos::from_millis(300);
+/// How long a flow may be off while its links are idle: leases of coordinator, agent and client, and the time after which a flow
+/// that hangs gives up its place.
+pub const PATIENCE: Nanos = Nanos::from_millis(1500);
+/// The same where a host claims flows that move nothing, and nothing else breaks.
+pub const HOSTILE_PATIENCE: Nanos = Nanos::from_millis(950);
+/// How often amounts are compared.
+pub const INSPECTION: Nanos = Nanos::from_millis(10);
+/// The rate of each port.
+pub const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+
+/// A bug to be planted between the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Agents obey a coordinator that is gone: something keeps telling them that it is there.
+    EternalLease,
+    /// The coordinator counts some progress twice.
+    DoubleCount,
+    /// A coordinator goes on leading when its lease is over.
+    TwoLeaders,
+    /// Some orders say nothing of what they should, and nothing shows that they do not.
+    SilentLoss,
+    /// A coordinator that has not heard of the kill switch says that it is off.
+    LiftedSwitch,
+    /// A coordinator believes any host about terms and the kill switch.
+    ForgedStanding,
+    /// A flow that moves nothing holds others for ever.
+    PhantomFlow,
+}
+
+impl Bug {
+    /// All of them, with the names by which they are asked for.
+    pub const ALL: [(&'static str, Bug); 7] = [
+        ("eternal-lease", Bug::EternalLease),
+        ("double-count", Bug::DoubleCount),
+        ("two-leaders", Bug::TwoLeaders),
+        ("silent-loss", Bug::SilentLoss),
+        ("lifted-switch", Bug::LiftedSwitch),
+        ("forged-standing", Bug::ForgedStanding),
+        ("phantom-flow", Bug::PhantomFlow),
+    ];
+}
+
+/// An invariant that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("at {} ms: {what}", millis(*at))]
+pub struct Violation {
+    /// When, from the start.
+    pub at: Nanos,
+    /// What happened that must not.
+    pub what: String,
+}
+
+/// A run in figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The policy, with its parameters.
+    pub policy: String,
+    /// When the last byte arrived, from the start.
+    pub end: Nanos,
+    /// Coflows.
+    pub coflows: usize,
+    /// Flows.
+    pub flows: usize,
+    /// Messages between machines.
+    pub messages: u64,
+    /// How many of them were lost.
+    pub lost: u64,
+    /// How many came twice.
+    pub doubled: u64,
+    /// Processes that crashed or hung, and connections that were cut.
+    pub faults: u64,
+    /// How many coordinators there were.
+    pub terms: u64,
+    /// Times at which a client fell back to plain TCP.
+    pub fallbacks: u64,
+    /// What broke, and when: one line each.
+    pub log: Vec<String>,
+}
+
+/// Runs what `seed` decides: over `workload`, or one that the seed draws.
+///
+/// # Errors
+/// Where an invariant did not hold; with the account up to then.
+pub fn run(
+    seed: u64,
+    bug: Option<Bug>,
+    workload: Option<&Workload>,
+) -> Result<Account, Box<(Violation, Account)>> {
+    let mut dice = SplitMix64::new(seed);
+    let choice = choice::Choice::new(&mut dice);
+    let drawn = choice.workload(&mut dice);
+    let workload = workload.unwrap_or(&drawn);
+    let ports = workload.ports() + u32::from(choice.is_hostile);
+    let fabric = Fabric::big_switch(ports, RATE).expect("a workload has ports");
+    let mut trial = trial::Trial::new(choice, bug, workload, &fabric, dice);
+    match trial.run() {
+        Ok(()) => Ok(trial.account()),
+        Err(violation) => Err(Box::new((violation, trial.account()))),
+    }
+}
+
+/// Returns the time since the beginning of a run.
+fn passed(now: Instant) -> Nanos {
+    now.since(EPOCH)
+}
+
+/// Returns whole milliseconds.
+fn millis(span: Nanos) -> u64 {
+    span.0 / 1_000_000
+}

@@ -1,0 +1,284 @@
+//! What must hold, after every turn and after the faults.
+
+use std::collections::BTreeMap;
+
+use cavalcade_control::{Coordinator, CoordinatorConfig};
+use cavalcade_model::{Bytes, FlowId, Instant, Nanos, PortId};
+use cavalcade_protocol::{
+    CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Report, Sealed,
+};
+
+use super::trial::Trial;
+use super::{HOSTILE_PATIENCE, INSPECTION, PATIENCE, RATE, Violation, millis, passed};
+use crate::host::Host;
+
+/// How long no byte may move while flows are under way.
+const STANDSTILL: Nanos = Nanos::from_secs(20);
+
+impl Trial<'_> {
+    fn violation(&self, what: String) -> Violation {
+        Violation { at: passed(self.drive.world.now), what }
+    }
+
+    fn leaders(&self) -> impl Iterator<Item = &Coordinator> {
+        self.drive.world.machines.iter().filter_map(|machine| machine.coordinator.as_ref())
+    }
+
+    /// Checks what holds at any time.
+    pub(super) fn check(&mut self) -> Result<(), Violation> {
+        let leaders = self.leaders().count();
+        if leaders > 1 {
+            return Err(self.violation(format!("{leaders} coordinators believe that they lead")));
+        }
+        self.check_only_coordinators_are_believed()?;
+        self.check_terms_rise()?;
+        if let Some(operator) = &mut self.operator
+            && let Err(what) = operator.check(&self.drive.world)
+        {
+            return Err(self.violation(what));
+        }
+        if self.drive.world.now < self.inspects_at {
+            return Ok(());
+        }
+        self.inspects_at = self.drive.world.now + INSPECTION;
+        if !self.drive.is_held {
+            self.check_progress()?;
+        }
+        self.check_no_byte_twice()
+    }
+
+    fn check_terms_rise(&mut self) -> Result<(), Violation> {
+        for (index, host) in self.drive.world.hosts.iter().enumerate() {
+            let Some(agent) = &host.agent else {
+                self.obeyed[index] = 0;
+                continue;
+            };
+            let Some(term) = agent.obeys() else { continue };
+            let before = std::mem::replace(&mut self.obeyed[index], term);
+            if term < before {
+                return Err(self.violation(format!("agent {index} obeys term {term} after term {before}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that bytes move, and that no flow is off while its links are idle.
+    fn check_progress(&mut self) -> Result<(), Violation> {
+        let now = self.drive.fluid.now;
+        let (fluid, flows) = (&self.drive.fluid, &self.drive.applications.flows);
+        let ends = |flow: FlowId| {
+            let flow = fluid.workload.flow(flow);
+            (flow.src.index(), self.ports as usize + flow.dst.index())
+        };
+        let mut busy = vec![false; 2 * self.ports as usize];
+        let under_way: BTreeMap<FlowId, u64> = flows.keys().map(|&flow| (flow, fluid.sent(flow))).collect();
+        for (&flow, &sent) in under_way.iter().chain(&self.seen) {
+            let before = self.seen.get(&flow).copied().unwrap_or(0);
+            // What is over has sent its last bytes since.
+            if sent > before || !under_way.contains_key(&flow) {
+                (busy[ends(flow).0], busy[ends(flow).1]) = (true, true);
+            }
+        }
+        if busy.contains(&true) || under_way.is_empty() {
+            self.moved_at = now;
+        }
+        let waits = |flow: &FlowId| flows[flow].is_held() && !busy[ends(*flow).0] && !busy[ends(*flow).1];
+        let since = |flow: FlowId| (flow, self.idle_since.get(&flow).copied().unwrap_or(self.inspected_at));
+        let idle_since: BTreeMap<FlowId, f64> =
+            under_way.keys().copied().filter(|flow| waits(flow)).map(since).collect();
+        (self.seen, self.idle_since, self.inspected_at) = (under_way, idle_since, now);
+        let patience = if self.choice.is_hostile { HOSTILE_PATIENCE } else { PATIENCE };
+        if let Some((flow, _)) = self.idle_since.iter().find(|(_, since)| now - **since > patience.as_f64()) {
+            let (flow, patience) = (flow.0, millis(patience));
+            let what = format!("flow {flow} is off though its links have been idle for {patience} ms");
+            return Err(self.violation(what));
+        }
+        if now - self.moved_at > STANDSTILL.as_f64() {
+            let flows: Vec<u32> = self.seen.keys().map(|flow| flow.0).collect();
+            return Err(self.violation(format!("these flows do not come to an end: {flows:?}")));
+        }
+        Ok(())
+    }
+
+    /// Checks that terms come from the store, and throws of the kill switch from the operator.
+    fn check_only_coordinators_are_believed(&self) -> Result<(), Violation> {
+        let given = self.drive.world.store.as_ref().map_or(0, |store| store.term);
+        for coordinator in self.leaders() {
+            let believed = coordinator.highest_term();
+            if believed > given {
+                let what = format!("a coordinator believes in term {believed}, the highest is {given}");
+                return Err(self.violation(what));
+            }
+        }
+        if self.operator.as_ref().is_some_and(|operator| operator.is_thrown) {
+            return Ok(());
+        }
+        let mut agents = self.drive.world.hosts.iter().filter_map(|host| host.agent.as_ref());
+        let mut leaders = self.leaders();
+        if agents.any(|agent| agent.is_drained()) || leaders.any(|leader| leader.is_drained()) {
+            return Err(self.violation("the kill switch is on and was not thrown".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn check_no_byte_twice(&self) -> Result<(), Violation> {
+        for (&coflow, record) in &self.drive.applications.coflows {
+            let Some(key) = record.key else { continue };
+            let sent = self.drive.fluid.sent_of(coflow);
+            for believed in self.leaders().filter_map(|leader| leader.attained(key)) {
+                if believed.0 > sent {
+                    let believed = believed.0;
+                    let what =
+                        format!("coflow {key} has sent {sent} bytes, the coordinator believes {believed}");
+                    return Err(self.violation(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what holds a while after the faults, while the workload is held.
+    pub(crate) fn check_recovery(&self) -> Result<(), Violation> {
+        self.check_agents_know_their_flows()?;
+        self.check_no_byte_lost()?;
+        if self.choice.is_decentralised {
+            return Ok(());
+        }
+        let expected = self.faultless_schedule();
+        for (index, host) in self.drive.world.hosts.iter().enumerate() {
+            let Some(agent) = &host.agent else { continue };
+            if agent.obeys().is_none() {
+                return Err(self.violation(format!("agent {index} has no coordinator")));
+            }
+            if agent.is_drained() {
+                return Err(self.violation(format!("agent {index} has not heard the end of the kill switch")));
+            }
+            for flow in agent.status() {
+                let want = expected[index].get(&flow.flow).copied().unwrap_or_default();
+                if flow.told != want {
+                    let what = format!(
+                        "flow {} of coflow {} at host {index} is told {:?}, without faults it would be {want:?}",
+                        flow.flow, flow.coflow, flow.told
+                    );
+                    return Err(self.violation(what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that clients and agents agree on what flows there are and what they have sent.
+    fn check_agents_know_their_flows(&self) -> Result<(), Violation> {
+        for (index, host) in self.drive.world.hosts.iter().enumerate() {
+            let Some(agent) = &host.agent else {
+                return Err(self.violation(format!("agent {index} has not started again")));
+            };
+            let mut known: Vec<u64> = agent.status().map(|flow| flow.sent.0).collect();
+            let mut real: Vec<u64> = host.processes.iter().flat_map(|process| process.counted()).collect();
+            known.sort_unstable();
+            real.sort_unstable();
+            if known != real {
+                let what =
+                    format!("agent {index} believes that its flows have sent {known:?}, they have {real:?}");
+                return Err(self.violation(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that the coordinator believes what all agents do; and that is all that was sent, where nothing that knew of it
+    /// crashed.
+    fn check_no_byte_lost(&self) -> Result<(), Violation> {
+        let mut believed: BTreeMap<CoflowKey, u64> = BTreeMap::new();
+        for agent in self.drive.world.hosts.iter().filter_map(|host| host.agent.as_ref()) {
+            for part in agent.parts() {
+                *believed.entry(part.key).or_default() += part.sent.0;
+            }
+            for flow in agent.status() {
+                *believed.entry(flow.coflow).or_default() += flow.sent.0;
+            }
+        }
+        for (&coflow, record) in &self.drive.applications.coflows {
+            let Some(key) = record.key else { continue };
+            let sent = self.drive.fluid.sent_of(coflow);
+            let agents = believed.get(&key).copied().unwrap_or(0);
+            let is_lost = agents < sent && !self.has_forgotten;
+            if agents > sent || is_lost {
+                let what = format!("coflow {key} has sent {sent} bytes, agents believe {agents}");
+                return Err(self.violation(what));
+            }
+            let known = self.leaders().next().map(|leader| leader.attained(key).map_or(0, |bytes| bytes.0));
+            if known.is_some_and(|known| known != agents) {
+                let what = format!(
+                    "agents believe that coflow {key} has sent {agents} bytes, the coordinator {known:?}"
+                );
+                return Err(self.violation(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what agents would tell clients if a coordinator were given the whole state at once: for each host, by flow. What
+    /// is served stays served, so it first hears of the flows that are let through, and then of all.
+    fn faultless_schedule(&self) -> Vec<BTreeMap<u32, Directive>> {
+        let config = CoordinatorConfig { term: u64::MAX, ..self.drive.world.site.coordinator };
+        let period = config.period;
+        let mut coordinator = Coordinator::new(config, self.choice.factory());
+        let mut now = Instant(u64::MAX / 2);
+        let mut schedule = vec![BTreeMap::new(); self.drive.world.hosts.len()];
+        for (sequence, all) in [(1, false), (2, true)] {
+            for host in &self.drive.world.hosts {
+                coordinator.handle_report(now, self.snapshot(host, sequence, all));
+            }
+            coordinator.handle_timeout(now);
+            while let Some((port, orders)) = coordinator.poll_orders() {
+                self.carry_out(port, &orders, &mut schedule[port.index()]);
+            }
+            now = now + period;
+        }
+        schedule
+    }
+
+    fn carry_out(&self, port: PortId, orders: &Orders, told: &mut BTreeMap<u32, Directive>) {
+        let Some(agent) = &self.drive.world.hosts[port.index()].agent else { return };
+        let parts: BTreeMap<CoflowKey, u32> = agent.parts().map(|part| (part.key, part.part)).collect();
+        for flow in agent.status() {
+            let order = orders.flows.get(flow.flow);
+            let of_part = orders.priorities.get(parts[&flow.coflow]).copied().unwrap_or_default();
+            let priority = order.and_then(|order| order.priority).unwrap_or(of_part);
+            let gate = order.map_or(Gate::Open {}, |order| order.gate);
+            told.insert(flow.flow, Directive { gate, class: priority.class.min(7) });
+        }
+    }
+
+    /// Returns all that the agent of a host knows, as it would report it; without `all`, only flows that are let through.
+    fn snapshot(&self, host: &Host, sequence: u64, all: bool) -> Report {
+        let agent = host.agent.as_ref().expect("all agents run after the faults");
+        let numbers: BTreeMap<CoflowKey, u32> = agent.parts().map(|part| (part.key, part.part)).collect();
+        let entry = |part: cavalcade_control::PartStatus| {
+            let (key, facts, sent, owner) = (part.key, part.facts, part.sent, part.user);
+            (part.part, CoflowEntry { key, facts, sent, owner })
+        };
+        let flow = |flow: cavalcade_control::FlowStatus| {
+            let (coflow, sent): (u32, Bytes) = (numbers[&flow.coflow], flow.sent);
+            (flow.flow, FlowEntry { coflow, to: flow.to, size: flow.size, sent, idle: flow.rests })
+        };
+        Report {
+            protocol: PROTOCOL,
+            port: host.port,
+            session: 1,
+            sequence,
+            clock: Instant(u64::MAX / 2),
+            snapshot: true,
+            resync: all,
+            standing: Sealed::default(),
+            up: RATE,
+            down: RATE,
+            coflows: agent.parts().map(entry).collect(),
+            flows: agent.status().filter(|flow| all || flow.told.gate != Gate::Off {}).map(flow).collect(),
+            progress: Keyed::default(),
+            closed: Keyed::default(),
+            left: Keyed::default(),
+        }
+    }
+}

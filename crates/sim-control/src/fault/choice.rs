@@ -1,0 +1,118 @@
+//! What the seed decides before anything runs: policy, hosts, workload, and how much breaks.
+
+use std::collections::BTreeMap;
+
+use cavalcade_control::Factory;
+use cavalcade_model::{Bytes, Flow, FlowId, Instant, Nanos, PortId, SplitMix64, Workload, WorkloadBuilder};
+use cavalcade_policy::parse;
+
+use super::FAULTS;
+use crate::applications::Habits;
+use crate::network::Weather;
+
+/// Policies that a coordinator runs, and one for hosts.
+const COORDINATED: [&str; 6] = [
+    "dclas:first_threshold=1MB",
+    "dclas:first_threshold=1MB,weighted=false",
+    "sebf",
+    "sincronia",
+    "fifo",
+    "fair",
+];
+const DECENTRALISED: &str = "dcas";
+
+/// A number from `low` to `high`, both included.
+pub(super) fn between(dice: &mut SplitMix64, low: u64, high: u64) -> u64 {
+    low + dice.below(high - low + 1)
+}
+
+/// A span from `low` to `high` milliseconds.
+pub(super) fn span(dice: &mut SplitMix64, low: u64, high: u64) -> Nanos {
+    Nanos(between(dice, low * 1_000_000, high * 1_000_000))
+}
+
+/// What the seed has chosen.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    pub(super) policy: &'static str,
+    pub(super) is_decentralised: bool,
+    /// The mean pause between two faults; `None` where nothing breaks.
+    pub(super) pause: Option<Nanos>,
+    /// One host more is in somebody else's hands; nothing else breaks then.
+    pub(super) is_hostile: bool,
+    pub(super) weather: Weather,
+    pub(super) processes: usize,
+}
+
+impl Choice {
+    pub(super) fn new(dice: &mut SplitMix64) -> Self {
+        let is_decentralised = dice.happens(0.15);
+        let policy = if is_decentralised {
+            DECENTRALISED
+        } else {
+            COORDINATED[dice.below(COORDINATED.len() as u64) as usize]
+        };
+        let pause = [None, Some(333), Some(100), Some(40)][dice.below(4) as usize].map(Nanos::from_millis);
+        let is_hostile = !is_decentralised && dice.happens(0.25);
+        let weather = Weather {
+            loss: dice.fraction() / 5.0,
+            doubling: dice.fraction() / 5.0,
+            jitter: span(dice, 1, 30),
+        };
+        Self {
+            policy,
+            is_decentralised,
+            pause: pause.filter(|_| !is_hostile),
+            is_hostile,
+            weather,
+            processes: between(dice, 1, 2) as usize,
+        }
+    }
+
+    pub(super) fn factory(&self) -> Factory {
+        Box::new(parse(self.policy).expect("policies named here exist").live())
+    }
+
+    /// Applications register at any host, and a fifth of the flows has nothing to send for a while; but where a host is
+    /// hostile all go on, so that what is held back is held for long.
+    pub(super) fn habits(&self, dice: &mut SplitMix64, workload: &Workload) -> Habits {
+        let mut pauses = BTreeMap::new();
+        for flow in (0..workload.flows().len()).map(FlowId::from_index).filter(|_| !self.is_hostile) {
+            if dice.happens(0.2) {
+                pauses.insert(flow, (span(dice, 0, 1200), span(dice, 0, 300)));
+            }
+        }
+        Habits { processes: self.processes, registrar: Some(dice.bits()), pauses }
+    }
+
+    /// Coflows of a few flows each, from all of three to five hosts; four in ten large enough to outlast the faults. They come
+    /// early where a host is hostile.
+    pub(super) fn workload(&self, dice: &mut SplitMix64) -> Workload {
+        let hosts = between(dice, 3, 5);
+        let haste = if self.is_hostile { 4 } else { 1 };
+        let mut builder = WorkloadBuilder::new(hosts as u32);
+        for coflow in 0..between(dice, 3, 7) {
+            let arrival = Instant(span(dice, 0, 1000).0 / haste);
+            let is_large = dice.happens(0.4);
+            let flow = |dice: &mut SplitMix64| Flow {
+                src: PortId(dice.below(hosts) as u32),
+                dst: PortId(dice.below(hosts) as u32),
+                size: Bytes(if is_large {
+                    between(dice, 30_000_000, 120_000_000)
+                } else {
+                    between(dice, 1, 8_000_000)
+                }),
+                wave: if dice.happens(0.3) { Nanos(span(dice, 0, 400).0 / haste) } else { Nanos::ZERO },
+            };
+            let flows = (0..between(dice, 1, 4)).map(|_| flow(dice)).collect();
+            builder.coflow(format!("{coflow}"), arrival, flows);
+        }
+        builder.build().expect("ports and sizes in range make a workload")
+    }
+}
+
+/// How long faults go on over a workload: until its last task has arrived, but for a while at least.
+pub(super) fn faults_of(workload: &Workload) -> Nanos {
+    let last = workload.tasks().last().map_or(Instant::ZERO, |task| task.arrival);
+    FAULTS.max(Nanos(last.0))
+}

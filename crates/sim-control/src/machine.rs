@@ -1,0 +1,113 @@
+//! A machine on which a coordinator may run, and the store whose lease says which of them leads.
+
+use cavalcade_control::Coordinator;
+use cavalcade_model::{Instant, Nanos};
+
+use crate::clock::{Clock, EPOCH};
+use crate::network::{Network, Node};
+
+/// How long leadership lasts without being renewed, by the store's clock.
+const LEADERSHIP: Nanos = Nanos::from_millis(100);
+/// How long a machine believes that it leads, by its own: a fifth is left for drift and for what is on its way.
+const BELIEF: Nanos = Nanos::from_millis(80);
+/// How often a machine asks for leadership.
+const RENEWAL: Nanos = Nanos::from_millis(20);
+/// How far apart machines ask.
+const APART: Nanos = Nanos::from_millis(7);
+
+/// A machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) clock: Clock,
+    pub(crate) coordinator: Option<Coordinator>,
+    /// Until when it believes that it leads, by its clock; `None` without a store, where it leads for good.
+    leads_until: Option<Instant>,
+    starts_at: Instant,
+    /// When it asks the store, where there is one.
+    asks_at: Option<Instant>,
+}
+
+impl Machine {
+    /// A machine that leads for good.
+    pub(crate) fn leader(coordinator: Coordinator) -> Self {
+        let coordinator = Some(coordinator);
+        Self { clock: Clock::TRUE, coordinator, leads_until: None, starts_at: Instant::ZERO, asks_at: None }
+    }
+
+    /// The machine of this number, which asks a store whether it leads.
+    pub(crate) fn candidate(clock: Clock, number: u64) -> Self {
+        let asks_at = Some(EPOCH + Nanos(number * APART.0));
+        Self { clock, coordinator: None, leads_until: None, starts_at: EPOCH, asks_at }
+    }
+
+    /// Returns when it has to do something, in true time.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let rounds = self.coordinator.as_ref().and_then(Coordinator::poll_timeout);
+        let own = rounds.into_iter().chain(self.leads_until).map(|shown| self.clock.when(shown));
+        own.chain(self.asks_at).min()
+    }
+
+    /// It is gone until `until`.
+    pub(crate) fn crash(&mut self, until: Instant) {
+        (self.coordinator, self.leads_until) = (None, None);
+        self.starts_at = until;
+    }
+
+    /// It runs again.
+    pub(crate) fn heal(&mut self, now: Instant) {
+        self.starts_at = self.starts_at.min(now);
+    }
+}
+
+/// The one thing that does not fail, as etcd or a file lock.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    holder: Option<usize>,
+    until: Instant,
+    /// The highest term that was given out.
+    pub(crate) term: u64,
+    /// A machine goes on leading when its lease is over: a planted bug.
+    is_ignored: bool,
+}
+
+impl Store {
+    /// No machine leads. Where it is ignored, leases do not end.
+    pub(crate) fn new(is_ignored: bool) -> Self {
+        Self { is_ignored, ..Self::default() }
+    }
+
+    /// Lets a machine step down and ask, if it is time. Returns the term with which it begins to lead.
+    pub(crate) fn visit(
+        &mut self,
+        now: Instant,
+        number: usize,
+        machine: &mut Machine,
+        network: &Network,
+    ) -> Option<u64> {
+        let clock = machine.clock.read(now);
+        let is_over = machine.leads_until.is_some_and(|until| until <= clock);
+        let is_deposed = machine.coordinator.as_ref().is_some_and(Coordinator::is_deposed);
+        if is_over || is_deposed {
+            machine.leads_until = None;
+            if is_deposed || !self.is_ignored {
+                machine.coordinator = None;
+            }
+        }
+        let asks_at = machine.asks_at.filter(|&when| when <= now)?;
+        let missed = now.since(asks_at).0 / RENEWAL.0;
+        machine.asks_at = Some(asks_at + Nanos((missed + 1) * RENEWAL.0));
+        let is_up = now >= machine.starts_at;
+        let is_taken = now < self.until && self.holder != Some(number);
+        if !is_up || is_taken || network.is_cut(Node::Machine(number), Node::Store, now) {
+            return None;
+        }
+        let renews = now < self.until && machine.coordinator.is_some();
+        (self.holder, self.until) = (Some(number), now + LEADERSHIP);
+        machine.leads_until = Some(clock + BELIEF);
+        if renews {
+            return None;
+        }
+        self.term += 1;
+        Some(self.term)
+    }
+}

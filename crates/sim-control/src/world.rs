@@ -1,0 +1,207 @@
+//! All machines and the network between them: carries messages and tells the time.
+
+use cavalcade_control::{Coordinator, CoordinatorConfig};
+use cavalcade_model::{FlowId, Instant, PortId};
+use cavalcade_protocol::{CoflowKey, Datagram, Gate, Message, Orders, Report};
+
+use crate::Traffic;
+use crate::fault::Tamper;
+use crate::fluid::Fluid;
+use crate::host::{Host, Said, Site};
+use crate::machine::{Machine, Store};
+use crate::network::{Network, Node, Parcel};
+
+/// Everything but the bytes of the workload.
+pub(crate) struct World {
+    /// True time.
+    pub(crate) now: Instant,
+    pub(crate) site: Site,
+    pub(crate) hosts: Vec<Host>,
+    /// When each host has something to do.
+    due: Vec<Option<Instant>>,
+    pub(crate) machines: Vec<Machine>,
+    /// Where machines ask whether they lead; `None` where one does for good.
+    pub(crate) store: Option<Store>,
+    pub(crate) network: Network,
+    /// What is done to messages by planted bugs and hostile hosts.
+    pub(crate) tamper: Option<Tamper>,
+    /// Coflows that have their keys and of which applications are still to hear: host, process, request, key.
+    pub(crate) registered: Vec<(PortId, usize, u32, CoflowKey)>,
+    /// Flows whose gates may have changed.
+    pub(crate) directed: Vec<(FlowId, Gate)>,
+    pub(crate) traffic: Traffic,
+    pub(crate) fallbacks: u64,
+    /// Terms of coordinators that began to lead, and when.
+    pub(crate) led: Vec<(Instant, usize, u64)>,
+}
+
+impl World {
+    /// Machines that begin at `now`.
+    pub(crate) fn new(now: Instant, site: Site, network: Network) -> Self {
+        Self {
+            now,
+            site,
+            hosts: Vec::new(),
+            due: Vec::new(),
+            machines: Vec::new(),
+            store: None,
+            network,
+            tamper: None,
+            registered: Vec::new(),
+            directed: Vec::new(),
+            traffic: Traffic::default(),
+            fallbacks: 0,
+            led: Vec::new(),
+        }
+    }
+
+    /// Adds a host at the next port.
+    pub(crate) fn add_host(&mut self, host: Host) {
+        self.due.push(host.due());
+        self.hosts.push(host);
+    }
+
+    /// Returns when the next thing happens.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let machines = self.machines.iter().filter_map(Machine::due);
+        self.due.iter().copied().flatten().chain(machines).chain(self.network.next()).min()
+    }
+
+    /// Lets everything happen that is due up to `until`. What was due before is done at once.
+    pub(crate) fn advance(&mut self, until: Instant, fluid: &Fluid<'_>) {
+        while let Some(when) = self.next().filter(|when| *when <= until) {
+            self.now = self.now.max(when);
+            self.deliver();
+            for machine in 0..self.machines.len() {
+                self.coordinate(machine);
+            }
+            for port in (0..self.hosts.len() as u32).map(PortId) {
+                if self.due[port.index()].is_some_and(|when| when <= self.now) {
+                    self.come_up(port, fluid);
+                }
+            }
+        }
+        self.now = until;
+    }
+
+    fn come_up(&mut self, port: PortId, fluid: &Fluid<'_>) {
+        let host = &mut self.hosts[port.index()];
+        host.come_up(self.now, &self.site, fluid);
+        if let Some(orders) = self.tamper.as_mut().and_then(|tamper| tamper.repeats(port)) {
+            host.hear_orders(self.now, orders);
+        }
+        self.attend(port);
+    }
+
+    fn deliver(&mut self) {
+        let now = self.now;
+        while let Some(parcel) = self.network.pop(now) {
+            match parcel.to {
+                Node::Host(port) => self.deliver_to_host(port, parcel),
+                Node::Machine(number) => self.report(number, decode::<Report>(&parcel.bytes)),
+                Node::Store => {}
+            }
+        }
+    }
+
+    fn deliver_to_host(&mut self, port: PortId, parcel: Parcel) {
+        let host = &mut self.hosts[port.index()];
+        if !host.acts(self.now) {
+            // A process that hangs reads what has come when it comes to; one that is down never does.
+            if host.agent.is_some() {
+                let until = host.hangs_until();
+                self.network.hold(until, parcel);
+            }
+            return;
+        }
+        match parcel.from {
+            Node::Host(_) => host.hear_datagram(self.now, decode::<Datagram>(&parcel.bytes)),
+            Node::Machine(_) | Node::Store => host.hear_orders(self.now, decode::<Orders>(&parcel.bytes)),
+        }
+        self.attend(port);
+    }
+
+    /// A coordinator hears a report.
+    pub(crate) fn report(&mut self, number: usize, mut report: Report) {
+        let machine = &mut self.machines[number];
+        let Some(coordinator) = &mut machine.coordinator else { return };
+        if let Some(tamper) = &mut self.tamper {
+            tamper.report(&mut report);
+        }
+        coordinator.handle_report(machine.clock.read(self.now), report);
+    }
+
+    /// Lets a machine lead, decide and give orders.
+    fn coordinate(&mut self, number: usize) {
+        self.lead(number);
+        let now = self.now;
+        let machine = &mut self.machines[number];
+        let Some(coordinator) = &mut machine.coordinator else { return };
+        let clock = machine.clock.read(now);
+        if coordinator.poll_timeout().is_some_and(|when| when <= clock) {
+            coordinator.handle_timeout(clock);
+        }
+        while let Some((port, mut orders)) = coordinator.poll_orders() {
+            if self.tamper.as_mut().is_some_and(|tamper| !tamper.orders(port, &mut orders)) {
+                continue;
+            }
+            let bytes = orders.to_bytes();
+            self.traffic.orders += 1;
+            self.traffic.bytes += bytes.len() as u64;
+            self.network.send(now, Node::Machine(number), Node::Host(port), bytes);
+        }
+    }
+
+    fn lead(&mut self, number: usize) {
+        let Some(store) = &mut self.store else { return };
+        let machine = &mut self.machines[number];
+        let Some(term) = store.visit(self.now, number, machine, &self.network) else { return };
+        let mut config = CoordinatorConfig { term, ..self.site.coordinator };
+        if let Some(tamper) = &self.tamper {
+            tamper.configure(&mut config);
+        }
+        let coordinator = Coordinator::new(config, (self.site.policy)());
+        machine.coordinator = Some(match &self.tamper {
+            Some(tamper) => tamper.seal(coordinator),
+            None => coordinator,
+        });
+        self.led.push((self.now, number, term));
+    }
+
+    /// Lets a host say what it has to say, and notes when it has something to do.
+    pub(crate) fn attend(&mut self, port: PortId) {
+        let mut said = Said::default();
+        let host = &mut self.hosts[port.index()];
+        host.talk(self.now, &mut said);
+        self.due[port.index()] = host.due();
+        let from = Node::Host(port);
+        for report in said.reports {
+            let bytes = report.to_bytes();
+            for machine in 0..self.machines.len() {
+                self.traffic.reports += 1;
+                self.traffic.bytes += bytes.len() as u64;
+                self.network.send(self.now, from, Node::Machine(machine), bytes.clone());
+            }
+        }
+        for (to, datagram) in said.datagrams {
+            let bytes = datagram.to_bytes();
+            self.traffic.datagrams += 1;
+            self.traffic.bytes += bytes.len() as u64;
+            self.network.send(self.now, from, Node::Host(to), bytes);
+        }
+        let named = said.registered.into_iter();
+        self.registered.extend(named.map(|(process, request, key)| (port, process, request, key)));
+        self.directed.extend(said.directed);
+        self.fallbacks += said.fallbacks;
+    }
+}
+
+/// Starts a machine that leads for good from `now` on.
+pub(crate) fn leader(site: &Site, now: Instant) -> Machine {
+    let config = CoordinatorConfig { term: now.0, ..site.coordinator };
+    Machine::leader(Coordinator::new(config, (site.policy)()))
+}
+
+fn decode<M: Message>(bytes: &[u8]) -> M {
+    M::decode(bytes).expect("what was encoded is decoded")
+}

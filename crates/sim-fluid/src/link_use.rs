@@ -1,0 +1,58 @@
+//! How busy each link was, over the time of a run.
+
+use cavalcade_metrics::LinkUse;
+use cavalcade_model::Nanos;
+
+/// A sum of what each link carries, in intervals that double in length when there are too many.
+#[derive(Clone, Debug)]
+pub struct LinkRecorder {
+    links: usize,
+    interval: f64,
+    bytes: Vec<f64>,
+    /// The rate on each link at present, in bytes per nanosecond, for the driver to keep.
+    pub rates: Vec<f64>,
+}
+
+impl LinkRecorder {
+    const MAX_INTERVALS: usize = 512;
+
+    /// Nothing has been carried yet.
+    pub fn new(links: usize) -> Self {
+        Self { links, interval: 1e6, bytes: Vec::new(), rates: vec![0.0; links] }
+    }
+
+    /// Counts what links carry at present rates between two times, in nanoseconds.
+    pub fn advance(&mut self, mut from: f64, to: f64) {
+        while to > self.interval * Self::MAX_INTERVALS as f64 {
+            self.double();
+        }
+        while from < to {
+            let index = ((from / self.interval) as usize).min(Self::MAX_INTERVALS - 1);
+            let end = ((index + 1) as f64 * self.interval).min(to);
+            let end = if end > from { end } else { to };
+            if self.bytes.len() < (index + 1) * self.links {
+                self.bytes.resize((index + 1) * self.links, 0.0);
+            }
+            let row = &mut self.bytes[index * self.links..(index + 1) * self.links];
+            for (sum, rate) in row.iter_mut().zip(&self.rates) {
+                *sum += rate * (end - from);
+            }
+            from = end;
+        }
+    }
+
+    fn double(&mut self) {
+        let intervals = self.bytes.len() / self.links;
+        let mut bytes = vec![0.0; intervals.div_ceil(2) * self.links];
+        for (index, value) in self.bytes.iter().enumerate() {
+            bytes[index / self.links / 2 * self.links + index % self.links] += value;
+        }
+        self.bytes = bytes;
+        self.interval *= 2.0;
+    }
+
+    /// Returns what each link carried.
+    pub fn finish(self) -> LinkUse {
+        LinkUse { interval: Nanos(self.interval as u64), links: self.links, bytes: self.bytes }
+    }
+}
