@@ -66,6 +66,23 @@ mod tests {
         }
     }
 
+    /// TAFE §IV-A: web search has more than 95 % of its bytes in 30 % of its flows (the law here has 94.9), data mining in 4 %, and
+    /// four flows in five of data mining have less than 10 KB.
+    #[test]
+    fn most_bytes_are_in_few_flows() {
+        let sizes = |law: Sizes| {
+            (0..10_000).map(|draw| law.at((f64::from(draw) + 0.5) / 10_000.0).unwrap()).collect::<Vec<f64>>()
+        };
+        let share_of_largest = |sizes: &[f64], part: f64| {
+            let first = ((1.0 - part) * sizes.len() as f64) as usize;
+            sizes[first..].iter().sum::<f64>() / sizes.iter().sum::<f64>()
+        };
+        let (search, mining) = (sizes(Sizes::WebSearch), sizes(Sizes::DataMining));
+        assert!(share_of_largest(&search, 0.3) > 0.949, "{}", share_of_largest(&search, 0.3));
+        assert!(share_of_largest(&mining, 0.04) > 0.95, "{}", share_of_largest(&mining, 0.04));
+        assert!(mining[8_000] < 10_500.0, "{}", mining[8_000]);
+    }
+
     #[test]
     fn shares_are_those_of_the_points() {
         assert_eq!(Sizes::WebSearch.at(0.0), Some(6.0 * PACKET));

@@ -8,6 +8,10 @@
 //! The two kinds draw from streams of their own: more deadline traffic leaves the other flows where they are, so a sweep of
 //! `urgent_load` compares equal with equal. Every flow is a task of its own; those with a deadline are called `d1`, `d2`, …
 //!
+//! With `responses` above one, flows with a deadline are those of a query/response application (Karuna §2.2): queries arrive as
+//! the Poisson process, and the responses to one of them all start at once, from ports drawn for each, to the port that asked. The
+//! load stays what it is.
+//!
 //! What Karuna leaves open (rates, pairs, how many flows) is a parameter. Rejected: the rule of a follow-up's scripts, by
 //! which a deadline is what is left of a share of the link (docs/protocols.md §1.5). It ties deadlines to sizes, so that a sweep of
 //! one moves the other.
@@ -47,6 +51,8 @@ parameters! {
         deadlines: Deadlines = Deadlines::Exponential,
         /// a deadline is at least so many times what the flow takes alone at rate
         slack: f64 = 1.25,
+        /// how many flows with a deadline come at one instant to one port: the responses of a query
+        responses: u32 = 1,
         /// the rate of a port, to which loads refer
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
@@ -107,6 +113,7 @@ impl Mixed {
         require((self.smallest..=Bytes(1 << 50)).contains(&self.largest), "largest", self.largest, range)?;
         let most = Nanos::from_secs(365 * 24 * 3_600);
         require((Nanos(1)..=most).contains(&self.deadline), "deadline", self.deadline, "1ns to a year")?;
+        require((1..=1_000_000).contains(&self.responses), "responses", self.responses, "1 to 1000000")?;
         require((0.0..=1e6).contains(&self.slack), "slack", self.slack, "0 to 1000000")?;
         let measured = self.sizes.mean();
         require(measured.is_some(), "sizes", self.sizes, "websearch or datamining")?;
@@ -120,9 +127,14 @@ impl Mixed {
 
     /// Two different ports.
     fn pair(&self, random: &mut Random) -> [PortId; 2] {
-        let src = random.below(self.ports.into()) as u32;
+        let src = PortId(random.below(self.ports.into()) as u32);
+        [src, self.other_than(src, random)]
+    }
+
+    /// A port that is not `port`.
+    fn other_than(&self, port: PortId, random: &mut Random) -> PortId {
         let other = random.below(u64::from(self.ports) - 1) as u32;
-        [PortId(src), PortId(other + u32::from(other >= src))]
+        PortId(other + u32::from(other >= port.0))
     }
 
     fn add_urgent(
@@ -133,36 +145,73 @@ impl Mixed {
         seed: u64,
     ) -> Result<(), GenerateError> {
         let mut random = Random::new(seed, Purpose::Urgent);
-        let gap = self.gap((self.smallest.as_f64() + self.largest.as_f64()) / 2.0, self.urgent_load);
-        let mut now = 0.0;
-        for number in 1.. {
+        let mean = (self.smallest.as_f64() + self.largest.as_f64()) / 2.0;
+        let gap = self.gap(mean * f64::from(self.responses), self.urgent_load);
+        let (mut now, mut number) = (0.0, 0u64);
+        loop {
             now += random.exponential() * gap;
             if now > until {
-                break;
+                return Ok(());
             }
-            budget.spend(1)?;
-            let [src, dst] = self.pair(&mut random);
-            let size = Bytes(random.between(self.smallest.get(), self.largest.get()));
-            // Drawn under either law, so that the two differ in nothing else.
-            let drawn = random.exponential();
-            let mean = self.deadline.as_f64();
-            let wanted = if self.deadlines == Deadlines::Fixed { mean } else { mean * drawn };
-            let least = self.slack * size.as_f64() / self.rate.bytes_per_nano();
-            let task = Task {
-                name: format!("d{number}"),
-                arrival: instant(now)?,
-                deadline: Some(Nanos(instant(wanted.max(least).max(1.0))?.get())),
-                class: TaskClass::Online,
-                weight: 1,
-                stages: vec![Stage {
-                    starts_after: Vec::new(),
-                    finishes_after: Vec::new(),
-                    work: Work::Transfer(CoflowId::default()),
-                }],
-            };
-            let flow = Flow { src, dst, size, wave: Nanos::ZERO };
-            builder.push(task, vec![Coflow { flows: vec![flow] }]);
+            budget.spend(self.responses.into())?;
+            let arrival = instant(now)?;
+            let [mut src, dst] = self.pair(&mut random);
+            for response in 0..self.responses {
+                if response > 0 {
+                    src = self.other_than(dst, &mut random);
+                }
+                number += 1;
+                let (deadline, flow) = self.urgent(&mut random, src, dst)?;
+                let task = Task {
+                    name: format!("d{number}"),
+                    arrival,
+                    deadline: Some(deadline),
+                    class: TaskClass::Online,
+                    weight: 1,
+                    stages: vec![Stage {
+                        starts_after: Vec::new(),
+                        finishes_after: Vec::new(),
+                        work: Work::Transfer(CoflowId::default()),
+                    }],
+                };
+                builder.push(task, vec![Coflow { flows: vec![flow] }]);
+            }
         }
-        Ok(())
+    }
+
+    /// A flow with a deadline.
+    fn urgent(&self, random: &mut Random, src: PortId, dst: PortId) -> Result<(Nanos, Flow), GenerateError> {
+        let size = Bytes(random.between(self.smallest.get(), self.largest.get()));
+        // Drawn under either law, so that the two differ in nothing else.
+        let drawn = random.exponential();
+        let mean = self.deadline.as_f64();
+        let wanted = if self.deadlines == Deadlines::Fixed { mean } else { mean * drawn };
+        let least = self.slack * size.as_f64() / self.rate.bytes_per_nano();
+        let deadline = Nanos(instant(wanted.max(least).max(1.0))?.get());
+        Ok((deadline, Flow { src, dst, size, wave: Nanos::ZERO }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_of_a_query_come_at_once_to_the_port_that_asked_and_offer_the_same_load() {
+        let mixed = Mixed { flows: 4_000, ports: 8, urgent_load: 0.2, ..Mixed::default() };
+        let urgent = |mixed: &Mixed| {
+            let made = mixed.generate(3).unwrap();
+            let flows = made.coflows().filter(|coflow| coflow.task.deadline.is_some());
+            flows.map(|coflow| (coflow.task.arrival, coflow.flows[0])).collect::<Vec<_>>()
+        };
+        let (single, queries) = (urgent(&mixed), urgent(&Mixed { responses: 20, ..mixed }));
+        for query in queries.chunks(20) {
+            assert!(query.iter().all(|(at, flow)| (*at, flow.dst) == (query[0].0, query[0].1.dst)));
+            assert!(query.iter().all(|(_, flow)| flow.src != flow.dst));
+            assert!(query.iter().any(|(_, flow)| flow.src != query[0].1.src));
+        }
+        let bytes = |flows: &[(_, Flow)]| flows.iter().map(|(_, flow)| flow.size.as_f64()).sum::<f64>();
+        assert!((bytes(&queries) / bytes(&single) - 1.0).abs() < 0.2);
+        assert_ne!(single[0].0, single[1].0);
     }
 }

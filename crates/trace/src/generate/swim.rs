@@ -51,6 +51,20 @@ pub enum SwimError {
     Workload(#[from] WorkloadError),
 }
 
+/// The bytes that each job of a SWIM file reads, those of jobs without input left out, none above the percentile `cut`: the
+/// largest inputs of a day are ten thousand times the median, and one of them would be the workload.
+///
+/// # Errors
+/// Where the text is none of SWIM's.
+pub fn swim_inputs(text: &str, cut: f64) -> Result<Vec<u64>, SwimError> {
+    let mut sizes: Vec<u64> = lines(text)?.iter().map(|job| job.input).filter(|&input| input > 0).collect();
+    sizes.sort_unstable();
+    let most = sizes.get(((sizes.len() as f64 * cut / 100.0) as usize).saturating_sub(1)).copied();
+    let most = most.ok_or(SwimError::TooFew { found: 0, wanted: 1 })?;
+    sizes.iter_mut().for_each(|size| *size = (*size).min(most));
+    Ok(sizes)
+}
+
 struct Job {
     submitted: f64,
     input: u64,
@@ -104,6 +118,11 @@ impl Swim {
 
 /// The jobs that have a shuffle, in the order of the file, which is that of submission.
 fn jobs(text: &str) -> Result<Vec<Job>, SwimError> {
+    Ok(lines(text)?.into_iter().filter(|job| job.shuffle > 0).collect())
+}
+
+/// All jobs.
+fn lines(text: &str) -> Result<Vec<Job>, SwimError> {
     let mut jobs: Vec<Job> = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let fault = SwimError::Line { line: index + 1 };
@@ -117,9 +136,7 @@ fn jobs(text: &str) -> Result<Vec<Job>, SwimError> {
             return Err(fault);
         };
         let earliest = jobs.last().map_or(0.0, |last| last.submitted);
-        if shuffle > 0 {
-            jobs.push(Job { submitted: submitted.max(earliest), input, shuffle });
-        }
+        jobs.push(Job { submitted: submitted.max(earliest), input, shuffle });
     }
     Ok(jobs)
 }
@@ -142,6 +159,14 @@ mod tests {
         assert_eq!(made.tasks()[1].arrival.0 / 1000, 150_000);
         assert_eq!(made, SWIM.workload(TEXT, 1).unwrap());
         assert_ne!(made, SWIM.workload(TEXT, 2).unwrap());
+    }
+
+    #[test]
+    fn inputs_are_those_of_jobs_that_read_and_the_largest_are_cut() {
+        let text = "a 1 1 100 0 0\nb 2 1 0 5 0\nc 3 1 7 0 0\nd 4 1 9 1 1\ne 5 1 8 1 1\n";
+        assert_eq!(swim_inputs(text, 75.0).unwrap(), [7, 8, 9, 9]);
+        assert_eq!(swim_inputs(text, 100.0).unwrap(), [7, 8, 9, 100]);
+        assert!(swim_inputs("", 99.0).is_err());
     }
 
     #[test]

@@ -1,0 +1,107 @@
+//! Other sizes for the tasks of a workload, and the arrivals that give a load by what was drawn.
+//!
+//! A generator sets its arrivals by the mean of its laws. With heavy tails the bytes drawn are often half of that mean, so
+//! the load is too. [`at_load`] stretches the arrivals of a workload until the bytes that are there make the load that was
+//! asked for.
+
+use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Flow, Instant, Task, Work, Workload, WorkloadError};
+
+use super::random::{Purpose, Random};
+use super::rebuild::rebuild;
+
+/// The tasks with sizes drawn from `sizes`, each flow with the share of its task that it had. The same seed gives the same
+/// workload on every machine.
+///
+/// # Errors
+/// None that a valid workload could give.
+pub fn with_task_sizes(workload: &Workload, sizes: &[u64], seed: u64) -> Result<Workload, WorkloadError> {
+    assert!(!sizes.is_empty(), "there is no size to draw");
+    let mut random = Random::new(seed, Purpose::Shapes);
+    let factors: Vec<f64> = workload
+        .tasks()
+        .iter()
+        .map(|task| {
+            let drawn = sizes[random.below(sizes.len() as u64) as usize] as f64;
+            drawn / bytes_of(workload, task).max(1.0)
+        })
+        .collect();
+    let mut coflow = 0;
+    rebuild(
+        workload,
+        |task| Some(workload.task(task).arrival),
+        |flows| {
+            let factor = factors[workload.place(CoflowId::from_index(coflow)).task.index()];
+            coflow += 1;
+            let resized =
+                |flow: &Flow| Flow { size: Bytes(((flow.size.as_f64() * factor) as u64).max(1)), ..*flow };
+            flows.iter().map(resized).collect()
+        },
+    )
+}
+
+/// The bytes of a task's coflows.
+fn bytes_of(workload: &Workload, task: &Task) -> f64 {
+    let transfers = task.stages.iter().filter_map(|stage| match stage.work {
+        Work::Transfer(coflow) => Some(workload.coflow_bytes(coflow).as_f64()),
+        Work::Compute(_) => None,
+    });
+    transfers.sum()
+}
+
+/// The tasks with their arrivals stretched so that the port with most bytes in one direction is used to `load` from the
+/// first arrival to the last at `rate`.
+///
+/// # Errors
+/// Where an arrival no longer fits the scale of times.
+pub fn at_load(workload: &Workload, load: f64, rate: BitsPerSec) -> Result<Workload, WorkloadError> {
+    assert!(load > 0.0 && load.is_finite(), "a load is above zero");
+    let mut bytes = vec![[0u64; 2]; workload.ports() as usize];
+    for flow in workload.flows() {
+        bytes[flow.src.0 as usize][0] += flow.size.0;
+        bytes[flow.dst.0 as usize][1] += flow.size.0;
+    }
+    let most = bytes.iter().flatten().copied().max().unwrap_or(0) as f64;
+    let lasting = most / (rate.bytes_per_nano() * load);
+    let last = workload.tasks().last().map_or(0, |task| task.arrival.0).max(1) as f64;
+    rebuild(
+        workload,
+        |task| Some(Instant((workload.task(task).arrival.0 as f64 / last * lasting) as u64)),
+        <[_]>::to_vec,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Generator, generate};
+
+    fn made(text: &str) -> Workload {
+        let generator: Generator = text.parse().unwrap();
+        generate(&generator, 2).unwrap()
+    }
+
+    #[test]
+    fn tasks_have_drawn_sizes_and_flows_their_shares() {
+        let before = made("tailed:tasks=50,senders=4,ports=5");
+        let after = with_task_sizes(&before, &[1_000_000, 30_000_000], 1).unwrap();
+        for (a, b) in before.coflows().zip(after.coflows()) {
+            let size = b.size().as_f64();
+            let drawn = if size < 2e6 { 1e6 } else { 3e7 };
+            assert!((size / drawn - 1.0).abs() < 1e-4, "{size}");
+            let share = |flow: &Flow, all: Bytes| flow.size.as_f64() / all.as_f64();
+            for (x, y) in a.flows.iter().zip(b.flows) {
+                assert!((share(x, a.size()) - share(y, b.size())).abs() < 1e-4);
+            }
+        }
+    }
+
+    #[test]
+    fn the_load_is_that_of_what_was_drawn() {
+        let rate = BitsPerSec(8_000_000_000);
+        let before = made("tailed:tasks=300,tail=pareto:1.1:10000");
+        let after = at_load(&before, 0.8, rate).unwrap();
+        let last = after.tasks().last().unwrap().arrival.0 as f64;
+        assert!((after.bytes().as_f64() / last - 0.8).abs() < 1e-6, "one aggregator gets all bytes");
+        assert_eq!(after.bytes(), before.bytes());
+    }
+}
