@@ -18,7 +18,9 @@
 //! intervals in which something changes, so a run costs its crossings and not its length over Δ.
 //!
 //! Aalo's released code has Δ = 80 ms, strict queues, no order inside a queue, and counts a whole DAG's bytes. Here the
-//! paper is followed: `aalo` and `dclas` have its parameters.
+//! paper is followed: `aalo` and `dclas` have its parameters. `order=none` leaves the order out, so that coflows of a queue
+//! share. With `at=sender` each host goes by what a coflow has sent from it, and nothing is coordinated: the counterpart that
+//! Aalo §7.2.1 compares with.
 //!
 //! # Names of ours
 //! Settings that measurement found better than the paper's on some trace go into `NAMES`, with the trace and the gain.
@@ -27,7 +29,7 @@ use cavalcade_model::{
     Bytes, ClassShares, CoflowId, Decision, Discipline, Event, Excess, Instant, Nanos, NonClairvoyant,
     Observe, Policy, Priority, Scope, Setting, Target, Terms,
 };
-use cavalcade_spec::{Complaint, Parameter};
+use cavalcade_spec::{Choice, Complaint, Parameter};
 
 use crate::definition::{About, Definition, Follows, Named, Paper};
 use crate::support::ticks::tick_at_or_after;
@@ -41,6 +43,34 @@ pub(crate) struct Dclas {
     weighted: bool,
     excess: Excess,
     sync: Nanos,
+    order: Order,
+    at: At,
+}
+
+/// The order inside a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// First in, first out by CoflowId (the paper's).
+    Arrival,
+    /// None: coflows of a queue share.
+    None,
+}
+
+impl Choice for Order {
+    const WORDS: &'static [(&'static str, Self)] = &[("arrival", Order::Arrival), ("none", Order::None)];
+}
+
+/// Whose counts decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    /// Those of the whole fabric.
+    Fabric,
+    /// Those of each sender alone.
+    Sender,
+}
+
+impl Choice for At {
+    const WORDS: &'static [(&'static str, Self)] = &[("fabric", At::Fabric), ("sender", At::Sender)];
 }
 
 impl Default for Dclas {
@@ -52,6 +82,8 @@ impl Default for Dclas {
             weighted: true,
             excess: Excess::Weighted,
             sync: Nanos::from_millis(10),
+            order: Order::Arrival,
+            at: At::Fabric,
         }
     }
 }
@@ -116,6 +148,16 @@ impl Definition for Dclas {
             meaning: "how often agents and coordinator talk (delta); 0ms: at once",
             field: |p| &mut p.sync,
         },
+        Parameter {
+            name: "order",
+            meaning: "inside a queue: first in, first out (arrival), or none, so that coflows of a queue share",
+            field: |p| &mut p.order,
+        },
+        Parameter {
+            name: "at",
+            meaning: "whose counts decide: those of the whole fabric, or of each sender alone",
+            field: |p| &mut p.at,
+        },
     ];
 
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
@@ -128,7 +170,10 @@ impl Definition for Dclas {
         let weighted =
             || ClassShares::Weighted { weights: (1..=self.queues).rev().collect(), excess: self.excess };
         Terms {
-            scope: Scope::Fabric,
+            scope: match self.at {
+                At::Fabric => Scope::Fabric,
+                At::Sender => Scope::Host,
+            },
             discipline: Discipline::MaxMin,
             shares: if self.weighted { weighted() } else { ClassShares::Strict },
             flow_events: false,
@@ -145,6 +190,7 @@ impl Definition for Dclas {
         Policy::NonClairvoyant(Box::new(Instance {
             thresholds: thresholds.take(self.queues as usize - 1).collect(),
             sync: self.sync,
+            order: self.order,
             crossed: Vec::new(),
         }))
     }
@@ -165,6 +211,7 @@ struct Instance {
     /// Upper ends of all queues but the last.
     thresholds: Vec<Bytes>,
     sync: Nanos,
+    order: Order,
     /// Coflows that have crossed a threshold since agents last talked.
     crossed: Vec<CoflowId>,
 }
@@ -175,7 +222,10 @@ impl Instance {
         let attained = view.attained(coflow);
         let queue = self.thresholds.partition_point(|&threshold| threshold <= attained);
         let facts = view.coflow(coflow);
-        let id = u64::from(facts.number) << 32 | u64::from(facts.internal);
+        let id = match self.order {
+            Order::Arrival => u64::from(facts.number) << 32 | u64::from(facts.internal),
+            Order::None => 0,
+        };
         decision.set_coflow(coflow, Priority::new(queue as u16, id));
         if let Some(&threshold) = self.thresholds.get(queue) {
             decision.watch(Target::Coflow(coflow), threshold);
@@ -261,6 +311,23 @@ mod tests {
         script.send(0, 1_000_000);
         dclas.at(2, Event::CoflowFinished(coflow), &script);
         assert!(dclas.at(10_000_000, Event::Wake, &script).priorities.is_empty());
+    }
+
+    #[test]
+    fn without_order_coflows_of_a_queue_are_equal() {
+        let (mut script, first, _) = one(1 << 40);
+        let second = script.add_coflow(0, 1);
+        script.add_flow(second, 0, 1, 1 << 40);
+        let mut dclas = drive("dclas:order=none");
+        let priorities =
+            [first, second].map(|coflow| dclas.at(0, Event::CoflowArrived(coflow), &script).priorities[0].1);
+        assert_eq!(priorities, [Priority::new(0, 0); 2]);
+    }
+
+    #[test]
+    fn at_senders_nothing_is_coordinated() {
+        let terms = |at| Definition::terms(&Dclas { at, ..Dclas::default() }).scope;
+        assert_eq!((terms(At::Fabric), terms(At::Sender)), (Scope::Fabric, Scope::Host));
     }
 
     #[test]
