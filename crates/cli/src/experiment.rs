@@ -1,19 +1,21 @@
 //! `cavalcade experiment`: the experiments of a folder, run on all cores, and their pages.
 //!
 //! What is known of an experiment is in its folder: `experiment.toml` says what is run, `rows.parquet` what came out, and
-//! from the two follow `chart.svg` and `README.md`. Runs whose rows are there already are not run again: an interrupted
+//! from the two follow `chart.svg` and `README.md`. Beside the folders `claims.toml` lists the claims of the papers. Runs whose rows are there already are not run again: an interrupted
 //! sweep goes on where it was, and a changed text costs what has changed. All runs of all experiments asked for go through
 //! one queue, so that no core waits for the end of an experiment.
 
 mod store;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cavalcade::map;
 use cavalcade::output::write_file;
-use cavalcade_experiment::{Experiment, Files, Key, Row, Run, figure, findings, page, summary};
+use cavalcade_experiment::{
+    Claims, ClaimsError, Experiment, Files, Key, Row, Run, figure, findings, page, summary,
+};
 use serde_json::json;
 
 use crate::arguments::{ExperimentCommand, ExperimentFolder, ExperimentRun};
@@ -24,6 +26,7 @@ use store::{Store, read_rows};
 
 const TEXT: &str = "experiment.toml";
 const ROWS: &str = "rows.parquet";
+const CLAIMS: &str = "claims.toml";
 
 /// Runs the command.
 ///
@@ -45,7 +48,54 @@ struct Loaded {
     rows: BTreeMap<Key, Row>,
 }
 
+impl Loaded {
+    /// Refuses rows that are not those of the text: runs without a row, and rows that no run gives.
+    fn check_rows(&self) -> Result<(), Failure> {
+        let place = |line: usize| format!("{}, line {line}", self.folder.join(TEXT).display());
+        let rows = self.folder.join(ROWS);
+        let name = &self.experiment.name;
+        let mut wanted = BTreeSet::new();
+        for (line, run) in self.experiment.runs_by_line() {
+            let Key { workload, policy, seed, .. } = run.key();
+            if !self.rows.contains_key(run.key()) {
+                return Err(Failure::input(format!(
+                    "{}: {} is older than this: it has no row for {policy} on {workload}, seed {seed}",
+                    place(line),
+                    rows.display()
+                ))
+                .help(format!("run 'cavalcade experiment run {name}'")));
+            }
+            wanted.insert(run.key().clone());
+        }
+        match self.rows.keys().find(|key| !wanted.contains(key)) {
+            None => Ok(()),
+            Some(Key { workload, policy, seed, .. }) => Err(Failure::input(format!(
+                "{}: {} is older than this text: no panel asks for its row of {policy} on {workload}, seed {seed}",
+                place(1),
+                rows.display()
+            ))
+            .help(format!("run 'cavalcade experiment run {name}', which drops such rows"))),
+        }
+    }
+}
+
 impl ExperimentFolder {
+    /// The list of claims, checked against all experiments.
+    fn claims(&self, loaded: &[Loaded]) -> Result<Claims, Failure> {
+        let path = self.dir.join(CLAIMS);
+        let text = fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
+        let at = |error: &dyn std::fmt::Display| Failure::input(format!("{}, {error}", path.display()));
+        let claims = Claims::read(&text).map_err(|error| at(&error))?;
+        let experiments: Vec<&Experiment> = loaded.iter().map(|one| &one.experiment).collect();
+        claims.check(&experiments).map_err(|error| match error {
+            ClaimsError::List(error) => at(&error),
+            ClaimsError::Experiment { experiment, error } => {
+                Failure::input(format!("{}, {error}", self.dir.join(experiment).join(TEXT).display()))
+            }
+        })?;
+        Ok(claims)
+    }
+
     fn load(&self) -> Result<Vec<Loaded>, Failure> {
         let entries = fs::read_dir(&self.dir).map_err(|error| {
             Failure::usage(format!("cannot read the folder {}: {error}", self.dir.display()))
@@ -65,7 +115,7 @@ impl ExperimentFolder {
         let path = folder.join(TEXT);
         let text = fs::read_to_string(&path).map_err(|error| Failure::file("read", &path, &error))?;
         let experiment = Experiment::read(&name, &text)
-            .map_err(|error| Failure::input(format!("{}: {error}", path.display())))?;
+            .map_err(|error| Failure::input(format!("{}, {error}", path.display())))?;
         let rows = read_rows(&folder.join(ROWS))?;
         Ok(Loaded { experiment, folder, rows })
     }
@@ -97,6 +147,7 @@ fn list(folder: &ExperimentFolder, json: bool) -> Result<(), Failure> {
 /// The experiments named, or all.
 fn chosen(options: &ExperimentRun) -> Result<Vec<Loaded>, Failure> {
     let mut loaded = options.folder.load()?;
+    options.folder.claims(&loaded)?;
     for name in &options.names {
         if !loaded.iter().any(|one| one.experiment.name == *name) {
             let known: Vec<&str> = loaded.iter().map(|one| one.experiment.name.as_str()).collect();
@@ -218,13 +269,18 @@ fn smoke(options: &ExperimentRun) -> Result<(), Failure> {
 fn report(options: &ExperimentFolder, check: bool) -> Result<(), Failure> {
     let mut pages: Vec<(PathBuf, String)> = Vec::new();
     let mut all = Vec::new();
-    for Loaded { experiment, folder, rows } in options.load()? {
+    let loaded = options.load()?;
+    let claims = options.claims(&loaded)?;
+    if check {
+        loaded.iter().try_for_each(Loaded::check_rows)?;
+    }
+    for Loaded { experiment, folder, rows } in loaded {
         pages.push((folder.join("README.md"), page(&experiment, &rows)));
         pages.push((folder.join("chart.svg"), figure(&experiment, &rows)));
         all.push((experiment, rows));
     }
     let prose = fs::read_to_string(options.dir.join("prose.md")).unwrap_or_default();
-    pages.push((options.dir.join("README.md"), summary(&all, &prose)));
+    pages.push((options.dir.join("README.md"), summary(&claims, &all, &prose)));
     if check {
         let differs =
             |(path, text): &&(PathBuf, String)| fs::read_to_string(path).ok().as_ref() != Some(text);

@@ -11,7 +11,7 @@ title = "A test"
 source = "ours"
 question = "Does it run?"
 smoke = true
-seeds = 3
+seeds = 10
 [[panel]]
 title = "Queues"
 axis = { name = "queues", values = [1, 2] }
@@ -29,9 +29,18 @@ at = 2
 paper = 1000.0
 "#;
 
+const CLAIMS: &str = r#"
+[[claim]]
+id = "A16"
+at = "Aalo Fig 12a"
+says = "two queues are better than one"
+paper = "–"
+"#;
+
 fn place(text: &str) -> Place {
     let place = Place::new();
     std::fs::create_dir_all(place.path("experiments/test")).unwrap();
+    place.write("experiments/claims.toml", CLAIMS);
     place.write("experiments/test/experiment.toml", text);
     place
 }
@@ -45,23 +54,23 @@ fn a_run_leaves_rows_a_page_a_chart_and_a_summary_and_the_next_one_runs_nothing(
     let place = place(TEXT);
     let ran = experiment(&place, &["run"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert!(ran.err.contains("9 runs made"), "{}", ran.err);
+    assert!(ran.err.contains("30 runs made"), "{}", ran.err);
     assert!(ran.out.contains("A16") && ran.out.contains("1000×"), "{}", ran.out);
     let kept: Vec<Vec<u8>> = ["test/rows.parquet", "test/README.md", "test/chart.svg", "README.md"]
         .map(|name| place.read(&format!("experiments/{name}")))
         .into();
-    assert!(String::from_utf8_lossy(&kept[3]).contains("1 experiments test 1 statements"));
+    assert!(String::from_utf8_lossy(&kept[3]).contains("Of 1 claims of the papers"));
     let again = experiment(&place, &["run", "test"]);
     assert!(again.err.contains("0 runs made"), "{}", again.err);
     let fresh = experiment(&place, &["run", "--fresh"]);
-    assert!(fresh.err.contains("9 runs made"), "{}", fresh.err);
+    assert!(fresh.err.contains("30 runs made"), "{}", fresh.err);
     for (name, before) in
         ["test/rows.parquet", "test/README.md", "test/chart.svg", "README.md"].iter().zip(&kept)
     {
         assert_eq!(&place.read(&format!("experiments/{name}")), before, "{name}");
     }
     let list = experiment(&place, &["list"]);
-    assert!(list.out.contains("9 of    9 runs"), "{}", list.out);
+    assert!(list.out.contains("30 of   30 runs"), "{}", list.out);
 }
 
 #[test]
@@ -70,7 +79,7 @@ fn what_changes_in_the_text_is_run_and_what_stays_is_kept() {
     assert_eq!(experiment(&place, &["run"]).code, 0);
     place.write("experiments/test/experiment.toml", TEXT.replace("values = [1, 2]", "values = [2, 3]"));
     let ran = experiment(&place, &["run"]);
-    assert!(ran.err.contains("3 runs made"), "{}", ran.err);
+    assert!(ran.err.contains("10 runs made"), "{}", ran.err);
 }
 
 #[test]
@@ -91,7 +100,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     let place = place(&TEXT.replace("dclas:queues", "dclas:queue"));
     let ran = experiment(&place, &["run"]);
     assert_eq!(ran.code, 3);
-    assert!(ran.err.contains("panel 'Queues', series 'Aalo'"), "{}", ran.err);
+    assert!(ran.err.contains("experiment.toml, line 8, panel 'Queues': series 'Aalo'"), "{}", ran.err);
     assert!(!place.path("experiments/README.md").exists());
     place.write("experiments/test/experiment.toml", TEXT);
     assert_eq!(experiment(&place, &["run", "tset"]).code, 2);
@@ -111,4 +120,55 @@ fn a_trace_that_is_not_there_leaves_its_runs_out_and_says_so() {
         ran.err
     );
     assert!(ran.out.contains("not run"), "{}", ran.out);
+}
+
+#[test]
+fn a_claim_that_does_not_exist_is_refused_with_file_line_and_cure() {
+    let place = place(&TEXT.replace("\"A16\"", "\"A61\""));
+    let ran = experiment(&place, &["run"]);
+    assert_eq!(ran.code, 3);
+    let expected =
+        "test/experiment.toml, line 17, claim 'A61': there is no such claim: name one of claims.toml";
+    assert!(ran.err.contains(expected), "{}", ran.err);
+    place.write("experiments/test/experiment.toml", TEXT.replace("\"A16\"", "\"ours\""));
+    let ran = experiment(&place, &["report"]);
+    assert_eq!(ran.code, 3);
+    assert!(ran.err.contains("claims.toml, line 3, claim A16: it has no answer"), "{}", ran.err);
+}
+
+#[test]
+fn rows_older_than_their_text_are_refused_with_file_line_and_cure() {
+    let place = place(TEXT);
+    assert_eq!(experiment(&place, &["run"]).code, 0);
+    for (values, expected) in [
+        ("[2, 3]", "no row for dclas:queues=3 on fixed:coflows=6,ports=8, seed 1"),
+        ("[2]", "no panel asks for its row"),
+    ] {
+        place.write(
+            "experiments/test/experiment.toml",
+            TEXT.replace("values = [1, 2]", &format!("values = {values}")),
+        );
+        let stale = experiment(&place, &["report", "--check"]);
+        assert_eq!(stale.code, 3, "{}", stale.err);
+        assert!(
+            stale.err.contains("test/experiment.toml, line ") && stale.err.contains(expected),
+            "{}",
+            stale.err
+        );
+        assert!(stale.err.contains("cavalcade experiment run test"), "{}", stale.err);
+    }
+}
+
+/// The list of claims of this repository names only tests that there are.
+#[test]
+fn every_test_that_covers_a_claim_is_there() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let list = std::fs::read_to_string(root.join("experiments/claims.toml")).unwrap();
+    let claims = cavalcade_experiment::Claims::read(&list).unwrap();
+    assert_eq!(claims.iter().count(), 90);
+    for (claim, test) in claims.iter().flat_map(|claim| claim.tests.iter().map(move |test| (claim, test))) {
+        let (path, name) = test.split_once("::").unwrap();
+        let text = std::fs::read_to_string(root.join(path)).unwrap();
+        assert!(text.contains(&format!("fn {name}(")), "{}: {test} is not there", claim.id);
+    }
 }

@@ -7,10 +7,11 @@
 
 mod text;
 
+use core::num::NonZeroU32;
 use std::collections::BTreeMap;
 
 use cavalcade_metrics::{Bin, BinThresholds};
-use cavalcade_model::{BitsPerSec, Bytes, FabricSpec, FabricSpecError, Nanos};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 
 use crate::estimate::Estimate;
 use crate::row::{Figure, Measure, Row};
@@ -43,6 +44,8 @@ pub struct Experiment {
 /// A measurement along an axis.
 #[derive(Clone, Debug)]
 pub struct Panel {
+    /// The line of the text on which it begins.
+    pub line: usize,
     /// What it shows.
     pub title: String,
     /// Along what.
@@ -103,11 +106,6 @@ impl Form {
     pub(crate) const fn is_plain(self) -> bool {
         matches!(self, Self::Seconds | Self::Share)
     }
-
-    /// Whether its values are per cent, so that differences are points.
-    pub(crate) const fn is_percent(self) -> bool {
-        matches!(self, Self::Reduction | Self::Gap | Self::Share)
-    }
 }
 
 /// What is compared: a policy, and the workload and fabric that it meets at each value of the axis.
@@ -123,9 +121,11 @@ impl Series {
     /// The name that its colour goes by: the policy's, or the transport's where packets are on their own.
     pub(crate) fn policy(&self) -> String {
         match self.cells.first().map(|cell| &cell.subject) {
-            Some(Subject::Policy(policy) | Subject::Packets { policy: Some(policy), .. }) => {
-                policy.name().to_owned()
-            }
+            Some(
+                Subject::Policy(policy)
+                | Subject::Live { policy, .. }
+                | Subject::Packets { policy: Some(policy), .. },
+            ) => policy.name().to_owned(),
             Some(Subject::Packets { policy: None, transport }) => transport.name().to_owned(),
             Some(Subject::Bound { .. }) => "bound".to_owned(),
             None => String::new(),
@@ -141,11 +141,20 @@ pub(crate) struct Cell {
     pub(crate) conditions: Conditions,
 }
 
+/// The id of statements that no paper makes.
+pub const OURS: &str = "ours";
+
 /// A statement of a paper.
 #[derive(Clone, Debug)]
 pub struct Expectation {
-    /// The id of the claim in the list of claims.
+    /// The line of the text on which it names its claim.
+    pub line: usize,
+    /// The id of the claim in the list of claims, or [`OURS`].
     pub claim: String,
+    /// The reading of the paper under which it is tested; empty for the literal one.
+    pub reading: String,
+    /// Whether it is true by construction: a worked example, a closed form, a limit of the policy.
+    pub construction: bool,
     /// What is claimed.
     pub text: String,
     /// About which series.
@@ -171,8 +180,11 @@ pub enum Expected {
         at: usize,
         /// The paper's number, in the expectation's form.
         paper: f64,
-        /// How far off still counts as the same: a share for factors and seconds, percentage points for the rest.
+        /// How far off still counts as the same: a share of the ratio to the baseline (of a time, where there is none), or
+        /// percentage points where the figure is a share.
         band: f64,
+        /// The limit that the paper states beside the number ("up to", "less than"), in the same form.
+        inside: Option<f64>,
     },
     /// That it is no more, or no less, than so much.
     Limit {
@@ -221,20 +233,40 @@ pub enum Direction {
     Flat,
 }
 
-/// Why a text is no experiment.
+/// Why a text is no experiment, or no list of claims.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
     /// It is no TOML, or its fields are others.
-    #[error("{0}")]
-    Text(String),
+    #[error("line {line}: {fault}")]
+    Text {
+        /// The line of the text.
+        line: usize,
+        /// What, and what was expected.
+        fault: String,
+    },
     /// A part says something that cannot be.
-    #[error("{place}: {fault}")]
+    #[error("line {line}, {place}: {fault}")]
     Part {
+        /// The line of the text on which the part begins.
+        line: usize,
         /// Where.
         place: String,
         /// What, and what was expected.
         fault: String,
     },
+}
+
+impl DefinitionError {
+    /// An error of the TOML reader, with the line of `text` that it speaks of.
+    pub(crate) fn of_toml(error: &toml::de::Error, text: &str) -> Self {
+        let at = error.span().map_or(0, |span| span.start);
+        Self::Text { line: line_at(text, at), fault: error.message().to_owned() }
+    }
+}
+
+/// The line of `text`, from one, on which the byte `at` stands.
+pub(crate) fn line_at(text: &str, at: usize) -> usize {
+    1 + text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count()
 }
 
 impl Experiment {
@@ -244,25 +276,30 @@ impl Experiment {
     /// The first thing found wrong, where it is, and what was expected.
     pub fn read(name: &str, text: &str) -> Result<Self, DefinitionError> {
         let file: text::File =
-            toml::from_str(text).map_err(|error| DefinitionError::Text(error.to_string()))?;
-        let conditions = file.conditions.unwrap_or_default();
-        let part = |place: &str, fault: String| DefinitionError::Part { place: place.to_owned(), fault };
-        let conditions = Conditions {
-            rate: quantity("conditions.rate", conditions.rate, BitsPerSec(1_000_000_000))?,
-            offline: conditions.offline,
-            control_delay: quantity("conditions.control_delay", conditions.control_delay, Nanos::ZERO)?,
-            bins: BinThresholds {
-                short_below: quantity("conditions.short_below", conditions.short_below, Bytes(5_000_000))?,
-                narrow_up_to: 50,
-            },
-            fabric: fabric("conditions", conditions.fabric.as_deref())?,
-            link_delay: quantity("conditions.link_delay", conditions.link_delay, LINK_DELAY)?,
-            in_band: conditions.in_band,
+            toml::from_str(text).map_err(|error| DefinitionError::of_toml(&error, text))?;
+        let usual = Conditions {
+            rate: BitsPerSec(1_000_000_000),
+            offline: false,
+            control_delay: Nanos::ZERO,
+            bins: BinThresholds { short_below: Bytes(5_000_000), narrow_up_to: 50 },
+            fabric: None,
+            link_delay: LINK_DELAY,
+            in_band: false,
+            warm_up: 0.0,
+            counters: NonZeroU32::MIN,
         };
+        let line = file.conditions.as_ref().map_or(1, |conditions| line_at(text, conditions.span().start));
+        let conditions = file.conditions.map(toml::Spanned::into_inner).unwrap_or_default();
+        let conditions = conditions.over(&usual).map_err(|(field, fault)| DefinitionError::Part {
+            line,
+            place: format!("conditions.{field}"),
+            fault,
+        })?;
         if file.panel.is_empty() {
-            return Err(part("panel", "there is none: give at least one [[panel]]".to_owned()));
+            let fault = "there is none: give at least one [[panel]]".to_owned();
+            return Err(DefinitionError::Part { line: 1, place: "panel".to_owned(), fault });
         }
-        let panels = file.panel.into_iter().map(|panel| panel.checked(file.seeds, &conditions));
+        let panels = file.panel.into_iter().map(|panel| panel.checked(file.seeds, &conditions, text));
         let panels = panels.collect::<Result<_, _>>()?;
         Ok(Self {
             name: name.to_owned(),
@@ -279,6 +316,11 @@ impl Experiment {
 
     /// All runs, each once, in the order of the text.
     pub fn runs(&self) -> Vec<Run> {
+        self.runs_by_line().into_iter().map(|(_, run)| run).collect()
+    }
+
+    /// The same, each with the line of the panel that asks for it first.
+    pub fn runs_by_line(&self) -> Vec<(usize, Run)> {
         let mut seen = std::collections::BTreeSet::new();
         let mut runs = Vec::new();
         for panel in &self.panels {
@@ -287,7 +329,7 @@ impl Experiment {
                     let key = cell.key(seed);
                     if seen.insert(key.clone()) {
                         let Cell { spec, subject, conditions, .. } = cell.clone();
-                        runs.push(Run { key, workload: spec, subject, conditions });
+                        runs.push((panel.line, Run { key, workload: spec, subject, conditions }));
                     }
                 }
             }
@@ -304,28 +346,72 @@ impl Experiment {
         place: usize,
         view: View,
     ) -> Option<Estimate> {
+        let samples = self.samples(rows, panel, series, place, view)?;
+        if view.form == Form::Share {
+            return Estimate::of_values(&samples);
+        }
+        Some(Estimate::of_ratios(&samples)?.map(|ratio| view.form.of_ratio(ratio)))
+    }
+
+    /// The figure of each seed: a share in per cent, a time, or the ratio of the baseline's time to that of the series.
+    pub(crate) fn samples(
+        &self,
+        rows: &BTreeMap<Key, Row>,
+        panel: &Panel,
+        series: usize,
+        place: usize,
+        view: View,
+    ) -> Option<Vec<f64>> {
         let (cell, figure) = panel.look(place, view.measure);
         let of = |series: usize, seed: u64| {
             let key = panel.series[series].cells[cell].key(seed);
             rows.get(&key).map(|row| row.get(figure))
         };
         let seeds = panel.seeds_of(&panel.series[series].cells[cell]);
-        if view.form == Form::Share {
-            let values: Option<Vec<f64>> = seeds.map(|seed| Some(100.0 * of(series, seed)?)).collect();
-            return Estimate::of_values(&values?);
-        }
-        let Some(against) = view.against.filter(|_| !view.form.is_plain()) else {
-            let values: Option<Vec<f64>> = seeds.map(|seed| of(series, seed)).collect();
-            return Estimate::of_ratios(&values?);
+        let against = view.against.filter(|_| !view.form.is_plain());
+        let sample = |seed: u64| {
+            let own = of(series, seed)?;
+            Some(match (view.form, against) {
+                (Form::Share, _) => 100.0 * own,
+                (_, Some(against)) => of(against, seed)? / own,
+                (_, None) => own,
+            })
         };
-        let factors: Option<Vec<f64>> =
-            seeds.map(|seed| Some(of(against, seed)? / of(series, seed)?)).collect();
-        let factor = Estimate::of_ratios(&factors?)?;
-        Some(match view.form {
-            Form::Factor | Form::Seconds | Form::Share => factor,
-            Form::Reduction => factor.map(|factor| 100.0 * (1.0 - 1.0 / factor)),
-            Form::Gap => factor.map(|factor| 100.0 * (1.0 / factor - 1.0)),
-        })
+        seeds.map(sample).collect()
+    }
+
+    /// How many tasks (coflows, where nothing is cut) a figure at a place is of, in the run that has fewest.
+    pub(crate) fn counted(
+        &self,
+        rows: &BTreeMap<Key, Row>,
+        panel: &Panel,
+        series: usize,
+        place: usize,
+    ) -> f64 {
+        let (cell, _) = panel.look(place, None);
+        let cell = &panel.series[series].cells[cell];
+        let rows = panel.seeds_of(cell).filter_map(|seed| rows.get(&cell.key(seed)));
+        rows.map(Row::counted).fold(f64::INFINITY, f64::min)
+    }
+}
+
+impl Form {
+    /// The figure in this form, of the ratio of the baseline's time to that of the series.
+    pub(crate) fn of_ratio(self, ratio: f64) -> f64 {
+        match self {
+            Self::Factor | Self::Seconds | Self::Share => ratio,
+            Self::Reduction => 100.0 * (1.0 - 1.0 / ratio),
+            Self::Gap => 100.0 * (1.0 / ratio - 1.0),
+        }
+    }
+
+    /// The ratio of the baseline's time to that of the series, of a figure in this form.
+    pub(crate) fn ratio_of(self, figure: f64) -> f64 {
+        match self {
+            Self::Factor | Self::Seconds | Self::Share => figure,
+            Self::Reduction => 1.0 / (1.0 - figure / 100.0),
+            Self::Gap => 1.0 / (1.0 + figure / 100.0),
+        }
     }
 }
 
@@ -354,6 +440,14 @@ impl Panel {
             Axis::Values { labels, .. } => labels[place].clone(),
             Axis::Bins => bin(place).map_or("all", Bin::code).to_owned(),
             Axis::Measures(measures) => measures[place].to_string(),
+        }
+    }
+
+    /// What is measured at a place.
+    pub(crate) fn measure_at(&self, place: usize) -> Measure {
+        match &self.axis {
+            Axis::Measures(measures) => measures[place],
+            Axis::Values { .. } | Axis::Bins => self.measure,
         }
     }
 
@@ -394,43 +488,11 @@ impl Cell {
         }
     }
 
-    fn read(
-        workload: &str,
-        policy: &str,
-        conditions: &Conditions,
-        place: &str,
-    ) -> Result<Self, DefinitionError> {
-        let part = |fault: String| DefinitionError::Part { place: place.to_owned(), fault };
-        let spec = workload.parse().map_err(|error: WorkloadError| part(format!("'{workload}': {error}")))?;
-        let subject = Subject::read(policy).map_err(|error| part(format!("'{policy}': {error}")))?;
+    fn read(workload: &str, policy: &str, conditions: &Conditions) -> Result<Self, String> {
+        let spec = workload.parse().map_err(|error: WorkloadError| format!("'{workload}': {error}"))?;
+        let subject = Subject::read(policy).map_err(|error| format!("'{policy}': {error}"))?;
         Ok(Self { workload: workload.to_owned(), spec, subject, conditions: conditions.clone() })
     }
-}
-
-/// Reads a quantity, or takes the usual one.
-fn quantity<T>(place: &str, text: Option<String>, usual: T) -> Result<T, DefinitionError>
-where
-    T: core::str::FromStr,
-    T::Err: core::fmt::Display,
-{
-    match text {
-        None => Ok(usual),
-        Some(text) => text.parse().map_err(|error: T::Err| DefinitionError::Part {
-            place: place.to_owned(),
-            fault: format!("'{text}': {error}"),
-        }),
-    }
-}
-
-/// Reads a fabric, where one is named.
-fn fabric(place: &str, text: Option<&str>) -> Result<Option<FabricSpec>, DefinitionError> {
-    let read = |text: &str| {
-        text.parse().map_err(|error: FabricSpecError| DefinitionError::Part {
-            place: format!("{place}.fabric"),
-            fault: format!("'{text}': {error}"),
-        })
-    };
-    text.map(read).transpose()
 }
 
 /// A text as one line.

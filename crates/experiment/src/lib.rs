@@ -5,7 +5,7 @@
 //! [`Row`] of figures ([`Run::row`]); and from the rows follow estimates with intervals, verdicts, a chart and a page. So a
 //! figure can be traced back to a row and made again, and nobody writes a measured number by hand.
 //!
-//! - `definition`: the text and what it means, checked.
+//! - `definition`: the text and what it means, checked; `claims`: the list of the papers' statements, each with its answer.
 //! - `workload`: where a workload comes from: a generator, a trace, a file beside the text; and what is done to it.
 //! - `run`, `row`: one run, and the figures kept of it.
 //! - `estimate`: seeds become a value with a 95 % interval.
@@ -16,7 +16,8 @@
 //! - Nothing here opens a file or reads a clock: bytes in, values out, and the same bytes on every machine.
 //! - Seeds are paired: a factor compares two policies on the same workload, seed by seed, and the interval is that of
 //!   those factors. Policies that meet different workloads are never divided by one another.
-//! - A verdict follows from its band by rule. What is not reproduced says so in the same place and in the same type size.
+//! - A verdict follows from intervals by rule. What is not reproduced says so in the same place and in the same type size.
+//! - Every claim of the list has an answer: statements of experiments, named tests, or what is missing to test it.
 //!
 //! # Rejected
 //! - Experiments as code: a change of a parameter would need a compiler, and what was assumed would hide in functions.
@@ -29,6 +30,7 @@
 )]
 #![forbid(unsafe_code)]
 
+mod claims;
 mod definition;
 mod estimate;
 mod figure;
@@ -39,7 +41,8 @@ mod summary;
 mod verdict;
 mod workload;
 
-pub use definition::{Axis, DefinitionError, Expectation, Expected, Experiment, Form, Panel, Series};
+pub use claims::{Claim, Claims, ClaimsError};
+pub use definition::{Axis, DefinitionError, Expectation, Expected, Experiment, Form, OURS, Panel, Series};
 pub use estimate::Estimate;
 pub use figure::figure;
 pub use page::page;

@@ -39,13 +39,18 @@ fn claims(out: &mut String, experiment: &Experiment, rows: &BTreeMap<Key, Row>) 
     if findings.is_empty() {
         return;
     }
-    out.push_str("## Claims\n\n\"A ≥ B\" says that A is at least as good as B.\n\n| claim | what | paper | ours (95 % interval) | band | verdict |\n|---|---|---|---|---|---|\n");
+    out.push_str("## Claims\n\n\"A ≥ B\" says that A is at least as good as B, \"literal\" that the paper is taken at its word.\n\n| claim | what | reading | paper | ours (95 % interval) | band | verdict |\n|---|---|---|---|---|---|---|\n");
     for finding in &findings {
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} |",
             finding.claim,
             finding.text,
+            match (finding.reading.as_str(), finding.construction) {
+                ("", true) => "by construction",
+                ("", false) => "literal",
+                (reading, _) => reading,
+            },
             finding.paper,
             finding.ours,
             finding.band,

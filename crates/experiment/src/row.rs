@@ -8,10 +8,10 @@ use core::fmt;
 use core::str::FromStr;
 
 use cavalcade_metrics::{
-    Bin, BinThresholds, LowerBound, Outcome, Summary, deadline_misses, isolation_times, mean, percentile,
+    Bin, BinThresholds, LowerBound, Outcome, Summary, isolation_times, mean, percentile,
     task_completion_times,
 };
-use cavalcade_model::{CoflowRef, Fabric, Nanos, TaskId, Workload};
+use cavalcade_model::{CoflowId, CoflowRef, Fabric, Nanos, Task, Workload};
 
 use crate::run::Key;
 
@@ -118,7 +118,7 @@ pub struct Figure {
 }
 
 /// How many figures a row has.
-pub(crate) const FIGURES: usize = 32;
+pub(crate) const FIGURES: usize = 33;
 
 /// How many of them every workload has; the columns of the others may be missing in a file of rows.
 pub const ALWAYS: usize = 18;
@@ -157,7 +157,16 @@ pub(crate) const NAMES: [&str; FIGURES] = [
     "negotiation_share",
     "delay_mean_s",
     "delay_max_s",
+    "tasks_counted",
 ];
+
+/// Which tasks of a run are counted, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted {
+    pub(crate) bins: BinThresholds,
+    /// The share of the tasks, the first to arrive, that are left out.
+    pub(crate) warm_up: f64,
+}
 
 /// The figures of one run.
 #[derive(Clone, Debug)]
@@ -195,22 +204,33 @@ impl Row {
         self.figures[index]
     }
 
+    /// How many tasks its figures are of; how many coflows, where no warm-up is cut.
+    pub(crate) fn counted(&self) -> f64 {
+        let tasks = self.figures[FIGURES - 1];
+        if tasks.is_nan() { self.coflows as f64 } else { tasks }
+    }
+
     /// The figures of a finished run.
-    pub(crate) fn of_outcome(
-        key: Key,
-        workload: &Workload,
-        thresholds: BinThresholds,
-        outcome: &Outcome,
-    ) -> Self {
-        let ccts: Vec<Nanos> = workload.coflows().map(|coflow| outcome.cct(coflow.id)).collect();
-        let tcts = task_completion_times(workload, outcome);
+    pub(crate) fn of_outcome(key: Key, workload: &Workload, counted: Counted, outcome: &Outcome) -> Self {
+        let all = workload.tasks().len();
+        let first = (counted.warm_up * all as f64) as usize;
+        let coflows: Vec<(CoflowRef<'_>, Nanos)> = workload
+            .coflows()
+            .filter(|coflow| workload.place(coflow.id).task.index() >= first)
+            .map(|coflow| (coflow, outcome.cct(coflow.id)))
+            .collect();
+        let tcts = &task_completion_times(workload, outcome)[first..];
         let mut bins: [Vec<Nanos>; 4] = Default::default();
-        for (coflow, &cct) in workload.coflows().zip(&ccts) {
-            bins[thresholds.bin_of(&coflow).index()].push(cct);
+        for (coflow, cct) in &coflows {
+            bins[counted.bins.bin_of(coflow).index()].push(*cct);
         }
+        let ccts: Vec<Nanos> = coflows.iter().map(|&(_, cct)| cct).collect();
         let mut figures = [f64::NAN; FIGURES];
-        for (start, times) in [(0, &ccts), (5, &tcts)] {
+        for (start, times) in [(0, ccts.as_slice()), (5, tcts)] {
             figures[start..start + 5].copy_from_slice(&statistics(times));
+        }
+        if first > 0 {
+            figures[ALWAYS + 14] = tcts.len() as f64;
         }
         for (index, times) in bins.iter_mut().enumerate().filter(|(_, times)| !times.is_empty()) {
             times.sort_unstable();
@@ -220,10 +240,15 @@ impl Row {
         }
         if let Some(said) = &outcome.messages {
             let delays = [said.mean_delay(), said.longest].map(Nanos::as_secs_f64);
-            figures[ALWAYS + 11..].copy_from_slice(&[said.share(), delays[0], delays[1]]);
+            figures[ALWAYS + 11..][..3].copy_from_slice(&[said.share(), delays[0], delays[1]]);
         }
-        Self { key, coflows: workload.coflow_count() as u64, figures }
-            .with_deadlines(workload, thresholds, &ccts, &tcts)
+        Self { key, coflows: workload.coflow_count() as u64, figures }.with_deadlines(
+            workload,
+            counted.bins,
+            &coflows,
+            &workload.tasks()[first..],
+            tcts,
+        )
     }
 
     /// The figures that speak of deadlines, where some tasks have one.
@@ -231,21 +256,23 @@ impl Row {
         mut self,
         workload: &Workload,
         thresholds: BinThresholds,
-        ccts: &[Nanos],
+        coflows: &[(CoflowRef<'_>, Nanos)],
+        tasks: &[Task],
         tcts: &[Nanos],
     ) -> Self {
-        let deadlines = workload.tasks().iter().filter(|task| task.deadline.is_some()).count();
-        if deadlines == 0 {
+        let allowed: Vec<(Nanos, Nanos)> =
+            tasks.iter().zip(tcts).filter_map(|(task, &took)| Some((task.deadline?, took))).collect();
+        if allowed.is_empty() {
             return self;
         }
-        self.figures[ALWAYS] = deadline_misses(workload, tcts) as f64 / deadlines as f64;
-        let has_none = |task: TaskId| workload.task(task).deadline.is_none();
-        let free =
-            || workload.coflows().zip(ccts).filter(|(coflow, _)| has_none(workload.place(coflow.id).task));
-        let all: Vec<Nanos> = free().map(|(_, &cct)| cct).collect();
+        let missed = allowed.iter().filter(|(deadline, took)| took > deadline).count();
+        self.figures[ALWAYS] = missed as f64 / allowed.len() as f64;
+        let has_none = |coflow: CoflowId| workload.task(workload.place(coflow).task).deadline.is_none();
+        let free = || coflows.iter().filter(|(coflow, _)| has_none(coflow.id));
+        let all: Vec<Nanos> = free().map(|&(_, cct)| cct).collect();
         let is_short =
             |coflow: &CoflowRef<'_>| matches!(thresholds.bin_of(coflow), Bin::ShortNarrow | Bin::ShortWide);
-        let short: Vec<Nanos> = free().filter(|(coflow, _)| is_short(coflow)).map(|(_, &cct)| cct).collect();
+        let short: Vec<Nanos> = free().filter(|(coflow, _)| is_short(coflow)).map(|&(_, cct)| cct).collect();
         for (start, times) in [(ALWAYS + 1, all), (ALWAYS + 6, short)] {
             if !times.is_empty() {
                 self.figures[start..start + 5].copy_from_slice(&statistics(&times));
@@ -307,5 +334,6 @@ mod tests {
         assert_eq!(NAMES[at("mean(negotiation)", None) as usize], "negotiation_share");
         assert_eq!(NAMES[at("max(delay)", None) as usize], "delay_max_s");
         assert_eq!(NAMES[at("p99(free-short)", None) as usize], "free_short_p99_s");
+        assert_eq!(NAMES[FIGURES - 1], "tasks_counted");
     }
 }

@@ -4,7 +4,11 @@
 //! - `bound:N`: the best lower bound on the mean CCT that N linear programs find. So a gap to the bound is a ratio of two rows
 //!   like any other;
 //! - `POLICY over TRANSPORT`: packets under that transport, with the policy's priorities, as `pias over dctcp`;
-//! - `over TRANSPORT`: packets alone, as the transport itself orders them.
+//! - `over TRANSPORT`: packets alone, as the transport itself orders them;
+//! - `POLICY under control:PERIOD`: the fluid engine with the live system's coordinator, agents and clients, which report and
+//!   decide once in a period, between a decision and its effect; messages take the condition `control_delay`.
+
+use core::num::NonZeroU32;
 
 use cavalcade::{Conditions as ScenarioConditions, Engine, Outcome, Packets, Policy, Scenario};
 use cavalcade_bound::{Conditions as BoundConditions, lower_bounds};
@@ -14,7 +18,7 @@ use cavalcade_policy::{Configured, parse};
 use cavalcade_spec::{Carried, SpecError};
 use cavalcade_transport::Configured as Transport;
 
-use crate::row::Row;
+use crate::row::{Counted, Row};
 use crate::workload::{Files, WorkloadError, WorkloadSpec};
 
 /// What identifies a run: equal keys give equal rows.
@@ -47,6 +51,10 @@ pub struct Conditions {
     pub link_delay: Nanos,
     /// Whether, where packets are sent, instances of a policy at hosts talk to each other over the same network.
     pub in_band: bool,
+    /// The share of the tasks, the first to arrive, that are run and not counted, so that an empty network does not flatter.
+    pub warm_up: f64,
+    /// How many counters give out task-ids without talking to each other.
+    pub counters: NonZeroU32,
 }
 
 /// The delay of links where nothing is said.
@@ -64,8 +72,16 @@ impl Conditions {
             delay => format!(", links take {delay}"),
         };
         let in_band = if self.in_band { ", messages cross it" } else { "" };
+        let counters = match self.counters.get() {
+            1 => String::new(),
+            counters => format!(", {counters} counters"),
+        };
+        let warm_up = match self.warm_up {
+            0.0 => String::new(),
+            share => format!(", the first {} % not counted", 100.0 * share),
+        };
         format!(
-            "{}{offline}, messages take {}, short below {short_below}, narrow up to {narrow_up_to}{fabric}{delay}{in_band}",
+            "{}{offline}, messages take {}, short below {short_below}, narrow up to {narrow_up_to}{fabric}{delay}{in_band}{counters}{warm_up}",
             self.rate, self.control_delay
         )
     }
@@ -77,12 +93,18 @@ pub(crate) enum Subject {
     Policy(Configured),
     Bound { programs: u64 },
     Packets { policy: Option<Configured>, transport: Transport },
+    Live { policy: Configured, period: Nanos },
 }
 
 impl Subject {
     pub(crate) fn read(text: &str) -> Result<Self, SpecError> {
         if let Some(programs) = text.strip_prefix("bound:").and_then(|programs| programs.parse().ok()) {
             return Ok(Self::Bound { programs });
+        }
+        if let Some((policy, period)) = text.rsplit_once(" under control:")
+            && let Ok(period) = period.parse()
+        {
+            return Ok(Self::Live { policy: parse(policy)?, period });
         }
         let Carried { policy, transport } = Carried::read(text);
         let policy = policy.map(parse).transpose()?;
@@ -98,6 +120,7 @@ impl Subject {
         match self {
             Self::Policy(policy) => policy.label(),
             Self::Bound { programs } => format!("bound:{programs}"),
+            Self::Live { policy, period } => format!("{} under control:{period}", policy.label()),
             Self::Packets { policy, transport } => {
                 let policy = policy.as_ref().map_or_else(String::new, |policy| policy.label() + " ");
                 format!("{policy}over {}", transport.spec())
@@ -149,8 +172,17 @@ impl Run {
     /// # Errors
     /// Where its workload cannot be made.
     pub fn row(&self, files: &dyn Files) -> Result<Row, RunError> {
-        let Conditions { rate, offline, control_delay, bins, ref fabric, link_delay, in_band } =
-            self.conditions;
+        let Conditions {
+            rate,
+            offline,
+            control_delay,
+            bins,
+            ref fabric,
+            link_delay,
+            in_band,
+            warm_up,
+            counters,
+        } = self.conditions;
         let built = self.workload.build(self.key.seed, rate, files);
         let workload = built.map_err(|cause| RunError::Workload {
             workload: self.key.workload.clone(),
@@ -162,16 +194,21 @@ impl Run {
             fabric: fabric.clone(),
             offline,
             control_delay,
+            counters,
             seed: self.key.seed,
             ..ScenarioConditions::default()
         };
         let scenario = Scenario::new(workload, conditions)?;
         let row = |scenario: &Scenario, outcome: &Outcome| {
-            Row::of_outcome(self.key.clone(), &scenario.workload, bins, outcome)
+            Row::of_outcome(self.key.clone(), &scenario.workload, Counted { bins, warm_up }, outcome)
         };
         Ok(match &self.subject {
             Subject::Policy(policy) => {
                 let scenario = scenario.with_policy(policy.clone());
+                row(&scenario, &scenario.run()?)
+            }
+            Subject::Live { policy, period } => {
+                let scenario = scenario.with_policy(policy.clone()).on(Engine::Control { period: *period });
                 row(&scenario, &scenario.run()?)
             }
             Subject::Packets { policy, transport } => {

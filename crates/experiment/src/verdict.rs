@@ -1,26 +1,40 @@
-//! A claim against what came out.
+//! A claim against what came out: the rule.
 //!
-//! *Reproduced*: the number lies within the stated band of the paper's, or the paper's within our interval, and both are
-//! on the same side of "no difference"; a statement of order or trend holds. *In shape*: the same side, but outside the
-//! band. *Not reproduced*: all else. A paper's "no difference" has no side, so there the band alone decides.
+//! | verdict | a number | a limit, an order, a trend, a best place |
+//! |---|---|---|
+//! | *reproduced* | the whole interval lies within the stated band around the paper's number | it holds for the whole interval, at every place and step |
+//! | *in shape* | the interval excludes "no difference" on the paper's side, and the effect (the logarithm of the ratio) is at least half the paper's and at most four times it, or inside a limit that the paper states beside the number | – |
+//! | *not reproduced* | all else | all else; "not shown" says that the interval decides nothing |
+//!
+//! - A rise needs an interval above "no change" from end to end, and at every step between one that excludes a fall beyond the
+//!   band. A paper's "stays" needs every place within the band of the first. Changes are taken seed by seed.
+//! - A paper's "no difference" has no side, so there the band alone decides; nor has a time or a share.
+//! - *Not run*: rows are missing; or the interval is wider than the effect at fewer than 20 seeds; or fewer than 30 tasks
+//!   lie beyond the percentile that is asked for.
+//! - A statement that is true by construction is judged like any other and counted apart.
+//!
+//! # Rejected
+//! - "The same side" alone as in shape: a twentieth of the paper's effect passed, and effects within the noise.
+//! - The paper's number within our interval as reproduced: the worse the experiment, the easier.
+//! - No upper end to in shape: ten times the effect is another effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::definition::{Direction, Expectation, Expected, Experiment, Form, Panel, View};
+use crate::definition::{Direction, Expectation, Expected, Experiment, Form, OURS, Panel, View};
 use crate::estimate::Estimate;
-use crate::row::Row;
+use crate::row::{Measure, Row, Statistic};
 use crate::run::Key;
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The same side and within the band; or the statement holds.
+    /// The interval lies within the band; or the statement holds.
     Reproduced,
-    /// The same side.
+    /// The paper's side and size of effect.
     InShape,
     /// Neither.
     NotReproduced,
-    /// Rows are missing.
+    /// Rows are missing, or too few to judge by.
     NotRun,
 }
 
@@ -29,42 +43,64 @@ impl Verdict {
     pub const fn words(self) -> &'static str {
         match self {
             Self::Reproduced => "reproduced",
-            Self::InShape => "reproduced in shape",
+            Self::InShape => "in shape",
             Self::NotReproduced => "**not reproduced**",
             Self::NotRun => "not run",
         }
     }
 }
 
-/// A claim, and what became of it.
+/// A claim and its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
+    /// The line of the experiment's text.
+    pub line: usize,
     /// The id of the claim.
     pub claim: String,
-    /// What is claimed.
+    /// The reading of the paper; empty for the literal one.
+    pub reading: String,
+    /// Whether it is true by construction.
+    pub construction: bool,
+    /// The statement.
     pub text: String,
-    /// What the paper says.
+    /// The paper's figure.
     pub paper: String,
-    /// What came out.
+    /// Our figure.
     pub ours: String,
     /// How far off still counts.
     pub band: String,
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it came out otherwise.
+    /// The reason that it came out otherwise.
     pub why: String,
 }
 
-/// What became of all claims of an experiment, in the order of its text.
+impl Finding {
+    /// Whether a paper states it.
+    pub fn is_of_a_paper(&self) -> bool {
+        self.claim != OURS
+    }
+}
+
+/// The outcome of all claims of an experiment, in the order of its text.
 pub fn findings(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> Vec<Finding> {
     let judged = experiment.panels.iter().flat_map(|panel| {
         panel.expectations.iter().map(move |expectation| {
-            let (paper, ours, band, verdict) = Judge { experiment, rows, panel, expectation }.judge();
-            let Expectation { claim, text, why, .. } = expectation.clone();
-            Finding { claim, text, paper, ours, band, verdict, why }
+            let judge = Judge { experiment, rows, panel, expectation };
+            let Judged { paper, ours, band, verdict } = judge.judge();
+            let Expectation { line, claim, reading, construction, text, why, .. } = expectation.clone();
+            Finding { line, claim, reading, construction, text, paper, ours, band, verdict, why }
         })
     });
     judged.collect()
+}
+
+/// A judgement in the words of a table.
+struct Judged {
+    paper: String,
+    ours: String,
+    band: String,
+    verdict: Verdict,
 }
 
 struct Judge<'a> {
@@ -74,15 +110,62 @@ struct Judge<'a> {
     expectation: &'a Expectation,
 }
 
+/// How many tasks have to lie beyond a percentile.
+const BEYOND: f64 = 30.0;
+/// How many seeds are needed where the interval is wider than the effect.
+const MANY_SEEDS: usize = 20;
+/// How many times the paper's effect is another effect.
+const MOST_EFFECT: f64 = 4.0;
+
 impl Judge<'_> {
-    fn judge(&self) -> (String, String, String, Verdict) {
-        match &self.expectation.expected {
-            Expected::Value { at, paper, band } => self.value(*at, *paper, *band),
+    fn judge(&self) -> Judged {
+        let (paper, band) = self.said();
+        let found = match &self.expectation.expected {
+            Expected::Value { at, paper, band, inside } => self.value(*at, *paper, *band, *inside),
             Expected::Limit { at, limit, most } => self.limit(*at, *limit, *most),
             Expected::Trend { direction, from, to, band } => self.trend(*direction, *from, *to, *band),
             Expected::Order { series, at, band } => self.order(series, *at, *band),
             Expected::Best { among } => self.best(among),
+        };
+        let (ours, verdict) = found.unwrap_or_else(|| ("rows are missing".to_owned(), Verdict::NotRun));
+        Judged { paper, ours, band, verdict }
+    }
+
+    /// The paper's statement and the band, in words.
+    fn said(&self) -> (String, String) {
+        let form = self.expectation.form;
+        let percent = |band: f64| format!("{} %", number(band * 100.0));
+        match &self.expectation.expected {
+            Expected::Value { paper, band, .. } if form == Form::Share => {
+                (shown(*paper, form), format!("±{} points", number(*band)))
+            }
+            Expected::Value { paper, band, .. } => (shown(*paper, form), format!("±{}", percent(*band))),
+            Expected::Limit { limit, most, .. } => (
+                format!("{} {}", if *most { "at most" } else { "at least" }, shown(*limit, form)),
+                String::new(),
+            ),
+            Expected::Trend { direction, from, to, band } => {
+                let word = match direction {
+                    Direction::Rises => "rises",
+                    Direction::Falls => "falls",
+                    Direction::Flat => "stays",
+                };
+                let said = format!("{word} from {} to {}", self.panel.place(*from), self.panel.place(*to));
+                (said, percent(*band))
+            }
+            Expected::Order { series, band, .. } => {
+                let names: Vec<&str> =
+                    series.iter().map(|&index| self.panel.series[index].name.as_str()).collect();
+                (names.join(" ≥ "), if *band > 0.0 { percent(*band) } else { String::new() })
+            }
+            Expected::Best { among } => (format!("best at {}", self.places(among, " or ")), String::new()),
         }
+    }
+
+    /// Places of the axis by name.
+    fn places<'p>(&self, places: impl IntoIterator<Item = &'p usize>, between: &str) -> String {
+        let names: Vec<String> = places.into_iter().map(|&place| self.panel.place(place)).collect();
+        names.join(between)
     }
 
     fn view(&self) -> View {
@@ -90,137 +173,224 @@ impl Judge<'_> {
         View { measure, against, form }
     }
 
-    fn at(&self, series: usize, place: usize) -> Option<Estimate> {
-        self.experiment.estimate(self.rows, self.panel, series, place, self.view())
+    fn value(&self, at: usize, paper: f64, band: f64, inside: Option<f64>) -> Option<(String, Verdict)> {
+        let form = self.expectation.form;
+        let series = self.expectation.series;
+        let ours = self.experiment.estimate(self.rows, self.panel, series, at, self.view())?;
+        let shown = with_interval(&ours, form);
+        if let Some(few) = self.too_few_beyond(series, at) {
+            return Some((format!("{shown}; {few}"), Verdict::NotRun));
+        }
+        let claim = Claim { form, paper, band, inside };
+        if claim.is_wide(&ours) && ours.seeds < MANY_SEEDS {
+            let few = format!("{shown}; the interval is wider than the effect: {MANY_SEEDS} seeds needed");
+            return Some((few, Verdict::NotRun));
+        }
+        Some((shown, claim.verdict(&ours)))
     }
 
-    fn value(&self, at: usize, paper: f64, band: f64) -> (String, String, String, Verdict) {
-        let form = self.expectation.form;
-        let points = form.is_percent();
-        let shown_band =
-            if points { format!("±{band} points") } else { format!("±{} %", number(band * 100.0)) };
-        let said = shown(paper, form);
-        let Some(ours) = self.at(self.expectation.series, at) else {
-            return (said, "–".to_owned(), shown_band, Verdict::NotRun);
+    /// Where fewer tasks than needed lie beyond the percentile that is asked for, the fault.
+    fn too_few_beyond(&self, series: usize, at: usize) -> Option<String> {
+        let measure = self.expectation.measure.unwrap_or_else(|| self.panel.measure_at(at));
+        let beyond = match measure {
+            Measure { statistic: Statistic::P50, .. } => 0.5,
+            Measure { statistic: Statistic::P95, .. } => 0.05,
+            Measure { statistic: Statistic::P99, .. } => 0.01,
+            Measure { statistic: Statistic::Mean | Statistic::Max, .. } => return None,
         };
-        let near = if points {
-            (ours.value - paper).abs() <= band
+        let tasks = (self.experiment.counted(self.rows, self.panel, series, at) * beyond).round();
+        (tasks < BEYOND).then(|| format!("{tasks} tasks beyond the percentile, {BEYOND} needed"))
+    }
+
+    fn limit(&self, at: usize, limit: f64, most: bool) -> Option<(String, Verdict)> {
+        let form = self.expectation.form;
+        let series = self.expectation.series;
+        let ours = self.experiment.estimate(self.rows, self.panel, series, at, self.view())?;
+        let shown = with_interval(&ours, form);
+        if let Some(few) = self.too_few_beyond(series, at) {
+            return Some((format!("{shown}; {few}"), Verdict::NotRun));
+        }
+        let (holds, fails) = if most {
+            (ours.high <= limit, ours.low > limit)
         } else {
-            libm::fabs(libm::log(ours.value / paper)) <= libm::log1p(band)
+            (ours.low >= limit, ours.high < limit)
         };
-        (said, with_interval(&ours, form), shown_band, rule(form, paper, &ours, near))
+        Some(decided(holds, fails, shown))
     }
 
-    fn limit(&self, at: usize, limit: f64, most: bool) -> (String, String, String, Verdict) {
+    /// The change from one place to another, seed by seed: a ratio, or of shares a difference over a hundred.
+    fn change(&self, from: usize, to: usize) -> Option<Estimate> {
+        let of = |place| {
+            self.experiment.samples(self.rows, self.panel, self.expectation.series, place, self.view())
+        };
+        let (before, after) = (of(from)?, of(to)?);
+        // What is not random has one run, which stands beside every seed of the other.
+        let seeds = before.len().max(after.len());
+        let pairs = (0..seeds).map(|seed| (before[seed % before.len()], after[seed % after.len()]));
+        match self.expectation.form {
+            Form::Share => Estimate::of_values(&pairs.map(|(a, b)| (b - a) / 100.0).collect::<Vec<f64>>()),
+            Form::Gap => {
+                Some(Estimate::of_ratios(&pairs.map(|(a, b)| a / b).collect::<Vec<f64>>())?.map(|x| x - 1.0))
+            }
+            Form::Factor | Form::Reduction | Form::Seconds => {
+                Some(Estimate::of_ratios(&pairs.map(|(a, b)| b / a).collect::<Vec<f64>>())?.map(|x| x - 1.0))
+            }
+        }
+    }
+
+    fn trend(&self, direction: Direction, from: usize, to: usize, band: f64) -> Option<(String, Verdict)> {
         let form = self.expectation.form;
-        let said = format!("{} {}", if most { "at most" } else { "at least" }, shown(limit, form));
-        let Some(ours) = self.at(self.expectation.series, at) else {
-            return (said, "–".to_owned(), String::new(), Verdict::NotRun);
+        let at = |place| {
+            let series = self.expectation.series;
+            self.experiment.estimate(self.rows, self.panel, series, place, self.view())
         };
-        let holds = if most { ours.value <= limit } else { ours.value >= limit };
-        (said, with_interval(&ours, form), String::new(), if_holds(holds))
+        let ours = format!("{} → {}", shown(at(from)?.value, form), shown(at(to)?.value, form));
+        let places: Vec<usize> = if from <= to { (from..=to).collect() } else { (to..=from).rev().collect() };
+        let (mut holds, mut fails) = (true, false);
+        let mut broken = BTreeSet::new();
+        let mut require = |is: bool, is_not: bool, place: usize| {
+            holds &= is;
+            fails |= is_not;
+            if !is {
+                broken.insert(place);
+            }
+        };
+        if direction == Direction::Flat {
+            for &place in &places[1..] {
+                let change = self.change(from, place)?;
+                require(
+                    change.low >= -band && change.high <= band,
+                    change.low > band || change.high < -band,
+                    place,
+                );
+            }
+        } else {
+            let upward =
+                |change: Estimate| if direction == Direction::Rises { change } else { change.map(|x| -x) };
+            let whole = upward(self.change(from, to)?);
+            require(whole.low > band, whole.high <= band, to);
+            for step in places.windows(2) {
+                let step_change = upward(self.change(step[0], step[1])?);
+                let slack = band.max(STEP);
+                require(step_change.low >= -slack, step_change.high < -slack, step[1]);
+            }
+        }
+        let ours =
+            if broken.is_empty() { ours } else { format!("{ours}, not at {}", self.places(&broken, ", ")) };
+        Some(decided(holds, fails, ours))
     }
 
-    fn trend(
-        &self,
-        direction: Direction,
-        from: usize,
-        to: usize,
-        band: f64,
-    ) -> (String, String, String, Verdict) {
-        let word = match direction {
-            Direction::Rises => "rises",
-            Direction::Falls => "falls",
-            Direction::Flat => "stays",
-        };
-        let said = format!("{word} from {} to {}", self.panel.place(from), self.panel.place(to));
-        let ends = (self.at(self.expectation.series, from), self.at(self.expectation.series, to));
-        let (Some(first), Some(last)) = ends else {
-            return (said, "–".to_owned(), String::new(), Verdict::NotRun);
-        };
-        let form = self.expectation.form;
-        let change = match form {
-            Form::Factor | Form::Seconds => last.value / first.value - 1.0,
-            Form::Reduction | Form::Gap | Form::Share => (last.value - first.value) / 100.0,
-        };
-        let holds = match direction {
-            Direction::Rises => change > band,
-            Direction::Falls => change < -band,
-            Direction::Flat => change.abs() <= band,
-        };
-        let ours = format!("{} → {}", shown(first.value, form), shown(last.value, form));
-        (said, ours, format!("{} %", number(band * 100.0)), if_holds(holds))
-    }
-
-    fn order(&self, series: &[usize], at: Option<usize>, band: f64) -> (String, String, String, Verdict) {
-        let names: Vec<&str> = series.iter().map(|&index| self.panel.series[index].name.as_str()).collect();
-        let said = names.join(" ≥ ");
+    fn order(&self, series: &[usize], at: Option<usize>, band: f64) -> Option<(String, Verdict)> {
         let places: Vec<usize> = at.map_or_else(|| (0..self.panel.places()).collect(), |at| vec![at]);
-        let mut broken = Vec::new();
+        let (mut fails, mut broken) = (false, BTreeSet::new());
+        let mut least: Option<(Estimate, usize)> = None;
         for &place in &places {
             for pair in series.windows(2) {
                 let view = View { against: Some(pair[1]), form: Form::Factor, ..self.view() };
-                let Some(factor) = self.experiment.estimate(self.rows, self.panel, pair[0], place, view)
-                else {
-                    return (said, "–".to_owned(), String::new(), Verdict::NotRun);
-                };
-                if factor.value < 1.0 - band {
-                    broken.push(place);
-                    break;
+                let factor = self.experiment.estimate(self.rows, self.panel, pair[0], place, view)?;
+                if least.is_none_or(|(least, _)| factor.low < least.low) {
+                    least = Some((factor, place));
+                }
+                fails |= factor.high < 1.0 - band;
+                if factor.low < 1.0 - band {
+                    broken.insert(place);
                 }
             }
         }
+        let (least, place) = least?;
+        let least = with_interval(&least, Form::Factor);
         let ours = match (broken.len(), places.len()) {
-            (0, 1) => "holds".to_owned(),
-            (0, all) => format!("holds at all {all}"),
-            (n, all) if n < all => {
-                let where_not: Vec<String> = broken.iter().map(|&place| self.panel.place(place)).collect();
-                format!("holds at {} of {all}, not at {}", all - n, where_not.join(", "))
-            }
-            _ => "does not hold".to_owned(),
+            (_, 1) => least,
+            (0, all) => format!("at all {all}; least {least}, at {}", self.panel.place(place)),
+            (n, all) => format!("at {} of {all}, not at {}: {least}", all - n, self.places(&broken, ", ")),
         };
-        (said, ours, format!("{} %", number(band * 100.0)), if_holds(broken.is_empty()))
+        Some(decided(broken.is_empty(), fails, ours))
     }
 
-    fn best(&self, among: &[usize]) -> (String, String, String, Verdict) {
-        let names: Vec<String> = among.iter().map(|&place| self.panel.place(place)).collect();
-        let said = format!("best at {}", names.join(" or "));
-        let figures: Option<Vec<(f64, usize)>> = (0..self.panel.places())
-            .map(|place| self.at(self.expectation.series, place).map(|estimate| (estimate.value, place)))
-            .collect();
-        let Some(figures) = figures else { return (said, "–".to_owned(), String::new(), Verdict::NotRun) };
-        let larger_is_better = matches!(self.expectation.form, Form::Factor | Form::Reduction);
-        let better =
-            |a: &(f64, usize), b: &(f64, usize)| if larger_is_better { a.0 > b.0 } else { a.0 < b.0 };
-        let best = figures
-            .iter()
-            .skip(1)
-            .fold(figures[0], |best, next| if better(next, &best) { *next } else { best });
-        let ours = format!("best at {}: {}", self.panel.place(best.1), shown(best.0, self.expectation.form));
-        (said, ours, String::new(), if_holds(among.contains(&best.1)))
+    fn best(&self, among: &[usize]) -> Option<(String, Verdict)> {
+        let form = self.expectation.form;
+        let larger_is_better = matches!(form, Form::Factor | Form::Reduction);
+        let series = self.expectation.series;
+        let mut figures = Vec::new();
+        for place in 0..self.panel.places() {
+            let estimate = self.experiment.estimate(self.rows, self.panel, series, place, self.view())?;
+            figures.push((if larger_is_better { estimate.value } else { -estimate.value }, place));
+        }
+        let best_of = |places: &mut dyn Iterator<Item = &(f64, usize)>| {
+            places.copied().reduce(|best, next| if next.0 > best.0 { next } else { best })
+        };
+        let best = best_of(&mut figures.iter())?;
+        let inside = best_of(&mut figures.iter().filter(|(_, place)| among.contains(place)))?;
+        let (mut holds, mut fails) = (true, false);
+        for &(_, place) in figures.iter().filter(|(_, place)| !among.contains(place)) {
+            let change = self.change(place, inside.1)?;
+            let gain =
+                if form == Form::Factor || form == Form::Reduction { change } else { change.map(|x| -x) };
+            holds &= gain.low >= 0.0;
+            fails |= gain.high < 0.0;
+        }
+        let value = if larger_is_better { best.0 } else { -best.0 };
+        Some(decided(holds, fails, format!("best at {}: {}", self.panel.place(best.1), shown(value, form))))
     }
 }
 
-const fn if_holds(holds: bool) -> Verdict {
-    if holds { Verdict::Reproduced } else { Verdict::NotReproduced }
+/// What a step of a trend may go the other way, where the band is narrower.
+const STEP: f64 = 0.02;
+
+/// A statement that holds or does not, or of which the interval decides nothing.
+fn decided(holds: bool, fails: bool, ours: String) -> (String, Verdict) {
+    match (holds, fails) {
+        (true, _) => (ours, Verdict::Reproduced),
+        (false, true) => (ours, Verdict::NotReproduced),
+        (false, false) => (format!("{ours}; not shown"), Verdict::NotReproduced),
+    }
 }
 
-/// The rule of this module's header. `near` says whether the value lies within the band.
-fn rule(form: Form, paper: f64, ours: &Estimate, near: bool) -> Verdict {
-    let near = near || ours.holds(paper);
-    let neutral = match form {
-        Form::Factor => 1.0,
-        Form::Reduction | Form::Gap => 0.0,
-        // A time has no side, nor has a share.
-        Form::Seconds | Form::Share => return if_holds(near),
-    };
-    if paper == neutral {
-        return if_holds(near);
+/// A number that a paper states.
+struct Claim {
+    form: Form,
+    paper: f64,
+    band: f64,
+    inside: Option<f64>,
+}
+
+impl Claim {
+    /// The effect of a figure: the logarithm of the ratio to the baseline.
+    fn effect(&self, figure: f64) -> f64 {
+        libm::log(self.form.ratio_of(figure))
     }
-    match ((paper > neutral) == (ours.value > neutral), near) {
-        (true, true) => Verdict::Reproduced,
-        (true, false) => Verdict::InShape,
-        (false, _) => Verdict::NotReproduced,
+
+    /// Whether the paper's number has a side: whether it is a ratio other than one.
+    fn has_side(&self) -> bool {
+        !self.form.is_plain() && self.effect(self.paper) != 0.0
+    }
+
+    fn is_wide(&self, ours: &Estimate) -> bool {
+        let width = libm::fabs(self.effect(ours.high) - self.effect(ours.low));
+        self.has_side() && width > libm::fabs(self.effect(self.paper))
+    }
+
+    /// The rule of this module's header.
+    fn verdict(&self, ours: &Estimate) -> Verdict {
+        let near = |value: f64| match self.form {
+            Form::Share => libm::fabs(value - self.paper) <= self.band,
+            _ => libm::fabs(self.effect(value) - self.effect(self.paper)) <= libm::log1p(self.band) + 1e-12,
+        };
+        if near(ours.low) && near(ours.high) {
+            return Verdict::Reproduced;
+        }
+        if !self.has_side() {
+            return Verdict::NotReproduced;
+        }
+        let paper = self.effect(self.paper);
+        let toward = |value: f64| self.effect(value) * paper.signum();
+        let excludes_none = toward(ours.low) > 0.0 && toward(ours.high) > 0.0;
+        let (effect, paper) = (toward(ours.value), libm::fabs(paper));
+        let inside = self.inside.is_some_and(|limit| effect <= libm::fabs(self.effect(limit)));
+        match excludes_none && (inside || (paper / 2.0..=MOST_EFFECT * paper).contains(&effect)) {
+            true => Verdict::InShape,
+            false => Verdict::NotReproduced,
+        }
     }
 }
 
@@ -265,25 +435,64 @@ pub(crate) fn with_interval(estimate: &Estimate, form: Form) -> String {
 mod tests {
     use super::*;
 
-    fn estimate(value: f64, half: f64) -> Estimate {
-        Estimate { value, low: value - half, high: value + half, seeds: 10 }
+    fn estimate(value: f64, low: f64, high: f64) -> Estimate {
+        Estimate { value, low, high, seeds: 20 }
+    }
+
+    fn verdict(form: Form, paper: f64, band: f64, ours: (f64, f64, f64)) -> Verdict {
+        Claim { form, paper, band, inside: None }.verdict(&estimate(ours.0, ours.1, ours.2))
     }
 
     #[test]
-    fn the_side_decides_before_the_band() {
-        let verdict =
-            |paper: f64, ours: f64, near: bool| rule(Form::Factor, paper, &estimate(ours, 0.0), near);
-        assert_eq!(verdict(2.0, 1.9, true), Verdict::Reproduced);
-        assert_eq!(verdict(2.0, 1.1, false), Verdict::InShape);
-        assert_eq!(verdict(1.05, 0.99, true), Verdict::NotReproduced, "near, but on the other side");
-        assert_eq!(verdict(1.0, 0.99, true), Verdict::Reproduced, "no difference has no side");
-        assert_eq!(rule(Form::Reduction, -5.0, &estimate(4.0, 1.0), true), Verdict::NotReproduced);
+    fn a_number_is_reproduced_where_the_whole_interval_lies_in_the_band() {
+        assert_eq!(verdict(Form::Factor, 2.0, 0.2, (1.9, 1.7, 2.1)), Verdict::Reproduced);
+        assert_eq!(verdict(Form::Factor, 2.0, 0.2, (1.9, 1.5, 2.3)), Verdict::InShape, "half outside");
+        assert_eq!(verdict(Form::Seconds, 2.0, 0.2, (2.0, 1.5, 2.5)), Verdict::NotReproduced);
+        assert_eq!(verdict(Form::Share, 5.0, 2.5, (5.0, 3.0, 7.0)), Verdict::Reproduced);
     }
 
     #[test]
-    fn an_interval_that_holds_the_papers_number_is_as_good_as_the_band() {
-        assert_eq!(rule(Form::Factor, 2.0, &estimate(3.0, 1.5), false), Verdict::Reproduced);
-        assert_eq!(rule(Form::Seconds, 2.0, &estimate(3.0, 0.5), false), Verdict::NotReproduced);
+    fn in_shape_needs_the_papers_side_and_half_its_effect() {
+        // Two is one doubling; its half is a factor of 1.41, four times it a factor of 16.
+        for (ours, expected) in [
+            ((1.42, 1.1, 1.8), Verdict::InShape),
+            ((1.42, 0.99, 2.0), Verdict::NotReproduced),
+            ((1.40, 1.3, 1.5), Verdict::NotReproduced),
+            ((15.0, 14.0, 16.0), Verdict::InShape),
+            ((17.0, 16.0, 18.0), Verdict::NotReproduced),
+            ((0.5, 0.4, 0.6), Verdict::NotReproduced),
+        ] {
+            assert_eq!(verdict(Form::Factor, 2.0, 0.2, ours), expected, "{ours:?}");
+        }
+        // A reduction of 50 % is the same factor, a gap of 100 % its inverse.
+        assert_eq!(verdict(Form::Reduction, 50.0, 0.2, (29.0, 10.0, 40.0)), Verdict::NotReproduced);
+        assert_eq!(verdict(Form::Reduction, 50.0, 0.2, (30.0, 10.0, 40.0)), Verdict::InShape);
+        assert_eq!(verdict(Form::Gap, 100.0, 0.2, (50.0, 20.0, 70.0)), Verdict::InShape);
+        assert_eq!(verdict(Form::Gap, 100.0, 0.2, (-50.0, -60.0, -40.0)), Verdict::NotReproduced);
+    }
+
+    #[test]
+    fn no_difference_has_no_side() {
+        assert_eq!(verdict(Form::Factor, 1.0, 0.05, (0.99, 0.96, 1.02)), Verdict::Reproduced);
+        assert_eq!(verdict(Form::Factor, 1.0, 0.05, (1.0, 0.9, 1.1)), Verdict::NotReproduced);
+        assert_eq!(verdict(Form::Reduction, 0.0, 0.05, (4.0, 3.0, 4.7)), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn inside_a_stated_limit_is_in_shape() {
+        let claim = |inside| Claim { form: Form::Reduction, paper: 47.0, band: 0.1, inside };
+        let ours = estimate(20.0, 10.0, 29.0);
+        assert_eq!(claim(None).verdict(&ours), Verdict::NotReproduced, "less than half");
+        assert_eq!(claim(Some(47.0)).verdict(&ours), Verdict::InShape, "up to 47 %");
+        assert_eq!(claim(Some(47.0)).verdict(&estimate(2.0, -6.0, 9.0)), Verdict::NotReproduced);
+    }
+
+    #[test]
+    fn what_the_interval_does_not_decide_is_not_reproduced_and_says_so() {
+        let (text, verdict) = decided(false, false, "1.03×".to_owned());
+        assert_eq!((text.as_str(), verdict), ("1.03×; not shown", Verdict::NotReproduced));
+        assert_eq!(decided(false, true, String::new()).1, Verdict::NotReproduced);
+        assert_eq!(decided(true, false, String::new()).1, Verdict::Reproduced);
     }
 
     #[test]
@@ -292,9 +501,9 @@ mod tests {
             [38.502, 2.0, 0.01234, 1234.5, -5.0, 0.0].map(number),
             ["38.5", "2", "0.0123", "1234", "-5", "0"]
         );
-        assert_eq!(with_interval(&estimate(2.0, 0.5), Form::Factor), "2× (1.5 to 2.5)");
+        assert_eq!(with_interval(&estimate(2.0, 1.5, 2.5), Form::Factor), "2× (1.5 to 2.5)");
         assert_eq!(shown(-12.345, Form::Reduction), "-12.3 %");
-        assert_eq!(with_interval(&estimate(0.02, 0.005), Form::Seconds), "20 ms (15 to 25)");
-        assert_eq!(with_interval(&estimate(0.012, 0.002), Form::Share), "0.012 % (0.01 to 0.014)");
+        assert_eq!(with_interval(&estimate(0.02, 0.015, 0.025), Form::Seconds), "20 ms (15 to 25)");
+        assert_eq!(with_interval(&estimate(0.012, 0.01, 0.014), Form::Share), "0.012 % (0.01 to 0.014)");
     }
 }

@@ -10,6 +10,8 @@
 //! | `… \| permute` | its arrival times given out anew, by the run's seed |
 //! | `… \| spread 1` | the bytes of each receiver split by a log-normal law of this σ, by the run's seed |
 //! | `… \| shuffle` | the sizes of each coflow given out to its flows at random, by the run's seed |
+//! | `… \| inputs swim/FB.tsv` | each task as large as a job's input in a SWIM file of the data folder, drawn by the run's seed; none above their 99th percentile |
+//! | `… \| load 0.8` | the arrivals stretched until the bytes drawn use the busiest port so much |
 //! | `… \| until 1800s`, `… \| from 1800s` | the tasks that arrive before, or from then on |
 //! | `… \| waves 4` | coflows with many senders come in up to so many waves |
 //! | `… \| waves 4 split` | the same, but each wave is a coflow of its own |
@@ -29,7 +31,10 @@ use cavalcade_model::{
     Workload, WorkloadBuilder,
 };
 use cavalcade_spec::SpecError;
-use cavalcade_trace::generate::{Swim, SwimError, between, permute_arrivals, permute_sizes, spread_sizes};
+use cavalcade_trace::generate::{
+    Swim, SwimError, at_load, between, permute_arrivals, permute_sizes, spread_sizes, swim_inputs,
+    with_task_sizes,
+};
 use cavalcade_trace::{GenerateError, Generator, ReadOptions, TraceError, generate, read, shapes};
 
 /// A folder that files are taken from.
@@ -56,8 +61,10 @@ enum Source {
     Beside(String),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Step {
+    Inputs(String),
+    Load(f64),
     Permute,
     Spread(f64),
     Shuffle,
@@ -74,7 +81,7 @@ pub enum WorkloadError {
     Generator(#[from] SpecError),
     /// A step that there is not.
     #[error(
-        "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'from TIME', 'until TIME', uncouple, or 'waves N', 'waves N split', 'turns N' or 'turns N split' with N from 2 to 4"
+        "'{0}' is nothing that can be done to a workload: write permute, 'spread SIGMA' with SIGMA from 0 to 10, shuffle, 'inputs FILE', 'load L' with L above 0 and up to 100, 'from TIME', 'until TIME', uncouple, or 'waves N', 'waves N split', 'turns N' or 'turns N split' with N from 2 to 4"
     )]
     UnknownStep(String),
     /// Shapes for a generator that takes none.
@@ -137,6 +144,8 @@ impl Step {
                 sigma.parse().ok().filter(|sigma| (0.0..=10.0).contains(sigma)).map(Step::Spread)
             }
             ["shuffle"] => Some(Step::Shuffle),
+            ["inputs", path] => Some(Step::Inputs(path.to_owned())),
+            ["load", load] => load.parse().ok().filter(|&load| load > 0.0 && load <= 100.0).map(Step::Load),
             ["until", until] => time(until).map(|until| Step::Between { from: Instant::ZERO, until }),
             ["from", from] => time(from).map(|from| Step::Between { from, until: Instant(u64::MAX) }),
             ["uncouple"] => Some(Step::Uncouple),
@@ -154,14 +163,20 @@ impl WorkloadSpec {
     /// Whether another seed gives another workload.
     pub fn is_random(&self) -> bool {
         matches!(self.source, Source::Generated(_) | Source::Shaped(..) | Source::Jobs(_))
-            || self.steps.iter().any(|step| matches!(step, Step::Permute | Step::Spread(_) | Step::Shuffle))
+            || self
+                .steps
+                .iter()
+                .any(|step| matches!(step, Step::Permute | Step::Spread(_) | Step::Shuffle | Step::Inputs(_)))
     }
 
     /// The file of the data folder that it needs.
     pub fn data(&self) -> Option<&str> {
         match &self.source {
             Source::Data(path) | Source::Jobs(path) | Source::Shaped(_, path) => Some(path),
-            Source::Generated(_) | Source::Beside(_) => None,
+            Source::Generated(_) | Source::Beside(_) => self.steps.iter().find_map(|step| match step {
+                Step::Inputs(path) => Some(path.as_str()),
+                _ => None,
+            }),
         }
     }
 
@@ -197,6 +212,12 @@ impl WorkloadSpec {
         };
         for step in &self.steps {
             workload = match *step {
+                Step::Inputs(ref path) => {
+                    let bytes = files.data(path).ok_or_else(|| missing(path))?;
+                    let sizes = swim_inputs(&String::from_utf8_lossy(&bytes), 99.0)?;
+                    with_task_sizes(&workload, &sizes, seed)?
+                }
+                Step::Load(load) => at_load(&workload, load, rate)?,
                 Step::Permute => permute_arrivals(&workload, seed)?,
                 Step::Spread(sigma) => spread_sizes(&workload, sigma, seed)?,
                 Step::Shuffle => permute_sizes(&workload, seed)?,
@@ -382,12 +403,24 @@ mod tests {
         let missing = spec("trace:coflow/FB.txt");
         assert_eq!((missing.data(), missing.is_random()), (Some("coflow/FB.txt"), false));
         assert!(spec("trace:coflow/FB.txt | permute").is_random());
+        let inputs = spec("tasks | inputs swim/a.tsv | load 0.5");
+        assert_eq!((inputs.data(), inputs.is_random()), (Some("swim/a.tsv"), true));
+        assert_eq!(inputs.build(1, RATE, &Nothing).unwrap_err().to_string(), "swim/a.tsv is not there");
         assert_eq!(missing.build(1, RATE, &Nothing).unwrap_err().to_string(), "coflow/FB.txt is not there");
     }
 
     #[test]
     fn what_is_no_step_is_refused() {
-        for text in ["tasks | wave", "tasks | waves 5", "tasks | waves", "tasks @ x.json", "nonsense:a=b"] {
+        for text in [
+            "tasks | load 0",
+            "tasks | load x",
+            "tasks | inputs",
+            "tasks | wave",
+            "tasks | waves 5",
+            "tasks | waves",
+            "tasks @ x.json",
+            "nonsense:a=b",
+        ] {
             assert!(text.parse::<WorkloadSpec>().is_err(), "{text}");
         }
     }

@@ -1,8 +1,15 @@
 //! The fields of the text, and how a panel of it is checked.
 
-use serde::Deserialize;
+use core::num::NonZeroU32;
 
-use super::{Axis, Cell, DefinitionError, Direction, Expectation, Expected, Form, Panel, Series, fabric};
+use serde::Deserialize;
+use toml::Spanned;
+
+use cavalcade_metrics::BinThresholds;
+
+use super::{
+    Axis, Cell, DefinitionError, Direction, Expectation, Expected, Form, OURS, Panel, Series, line_at,
+};
 use crate::row::Measure;
 use crate::run::Conditions;
 
@@ -22,7 +29,7 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) smoke: bool,
     #[serde(default)]
-    pub(super) conditions: Option<ConditionsText>,
+    pub(super) conditions: Option<Spanned<ConditionsText>>,
     #[serde(default)]
     pub(super) panel: Vec<PanelText>,
 }
@@ -35,22 +42,54 @@ const fn ten() -> u64 {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ConditionsText {
-    pub(super) rate: Option<String>,
-    #[serde(default)]
-    pub(super) offline: bool,
-    pub(super) control_delay: Option<String>,
-    pub(super) short_below: Option<String>,
-    pub(super) fabric: Option<String>,
-    pub(super) link_delay: Option<String>,
-    #[serde(default)]
-    pub(super) in_band: bool,
+    rate: Option<String>,
+    offline: Option<bool>,
+    control_delay: Option<String>,
+    short_below: Option<String>,
+    fabric: Option<String>,
+    link_delay: Option<String>,
+    in_band: Option<bool>,
+    warm_up: Option<f64>,
+    counters: Option<NonZeroU32>,
+}
+
+impl ConditionsText {
+    /// These conditions, and `usual` where they say nothing; else the field and what is wrong with it.
+    pub(super) fn over(self, usual: &Conditions) -> Result<Conditions, (&'static str, String)> {
+        let warm_up = self.warm_up.unwrap_or(usual.warm_up);
+        if !(0.0..=0.9).contains(&warm_up) {
+            return Err(("warm_up", format!("{warm_up} is no share of the tasks: expected 0 to 0.9")));
+        }
+        let short_below = quantity("short_below", self.short_below)?.unwrap_or(usual.bins.short_below);
+        Ok(Conditions {
+            rate: quantity("rate", self.rate)?.unwrap_or(usual.rate),
+            offline: self.offline.unwrap_or(usual.offline),
+            control_delay: quantity("control_delay", self.control_delay)?.unwrap_or(usual.control_delay),
+            bins: BinThresholds { short_below, ..usual.bins },
+            fabric: quantity("fabric", self.fabric)?.or_else(|| usual.fabric.clone()),
+            link_delay: quantity("link_delay", self.link_delay)?.unwrap_or(usual.link_delay),
+            in_band: self.in_band.unwrap_or(usual.in_band),
+            warm_up,
+            counters: self.counters.unwrap_or(usual.counters),
+        })
+    }
+}
+
+/// Reads a quantity, where one is given.
+fn quantity<T>(field: &'static str, text: Option<String>) -> Result<Option<T>, (&'static str, String)>
+where
+    T: core::str::FromStr,
+    T::Err: core::fmt::Display,
+{
+    let read = |text: String| text.parse().map_err(|error| (field, format!("'{text}': {error}")));
+    text.map(read).transpose()
 }
 
 /// `[[panel]]`
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PanelText {
-    title: String,
+    title: Spanned<String>,
     axis: AxisText,
     #[serde(default)]
     workload: String,
@@ -60,6 +99,9 @@ pub(super) struct PanelText {
     form: FormText,
     against: Option<String>,
     seeds: Option<u64>,
+    /// What holds in this panel instead of the experiment's conditions.
+    #[serde(default)]
+    conditions: ConditionsText,
     #[serde(default)]
     series: Vec<SeriesText>,
     #[serde(default)]
@@ -145,8 +187,12 @@ struct SeriesText {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExpectText {
-    claim: String,
+    claim: Spanned<String>,
     text: String,
+    #[serde(default)]
+    reading: String,
+    #[serde(default)]
+    construction: bool,
     series: Option<String>,
     against: Option<String>,
     measure: Option<String>,
@@ -156,6 +202,7 @@ struct ExpectText {
     at_most: Option<f64>,
     at_least: Option<f64>,
     band: Option<f64>,
+    inside: Option<f64>,
     trend: Option<TrendText>,
     from: Option<Scalar>,
     to: Option<Scalar>,
@@ -175,41 +222,44 @@ enum TrendText {
     Flat,
 }
 
-/// What counts as the same where nothing is said: a fifth, or ten points.
+/// What counts as the same where nothing is said: a fifth, and never more than half the effect.
 const BAND: f64 = 0.2;
-const BAND_POINTS: f64 = 10.0;
+/// The same where the paper says "no difference".
+const BAND_NEUTRAL: f64 = 0.05;
+/// The same of a share, in points, and never more than half the paper's number.
+const BAND_POINTS: f64 = 5.0;
 /// What counts as no change.
 const BAND_EQUAL: f64 = 0.02;
+/// How many seeds a paper's statement needs at least.
+const SEEDS: u64 = 10;
 
 impl PanelText {
-    pub(super) fn checked(self, seeds: u64, conditions: &Conditions) -> Result<Panel, DefinitionError> {
-        let place = format!("panel '{}'", self.title);
-        let part = |fault: String| DefinitionError::Part { place: place.clone(), fault };
+    pub(super) fn checked(
+        self,
+        seeds: u64,
+        conditions: &Conditions,
+        text: &str,
+    ) -> Result<Panel, DefinitionError> {
+        let line = line_at(text, self.title.span().start);
+        let place = format!("panel '{}'", self.title.get_ref());
+        let part = |fault: String| DefinitionError::Part { line, place: place.clone(), fault };
+        let conditions = self.conditions.over(conditions);
+        let conditions = conditions.map_err(|(field, fault)| part(format!("conditions.{field}: {fault}")))?;
         let axis = self.axis.checked().map_err(part)?;
         let measure = self.measure.parse().map_err(part)?;
         let values = match &axis {
             Axis::Values { values, .. } => values.clone(),
             Axis::Bins | Axis::Measures(_) => vec![String::new()],
         };
-        let series = self.series.iter().map(|series| {
-            let place = format!("{place}, series '{}'", series.name);
-            let workload = series.workload.as_ref().unwrap_or(&self.workload);
-            let own = fabric(&place, series.fabric.as_deref())?;
-            let conditions = Conditions {
-                fabric: own.or_else(|| conditions.fabric.clone()),
-                in_band: series.in_band.unwrap_or(conditions.in_band),
-                ..conditions.clone()
-            };
-            let cells = values.iter().map(|value| {
-                let (workload, policy) =
-                    (workload.replace("{x}", value), series.policy.replace("{x}", value));
-                Cell::read(&workload, &policy, &conditions, &place)
-            });
-            Ok(Series { name: series.name.clone(), cells: cells.collect::<Result<_, _>>()? })
+        let series = self.series.into_iter().map(|series| {
+            let name = series.name.clone();
+            let checked = series.checked(&self.workload, &values, &conditions);
+            checked.map_err(|fault| part(format!("series '{name}': {fault}")))
         });
         let series: Vec<Series> = series.collect::<Result<_, DefinitionError>>()?;
         let mut panel = Panel {
-            title: self.title,
+            line,
+            title: self.title.into_inner(),
             axis,
             measure,
             form: self.form.into(),
@@ -227,12 +277,29 @@ impl PanelText {
                 "'against' is missing: name the series that others are compared with".to_owned(),
             ));
         }
-        let expectations = self.expect.into_iter().map(|expect| {
-            let place = format!("{place}, claim {}", expect.claim);
-            expect.checked(&panel).map_err(|fault| DefinitionError::Part { place, fault })
-        });
-        panel.expectations = expectations.collect::<Result<_, _>>()?;
+        for expect in self.expect {
+            let line = line_at(text, expect.claim.span().start);
+            let place = format!("{place}, claim {}", expect.claim.get_ref());
+            let checked = expect.checked(&panel, line);
+            panel.expectations.push(checked.map_err(|fault| DefinitionError::Part { line, place, fault })?);
+        }
         Ok(panel)
+    }
+}
+
+impl SeriesText {
+    fn checked(self, workload: &str, values: &[String], conditions: &Conditions) -> Result<Series, String> {
+        let workload = self.workload.as_deref().unwrap_or(workload);
+        let own = quantity("fabric", self.fabric).map_err(|(field, fault)| format!("{field}: {fault}"))?;
+        let conditions = Conditions {
+            fabric: own.or_else(|| conditions.fabric.clone()),
+            in_band: self.in_band.unwrap_or(conditions.in_band),
+            ..conditions.clone()
+        };
+        let cells = values.iter().map(|value| {
+            Cell::read(&workload.replace("{x}", value), &self.policy.replace("{x}", value), &conditions)
+        });
+        Ok(Series { name: self.name, cells: cells.collect::<Result<_, _>>()? })
     }
 }
 
@@ -269,7 +336,37 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().or_else(bytes).or_else(time)
 }
 
+/// The band of a number: that of the text, which has to be narrower than the claim, or the usual one.
+fn band(form: Form, paper: f64, said: Option<f64>) -> Result<f64, String> {
+    let (usual, most) = match form {
+        Form::Share => (BAND_POINTS.min(paper / 2.0), paper),
+        Form::Seconds => (BAND, 1.0),
+        Form::Factor | Form::Reduction | Form::Gap => {
+            let effect = libm::fabs(libm::log(form.ratio_of(paper)));
+            if effect == 0.0 {
+                (BAND_NEUTRAL, 0.2)
+            } else {
+                (BAND.min(libm::expm1(effect / 2.0)), libm::expm1(effect))
+            }
+        }
+    };
+    let band = said.unwrap_or(usual);
+    if band > 0.0 && band < most {
+        return Ok(band);
+    }
+    let effect = if form == Form::Share { "nothing" } else { "'no difference'" };
+    Err(format!(
+        "band = {band} is wider than the claim, as the paper's {paper} is {} from {effect}: choose a band above 0 and below that",
+        crate::verdict::number(most)
+    ))
+}
+
 impl Panel {
+    /// Whether another seed gives any of its series another workload.
+    fn is_random(&self) -> bool {
+        self.series.iter().flat_map(|series| &series.cells).any(|cell| cell.spec.is_random())
+    }
+
     fn named(&self, name: &str) -> Result<usize, String> {
         let found = self.series.iter().position(|series| series.name == name);
         found.ok_or_else(|| {
@@ -291,7 +388,14 @@ impl Panel {
 }
 
 impl ExpectText {
-    fn checked(self, panel: &Panel) -> Result<Expectation, String> {
+    fn checked(self, panel: &Panel, line: usize) -> Result<Expectation, String> {
+        let claim = self.claim.into_inner();
+        if claim != OURS && panel.seeds < SEEDS && panel.is_random() {
+            return Err(format!(
+                "{} seeds are too few for a paper's statement: set seeds = {SEEDS} or more",
+                panel.seeds
+            ));
+        }
         let form = self.form.map_or(panel.form, Form::from);
         let at = self.at.as_ref().map(|at| panel.placed(at)).transpose()?;
         let kinds = usize::from(self.paper.is_some())
@@ -309,8 +413,7 @@ impl ExpectText {
             at.or((panel.places() == 1).then_some(0)).ok_or("'at' is missing: the axis has several places")
         };
         let expected = if let Some(paper) = self.paper {
-            let band = self.band.unwrap_or(if form.is_percent() { BAND_POINTS } else { BAND });
-            Expected::Value { at: only(at)?, paper, band }
+            Expected::Value { at: only(at)?, paper, band: band(form, paper, self.band)?, inside: self.inside }
         } else if let Some(limit) = self.at_most.or(self.at_least) {
             Expected::Limit { at: only(at)?, limit, most: self.at_most.is_some() }
         } else if let Some(trend) = self.trend {
@@ -327,7 +430,7 @@ impl ExpectText {
             }
         } else if !self.order.is_empty() {
             let series = self.order.iter().map(|name| panel.named(name)).collect::<Result<_, _>>()?;
-            Expected::Order { series, at, band: self.band.unwrap_or(BAND_EQUAL) }
+            Expected::Order { series, at, band: self.band.unwrap_or(0.0) }
         } else {
             Expected::Best { among: self.best.iter().map(|at| panel.placed(at)).collect::<Result<_, _>>()? }
         };
@@ -338,7 +441,10 @@ impl ExpectText {
             None => return Err("'series' is missing: say which one the claim is about".to_owned()),
         };
         Ok(Expectation {
-            claim: self.claim,
+            line,
+            claim,
+            reading: self.reading,
+            construction: self.construction,
             text: self.text,
             series,
             against: named(self.against)?.or(panel.against),
