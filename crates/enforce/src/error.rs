@@ -22,6 +22,9 @@ pub enum Error {
     /// Another enforcer is at work at the same place.
     #[error("another enforcer is at work ({}); stop it first", .0.display())]
     InUse(PathBuf),
+    /// A process is to be tagged for somebody else.
+    #[error("the asking process belongs to another user; a command is tagged by the user who runs it")]
+    NotYours,
     /// A file, a folder or a socket did not do what was asked.
     #[error("cannot {what} {}: {source}", .path.display())]
     File {

@@ -34,6 +34,32 @@ fn mount_of_groups(line: &str) -> Option<PathBuf> {
     kind.starts_with("cgroup2 ").then(|| point.replace("\\040", " ").into())
 }
 
+/// The control group in which a process is.
+pub(crate) fn of_process(hierarchy: &Hierarchy, process: u32) -> Option<PathBuf> {
+    let text = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(hierarchy.root.join(path))
+}
+
+/// All groups below `above` that stand for coflows of the place called `name`, the innermost first.
+pub(crate) fn of_place(above: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in folders_in(above) {
+        found.extend(of_place(&folder, name));
+        let is_its = |folder: &str| folder.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        if folder.file_name().and_then(|folder| folder.to_str()).is_some_and(is_its) {
+            found.push(folder);
+        }
+    }
+    found
+}
+
+fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    folders.map(|entry| entry.path())
+}
+
 /// A control group that this process has made. Dropping it removes the group; its processes go to the group above.
 #[derive(Debug)]
 pub struct Group {
@@ -107,9 +133,7 @@ fn members(group: &Path) -> Vec<u32> {
 /// Removes a group and those below it; their processes go to the group above. What cannot be removed stays: it limits nothing
 /// and the next enforcer tries again.
 pub(crate) fn remove(group: &Path) {
-    let below = fs::read_dir(group).into_iter().flatten().flatten();
-    let folders = below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.for_each(|entry| remove(&entry.path()));
+    folders_in(group).for_each(|below| remove(&below));
     if let Some(above) = group.parent() {
         // A process that ends meanwhile needs no new group.
         members(group).into_iter().for_each(|process| drop(admit(above, process)));

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use aya::maps::{Array, HashMap, MapData, SkStorage};
 use aya::programs::links::FdLink;
@@ -34,7 +35,7 @@ const GATE: &str = "gate";
 pub struct Place {
     /// The control group whose sockets, and those of groups below it, can be tagged.
     pub above: PathBuf,
-    /// What the folder of pins and the group above all coflows are called.
+    /// What the folder of pins is called, and groups of coflows with their number behind it.
     pub name: String,
 }
 
@@ -47,9 +48,13 @@ impl Place {
         Ok(Self { above: Hierarchy::find()?.root, name: "cavalcade".to_owned() })
     }
 
-    /// The group above those that stand for coflows.
-    pub fn groups(&self) -> PathBuf {
-        self.above.join(&self.name)
+    /// A place below the host's: only sockets of processes in this control group can be tagged.
+    ///
+    /// # Errors
+    /// Where there is no such group.
+    pub fn below(group: &Path) -> Result<Self, Error> {
+        let number = fs::metadata(group).map_err(Error::file("find the control group", group))?.ino();
+        Ok(Self { above: group.to_owned(), name: format!("cavalcade-{number}") })
     }
 }
 
@@ -117,16 +122,26 @@ impl Kernel {
         }
     }
 
-    /// Makes the control group that stands for a coflow.
+    /// Where the programs are attached.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Makes a control group for processes of a coflow, below `parent`.
     ///
     /// # Errors
     /// Where there is no right to, or there are too many.
-    pub fn tag(&mut self, coflow: u32) -> Result<Group, Error> {
-        let above = self.place.groups();
-        fs::create_dir_all(&above).map_err(Error::file("make the control group", &above))?;
-        let group = Group::make(&above, &coflow.to_string())?;
+    pub fn tag(&mut self, parent: &Path, coflow: u32) -> Result<Group, Error> {
+        let group = Group::make(parent, &format!("{}.{coflow}", self.place.name))?;
         self.tag_group(&group, coflow)?;
         Ok(group)
+    }
+
+    /// The group below which one for `process` is to be made: its own, so that what limits its memory and processor goes on
+    /// to do so and it is there again when the coflow ends.
+    pub(crate) fn parent_for(&self, process: u32) -> Result<PathBuf, Error> {
+        let own = groups::of_process(&Hierarchy::find()?, process).ok_or(Error::NoGroups)?;
+        Ok(if own.starts_with(&self.place.above) { own } else { self.place.above.clone() })
     }
 
     /// Makes an existing control group stand for a coflow: sockets that its processes make from now on belong to it.
@@ -134,9 +149,13 @@ impl Kernel {
     /// # Errors
     /// Where there are too many.
     pub fn tag_group(&mut self, group: &Group, coflow: u32) -> Result<(), Error> {
-        let refused = || Error::refused("one more coflow");
-        self.tables.coflows.insert(coflow, 1, 0).map_err(refused())?;
-        self.tables.groups.insert(group.id(), coflow, 0).map_err(refused())
+        self.announce(coflow)?;
+        self.tables.groups.insert(group.id(), coflow, 0).map_err(Error::refused("one more coflow"))
+    }
+
+    /// There is such a coflow: its flows are counted.
+    pub(crate) fn announce(&mut self, coflow: u32) -> Result<(), Error> {
+        self.tables.coflows.insert(coflow, 1, 0).map_err(Error::refused("one more coflow"))
     }
 
     /// Moves a process, with the sockets that it has already, into the group of a coflow.
@@ -145,6 +164,14 @@ impl Kernel {
     /// Where it is gone, or there is no right to.
     pub fn admit(&mut self, process: u32, group: &Group, coflow: u32) -> Result<(), Error> {
         group.admit(process)?;
+        self.take_over(process, coflow)
+    }
+
+    /// Tags the sockets that a process has.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn take_over(&mut self, process: u32, coflow: u32) -> Result<(), Error> {
         self.walkers.follow(process);
         for socket in inherited::connections_of(process) {
             // A socket that has a coflow keeps it.
@@ -207,14 +234,14 @@ impl Kernel {
         Ok(counts)
     }
 
-    /// Forgets a coflow with its group, orders and counts. Connections that are still open are plain TCP.
+    /// Forgets a coflow with its groups, orders and counts. Connections that are still open are plain TCP.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn forget(&mut self, coflow: u32, group: Group) -> Result<(), Error> {
-        let _ = self.tables.groups.remove(&group.id());
+    pub fn forget(&mut self, coflow: u32, groups: Vec<Group>) -> Result<(), Error> {
+        groups.iter().for_each(|group| drop(self.tables.groups.remove(&group.id())));
         let _ = self.tables.coflows.remove(&coflow);
-        drop(group);
+        drop(groups);
         let is_its = |flow: &Result<FlowWords, _>| flow.as_ref().is_ok_and(|flow| flow[0] == coflow);
         let orders: Vec<FlowWords> = self.tables.orders.keys().filter(is_its).flatten().collect();
         let counts: Vec<FlowWords> = self.tables.counts.keys().filter(is_its).flatten().collect();
@@ -229,7 +256,7 @@ impl Drop for Kernel {
     fn drop(&mut self) {
         leftovers::lift(&self.pins);
         self.pins.clear();
-        groups::remove(&self.place.groups());
+        groups::of_place(&self.place.above, &self.place.name).iter().for_each(|group| groups::remove(group));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an enforcer that was killed has left behind: pinned programs, which limit nothing by then, and empty groups.
+//! What an enforcer that was killed has left behind: pinned programs, which limit nothing by then, and groups.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub fn find(place: &Place) -> Result<Vec<PathBuf>, Error> {
     };
     let mut found: Vec<PathBuf> =
         pins.iter().flat_map(|pins| pins.names().into_iter().map(|name| pins.path(&name))).collect();
-    found.extend(Some(place.groups()).filter(|groups| groups.is_dir()));
+    found.extend(groups::of_place(&place.above, &place.name));
     if let Some(pins) = pins.filter(|pins| pins.names().is_empty()) {
         pins.clear();
     }
@@ -38,7 +38,7 @@ pub fn fix(place: &Place) -> Result<Vec<PathBuf>, Error> {
         lift(&pins);
         pins.clear();
     }
-    groups::remove(&place.groups());
+    groups::of_place(&place.above, &place.name).iter().for_each(|group| groups::remove(group));
     Ok(found)
 }
 

@@ -6,18 +6,28 @@
 //! says: it refuses new data at the group's egress while the flow is off, holds connections to a rate, and marks their
 //! packets. `bpf/enforce.bpf.c` has the programs, `bpf/enforce.h` what they and this crate say to each other.
 //!
-//! This crate does not decide: its caller says which process belongs to which coflow and how flows are to be sent.
+//! To the agent the kernel is one more client ([`Enforcer`]): it opens flows, says what they have sent, and is told how to
+//! send. So the live system has one way to carry out orders, and each user's coflows stay that user's: for each coflow there
+//! is a connection to the agent under the user who asked for it.
 //!
 //! # Invariants
 //! - Whatever dies, limits end. The programs look for a sign of life; without one for `silence` ([`Limits`]) gates are
 //!   open, and connections that send get back their own rate and class within a round trip. They are pinned, because a
 //!   process that is killed could lift nothing and its programs would be gone before they could.
 //! - Loading is whole or not at all, and lifts what a former enforcer has left behind ([`leftovers`]).
-//! - No module, no patched kernel, no queueing discipline.
+//! - No module, no patched kernel, no queueing discipline. What a kernel lacks, [`probe`] says by trying it.
 //!
 //! # Cost
-//! An order costs one write and, with all others of its turn, one walk over
+//! About the programs see [`bench`] (`cavalcade bench enforce`). An order costs one write and, with all others of its turn, one walk over
 //! the TCP sockets of a network namespace.
+//!
+//! # Limits
+//! - TCP only. A server's bytes belong to the server's coflow: its clients' do not reach it yet.
+//! - IPv4 connections of sockets made for both families are gated and paced, but not marked: the kernel lets no program set
+//!   their TOS.
+//! - A rate is held over the time of some bursts. At round trips of microseconds a burst is 64 KB unless
+//!   `net.ipv4.tcp_tso_rtt_log` is 0, which `cavalcade doctor` asks for and nothing here sets.
+//! - A flow that is off wakes within a walk; one that was held to a low rate finishes the pause behind its last burst first.
 //!
 //! # Rejected
 //! - libbpf: it needs libelf, zlib and make at build time, which a plain build must not. aya needs nothing; it cannot load
@@ -25,16 +35,23 @@
 //! - A low rate for OFF: connections wake up tenths of seconds to minutes late (`bpf/enforce.bpf.c`).
 //! - A process that watches the enforcer and cleans up: it dies with it where a service manager ends the whole group.
 
+pub mod bench;
+mod door;
+mod enforcer;
 mod error;
 mod flow;
 mod groups;
 mod inherited;
 mod kernel;
 pub mod leftovers;
+mod link;
 mod namespaces;
 mod pins;
+pub mod probe;
 mod shared;
 
+pub use door::{Name, Request};
+pub use enforcer::Enforcer;
 pub use error::Error;
 pub use flow::{Count, Flow, Order};
 pub use groups::{Group, Hierarchy};

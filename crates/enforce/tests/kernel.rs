@@ -81,7 +81,7 @@ fn groups_that_a_program_makes_below_its_own_belong_to_its_coflow() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let group = kernel.tag(1).unwrap();
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
     let below = Group::make(group.path(), "below").unwrap();
     let mut player = Player::new(&format!("send {} 5000", sink.address));
     below.admit(player.number()).unwrap();
@@ -98,7 +98,7 @@ fn a_connection_from_before_is_tagged_with_its_process() {
     // In a group below the programs, as every process of a host is: elsewhere its sockets do not meet them.
     let outside = Group::make(&ground.place.above, "outside").unwrap();
     let mut player = Player::new_in(&outside, &format!("early {}", sink.address));
-    let group = kernel.tag(1).unwrap();
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
     kernel.admit(player.number(), &group, 1).unwrap();
     assert_eq!(count(&kernel, 1, "127.0.0.1").sockets, 1);
     player.go();
@@ -170,7 +170,7 @@ fn a_forgotten_coflow_limits_nothing_and_is_not_counted_any_more() {
     let (_player, group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
     kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
     eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
-    kernel.forget(1, group).unwrap();
+    kernel.forget(1, vec![group]).unwrap();
     sink.wait_for(10_000_000);
     assert_eq!(kernel.counts().unwrap(), []);
 }
@@ -282,4 +282,15 @@ fn the_next_enforcer_takes_the_place_of_one_that_was_killed() {
     let kernel = ground.load();
     sink.wait_for(30_000_000);
     drop(kernel);
+}
+
+#[test]
+fn trials_leave_nothing_behind_and_find_what_tests_here_use() {
+    let Some(_ground) = Ground::new() else { return };
+    let trials = cavalcade_enforce::probe::try_all();
+    let found = |name: &str| trials.iter().any(|trial| trial.feature == name && trial.found.is_ok());
+    assert!(found("kernel path"), "{trials:?}");
+    let name = format!("cavalcade-doctor-{}", std::process::id());
+    assert!(!std::path::Path::new("/sys/fs/bpf").join(&name).exists());
+    assert!(!cavalcade_enforce::Hierarchy::find().unwrap().root.join(&name).exists());
 }

@@ -107,7 +107,8 @@ impl Player {
 
     /// Starts one in the group of a coflow.
     pub(crate) fn tagged(kernel: &mut Kernel, coflow: u32, role: &str) -> (Self, Group) {
-        let group = kernel.tag(coflow).unwrap();
+        let above = kernel.place().above.clone();
+        let group = kernel.tag(&above, coflow).unwrap();
         let mut player = Self::new(role);
         kernel.admit(player.number(), &group, coflow).unwrap();
         player.go();

@@ -1,0 +1,217 @@
+//! What the kernel path costs and how exactly it does what it is told, measured on a connection of this process with itself.
+//!
+//! The programs are attached at this process's own control group and removed afterwards. Round trips on loopback are some
+//! microseconds: bursts are as long as they can be (`net.ipv4.tcp_tso_rtt_log`), so pacing is at its worst.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use aya::programs::loaded_programs;
+use aya::sys::{Stats, enable_stats};
+use cavalcade_model::BitsPerSec;
+use cavalcade_protocol::Gate;
+
+use crate::groups::Hierarchy;
+use crate::{Error, Flow, Kernel, Limits, Order, Place};
+
+/// Rates that are asked for, in Mbps, and for how many seconds each is measured.
+const RATES: [(u64, f64); 6] = [(1, 10.0), (5, 1.0), (50, 1.0), (500, 1.0), (2_000, 1.0), (10_000, 1.0)];
+/// How often a gate is closed and opened.
+const ROUNDS: usize = 100;
+/// How long nothing new leaves for a gate to count as closed: on loopback packets follow each other by microseconds.
+const QUIET: Duration = Duration::from_millis(5);
+/// How long a rate has held before it is measured.
+const SETTLE: Duration = Duration::from_millis(500);
+
+const COFLOW: u32 = 1;
+
+/// What a program costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Its name in `bpf/enforce.bpf.c`.
+    pub program: &'static str,
+    /// Instructions that the verifier looked at when it was loaded.
+    pub verified: u32,
+    /// How often it ran while the connection sent without limits.
+    pub runs: u64,
+    /// Its mean time.
+    pub nanos: f64,
+}
+
+/// A rate that was asked for, and the one that was reached.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// The rate asked for.
+    pub asked: BitsPerSec,
+    /// What arrived, in bits per second.
+    pub reached: f64,
+    /// Over how many seconds.
+    pub seconds: f64,
+}
+
+/// All that is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Of each program that runs for packets or connections.
+    pub costs: Vec<Cost>,
+    /// What arrived without limits, in bits per second.
+    pub unlimited: f64,
+    /// By rate.
+    pub paces: Vec<Pace>,
+    /// From the order OFF to the last new byte that left, in order of length.
+    pub off: Vec<Duration>,
+    /// From the order to open to the first new byte that leaves, in order of length.
+    pub on: Vec<Duration>,
+}
+
+/// Measures everything; it takes half a minute.
+///
+/// # Errors
+/// Where this host cannot do it.
+pub fn measure() -> Result<Figures, Error> {
+    let mut kernel = Kernel::load(Place::below(&own_group()?)?, Limits::default())?;
+    let flood = Flood::start().map_err(Error::file("connect on", "loopback"))?;
+    kernel.announce(COFLOW)?;
+    kernel.take_over(std::process::id(), COFLOW)?;
+    let (costs, unlimited) = costs(&flood)?;
+    let mut paces = Vec::new();
+    for (rate, seconds) in RATES {
+        paces.push(pace(&mut kernel, &flood, BitsPerSec(rate * 1_000_000), seconds)?);
+    }
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    order(&mut kernel, Gate::Open {})?;
+    std::thread::sleep(SETTLE);
+    for _ in 0..ROUNDS {
+        off.push(close(&mut kernel)?);
+        on.push(open(&mut kernel)?);
+        // Full speed again.
+        kernel.stay_alive()?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    off.sort();
+    on.sort();
+    Ok(Figures { costs, unlimited, paces, off, on })
+}
+
+/// The control group of this process.
+fn own_group() -> Result<PathBuf, Error> {
+    let file = "/proc/self/cgroup";
+    let text = fs::read_to_string(file).map_err(Error::file("read", file))?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/")).ok_or(Error::NoGroups)?;
+    Ok(Hierarchy::find()?.root.join(path))
+}
+
+/// A connection that sends as much as it may.
+struct Flood {
+    received: Arc<AtomicU64>,
+}
+
+impl Flood {
+    /// Both ends end with the process: what waits at a gate would hold up whoever waited for them.
+    fn start() -> std::io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let mut sender = TcpStream::connect(listener.local_addr()?)?;
+        let (mut receiver, _) = listener.accept()?;
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&received);
+        std::thread::spawn(move || {
+            let chunk = vec![0; 256 << 10];
+            while sender.write_all(&chunk).is_ok() {}
+        });
+        std::thread::spawn(move || {
+            let mut chunk = vec![0; 256 << 10];
+            while let Ok(length @ 1..) = receiver.read(&mut chunk) {
+                count.fetch_add(length as u64, Ordering::Relaxed);
+            }
+        });
+        Ok(Self { received })
+    }
+
+    fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Bits per second that arrive now.
+    fn rate(&self, over: Duration) -> f64 {
+        let (from, began) = (self.received(), Instant::now());
+        std::thread::sleep(over);
+        (self.received() - from) as f64 * 8.0 / began.elapsed().as_secs_f64()
+    }
+}
+
+fn flow() -> Flow {
+    Flow { coflow: COFLOW, peer: Ipv4Addr::LOCALHOST.into() }
+}
+
+fn order(kernel: &mut Kernel, gate: Gate) -> Result<(), Error> {
+    kernel.stay_alive()?;
+    kernel.order(flow(), Order::from(gate))?;
+    kernel.refresh()
+}
+
+fn costs(flood: &Flood) -> Result<(Vec<Cost>, f64), Error> {
+    let unlimited = flood.rate(Duration::from_secs(1));
+    let _counting = enable_stats(Stats::RunTime).map_err(Error::refused("to count what programs take"))?;
+    std::thread::sleep(Duration::from_secs(1));
+    let costs = ["gate", "connections"].into_iter().filter_map(cost);
+    Ok((costs.collect(), unlimited))
+}
+
+/// What the program of this name that was loaded last has cost.
+fn cost(program: &'static str) -> Option<Cost> {
+    let infos = loaded_programs().filter_map(Result::ok);
+    let info = infos.filter(|info| info.name_as_str() == Some(program)).max_by_key(|info| info.id())?;
+    let (verified, runs) = (info.verified_instruction_count().unwrap_or(0), info.run_count());
+    Some(Cost { program, verified, runs, nanos: info.run_time().as_nanos() as f64 / runs.max(1) as f64 })
+}
+
+fn pace(kernel: &mut Kernel, flood: &Flood, asked: BitsPerSec, seconds: f64) -> Result<Pace, Error> {
+    order(kernel, Gate::Open {})?;
+    std::thread::sleep(Duration::from_millis(50));
+    order(kernel, Gate::Paced { rate: asked })?;
+    std::thread::sleep(SETTLE);
+    let (from, began) = (flood.received(), Instant::now());
+    while began.elapsed().as_secs_f64() < seconds {
+        kernel.stay_alive()?;
+        std::thread::sleep(
+            Duration::from_millis(100).min(Duration::from_secs_f64(seconds).saturating_sub(began.elapsed())),
+        );
+    }
+    let reached = (flood.received() - from) as f64 * 8.0 / began.elapsed().as_secs_f64();
+    Ok(Pace { asked, reached, seconds })
+}
+
+/// How long new bytes go on leaving after the order.
+fn close(kernel: &mut Kernel) -> Result<Duration, Error> {
+    kernel.stay_alive()?;
+    let began = Instant::now();
+    kernel.order(flow(), Gate::Off {}.into())?;
+    let (mut last, mut moved_at) = (sent(kernel)?, Instant::now());
+    while moved_at.elapsed() < QUIET {
+        let now = sent(kernel)?;
+        if now != last {
+            (last, moved_at) = (now, Instant::now());
+        }
+    }
+    Ok(moved_at - began)
+}
+
+/// How long it takes until a new byte leaves after the order.
+fn open(kernel: &mut Kernel) -> Result<Duration, Error> {
+    let (from, began) = (sent(kernel)?, Instant::now());
+    order(kernel, Gate::Open {})?;
+    while sent(kernel)? == from && began.elapsed() < Duration::from_secs(10) {
+        std::thread::yield_now();
+    }
+    Ok(began.elapsed())
+}
+
+fn sent(kernel: &Kernel) -> Result<u64, Error> {
+    let counts = kernel.counts()?;
+    Ok(counts.iter().find(|(of, _)| *of == flow()).map_or(0, |(_, count)| count.sent.0))
+}

@@ -1,0 +1,220 @@
+//! Where commands ask to be tagged: a Unix socket that every user may connect to.
+//!
+//! The kernel says who asks. Only the asking process is tagged, so a user can tag no process but their own. A request and
+//! its answer are a line each: `task=etl class=background deadline=5000000000` or `coflow=17.0.17`; `ok 17.0.17` or
+//! `no REASON`.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use cavalcade_model::{Nanos, TaskClass};
+use cavalcade_protocol::CoflowKey;
+
+use crate::Error;
+
+/// The longest request or answer.
+const LONGEST: usize = 512;
+/// The longest name of a task.
+const LONGEST_NAME: usize = 64;
+/// How long a command waits for the answer: the agent has a lease of less to give a key.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a command asks to belong to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    /// A coflow that was registered elsewhere, perhaps on another host.
+    Coflow(CoflowKey),
+    /// A task of one coflow: the first command of its user with this name registers it, others join while it lasts.
+    Task(String),
+}
+
+/// What a command asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The coflow.
+    pub name: Name,
+    /// Who waits for a new task.
+    pub class: TaskClass,
+    /// How long from now a new task has time.
+    pub deadline: Option<Nanos>,
+}
+
+impl Request {
+    /// Asks this enforcer to tag the calling process. Returns the key of its coflow.
+    ///
+    /// # Errors
+    /// Where there is no enforcer, or it refuses; the reason is for people.
+    pub fn send(&self, door: &Path) -> io::Result<CoflowKey> {
+        let mut stream = UnixStream::connect(door)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(format!("{self}\n").as_bytes())?;
+        let mut answer = String::new();
+        stream.take(LONGEST as u64).read_to_string(&mut answer)?;
+        match answer.trim_end().split_once(' ') {
+            Some(("ok", key)) => {
+                key.parse().map_err(|()| io::Error::other("the enforcer's answer is no key"))
+            }
+            Some(("no", reason)) => Err(io::Error::other(reason.to_owned())),
+            _ => Err(io::Error::other("the enforcer went away without an answer")),
+        }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Name::Coflow(key) => write!(f, "coflow={key}")?,
+            Name::Task(name) => write!(f, "task={name}")?,
+        }
+        if self.class == TaskClass::Background {
+            f.write_str(" class=background")?;
+        }
+        self.deadline.map_or(Ok(()), |deadline| write!(f, " deadline={}", deadline.0))
+    }
+}
+
+impl FromStr for Request {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (mut name, mut class, mut deadline) = (None, TaskClass::Online, None);
+        for word in text.split_whitespace() {
+            let wrong = || format!("'{word}' is none of coflow=KEY, task=NAME, class=, deadline=");
+            match word.split_once('=').ok_or_else(wrong)? {
+                ("coflow", key) => name = Some(Name::Coflow(key.parse().map_err(|()| wrong())?)),
+                ("task", "") => return Err("a task needs a name".to_owned()),
+                ("task", task) if task.len() <= LONGEST_NAME => name = Some(Name::Task(task.to_owned())),
+                ("task", _) => return Err(format!("a task's name has {LONGEST_NAME} bytes at most")),
+                ("class", "background") => class = TaskClass::Background,
+                ("class", "online") => class = TaskClass::Online,
+                ("deadline", nanos) => deadline = Some(Nanos(nanos.parse().map_err(|_| wrong())?)),
+                _ => return Err(wrong()),
+            }
+        }
+        let name = name.ok_or("neither a coflow nor a task is named")?;
+        Ok(Self { name, class, deadline })
+    }
+}
+
+/// Somebody who asks.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    pub(crate) stream: UnixStream,
+    pub(crate) process: u32,
+    pub(crate) user: u32,
+    pub(crate) came_at: std::time::Instant,
+    heard: Vec<u8>,
+}
+
+impl Asker {
+    fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let who = rustix::net::sockopt::socket_peercred(&stream)?;
+        let process = u32::try_from(who.pid.as_raw_nonzero().get()).map_err(io::Error::other)?;
+        Ok(Self {
+            stream,
+            process,
+            user: who.uid.as_raw(),
+            came_at: std::time::Instant::now(),
+            heard: Vec::new(),
+        })
+    }
+
+    /// Reads; the request once it is whole. Fails where there will be none.
+    pub(crate) fn read(&mut self) -> io::Result<Option<Result<Request, String>>> {
+        let mut chunk = [0; LONGEST];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => self.heard.extend_from_slice(&chunk[..length]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') else {
+            let is_too_long = self.heard.len() > LONGEST;
+            return if is_too_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
+        };
+        let text = String::from_utf8_lossy(&self.heard[..end]).into_owned();
+        Ok(Some(text.parse()))
+    }
+
+    /// Tells whether the process still is that user's: its number may have been given to another one.
+    pub(crate) fn owns_process(&self) -> bool {
+        std::fs::metadata(format!("/proc/{}", self.process)).is_ok_and(|process| process.uid() == self.user)
+    }
+
+    /// Answers. One who does not listen any more needs no answer.
+    pub(crate) fn answer(mut self, answer: Result<CoflowKey, String>) {
+        let line = match answer {
+            Ok(key) => format!("ok {key}\n"),
+            Err(reason) => format!("no {}\n", reason.replace('\n', " ")),
+        };
+        let _ = self.stream.write_all(line.as_bytes());
+    }
+}
+
+/// The socket. Dropping it removes its file.
+#[derive(Debug)]
+pub(crate) struct Door {
+    pub(crate) listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Door {
+    /// Listens at `path`; a file that a killed enforcer has left there is replaced.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let is_stale = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+        if is_stale && UnixStream::connect(path).is_ok() {
+            return Err(Error::InUse(path.to_owned()));
+        }
+        if is_stale {
+            std::fs::remove_file(path).map_err(Error::file("remove", path))?;
+        }
+        let listener = UnixListener::bind(path).map_err(Error::file("listen at", path))?;
+        let door = Self { listener, path: path.to_owned() };
+        door.listener.set_nonblocking(true).map_err(Error::file("listen at", path))?;
+        let everybody = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(path, everybody).map_err(Error::file("open to all users", path))?;
+        Ok(door)
+    }
+
+    /// Who has come, if anybody has.
+    pub(crate) fn accept(&self) -> Option<Asker> {
+        let (stream, _) = self.listener.accept().ok()?;
+        Asker::new(stream).ok()
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_comes_back_from_its_text() {
+        for text in ["coflow=17.0.17", "task=etl", "task=etl class=background deadline=5000000000"] {
+            let request: Request = text.parse().unwrap();
+            assert_eq!(request.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_with_a_reason() {
+        let refused = |text: &str| text.parse::<Request>().unwrap_err();
+        assert!(refused("").contains("neither"));
+        assert!(refused("coflow=17").contains("coflow=17"));
+        assert!(refused("task=").contains("name"));
+        assert!(refused(&format!("task={}", "x".repeat(65))).contains("64"));
+        assert!(refused("class=urgent task=etl").contains("class=urgent"));
+        assert!(refused("pid=1 task=etl").contains("pid=1"));
+    }
+}

@@ -1,0 +1,152 @@
+//! A connection to the agent under another user: coflows belong to users, and the agent believes the kernel about who speaks.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use cavalcade_model::{Instant, Nanos};
+use cavalcade_protocol::{Client, Frames, frame};
+use rustix::process::Uid;
+
+/// How long an attempt to connect may take.
+const ATTEMPT: Duration = Duration::from_millis(200);
+/// How long an agent may take to say welcome.
+const WELCOME: Nanos = Nanos::from_secs(1);
+/// How often an agent that is not there is looked for.
+const RETRY: Nanos = Nanos::from_millis(500);
+/// What may wait to be sent to an agent that does not read; then it is taken to hang.
+const LONGEST_QUEUE: usize = 1 << 20;
+
+/// A client of the agent, with its connection where there is one.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    agent: PathBuf,
+    user: u32,
+    stream: Option<UnixStream>,
+    frames: Frames,
+    unsent: Vec<u8>,
+    tried_at: Option<Instant>,
+    is_welcome: bool,
+}
+
+impl Link {
+    /// A client called `name`, which connects to `agent` as `user` when it is told the time.
+    pub(crate) fn new(agent: &Path, user: u32, name: u64) -> Self {
+        let (client, agent) = (Client::new(name), agent.to_owned());
+        let (stream, frames, unsent) = (None, Frames::default(), Vec::new());
+        Self { client, agent, user, stream, frames, unsent, tried_at: None, is_welcome: false }
+    }
+
+    /// The connection, to wait for what comes.
+    pub(crate) fn stream(&self) -> Option<&UnixStream> {
+        self.stream.as_ref()
+    }
+
+    /// The agent has answered.
+    pub(crate) fn welcome(&mut self) {
+        self.is_welcome = true;
+    }
+
+    /// Connects, reads, and says what is to be said, as far as that takes no time.
+    pub(crate) fn turn(&mut self, now: Instant) {
+        if self.stream.is_none() && self.tried_at.is_none_or(|at| now.since(at) >= RETRY) {
+            self.tried_at = Some(now);
+            self.connect();
+        }
+        let waits_in_vain = !self.is_welcome && self.tried_at.is_some_and(|at| now.since(at) >= WELCOME);
+        let talked = self.read(now).and_then(|()| {
+            let is_silent = self.client.handle_timeout(now);
+            self.write()?;
+            if is_silent || waits_in_vain { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+        });
+        if self.stream.is_some() && talked.is_err() {
+            self.stream = None;
+            self.client.handle_disconnected(now);
+        }
+    }
+
+    fn connect(&mut self) {
+        let Ok(stream) = connect_as(&self.agent, self.user) else { return };
+        if stream.set_nonblocking(true).is_ok() {
+            (self.frames, self.is_welcome) = (Frames::default(), false);
+            self.unsent.clear();
+            self.stream = Some(stream);
+            self.client.handle_connected();
+        }
+    }
+
+    fn read(&mut self, now: Instant) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        let mut chunk = [0; 16 << 10];
+        loop {
+            match stream.read(&mut chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.frames.push(&chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            while let Some(message) = self.frames.pop().map_err(io::Error::other)? {
+                self.client.handle_message(now, message);
+            }
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
+        while let Some(message) = self.client.poll_message() {
+            frame(&message, &mut self.unsent).expect("messages of a client are short");
+        }
+        while !self.unsent.is_empty() {
+            match stream.write(&self.unsent) {
+                Ok(written) => drop(self.unsent.drain(..written)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if self.unsent.len() > LONGEST_QUEUE { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
+    }
+}
+
+/// Connects with the rights of `user`. A thread of its own does that: it has them only for this, and a listener whose queue
+/// is full holds up nobody else.
+fn connect_as(agent: &Path, user: u32) -> io::Result<UnixStream> {
+    let (say, hear) = mpsc::channel();
+    let agent = agent.to_owned();
+    std::thread::Builder::new().name("cavalcade-connect".to_owned()).spawn(move || {
+        let own = rustix::process::geteuid();
+        let user = Uid::from_raw(user);
+        let became = if own == user {
+            Ok(())
+        } else {
+            rustix::thread::set_thread_res_uid(None::<Uid>, user, None::<Uid>)
+        };
+        // Nobody listens any more where it took too long.
+        let _ = say.send(became.map_err(io::Error::from).and_then(|()| UnixStream::connect(agent)));
+    })?;
+    hear.recv_timeout(ATTEMPT).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_sees_the_user_for_whom_the_connection_is_made() {
+        if !rustix::process::geteuid().is_root() {
+            return cavalcade_skip::skipped("root, to connect as another user");
+        }
+        let path = std::env::temp_dir().join(format!("cavalcade-link-{}.sock", std::process::id()));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+        std::fs::set_permissions(&path, everybody).unwrap();
+        let _stream = connect_as(&path, 65_534).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let who = rustix::net::sockopt::socket_peercred(&accepted).unwrap();
+        assert_eq!(who.uid.as_raw(), 65_534);
+        assert!(rustix::process::geteuid().is_root());
+        std::fs::remove_file(&path).unwrap();
+    }
+}

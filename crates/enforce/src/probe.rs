@@ -1,0 +1,103 @@
+//! What this host can do for the kernel path, found out by doing it.
+//!
+//! The programs are loaded and attached at a control group without processes, take on a connection of this process with
+//! itself, and are removed again.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use cavalcade_model::BitsPerSec;
+use cavalcade_protocol::Gate;
+
+use crate::groups::{Group, Hierarchy};
+use crate::{Error, Flow, Kernel, Limits, Order, Place};
+
+/// One feature.
+#[derive(Debug)]
+pub struct Trial {
+    /// What it is called.
+    pub feature: &'static str,
+    /// What was found, or why it is not there, with a cure.
+    pub found: Result<&'static str, String>,
+    /// What happens without it.
+    pub otherwise: &'static str,
+}
+
+/// Tries everything. Where the programs cannot be loaded, what rests on them is not tried.
+pub fn try_all() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let loaded = load();
+    let otherwise = "only connections of client libraries are scheduled";
+    match loaded {
+        Err(error) => {
+            trials.push(Trial { feature: "kernel path", found: Err(error.to_string()), otherwise });
+        }
+        Ok((mut kernel, _group)) => {
+            let found = Ok("programs can be loaded that tag, count, gate, pace and mark connections");
+            trials.push(Trial { feature: "kernel path", found, otherwise });
+            let otherwise =
+                "connections that a program had before it was tagged are gated, but not paced or marked";
+            trials.push(Trial { feature: "tagged later", found: take_over(&mut kernel), otherwise });
+        }
+    }
+    let otherwise = "rates below some 50 Mbps go in bursts of 64 KB";
+    trials.push(Trial { feature: "small bursts", found: small_bursts(), otherwise });
+    let otherwise = "nothing rests on them yet";
+    trials.push(Trial { feature: "BPF queues", found: queues(), otherwise });
+    trials
+}
+
+/// Loads the programs where no process is.
+fn load() -> Result<(Kernel, Group), Error> {
+    let name = format!("cavalcade-doctor-{}", std::process::id());
+    let group = Group::make(&Hierarchy::find()?.root, &name)?;
+    let place = Place { above: group.path().to_owned(), name };
+    Ok((Kernel::load(place, Limits::default())?, group))
+}
+
+/// Takes over a connection that was made before, as that of a process which is tagged later.
+fn take_over(kernel: &mut Kernel) -> Result<&'static str, String> {
+    let connected = || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let socket = TcpStream::connect(listener.local_addr()?)?;
+        Ok::<_, std::io::Error>((listener, socket))
+    };
+    let (_listener, _socket) = connected().map_err(|error| format!("no connection on loopback: {error}"))?;
+    let coflow = 1;
+    let flow = Flow { coflow, peer: Ipv4Addr::LOCALHOST.into() };
+    let order = Order::from(Gate::Paced { rate: BitsPerSec(1_000_000_000) });
+    let taken = kernel.announce(coflow).and_then(|()| {
+        kernel.order(flow, order)?;
+        kernel.take_over(std::process::id(), coflow)?;
+        kernel.counts()
+    });
+    match taken {
+        Ok(counts) if counts.iter().any(|(of, count)| *of == flow && count.sockets > 0) => {
+            Ok("connections can be tagged that were made before")
+        }
+        Ok(_) => {
+            Err("this kernel does not tell of connections that were made before: it takes Linux 6.12"
+                .to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// At round trips of microseconds TCP sends 64 KB at once, whatever the rate.
+fn small_bursts() -> Result<&'static str, String> {
+    let setting = "/proc/sys/net/ipv4/tcp_tso_rtt_log";
+    match fs::read_to_string(setting).map(|text| text.trim().to_owned()) {
+        Ok(text) if text == "0" => Ok("short round trips do not make bursts longer"),
+        Ok(text) => Err(format!("net.ipv4.tcp_tso_rtt_log is {text}: 'sysctl net.ipv4.tcp_tso_rtt_log=0'")),
+        Err(error) => Err(format!("cannot read {setting}: {error}")),
+    }
+}
+
+fn queues() -> Result<&'static str, String> {
+    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    let name = b"\0bpf_struct_ops_Qdisc_ops\0";
+    if types.windows(name.len()).any(|window| window == name) {
+        return Ok("queueing disciplines can be written in BPF");
+    }
+    Err("the kernel is built without CONFIG_NET_SCH_BPF, or older than Linux 6.16".to_owned())
+}
