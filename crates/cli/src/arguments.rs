@@ -14,17 +14,21 @@ use crate::report::ReportCommand;
 pub(crate) use bench::{AgentsBench, CoordinatorBench};
 pub(crate) use bench::{Bench, FluidBench};
 pub(crate) use conditions::{Carriage, Conditions, EngineName, Selection};
+#[cfg(feature = "live")]
+pub(crate) use enforce::{Class, Enforce, RunCommand, What};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
 pub(crate) use lab::{Lab, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, Revoke, RunCommand, SiteOptions, Top, Up,
+    LogLevel, Logging, Ps, Revoke, SiteOptions, Top, Up,
 };
 
 mod bench;
 mod conditions;
+#[cfg(feature = "live")]
+mod enforce;
 mod fault;
 #[cfg(feature = "live")]
 mod lab;
@@ -119,6 +123,11 @@ pub(crate) enum LiveCommand {
     Agent(AgentOptions),
     /// Run a coordinator and this host's agent in one process
     Up(Up),
+    /// Schedule programs that know nothing of coflows, through the kernel (needs root on Linux)
+    ///
+    /// Commands started with 'cavalcade run' are tagged: their connections are counted, gated, paced and marked by programs
+    /// in the kernel, as the agent says. When this ends, however it ends, all limits end.
+    Enforce(Enforce),
     /// Replay a trace over real sockets under a real coordinator and agents, and compare with the prediction
     ///
     /// Every host is a network namespace on a switch whose ports are held to the rate (needs root on Linux), or, with
@@ -149,8 +158,8 @@ pub(crate) enum LiveCommand {
     Doctor(Doctor),
     /// Run a command whose transfers belong to a coflow
     ///
-    /// Tagging all that a command sends needs a path through the kernel, which this build has not: it says so and runs the
-    /// command all the same, with the coflow in CAVALCADE_COFLOW.
+    /// Where 'cavalcade enforce' runs, all that the command sends and serves is scheduled. Elsewhere that is said, and the
+    /// command runs all the same, with the coflow in CAVALCADE_COFLOW.
     Run(RunCommand),
 }
 

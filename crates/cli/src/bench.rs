@@ -9,6 +9,8 @@
 mod agents;
 #[cfg(feature = "live")]
 mod coordinator;
+#[cfg(feature = "live")]
+mod enforce;
 mod packet;
 pub(crate) mod random;
 pub(crate) mod scenarios;
@@ -56,6 +58,8 @@ pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
         Bench::Fluid(options) => fluid(options),
         #[cfg(feature = "live")]
         Bench::Coordinator(options) => coordinator::run(options),
+        #[cfg(feature = "live")]
+        Bench::Enforce => enforce::run(),
         #[cfg(feature = "live")]
         Bench::Agents(options) => agents::run(options),
     }

@@ -1,12 +1,13 @@
 //! `cavalcade doctor`: what this host can do for the live system, and what to do about the rest.
 //!
-//! Everything is tried or read here and now; nothing is changed. Only what transfers need decides the exit code: without
+//! Everything is tried or read here and now; nothing is left changed. Only what transfers need decides the exit code: without
 //! pacing or marking orders cannot be carried out, all else is convenience or belongs to one command.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use cavalcade_enforce::{Place, leftovers};
 use cavalcade_runtime::Identity;
 use serde::Serialize;
 use serde_json::json;
@@ -54,16 +55,13 @@ fn limited(name: &'static str, finding: impl Into<String>, cure: impl Into<Strin
 
 /// `cavalcade doctor`.
 pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
+    if options.fix_leftovers {
+        return fix_leftovers();
+    }
     let mut findings = socket_options();
-    findings.extend([
-        descriptors(),
-        backlog(),
-        sockets_folder(),
-        running(),
-        lab(),
-        kernel_path(),
-        congestion_control(),
-    ]);
+    findings.extend([descriptors(), backlog(), sockets_folder(), running(), lab(), congestion_control()]);
+    findings.extend(kernel_path());
+    findings.extend(left_behind());
     findings.extend(options.at.certificates.as_deref().map(certificates));
     let text = if options.json {
         format!("{:#}\n", json!({ "schema_version": 1, "findings": findings }))
@@ -189,21 +187,27 @@ fn lab() -> Finding {
     limited(name, "no right to make network namespaces", "run the lab as root, or with --transport loopback")
 }
 
-fn kernel_path() -> Finding {
-    let name = "kernel path";
-    let exists = |path: &str| Path::new(path).exists();
-    let groups =
-        exists("/sys/fs/cgroup/cgroup.controllers") || exists("/sys/fs/cgroup/unified/cgroup.controllers");
-    match (exists("/sys/kernel/btf/vmlinux"), groups) {
-        (true, true) => {
-            good(name, "this kernel has BTF and control groups (version 2) for scheduling by BPF")
-        }
-        (btf, _) => limited(
-            name,
-            if btf { "no control groups of version 2 are mounted" } else { "the kernel has no BTF" },
-            "only needed to schedule programs that do not use the client library",
-        ),
-    }
+/// What the kernel path needs, each tried.
+fn kernel_path() -> impl Iterator<Item = Finding> {
+    cavalcade_enforce::probe::try_all().into_iter().map(|trial| match trial.found {
+        Ok(finding) => good(trial.feature, finding),
+        Err(reason) => limited(trial.feature, reason, format!("without: {}", trial.otherwise)),
+    })
+}
+
+/// What an enforcer that was killed has left in the kernel.
+fn left_behind() -> Option<Finding> {
+    let found = leftovers::find(&Place::of_host().ok()?);
+    let found = found.ok().filter(|found| !found.is_empty())?;
+    let finding = format!("an enforcer that was killed has left {} things in the kernel", found.len());
+    Some(limited("leftovers", finding, "they limit nothing; 'cavalcade doctor --fix-leftovers' removes them"))
+}
+
+fn fix_leftovers() -> Result<(), Failure> {
+    let lacking = |error: cavalcade_enforce::Error| Failure::new(Kind::Capability, error.to_string());
+    let removed = leftovers::fix(&Place::of_host().map_err(lacking)?).map_err(lacking)?;
+    let lines: Vec<String> = removed.iter().map(|path| format!("removed {}\n", path.display())).collect();
+    print(&if lines.is_empty() { "nothing was left behind\n".to_owned() } else { lines.concat() })
 }
 
 fn congestion_control() -> Finding {

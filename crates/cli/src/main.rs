@@ -21,6 +21,8 @@ mod completions;
 mod demo;
 #[cfg(feature = "live")]
 mod doctor;
+#[cfg(feature = "live")]
+mod enforce;
 mod engines;
 mod experiment;
 mod fabric;
@@ -104,8 +106,8 @@ fn ends_by_itself(command: &Command) -> bool {
     match command {
         #[cfg(feature = "live")]
         Command::Live(command) => {
-            use LiveCommand::{Agent, Coordinator, Lab, LabHost, Up};
-            matches!(command, Coordinator(_) | Agent(_) | Up(_) | Lab(_) | LabHost(_))
+            use LiveCommand::{Agent, Coordinator, Enforce, Lab, LabHost, Up};
+            matches!(command, Coordinator(_) | Agent(_) | Enforce(_) | Up(_) | Lab(_) | LabHost(_))
         }
         _ => false,
     }
@@ -117,6 +119,7 @@ fn run_live(command: &LiveCommand) -> Result<(), Failure> {
         LiveCommand::Coordinator(options) => live::coordinator(options),
         LiveCommand::Agent(options) => live::agent(options),
         LiveCommand::Up(options) => live::up(options),
+        LiveCommand::Enforce(options) => enforce::run(options),
         LiveCommand::Lab(options) => lab::run(options),
         LiveCommand::LabHost(options) => lab::host(options),
         LiveCommand::Certificates(options) => certificates::run(options),

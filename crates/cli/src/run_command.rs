@@ -1,15 +1,17 @@
 //! `cavalcade run`: a command whose transfers belong to a coflow.
 //!
-//! What a program says through a client library is per connection. A program that knows nothing of coflows can only be
-//! told by the kernel which connections are its own: by its cgroup. This build has no such path, so the command runs as it
-//! would without, and that is said; what it starts finds the coflow in its environment and can pass it on to a library.
+//! What a program says through a client library is per connection. A program that knows nothing of coflows is told apart by
+//! its control group: the enforcer moves this process into one, and then this process becomes the command. Without an
+//! enforcer the command runs as it would, and that is said. Either way it finds the coflow in its environment and can pass
+//! it on to a library.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use cavalcade_client::CoflowKey;
+use cavalcade_client::{CoflowKey, TaskClass};
+use cavalcade_enforce::{Name, Request};
 
-use crate::arguments::RunCommand;
+use crate::arguments::{Class, RunCommand, What};
 use crate::failure::Failure;
 use crate::output::tell;
 
@@ -21,17 +23,41 @@ const VARIABLE: &str = "CAVALCADE_COFLOW";
 /// # Errors
 /// Where the coflow is none, or the command cannot be run.
 pub(crate) fn run(options: &RunCommand) -> Result<(), Failure> {
-    let RunCommand { coflow, command } = options;
-    let key: CoflowKey = coflow.parse().map_err(|()| {
+    let RunCommand { what, class, deadline, door, command } = options;
+    let name = name(what)?;
+    let class = if *class == Class::Background { TaskClass::Background } else { TaskClass::Online };
+    let request = Request { name: name.clone(), class, deadline: *deadline };
+    let (program, arguments) = command.split_first().expect("the command line asks for one word at least");
+    let key = match (request.send(door), name) {
+        (Ok(key), _) => Some(key),
+        (Err(error), name) => {
+            tell(&format!(
+                "What {} sends by itself is plain TCP: no enforcer has tagged it ({}: {error}). 'cavalcade enforce' runs one.",
+                program.display(),
+                door.display()
+            ));
+            if let Name::Coflow(key) = name { Some(key) } else { None }
+        }
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).envs(key.map(|key: CoflowKey| (VARIABLE, key.to_string())));
+    let error = command.exec();
+    Err(Failure::usage(format!("cannot run {}: {error}", program.display())))
+}
+
+fn name(what: &What) -> Result<Name, Failure> {
+    if let Some(task) = &what.task {
+        let is_word = !task.is_empty() && task.len() <= 64 && !task.contains(char::is_whitespace);
+        return if is_word {
+            Ok(Name::Task(task.clone()))
+        } else {
+            Err(Failure::usage(format!("--task '{task}': expected one word of at most 64 bytes")))
+        };
+    }
+    let coflow = what.coflow.as_deref().unwrap_or_default();
+    let key = coflow.parse().map_err(|()| {
         Failure::usage(format!("--coflow {coflow}: expected task.stage.serial, as 17.0.17"))
             .help("'cavalcade ps' lists coflows")
     })?;
-    let (program, arguments) = command.split_first().expect("the command line asks for one word at least");
-    tell(&format!(
-        "There is no kernel path here that tags connections by cgroup: what {} sends by itself is plain TCP. Its client \
-         libraries find {key} in {VARIABLE}.",
-        program.display()
-    ));
-    let error = Command::new(program).args(arguments).env(VARIABLE, key.to_string()).exec();
-    Err(Failure::usage(format!("cannot run {}: {error}", program.display())))
+    Ok(Name::Coflow(key))
 }

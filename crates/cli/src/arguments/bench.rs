@@ -17,6 +17,9 @@ pub(crate) enum Bench {
     /// Every agent reports and asks for its whole schedule at once; a second process of this program plays all agents.
     #[cfg(feature = "live")]
     Coordinator(CoordinatorBench),
+    /// Measure what the kernel path costs, and how exactly it holds rates and gates (needs root)
+    #[cfg(feature = "live")]
+    Enforce,
     /// What plays agents for the coordinator
     #[command(hide = true)]
     #[cfg(feature = "live")]

@@ -3,7 +3,6 @@
 //! What a configuration file can say as well is optional here: a flag wins over the file, and the default comes last
 //! (`crate::live::settings`).
 
-use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -288,17 +287,9 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `cavalcade run`.
-#[derive(Debug, Args)]
-pub(crate) struct RunCommand {
-    /// The coflow, as task.stage.serial
-    #[arg(long)]
-    pub(crate) coflow: String,
-    /// The command and its arguments, behind '--'
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
+    /// Lift and remove what a 'cavalcade enforce' that was killed has left in the kernel, and check nothing
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) fix_leftovers: bool,
 }
 
 /// Reads how often to look.

@@ -1,0 +1,272 @@
+//! The kernel path from end to end: curl, which knows nothing of coflows, under a real coordinator, agent and enforcer.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
+use cavalcade_skip::skipped;
+use support::Place;
+
+/// What the receiver takes in, of all connections together: a link of 100 Mbps.
+const BYTES_PER_SECOND: f64 = 12_500_000.0;
+const LARGE: usize = 30_000_000;
+const SMALL: usize = 6_000_000;
+/// What has come of the large upload when the small one begins.
+const LEAD: usize = 5_000_000;
+
+/// An upload as the receiver sees it.
+#[derive(Debug, Default)]
+struct Upload {
+    received: usize,
+    is_over: bool,
+}
+
+/// All uploads by path, and how much of each had come when one ended.
+#[derive(Debug, Default)]
+struct Seen {
+    uploads: BTreeMap<String, Upload>,
+    ends: Vec<(String, BTreeMap<String, usize>)>,
+}
+
+/// A connection over which something is uploaded.
+struct Connection {
+    socket: TcpStream,
+    head: Vec<u8>,
+    /// The path and how many bytes are still to come.
+    body: Option<(String, usize)>,
+}
+
+impl Connection {
+    /// Reads a little; how much, or nothing where the connection is over.
+    fn read(&mut self, seen: &Mutex<Seen>) -> Option<usize> {
+        let mut chunk = [0; 16 << 10];
+        let length = match self.socket.read(&mut chunk) {
+            Ok(0) => return None,
+            Ok(length) => length,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Some(0),
+            Err(_) => return None,
+        };
+        if self.body.is_none() {
+            self.head.extend_from_slice(&chunk[..length]);
+            let end = self.head.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+            let head = String::from_utf8_lossy(&self.head[..end]).into_owned();
+            let path = head.split(' ').nth(1)?.to_owned();
+            let wanted = head.lines().find_map(|line| line.strip_prefix("Content-Length: "))?.parse().ok()?;
+            self.body = Some((path, wanted));
+            self.take(self.head.len() - end, seen);
+        } else {
+            self.take(length, seen);
+        }
+        Some(length)
+    }
+
+    fn take(&mut self, length: usize, seen: &Mutex<Seen>) {
+        let Some((path, left)) = &mut self.body else { return };
+        *left -= length;
+        let mut seen = seen.lock().unwrap();
+        let upload = seen.uploads.entry(path.clone()).or_default();
+        upload.received += length;
+        if *left == 0 {
+            upload.is_over = true;
+            let of_each = seen.uploads.iter().map(|(path, upload)| (path.clone(), upload.received)).collect();
+            seen.ends.push((path.clone(), of_each));
+            let _ = self.socket.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    }
+}
+
+/// Receives uploads, all together no faster than [`BYTES_PER_SECOND`], each in turn.
+fn receive(at: &str) -> (SocketAddr, Arc<Mutex<Seen>>) {
+    let listener = TcpListener::bind((at, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Seen::default())));
+    let seen_here = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        let (mut connections, began, mut taken) = (Vec::new(), Instant::now(), 0.0);
+        loop {
+            while let Ok((socket, _)) = listener.accept() {
+                socket.set_nonblocking(true).unwrap();
+                connections.push(Connection { socket, head: Vec::new(), body: None });
+            }
+            let may = began.elapsed().as_secs_f64() * BYTES_PER_SECOND;
+            // What nobody sent in time is lost, as on a link.
+            taken = f64::max(taken, may - BYTES_PER_SECOND / 100.0);
+            let mut came = 1;
+            while taken < may && came > 0 {
+                came = 0;
+                connections.retain_mut(|connection| {
+                    let read = connection.read(&seen_here);
+                    came += read.unwrap_or(0);
+                    read.is_some()
+                });
+                taken += came as f64;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    (address, seen)
+}
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}: never");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn start(place: &Place, arguments: &[&str]) -> Running {
+    let mut command = place.command();
+    command.args(arguments).env("XDG_RUNTIME_DIR", place.path("."));
+    Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// A host with an agent, a coordinator and an enforcer.
+struct Host {
+    place: Place,
+    /// Ended in this order: the enforcer has more to clean up.
+    enforcer: Option<Running>,
+    _up: Running,
+    group: Group,
+}
+
+impl Host {
+    fn new(policy: &str) -> Option<Self> {
+        if let Some(reason) = cavalcade_enforce::missing() {
+            skipped(format_args!("programs for the kernel ({reason})"));
+            return None;
+        }
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        if !status.lines().any(|line| line.starts_with("Uid:\t0\t")) {
+            skipped("root, to load programs into the kernel");
+            return None;
+        }
+        if Command::new("curl").arg("--version").output().is_err() {
+            skipped("curl");
+            return None;
+        }
+        let Ok(Hierarchy { root }) = Hierarchy::find() else {
+            skipped("control groups of version 2");
+            return None;
+        };
+        let place = Place::new();
+        let group = Group::make(&root, &format!("cavalcade-cli-{}-{policy}", std::process::id())).unwrap();
+        let hosts = "127.0.0.1,127.0.0.2";
+        let up = start(&place, &["up", "--hosts", hosts, "--rate", "100Mbps", "--policy", policy]);
+        eventually("the agent", || place.path("cavalcade.sock").exists());
+        let in_group = group.path().display().to_string();
+        let enforcer =
+            start(&place, &["enforce", "--group", &in_group, "--door", "door", "--socket", "cavalcade.sock"]);
+        eventually("the enforcer", || place.path("door").exists());
+        Some(Self { place, enforcer: Some(enforcer), _up: up, group })
+    }
+
+    /// Uploads with curl, as a task of its own where `is_tagged`.
+    fn upload(&self, name: &str, bytes: usize, to: SocketAddr, is_tagged: bool) -> Running {
+        let file = self.place.path(name);
+        std::fs::write(&file, vec![0; bytes]).unwrap();
+        let curl = ["curl", "-s", "-H", "Expect:", "-T", file.to_str().unwrap()];
+        let url = format!("http://{to}/{name}");
+        let mut command = if is_tagged {
+            let mut command = self.place.command();
+            command.args(["run", "--task", name, "--door", "door", "--"]).args(curl);
+            command
+        } else {
+            let mut command = Command::new(curl[0]);
+            command.args(&curl[1..]);
+            command
+        };
+        Running(command.arg(url).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// A large upload and, some time later, a small one: what had come of each when the first of them ended, and which
+    /// that was.
+    fn compete(&self, is_tagged: bool) -> (String, BTreeMap<String, usize>) {
+        let (address, seen) = receive("127.0.0.2");
+        let _large = self.upload("large", LARGE, address, is_tagged);
+        let received =
+            |path: &str| seen.lock().unwrap().uploads.get(path).map_or(0, |upload| upload.received);
+        eventually("the large upload's lead", || received("/large") >= LEAD);
+        let _small = self.upload("small", SMALL, address, is_tagged);
+        eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
+        seen.lock().unwrap().ends[0].clone()
+    }
+
+    /// Ends the enforcer with this signal.
+    fn end_enforcer(&mut self, signal: &str) {
+        let mut enforcer = self.enforcer.take().unwrap();
+        assert!(
+            Command::new("kill").args([signal, &enforcer.0.id().to_string()]).status().unwrap().success()
+        );
+        enforcer.0.wait().unwrap();
+    }
+
+    fn leftovers(&self) -> Vec<PathBuf> {
+        leftovers::find(&self.ground()).unwrap()
+    }
+
+    fn ground(&self) -> Ground {
+        Ground::below(Path::new(self.group.path())).unwrap()
+    }
+}
+
+#[test]
+fn a_tagged_command_stays_below_its_own_group_and_goes_back_there() {
+    let Some(host) = Host::new("fair") else { return };
+    let own = Group::make(host.group.path(), "own").unwrap();
+    let enter = format!(
+        "echo $$ > {0}/cgroup.procs && {1} run --task look --door door -- cat /proc/self/cgroup && cat /proc/self/cgroup",
+        own.path().display(),
+        env!("CARGO_BIN_EXE_cavalcade")
+    );
+    let out = Command::new("sh").args(["-c", &enter]).current_dir(host.place.path(".")).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let groups: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("0::")).collect();
+    let [inside, outside] = groups[..] else { panic!("{text}{}", String::from_utf8_lossy(&out.stderr)) };
+    let below = inside.strip_prefix(outside).unwrap();
+    assert!(outside.ends_with("/own") && below.starts_with("/cavalcade-"), "{text}");
+}
+
+#[test]
+fn curl_waits_where_the_policy_says_so_and_nothing_is_left_after_an_interrupt() {
+    let Some(mut host) = Host::new("fifo") else { return };
+    let (first, received) = host.compete(true);
+    assert_eq!(first, "/large", "{received:?}");
+    let small = received.get("/small").copied().unwrap_or(0);
+    assert!(small < SMALL / 4, "{received:?}");
+    // The same without it: whoever has less to send ends first.
+    let (first, received) = host.compete(false);
+    assert_eq!(first, "/small", "{received:?}");
+    host.end_enforcer("-INT");
+    assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_small_upload_overtakes_a_large_one_under_dclas_and_an_enforcer_that_is_killed_is_cleaned_up() {
+    let Some(mut host) = Host::new("dclas:weighted=false") else { return };
+    let (first, received) = host.compete(true);
+    assert_eq!(first, "/small", "{received:?}");
+    host.end_enforcer("-KILL");
+    assert!(!host.leftovers().is_empty());
+    leftovers::fix(&host.ground()).unwrap();
+    assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
+}
