@@ -27,8 +27,7 @@ def main() -> None:
     threading.Thread(target=receive, args=(listener,)).start()
     with Session() as session:
         session.wait_ready(5)
-        coflow = session.register()
-        print(f"{name}: coflow {coflow}", flush=True)
+        coflow = session.register(name=name)
         start = time.monotonic()
         with session.connect(listener.getsockname(), coflow) as stream:
             for _ in range(round(megabytes * 1_000_000 / len(CHUNK))):

@@ -92,6 +92,8 @@ def register(session: Session, words: list) -> CoflowKey:
             facts["deadline_s"] = float(value)
         elif name == "background":
             facts["background"] = True
+        elif name == "name":
+            facts["name"] = value
         elif name == "weight":
             facts["weight"] = int(value)
     return session.register(**facts)

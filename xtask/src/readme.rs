@@ -1,4 +1,4 @@
-//! The commands of the README and the tutorial, which have to work as they are pasted.
+//! The commands of the README, the formats and the tutorial, which have to work as they are pasted.
 //!
 //! Each `sh` block is run line by line: `cargo run` lines in the checkout, as a newcomer types them, and `cavalcade` lines
 //! with the program so built, in a folder that holds copies of what the text names. A block that needs more than one
@@ -32,7 +32,7 @@ pub(crate) fn commands(text: &str) -> Vec<&str> {
     commands
 }
 
-/// Runs the commands of the README.
+/// Runs the commands of the README, and those of `docs/formats.md`.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let text = workspace.read("README.md")?;
     let commands = commands(&text);
@@ -45,11 +45,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
         let words: Vec<&str> = command.split_whitespace().skip(1).collect();
         workspace.cargo(&words).check()?;
     }
+    let formats = workspace.read("docs/formats.md")?;
     let scratch = Scratch::new(workspace)?;
-    for command in program {
-        scratch.run(workspace, command)?;
-    }
-    Ok(())
+    program
+        .into_iter()
+        .chain(self::commands(&formats))
+        .try_for_each(|command| scratch.run(workspace, command))
 }
 
 /// Runs the tutorial as one session and checks that the order of its two coflows was seen to change.
@@ -68,10 +69,9 @@ pub(crate) fn tutorial(workspace: &Workspace) -> Result<(), Failure> {
 
 /// Whether a list of coflows began with the big one, and a later one had the small one before it.
 fn overtakes(session: &str) -> bool {
-    let key = |name: &str| session.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let (Some(big), Some(small)) = (key("big: coflow "), key("small: coflow ")) else { return false };
-    let row = |list: &str, key: &str| list.lines().position(|line| line.starts_with(key));
-    let mut lists = session.split("coordinator for ").skip(1).map(|list| (row(list, big), row(list, small)));
+    let row = |list: &str, name| list.lines().position(|line| line.split_whitespace().nth(1) == Some(name));
+    let mut lists =
+        session.split("coordinator for ").skip(1).map(|list| (row(list, "big"), row(list, "small")));
     lists.any(|(big, small)| big.is_some() && small.is_none())
         && lists.any(|(big, small)| small.is_some() && small < big)
 }
@@ -148,9 +148,10 @@ mod tests {
 
     #[test]
     fn a_small_coflow_that_is_listed_first_has_overtaken() {
-        let said = "big: coflow 7.0.7\ncoordinator for 1 hosts\n7.0.7 5\nsmall: coflow 8.0.8\n";
+        let said = "coordinator for 1 hosts\n63cbe1e  big  5\nsmall: 80 MB in 4.1 s\n";
         let after = |order: &str| format!("{said}coordinator for 1 hosts\n{order}");
-        assert!(overtakes(&after("8.0.8 1\n7.0.7 5\n")));
-        assert!(!overtakes(&after("7.0.7 5\n8.0.8 5\n")) && !overtakes(said) && !overtakes(&after("")));
+        assert!(overtakes(&after("0a1b2c3  small  1\n63cbe1e  big  5\n")));
+        assert!(!overtakes(&after("63cbe1e  big  5\n0a1b2c3  small  5\n")));
+        assert!(!overtakes(said) && !overtakes(&after("")));
     }
 }

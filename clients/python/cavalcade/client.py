@@ -87,7 +87,7 @@ class Client:
         self._next_serial = serial + 1
         key = CoflowKey.new(serial, parents)
         absolute = None if deadline is None else now + deadline
-        own = Facts(now, absolute, facts.size, facts.background, facts.weight)
+        own = Facts(now, absolute, facts.size, facts.background, facts.weight, facts.name)
         self._coflows[key] = _Coflow(own)
         self.keys[request] = key
 

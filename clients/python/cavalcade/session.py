@@ -88,12 +88,16 @@ class Session:
         size_bytes: Optional[int] = None,
         background: bool = False,
         weight: int = 1,
+        name: Optional[str] = None,
     ) -> CoflowKey:
         """Registers a coflow that starts after ``parents`` and is due ``deadline_s`` from now, and returns its key.
 
+        ``name`` is what people see and type in place of the key, as ``sort-7``: 1 to 39 letters, digits or ``-_.:/@+``, the
+        first a letter. Several coflows may have the same one. Raises ``ValueError`` where it is none.
+
         Takes at most 0.2 s: an agent that is absent or does not answer is done without.
         """
-        facts = Facts(0, None, size_bytes, background, max(weight, 1))
+        facts = Facts(0, None, size_bytes, background, max(weight, 1), wire.checked_name(name))
         deadline = None if deadline_s is None else int(deadline_s * 1e9)
         until = time.monotonic() + _PATIENCE
         with self._news:

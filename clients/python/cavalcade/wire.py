@@ -1,19 +1,21 @@
 """The byte format between a client and the agent: a frame is four bytes of length, little-endian, then one message.
 
 Numbers are little-endian base-128 varints in as few bytes as they need; what may be missing begins with 0 or 1; a message
-begins with the number of its kind. The Rust crate ``wire`` is the definition; this is a reader and writer of its part.
+begins with the number of its kind. The Rust crate ``protocol`` is the definition; this is a reader and writer of its part.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import struct
 from dataclasses import dataclass
 from typing import Iterator, NamedTuple, Optional, Union
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_FRAME = 32 << 20
 _U64 = (1 << 64) - 1
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:/@+-]{0,38}")
 
 
 # The two ends of a connection, the near one first: address and port.
@@ -50,6 +52,15 @@ class CoflowKey(NamedTuple):
         return CoflowKey(task, stage, serial)
 
 
+def checked_name(name: Optional[str]) -> Optional[str]:
+    """Returns ``name``; raises ``ValueError`` where it is no name of a coflow."""
+    if name is not None and not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name[:78]!r} is no name of a coflow: expected 1 to 39 letters, digits or -_.:/@+, the first a letter, as sort-7"
+        )
+    return name
+
+
 class Gate(NamedTuple):
     """Whether a flow may send: ``off``, ``open``, or ``paced`` at ``rate`` bits per second."""
 
@@ -77,6 +88,7 @@ class Facts:
     size: Optional[int] = None
     background: bool = False
     weight: int = 1
+    name: Optional[str] = None
 
 
 class Writer:
@@ -103,6 +115,13 @@ class Writer:
         self.flag(value is not None)
         return self if value is None else self.number(value)
 
+    def name(self, name: Optional[str]) -> "Writer":
+        self.flag(name is not None)
+        if name is not None:
+            self.number(len(name))
+            self._bytes += name.encode("ascii")
+        return self
+
     def key(self, key: CoflowKey) -> "Writer":
         return self.number(key.task).number(key.stage).number((key.serial - key.task) & _U64)
 
@@ -110,7 +129,7 @@ class Writer:
         self.flag(facts is not None)
         if facts is not None:
             self.number(facts.arrival).optional(facts.deadline).optional(facts.size)
-            self.flag(facts.background).number(facts.weight)
+            self.flag(facts.background).number(facts.weight).name(facts.name)
         return self
 
     def address(self, host: str, port: int) -> "Writer":
@@ -156,12 +175,19 @@ class Reader:
     def optional(self) -> Optional[int]:
         return self.number() if self.flag() else None
 
+    def name(self) -> Optional[str]:
+        if not self.flag():
+            return None
+        return bytes(self.byte() for _ in range(self.number())).decode("ascii", "replace")
+
     def key(self) -> CoflowKey:
         task, stage, distance = self.number(), self.number(), self.number()
         return CoflowKey(task, stage, (task + distance) & _U64)
 
     def facts(self) -> Facts:
-        return Facts(self.number(), self.optional(), self.optional(), self.flag(), self.number())
+        return Facts(
+            self.number(), self.optional(), self.optional(), self.flag(), self.number(), self.name()
+        )
 
     def end(self) -> None:
         if self._at != len(self._data):
@@ -176,7 +202,8 @@ def register(request: int, parents: list[CoflowKey], deadline: Optional[int], fa
     writer = Writer(1).number(request).number(len(parents))
     for parent in parents:
         writer.key(parent)
-    return writer.optional(deadline).optional(facts.size).flag(facts.background).number(facts.weight).frame()
+    writer.optional(deadline).optional(facts.size).flag(facts.background).number(facts.weight)
+    return writer.name(facts.name).frame()
 
 
 def join(key: CoflowKey, facts: Optional[Facts], sent: int) -> bytes:

@@ -87,7 +87,7 @@ class Agent:
 def facts_of(self: Writer, facts: wire.Facts) -> Writer:
     """Writes facts that may not be missing."""
     self.number(facts.arrival).optional(facts.deadline).optional(facts.size)
-    return self.flag(facts.background).number(facts.weight)
+    return self.flag(facts.background).number(facts.weight).name(facts.name)
 
 
 Writer.facts_of = facts_of
@@ -187,6 +187,18 @@ class Sessions(unittest.TestCase):
             self.assertEqual(child.exitcode, 0)
             self.assertEqual(len(agent.clients), 2)
             self.assertEqual(session.register(), KEY, "the parent's session goes on")
+
+    def test_a_name_goes_to_the_agent_and_comes_back_and_what_is_none_is_refused(self):
+        frame = wire.register(7, [], None, wire.Facts(0, name="sort-7"))
+        self.assertTrue(frame.endswith(b"\x01\x06sort-7"))
+        reader = wire.Reader(b"\x01\x06sort-7")
+        self.assertEqual(reader.name(), "sort-7")
+        reader.end()
+        with Session("/nonexistent/agent.sock") as session:
+            session.register(name="query72/stage3@worker-1")
+            for text in ["", "7", "two words", "größe", "s" * 40]:
+                with self.assertRaisesRegex(ValueError, "as sort-7"):
+                    session.register(name=text)
 
     def test_the_library_of_http_works_on_a_stream(self):
         def serve(far: socket.socket) -> None:

@@ -10,7 +10,8 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_client::CoflowKey;
+use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_runtime::administration::proto::{Coflow, Explanation, View};
 use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::{Role, block_on};
@@ -39,11 +40,23 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
 pub(crate) fn describe(options: &Describe) -> Result<(), Failure> {
     let name = options.coflow.as_str();
     let view = ask(&options.at, async |administrator| administrator.look(name, true).await)?;
-    let [coflow] = &view.coflows[..] else {
-        return Err(Failure::usage(format!("the {} knows no coflow {name}", view.role))
-            .help("'cavalcade ps' lists those that it knows; one that is over is forgotten after a while"));
-    };
+    let coflow = only(&view, name)?;
     if options.json { print_json(coflow) } else { print(&description(&view, coflow)) }
+}
+
+/// The key of the coflow that has this name or id, by who is found on this host.
+pub(crate) fn key_of(coflow: &str) -> Result<CoflowKey, Failure> {
+    let view = ask(&At::default(), async |administrator| administrator.look(coflow, false).await)?;
+    let key = &only(&view, coflow)?.coflow;
+    key.parse().map_err(|()| Failure::new(Kind::Runtime, format!("the {} gave '{key}' as a key", view.role)))
+}
+
+/// The one coflow of an answer.
+fn only<'a>(view: &'a View, name: &str) -> Result<&'a Coflow, Failure> {
+    let [coflow] = &view.coflows[..] else {
+        return Err(Failure::new(Kind::Runtime, format!("the {} gave no answer about '{name}'", view.role)));
+    };
+    Ok(coflow)
 }
 
 /// `cavalcade why`.
@@ -99,7 +112,8 @@ fn refused(error: AdministrationError) -> Failure {
              needs an administrator certificate",
         ),
         AdministrationError::NotFound(_) => {
-            Failure::usage(error.to_string()).help("'cavalcade ps' lists the coflows that are known")
+            let help = "'cavalcade ps' lists those that are known, with ids and names; one that is over is forgotten soon";
+            Failure::usage(error.to_string()).help(help)
         }
         AdministrationError::Invalid(_) => Failure::usage(error.to_string()),
         AdministrationError::Failed(_) => Failure::new(Kind::Runtime, error.to_string()),
@@ -191,12 +205,13 @@ fn heading(view: &View) -> String {
     text
 }
 
-const COLUMNS: [&str; 9] = ["coflow", "class", "sent", "size", "open", "paced", "off", "rests", "age"];
+const COLUMNS: [&str; 10] = ["id", "name", "class", "sent", "size", "open", "paced", "off", "rests", "age"];
 
-fn cells(coflow: &Coflow) -> [String; 9] {
+fn cells(coflow: &Coflow) -> [String; 10] {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
-        coflow.coflow.clone(),
+        coflow.id.clone(),
+        or_dash(coflow.name.clone()),
         coflow.class.to_string(),
         amount(coflow.sent_bytes),
         or_dash(coflow.size_bytes.map(amount)),
@@ -214,7 +229,8 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     rows.for_each(|row| _ = table.add_row(row));
     for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        column.set_cell_alignment(if place == 0 { CellAlignment::Left } else { CellAlignment::Right });
+        let is_text = place == 0 || header[place] == "name";
+        column.set_cell_alignment(if is_text { CellAlignment::Left } else { CellAlignment::Right });
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
@@ -231,7 +247,11 @@ fn list(coflows: &[Coflow]) -> String {
 fn description(view: &View, coflow: &Coflow) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| _ = writeln!(text, "{name:<10}{value}");
-    line("coflow", coflow.coflow.clone());
+    line("id", coflow.id.clone());
+    if let Some(name) = &coflow.name {
+        line("name", name.clone());
+    }
+    line("key", coflow.coflow.clone());
     line("priority", format!("class {}, order {}", coflow.class, coflow.order));
     line("sent", amount(coflow.sent_bytes));
     if let Some(size) = coflow.size_bytes {
@@ -247,7 +267,7 @@ fn description(view: &View, coflow: &Coflow) -> String {
     }
     line(
         "waits",
-        if coflow.background { "nobody: background".to_owned() } else { "a user: online".to_owned() },
+        if coflow.background { "no user (background)".to_owned() } else { "a user (online)".to_owned() },
     );
     line("weight", coflow.weight.to_string());
     if let Some(owner) = coflow.owner {
@@ -277,29 +297,30 @@ fn description(view: &View, coflow: &Coflow) -> String {
 
 /// Why a coflow goes as it does, one reason on a line.
 fn reasons(found: &Explanation) -> String {
-    let mut text = format!("{} {}\n", found.coflow, found.summary);
+    let mut text = format!("{} {}\n", found.label, found.summary);
     let Explanation { class, order, policy, policy_title, .. } = found;
     let sent = amount(found.sent_bytes);
     _ = writeln!(text, "  priority: class {class}, order {order}, after {sent}, by {policy}: {policy_title}");
     let Explanation { open, paced, off, resting, .. } = found;
     _ = writeln!(text, "  flows: {open} open, {paced} paced, {off} off, {resting} with nothing to send");
     for obstacle in &found.obstacles {
-        let ahead = obstacle.ahead.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = obstacle.ahead.len().saturating_sub(3);
+        let ahead = obstacle.ahead_labels.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = obstacle.ahead_labels.len().saturating_sub(3);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let time = seconds(obstacle.time_ns);
-        let left = Bytes(obstacle.left_bytes).0;
+        let known = format!("{} left, {}", amount(obstacle.left_bytes), seconds(obstacle.time_ns));
         let unknown = match obstacle.unknown {
-            0 => String::new(),
-            flows => format!(" and what {flows} flows of unknown size have"),
+            1 => "1 flow of unknown size".to_owned(),
+            flows => format!("{flows} flows of unknown size"),
+        };
+        let left = match (obstacle.left_bytes, obstacle.unknown) {
+            (_, 0) => known,
+            (0, _) => unknown,
+            _ => format!("{known}, and {unknown}"),
         };
         _ = writeln!(
             text,
-            "  {} of its flows wait at port {} ({}) behind {ahead}{more}: {} left{unknown}, {time}",
-            obstacle.flows,
-            obstacle.port,
-            obstacle.direction,
-            amount(left)
+            "  {} of its flows wait at port {} ({}) behind {ahead}{more}: {left}",
+            obstacle.flows, obstacle.port, obstacle.direction
         );
     }
     text

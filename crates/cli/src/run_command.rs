@@ -11,6 +11,7 @@ use std::process::Command;
 use cavalcade_client::{CoflowKey, TaskClass};
 use cavalcade_enforce::{Name, Request};
 
+use crate::administration::key_of;
 use crate::arguments::{Class, RunCommand, What};
 use crate::failure::Failure;
 use crate::output::tell;
@@ -55,9 +56,10 @@ fn name(what: &What) -> Result<Name, Failure> {
         };
     }
     let coflow = what.coflow.as_deref().unwrap_or_default();
-    let key = coflow.parse().map_err(|()| {
-        Failure::usage(format!("--coflow {coflow}: expected task.stage.serial, as 17.0.17"))
-            .help("'cavalcade ps' lists coflows")
-    })?;
+    // A key needs no agent: the coflow may be of another host, or of before the agent.
+    let key = match coflow.parse::<CoflowKey>() {
+        Ok(key) => key,
+        Err(()) => key_of(coflow)?,
+    };
     Ok(Name::Coflow(key))
 }

@@ -189,8 +189,9 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     let up = Serving::start(&place, &["up", "--hosts", hosts, "--policy", "fifo", "--socket", path]);
     let session = Session::open(&socket);
     assert!(session.wait_ready(Duration::from_secs(60)));
-    let (first, second) =
-        (session.register(Registration::default()), session.register(Registration::default()));
+    let named =
+        Registration { name: Some("sort-7".parse().expect("it is a name")), ..Registration::default() };
+    let (first, second) = (session.register(Registration::default()), session.register(named));
     let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("some port is free");
     let connect = || TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
     let open = |coflow| Arc::new(session.stream(connect(), coflow, None).expect("it is connected"));
@@ -225,11 +226,17 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
         (&described["flows"][0]["from"], &described["flows"][0]["to"]),
         (&Value::from(0), &Value::from(1))
     );
+    let id = view["coflows"][0]["id"].as_str().expect("every coflow has one");
     // Where the machine keeps the first from going on for a while, the second has its place meanwhile.
     eventually("it waits behind the other", || {
         let ran = place.run(&[&["why", second.as_str()][..], &at].concat());
-        ran.out.starts_with(&format!("{second} waits behind 1 on port"))
+        ran.out.starts_with("sort-7 waits behind 1 on port") && ran.out.contains(&format!("behind {id}: "))
     });
+    for text in ["sort-7", described["id"].as_str().expect("it has one"), &second] {
+        assert_eq!(ask(&["describe", text]).expect("it answers")["coflow"], described["coflow"], "{text}");
+    }
+    let listed = place.run(&[&["ps"][..], &at].concat()).out;
+    assert!(listed.contains("sort-7") && listed.contains(id) && !listed.contains(&second), "{listed}");
     assert_eq!(place.run(&[&["why", "1.0.1"][..], &at].concat()).code, 2);
     assert_eq!(place.run(&[&["describe", "one"][..], &at].concat()).code, 2);
     assert_eq!(place.run(&[&["drain"][..], &at].concat()).code, 0);
@@ -297,7 +304,7 @@ fn a_command_runs_in_a_coflow_as_it_would_without_and_is_told_which() {
     assert_eq!((ran.code, ran.out.as_str()), (7, "17.0.17\n"));
     assert!(ran.err.contains("plain TCP"), "{}", ran.err);
     let ran = place.run(&["run", "--coflow", "seventeen", "--", "true"]);
-    assert!(ran.code == 2 && ran.err.contains("cavalcade ps"), "{}", ran.err);
+    assert!(ran.code == 1 && ran.err.contains("no coordinator or agent is running"), "{}", ran.err);
     let ran = place.run(&["run", "--coflow", "17.0.17", "--", "no-such-program"]);
     assert!(ran.code == 2 && ran.err.contains("no-such-program"), "{}", ran.err);
     assert_eq!(place.run(&["run", "--coflow", "17.0.17"]).code, 2);
@@ -313,16 +320,16 @@ fn metrics(at: &str) -> String {
 }
 
 #[test]
-fn up_serves_the_metrics_that_its_file_asks_for() {
+fn up_serves_the_metrics_that_its_file_or_a_flag_asks_for() {
     let place = Place::new();
     let free = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let listeners = [free(), free()];
     let [coordinator, agent] =
         listeners.each_ref().map(|one| one.local_addr().expect("it is bound").to_string());
     drop(listeners);
-    let file = format!("[coordinator]\nmetrics = \"{coordinator}\"\n[agent]\nmetrics = \"{agent}\"\n");
-    place.write("site.toml", file);
-    let up = Serving::start(&place, &["up", "--config", "site.toml", "--socket", "agent.sock"]);
+    place.write("site.toml", format!("[coordinator]\nmetrics = \"{coordinator}\"\n"));
+    let arguments = ["up", "--config", "site.toml", "--socket", "agent.sock", "--agent-metrics", &agent];
+    let up = Serving::start(&place, &arguments);
     for at in [&coordinator, &agent] {
         eventually("metrics are served", || metrics(at).contains("200 OK"));
     }

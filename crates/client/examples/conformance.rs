@@ -129,6 +129,7 @@ fn registration(words: &[&str]) -> Registration {
             "size" => registration.size = Some(Bytes(value.parse().unwrap())),
             "deadline" => registration.deadline = Some(Nanos::from_secs(value.parse().unwrap())),
             "background" => registration.class = TaskClass::Background,
+            "name" => registration.name = Some(value.parse().unwrap()),
             "weight" => registration.weight = value.parse().unwrap(),
             _ => panic!("{word} is nothing to register with"),
         }

@@ -192,7 +192,8 @@ fn works_without_an_agent(driver: &mut Driver) {
 
 fn names_coflows(driver: &mut Driver) {
     let scan = driver.register("");
-    let other = driver.register("size=123456789012 deadline=60 weight=2");
+    let other = driver.register("size=123456789012 deadline=60 weight=2 name=sort-7");
+    assert_eq!(other.serial % 2, 0, "the agent gave it out, so it understood the name");
     let join = driver.register(&format!("parent={scan} parent={other}"));
     assert!(scan < other);
     assert_eq!((scan.stage, scan.task), (0, scan.serial));

@@ -148,8 +148,11 @@ impl Site {
     fn register_with(&mut self, port: u32, parents: &[CoflowKey], size: Option<Bytes>) -> CoflowKey {
         self.now = self.now + Nanos(1_000);
         let parents = parents.to_vec();
-        let (deadline, class) = (None, TaskClass::Online);
-        self.say(port, ClientMessage::Register { request: 9, parents, deadline, size, class, weight: 1 });
+        let (deadline, class, name) = (None, TaskClass::Online, None);
+        self.say(
+            port,
+            ClientMessage::Register { request: 9, parents, deadline, size, class, weight: 1, name },
+        );
         match self.heard[&port].last() {
             Some(AgentMessage::Registered { request: 9, coflow, .. }) => *coflow,
             other => panic!("no key but {other:?}"),

@@ -12,7 +12,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::{AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal};
+use crate::{
+    AgentMessage, ClientMessage, CoflowKey, CoflowName, Directive, Endpoints, Facts, PROTOCOL, Refusal,
+};
 use cavalcade_model::{Bytes, Instant, Nanos, PortId, TaskClass};
 
 use crate::counter::TaskCounter;
@@ -30,11 +32,20 @@ pub struct Registration {
     pub class: TaskClass,
     /// Its task's weight, at least 1.
     pub weight: u32,
+    /// What people are to read in place of its key.
+    pub name: Option<CoflowName>,
 }
 
 impl Default for Registration {
     fn default() -> Self {
-        Self { parents: Vec::new(), deadline: None, size: None, class: TaskClass::Online, weight: 1 }
+        Self {
+            parents: Vec::new(),
+            deadline: None,
+            size: None,
+            class: TaskClass::Online,
+            weight: 1,
+            name: None,
+        }
     }
 }
 
@@ -135,16 +146,24 @@ impl Client {
     }
 
     fn say_register(&mut self, request: u32, registration: &Registration) {
-        let Registration { parents, deadline, size, class, weight } = registration.clone();
+        let Registration { parents, deadline, size, class, weight, name } = registration.clone();
         let weight = weight.max(1);
-        self.outbox.push_back(ClientMessage::Register { request, parents, deadline, size, class, weight });
+        self.outbox.push_back(ClientMessage::Register {
+            request,
+            parents,
+            deadline,
+            size,
+            class,
+            weight,
+            name,
+        });
     }
 
     fn register_alone(&mut self, now: Instant, request: u32, registration: &Registration) {
         let coflow = CoflowKey::new(self.counter.next(now), &registration.parents);
         let deadline = registration.deadline.and_then(|deadline| now.checked_add(deadline));
-        let Registration { size, class, weight, .. } = *registration;
-        let facts = Facts { arrival: now, deadline, size, class, weight: weight.max(1) };
+        let Registration { size, class, weight, name, .. } = *registration;
+        let facts = Facts { arrival: now, deadline, size, class, weight: weight.max(1), name };
         self.coflows.insert(coflow, Coflow { facts: Some(facts), sent: 0, is_known: false });
         self.events.push_back(ClientEvent::Registered { request, coflow });
     }

@@ -25,5 +25,5 @@ pub use coordination::{
 pub use error::WireError;
 pub use frame::{Frames, MAX_FRAME, frame};
 pub use keyed::Keyed;
-pub use names::{CoflowKey, Facts};
+pub use names::{CoflowKey, CoflowName, Facts, NameError};
 pub use negotiation::{Datagram, MAX_DATAGRAM, Statement};

@@ -28,11 +28,11 @@ mod negotiation;
 pub use client::{Client, ClientEvent, Registration};
 pub use counter::TaskCounter;
 pub use formats::{
-    AgentMessage, ClientMessage, CoflowEntry, CoflowKey, Datagram, Directive, Endpoints, Facts, FlowEntry,
-    FlowOrder, Frames, Gate, Keyed, KillSwitch, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Progress, Refusal,
-    Report, Sealed, Standing, Statement, WireError, frame,
+    AgentMessage, ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Directive, Endpoints, Facts,
+    FlowEntry, FlowOrder, Frames, Gate, Keyed, KillSwitch, MAX_DATAGRAM, MAX_FRAME, Message, NameError,
+    Orders, Progress, Refusal, Report, Sealed, Standing, Statement, WireError, frame,
 };
 pub use negotiation::Negotiation;
 
 /// The version of all formats. Parts of different versions refuse each other at the first message.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;

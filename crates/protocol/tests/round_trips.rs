@@ -16,14 +16,20 @@ fn key() -> impl Strategy<Value = CoflowKey> {
     (number(), 0u16..4, number()).prop_map(|(task, stage, serial)| CoflowKey { task, stage, serial })
 }
 
+fn name() -> impl Strategy<Value = CoflowName> {
+    "[a-zA-Z][-a-zA-Z0-9_.:/@+]{0,38}".prop_map(|text| text.parse().expect("it is a name"))
+}
+
 fn facts() -> impl Strategy<Value = Facts> {
-    (number(), option::of(number()), option::of(number()), any::<bool>(), 1u32..9).prop_map(
-        |(arrival, deadline, size, background, weight)| Facts {
+    let numbers = (number(), option::of(number()), option::of(number()));
+    (numbers, any::<bool>(), 1u32..9, option::of(name())).prop_map(
+        |((arrival, deadline, size), background, weight, name)| Facts {
             arrival: Instant(arrival),
             deadline: deadline.map(Instant),
             size: size.map(Bytes),
             class: if background { TaskClass::Background } else { TaskClass::Online },
             weight,
+            name,
         },
     )
 }
@@ -119,8 +125,8 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
     let ends = (address(), address()).prop_map(|(local, remote)| Endpoints { local, remote });
     let register = (any::<u32>(), vec(key(), 0..4), facts()).prop_map(|(request, parents, facts)| {
         let deadline = facts.deadline.map(|deadline| Nanos(deadline.0));
-        let Facts { size, class, weight, .. } = facts;
-        ClientMessage::Register { request, parents, deadline, size, class, weight }
+        let Facts { size, class, weight, name, .. } = facts;
+        ClientMessage::Register { request, parents, deadline, size, class, weight, name }
     });
     prop_oneof![
         (any::<u16>(), number()).prop_map(|(protocol, client)| ClientMessage::Hello { protocol, client }),

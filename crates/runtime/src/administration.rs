@@ -10,6 +10,7 @@
 //! A look at everything walks all coflows and flows once. Nothing is computed unless somebody asks.
 
 mod client;
+mod naming;
 mod views;
 
 use std::pin::Pin;
@@ -52,8 +53,8 @@ pub struct About {
 /// A question to the loop that owns a state machine.
 #[derive(Debug)]
 pub(crate) enum Query {
-    Look(proto::LookRequest, oneshot::Sender<proto::View>),
-    Why(cavalcade_protocol::CoflowKey, oneshot::Sender<Result<proto::Explanation, String>>),
+    Look(proto::LookRequest, oneshot::Sender<Result<proto::View, String>>),
+    Why(String, oneshot::Sender<Result<proto::Explanation, String>>),
     Drain(bool, oneshot::Sender<proto::DrainReply>),
     Metrics(oneshot::Sender<String>),
 }
@@ -70,11 +71,10 @@ impl Query {
         // Whoever asked may be gone.
         match self {
             Query::Look(request, reply) => {
-                let mut view = machine.view(now, about, &request);
-                view.started_ns = started.0;
-                drop(reply.send(view));
+                let view = machine.view(now, about, &request);
+                drop(reply.send(view.map(|view| proto::View { started_ns: started.0, ..view })));
             }
-            Query::Why(key, reply) => drop(reply.send(machine.explained(about, key))),
+            Query::Why(coflow, reply) => drop(reply.send(machine.explained(about, &coflow))),
             Query::Drain(is_drained, reply) => drop(reply.send(machine.switch(is_drained))),
             Query::Metrics(reply) => drop(reply.send(figures(machine))),
         }
@@ -100,29 +100,18 @@ fn stopping() -> Status {
     Status::unavailable("it is being stopped")
 }
 
-fn key(text: &str) -> Result<cavalcade_protocol::CoflowKey, Status> {
-    let wrong = |()| Status::invalid_argument(format!("'{text}' is no coflow: expected task.stage.serial"));
-    text.parse().map_err(wrong)
+fn answered<T>(answer: Option<Result<T, String>>) -> Result<Response<T>, Status> {
+    answer.ok_or_else(stopping)?.map(Response::new).map_err(Status::not_found)
 }
 
 #[tonic::async_trait]
 impl Administration for Desk {
     async fn look(&self, request: Request<proto::LookRequest>) -> Result<Response<proto::View>, Status> {
-        let request = request.into_inner();
-        if !request.coflow.is_empty() {
-            key(&request.coflow)?;
-        }
-        let view = ask(&self.queries, |answer| Query::Look(request, answer)).await;
-        view.map(Response::new).ok_or_else(stopping)
+        answered(ask(&self.queries, |answer| Query::Look(request.into_inner(), answer)).await)
     }
 
     async fn why(&self, request: Request<proto::WhyRequest>) -> Result<Response<proto::Explanation>, Status> {
-        let coflow = key(&request.into_inner().coflow)?;
-        match ask(&self.queries, |answer| Query::Why(coflow, answer)).await {
-            Some(Ok(explanation)) => Ok(Response::new(explanation)),
-            Some(Err(reason)) => Err(Status::not_found(reason)),
-            None => Err(stopping()),
-        }
+        answered(ask(&self.queries, |answer| Query::Why(request.into_inner().coflow, answer)).await)
     }
 
     async fn drain(

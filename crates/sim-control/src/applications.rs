@@ -184,6 +184,7 @@ impl Applications {
                 size: Some(fluid.arrived(id)),
                 class: facts.class,
                 weight: facts.weight,
+                name: None,
             };
             let (port, process) = coflow.home;
             let request = world.hosts[port.index()].register(world.now, process, registration);

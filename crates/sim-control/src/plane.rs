@@ -217,6 +217,7 @@ impl Plane {
             size: Some(view.remaining(coflow)),
             class: facts.class,
             weight: facts.weight,
+            name: None,
         };
         let mut said = Vec::new();
         let key = self.hosts[at.index()].register(now, registration, &mut said);

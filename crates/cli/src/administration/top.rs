@@ -198,7 +198,8 @@ impl Picture {
                 let age =
                     coflow.age_ns.map_or_else(|| "-".to_owned(), |age| format!("{:.1} s", age as f64 / 1e9));
                 let cells = [
-                    coflow.coflow.clone(),
+                    coflow.id.clone(),
+                    coflow.name.clone().unwrap_or_else(|| "-".to_owned()),
                     coflow.class.to_string(),
                     rate.map_or_else(|| "-".to_owned(), bits),
                     amount(coflow.sent_bytes),
@@ -214,8 +215,8 @@ impl Picture {
                 Row::new(cells).style(style)
             })
             .collect();
-        let header = ["coflow", "class", "rate", "sent", "size", "open", "paced", "off", "rests", "age"];
-        let widths = [44, 5, 12, 10, 10, 5, 5, 5, 5, 9].map(Constraint::Length);
+        let header = ["id", "name", "class", "rate", "sent", "size", "open", "paced", "off", "rests", "age"];
+        let widths = [9, 33, 5, 12, 10, 10, 5, 5, 5, 5, 9].map(Constraint::Length);
         Table::new(rows, widths).header(Row::new(header).bold())
     }
 }
@@ -234,7 +235,15 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     fn view(now_ns: u64, sent_bytes: u64) -> View {
-        let coflow = Coflow { coflow: "7.0.7".to_owned(), sent_bytes, open: 2, off: 1, ..Coflow::default() };
+        let coflow = Coflow {
+            coflow: "7.0.7".to_owned(),
+            id: "63cbe1e".to_owned(),
+            name: Some("sort-7".to_owned()),
+            sent_bytes,
+            open: 2,
+            off: 1,
+            ..Coflow::default()
+        };
         View {
             role: "coordinator".to_owned(),
             ports: 4,
@@ -258,11 +267,13 @@ mod tests {
         picture.take(Ok(view(1_000_000_000, 1_000_000)));
         picture.take(Ok(view(3_000_000_000, 251_000_000)));
         let text = drawn(&picture);
-        for part in ["policy dclas", "1.0 Gbit/s", "100 rounds/s", "2 open, 0 paced, 1 off", "7.0.7"] {
+        for part in
+            ["policy dclas", "1.0 Gbit/s", "100 rounds/s", "2 open, 0 paced, 1 off", "63cbe1e", "sort-7"]
+        {
             assert!(text.contains(part), "{part} in\n{text}");
         }
         picture.take(Err(AdministrationError::Failed("it is being stopped".to_owned())));
         let text = drawn(&picture);
-        assert!(text.contains("it is being stopped") && text.contains("7.0.7"), "{text}");
+        assert!(text.contains("it is being stopped") && text.contains("sort-7"), "{text}");
     }
 }

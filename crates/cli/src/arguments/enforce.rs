@@ -56,7 +56,7 @@ pub(crate) struct RunCommand {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct What {
-    /// A coflow that there is, as task.stage.serial
+    /// A coflow that there is: its name or id as 'cavalcade ps' shows it, or its key, as task.stage.serial
     #[arg(long, value_name = "COFLOW")]
     pub(crate) coflow: Option<String>,
     /// A task of one coflow on this host: your first command with this name begins it, others join while it lasts

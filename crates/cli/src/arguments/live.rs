@@ -255,8 +255,9 @@ pub(crate) struct Top {
 
 /// `cavalcade describe` and `cavalcade why`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade describe sort-7\n  cavalcade why 3f2a91c")]
 pub(crate) struct Describe {
-    /// The coflow, as task.stage.serial
+    /// The coflow: its name, its id (the first digits do), or its key, as task.stage.serial
     pub(crate) coflow: String,
     #[command(flatten)]
     pub(crate) at: At,
@@ -267,6 +268,7 @@ pub(crate) struct Describe {
 
 /// `cavalcade drain`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade drain\n  cavalcade drain --undo")]
 pub(crate) struct Drain {
     #[command(flatten)]
     pub(crate) at: At,

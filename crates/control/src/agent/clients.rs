@@ -56,10 +56,10 @@ impl Agent {
         }
         match message {
             ClientMessage::Hello { protocol, client: name } => self.greet(now, client, protocol, name),
-            ClientMessage::Register { request, parents, deadline, size, class, weight } => {
+            ClientMessage::Register { request, parents, deadline, size, class, weight, name } => {
                 let coflow = CoflowKey::new(self.counter.next(now), &parents);
                 let deadline = deadline.and_then(|deadline| now.checked_add(deadline));
-                let facts = Facts { arrival: now, deadline, size, class, weight };
+                let facts = Facts { arrival: now, deadline, size, class, weight, name };
                 if self.join(now, client, coflow, Some(facts)).is_some() {
                     self.say(client, AgentMessage::Registered { request, coflow, facts });
                 }

@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Payload, PortId, Priority, TaskClass};
 use cavalcade_protocol::{
-    ClientMessage, CoflowEntry, CoflowKey, Datagram, Endpoints, Facts, FlowEntry, FlowOrder, Gate, Keyed,
-    KillSwitch, Message as _, Orders, PROTOCOL, Progress, Report, Sealed, Standing, Statement,
+    ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Endpoints, Facts, FlowEntry, FlowOrder,
+    Gate, Keyed, KillSwitch, Message as _, Orders, PROTOCOL, Progress, Report, Sealed, Standing, Statement,
 };
 
 const PORTS: u32 = 3;
@@ -65,6 +65,10 @@ impl Script<'_> {
         }
     }
 
+    fn name(&mut self) -> Option<CoflowName> {
+        self.maybe(|script| if script.yes() { "sort" } else { "sum" }.parse().expect("it is a name"))
+    }
+
     fn facts(&mut self) -> Facts {
         Facts {
             arrival: Instant(self.amount()),
@@ -72,6 +76,7 @@ impl Script<'_> {
             size: self.maybe(|script| Bytes(script.amount())),
             class: if self.yes() { TaskClass::Background } else { TaskClass::Online },
             weight: self.amount() as u32,
+            name: self.name(),
         }
     }
 
@@ -95,6 +100,7 @@ impl Script<'_> {
                 size: self.maybe(|script| Bytes(script.amount())),
                 class: TaskClass::Online,
                 weight: self.amount() as u32,
+                name: self.name(),
             },
             2 => {
                 let (coflow, sent) = (self.key(), Bytes(self.amount()));

@@ -182,6 +182,7 @@ impl Site {
             size: option(words, "size").map(|size| Bytes(number(size))),
             class: TaskClass::Online,
             weight: 1,
+            name: None,
         };
         self.registered = None;
         self.say(port, 0, message);

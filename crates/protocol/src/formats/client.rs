@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 
 use super::bytes::{fields, variants};
 use super::coordination::Directive;
-use super::names::{CoflowKey, Facts};
+use super::names::{CoflowKey, CoflowName, Facts};
 
 fields! {
     /// The two ends of a connection.
@@ -47,6 +47,8 @@ variants! {
             class: TaskClass,
             /// Its task's weight, at least 1.
             weight: u32,
+            /// What the application calls it.
+            name: Option<CoflowName>,
         },
         /// Says that flows of a coflow will come from here that was registered elsewhere, or before the agent started.
         2 => Join {

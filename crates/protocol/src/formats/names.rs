@@ -1,10 +1,15 @@
 //! What coflows are called across hosts, and what is known of them from the start.
+//!
+//! A coflow has a [`CoflowKey`], which the system makes and which is unique, and may have a [`CoflowName`], which its
+//! application chose for people to read. Nothing but what people see goes by names.
+
+use core::num::NonZeroU8;
 
 use cavalcade_model::{Bytes, Instant, TaskClass};
 
 use super::bytes::fields;
 
-/// The name of a coflow: the same on every host, and unique.
+/// The key of a coflow: the same on every host, and unique.
 ///
 /// Comparing keys compares Aalo's external.internal CoflowIds (Pseudocode 2): task first, then depth in the task's DAG.
 /// Aalo gives two stages of equal depth the same id; here `serial` tells them apart, in the order in which they were
@@ -64,6 +69,77 @@ impl crate::formats::bytes::Field for CoflowKey {
     }
 }
 
+/// The name that an application gave to a coflow, for people: several coflows may have the same one.
+///
+/// 1 to 39 letters, digits or `-_.:/@+` of ASCII, the first a letter: it is typed in a shell as it is, and no key is a name.
+/// It is stored in place, so that the facts of a coflow can be copied.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CoflowName {
+    bytes: [u8; CoflowName::LONGEST],
+    length: NonZeroU8,
+}
+
+/// Why a text is no name of a coflow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no name of a coflow: expected 1 to 39 letters, digits or -_.:/@+, the first a letter, as sort-7"
+)]
+pub struct NameError(String);
+
+impl CoflowName {
+    /// The length of the longest name.
+    pub const LONGEST: usize = 39;
+
+    fn read(text: &[u8]) -> Option<Self> {
+        let is_name = text.first().is_some_and(u8::is_ascii_alphabetic)
+            && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/@+".contains(byte));
+        let mut bytes = [0; Self::LONGEST];
+        bytes.get_mut(..text.len()).filter(|_| is_name)?.copy_from_slice(text);
+        Some(Self { bytes, length: NonZeroU8::new(text.len() as u8)? })
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.length.get())]).expect("a name is ASCII")
+    }
+}
+
+impl core::fmt::Debug for CoflowName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl core::fmt::Display for CoflowName {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl core::str::FromStr for CoflowName {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        // What is refused may be of any length, the message may not.
+        Self::read(text.as_bytes()).ok_or_else(|| NameError(text.chars().take(2 * Self::LONGEST).collect()))
+    }
+}
+
+/// The length, then the bytes.
+impl crate::formats::bytes::Field for CoflowName {
+    const NAME: &'static str = "a coflow's name";
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.length.get());
+        out.extend_from_slice(self.as_str().as_bytes());
+    }
+    fn take(reader: &mut crate::formats::bytes::Reader<'_>) -> Result<Self, crate::WireError> {
+        let length = reader.varint(Self::NAME, Self::LONGEST as u64)? as usize;
+        let bytes = reader.raw(length, Self::NAME)?;
+        let expected = "letters, digits or -_.:/@+, the first a letter";
+        Self::read(bytes).ok_or_else(|| reader.invalid(Self::NAME, length, expected))
+    }
+}
+
 fields! {
     /// What the application said of a coflow when it registered it. Times are by the clock of the host where it did, so
     /// that all hosts have the same ones, whatever their clocks say.
@@ -79,6 +155,8 @@ fields! {
         class: TaskClass,
         /// Its task's weight.
         weight: u32,
+        /// What its application calls it.
+        name: Option<CoflowName>,
     }
 }
 
@@ -100,6 +178,20 @@ mod tests {
     fn two_children_of_one_parent_differ() {
         let parent = CoflowKey::new(10, &[]);
         assert_ne!(CoflowKey::new(11, &[parent]), CoflowKey::new(12, &[parent]));
+    }
+
+    #[test]
+    fn a_name_is_short_text_without_blanks_that_begins_with_a_letter() {
+        let longest = "s".repeat(CoflowName::LONGEST);
+        for name in ["s", "sort-7", "query72/stage3@worker-1", &longest] {
+            assert_eq!(name.parse::<CoflowName>().map(|name| name.to_string()), Ok(name.to_owned()));
+        }
+        let too_long = longest + "s";
+        for text in ["", "7", "7.0.7", "-s", "a b", "größe", "a\n", "a\0", &too_long] {
+            assert!(text.parse::<CoflowName>().is_err(), "{text:?}");
+        }
+        let error = "x y".parse::<CoflowName>().unwrap_err().to_string();
+        assert!(error.contains("\"x y\"") && error.contains("as sort-7"), "{error}");
     }
 
     #[test]

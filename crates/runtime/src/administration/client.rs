@@ -103,7 +103,7 @@ impl Administrator {
         Ok(Self { client: client.max_decoding_message_size(LONGEST) })
     }
 
-    /// What there is: all coflows, or the one that is named.
+    /// What there is: all coflows, or the one that `coflow` means (its key, id or name).
     ///
     /// # Errors
     /// Where the connection is lost.

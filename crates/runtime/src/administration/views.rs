@@ -6,24 +6,27 @@ use cavalcade_control::{Agent, CoflowFlow, CoflowStatus, Coordinator, Direction,
 use cavalcade_model::{Bytes, Instant, Priority, TaskClass};
 use cavalcade_protocol::{CoflowKey, Facts, Gate};
 
+use super::naming::Naming;
 use super::{About, proto};
 
 /// A state machine that can be looked at and switched.
 pub(crate) trait Administered {
     /// What there is, at `now`.
-    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> proto::View;
-    /// Why a coflow goes as it does, or why that cannot be said.
-    fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String>;
+    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String>;
+    /// Why the coflow that `text` means goes as it does, or why that cannot be said.
+    fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String>;
     /// Sets the kill switch.
     fn switch(&mut self, is_drained: bool) -> proto::DrainReply;
 }
 
 impl Administered for Coordinator {
-    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> proto::View {
-        let wanted = request.coflow.parse::<CoflowKey>().ok();
-        let coflows = self.status().filter(|coflow| wanted.is_none_or(|wanted| coflow.key == wanted));
+    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String> {
+        let all: Vec<CoflowStatus> = self.status().collect();
+        let naming = naming(all.iter().map(|coflow| (coflow.key, coflow.facts)));
+        let wanted = wanted(&naming, &request.coflow, &unreported)?;
+        let coflows = all.iter().filter(|coflow| wanted.is_none_or(|wanted| coflow.key == wanted));
         let hosts = self.heard();
-        proto::View {
+        Ok(proto::View {
             role: "coordinator".to_owned(),
             ports: self.ports(),
             policy: about.policy.clone(),
@@ -33,9 +36,9 @@ impl Administered for Coordinator {
             now_ns: now.0,
             rounds: self.rounds(),
             hosts: hosts.map(|(port, at)| proto::Host { port: port.0, silent_ns: now.since(at).0 }).collect(),
-            coflows: in_order(coflows.map(|coflow| of_coordinator(now, &coflow)), request.with_flows),
+            coflows: in_order(coflows.map(|coflow| of_coordinator(now, &naming, coflow)), request.with_flows),
             ..Default::default()
-        }
+        })
     }
 
     fn switch(&mut self, is_drained: bool) -> proto::DrainReply {
@@ -44,17 +47,18 @@ impl Administered for Coordinator {
         proto::DrainReply { was_drained, is_drained: self.is_drained() }
     }
 
-    fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String> {
-        let found = self.why(key);
-        let found =
-            found.ok_or_else(|| format!("no agent has reported a coflow {key} (small ones are not)"))?;
-        Ok(explanation(about, key, &found))
+    fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String> {
+        let naming = naming(self.status().map(|coflow| (coflow.key, coflow.facts)));
+        let found = naming.find(text)?.and_then(|key| Some((key, self.why(key)?)));
+        let (key, found) = found.ok_or_else(|| unreported(text))?;
+        Ok(explanation(about, &naming, key, &found))
     }
 }
 
 impl Administered for Agent {
-    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> proto::View {
-        let wanted = request.coflow.parse::<CoflowKey>().ok();
+    fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String> {
+        let naming = naming(self.parts().map(|part| (part.key, part.facts)));
+        let wanted = wanted(&naming, &request.coflow, &unknown)?;
         let mut flows: BTreeMap<CoflowKey, Vec<proto::Flow>> = BTreeMap::new();
         for flow in self.status() {
             let shown = of_agent(self.port().0, &flow, about.shadow || self.is_drained());
@@ -65,9 +69,9 @@ impl Administered for Agent {
             let flows = flows.remove(&part.key).unwrap_or_default();
             let sent = flows.iter().fold(part.sent.0, |sum, flow| sum.saturating_add(flow.sent_bytes));
             let known = Known { key: part.key, facts: part.facts, owner: Some(part.user), sent: Bytes(sent) };
-            known.coflow(now, part.priority, flows)
+            known.coflow(now, &naming, part.priority, flows)
         });
-        proto::View {
+        Ok(proto::View {
             role: "agent".to_owned(),
             port: Some(self.port().0),
             ports: self.ports(),
@@ -79,7 +83,7 @@ impl Administered for Agent {
             clients: self.clients() as u32,
             coflows: in_order(coflows, request.with_flows),
             ..Default::default()
-        }
+        })
     }
 
     fn switch(&mut self, is_drained: bool) -> proto::DrainReply {
@@ -88,15 +92,41 @@ impl Administered for Agent {
         proto::DrainReply { was_drained, is_drained: self.is_drained() }
     }
 
-    fn explained(&self, about: &About, key: CoflowKey) -> Result<proto::Explanation, String> {
+    fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String> {
+        let naming = naming(self.parts().map(|part| (part.key, part.facts)));
+        let key = naming.find(text)?.ok_or_else(|| unknown(text))?;
         if let Some(found) = self.why(key) {
-            return Ok(explanation(about, key, &found));
+            return Ok(explanation(about, &naming, key, &found));
         }
-        if matches!(self.mode(), Mode::Coordinated) && self.parts().any(|part| part.key == key) {
-            return Err("this agent obeys a coordinator: ask there, with --at".to_owned());
-        }
-        Err(format!("this agent knows no coflow {key}"))
+        Err(match self.mode() {
+            Mode::Coordinated => "this agent obeys a coordinator: ask there, with --at".to_owned(),
+            Mode::Decentralised(_) => unknown(text),
+        })
     }
+}
+
+fn naming(coflows: impl Iterator<Item = (CoflowKey, Option<Facts>)>) -> Naming {
+    Naming::new(coflows.map(|(key, facts)| (key, facts.and_then(|facts| facts.name))))
+}
+
+/// The coflow that a request asks for: none where it asks for all. Where there is none such, `missing` says so.
+fn wanted(
+    naming: &Naming,
+    text: &str,
+    missing: &dyn Fn(&str) -> String,
+) -> Result<Option<CoflowKey>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    naming.find(text)?.ok_or_else(|| missing(text)).map(Some)
+}
+
+fn unreported(text: &str) -> String {
+    format!("no agent has reported a coflow '{text}' (small ones are not)")
+}
+
+fn unknown(text: &str) -> String {
+    format!("this agent knows no coflow '{text}'")
 }
 
 /// What is known of a coflow, whoever knows it.
@@ -108,11 +138,19 @@ struct Known {
 }
 
 impl Known {
-    fn coflow(&self, now: Instant, priority: Priority, flows: Vec<proto::Flow>) -> proto::Coflow {
+    fn coflow(
+        &self,
+        now: Instant,
+        naming: &Naming,
+        priority: Priority,
+        flows: Vec<proto::Flow>,
+    ) -> proto::Coflow {
         let count = |gate: &str| flows.iter().filter(|flow| flow.gate == gate).count() as u32;
         let facts = self.facts;
         proto::Coflow {
             coflow: self.key.to_string(),
+            id: naming.id(self.key),
+            name: naming.name(self.key).map(|name| name.to_string()),
             class: u32::from(priority.class),
             order: priority.order,
             sent_bytes: self.sent.0,
@@ -131,7 +169,7 @@ impl Known {
     }
 }
 
-fn of_coordinator(now: Instant, coflow: &CoflowStatus) -> proto::Coflow {
+fn of_coordinator(now: Instant, naming: &Naming, coflow: &CoflowStatus) -> proto::Coflow {
     let flow = |flow: &CoflowFlow| {
         let (gate, rate_bps) = gate(flow.gate, flow.rests);
         proto::Flow {
@@ -147,7 +185,8 @@ fn of_coordinator(now: Instant, coflow: &CoflowStatus) -> proto::Coflow {
         }
     };
     let CoflowStatus { key, facts, owner, sent, .. } = *coflow;
-    Known { key, facts, owner, sent }.coflow(now, coflow.priority, coflow.flows.iter().map(flow).collect())
+    let flows = coflow.flows.iter().map(flow).collect();
+    Known { key, facts, owner, sent }.coflow(now, naming, coflow.priority, flows)
 }
 
 /// A flow as its agent sees it: what its client was told, or, where that is nothing, what was decided.
@@ -188,7 +227,12 @@ fn in_order(coflows: impl Iterator<Item = proto::Coflow>, with_flows: bool) -> V
 }
 
 /// An explanation in the words of the service, and as a sentence.
-fn explanation(about: &About, key: CoflowKey, found: &cavalcade_control::Explanation) -> proto::Explanation {
+fn explanation(
+    about: &About,
+    naming: &Naming,
+    key: CoflowKey,
+    found: &cavalcade_control::Explanation,
+) -> proto::Explanation {
     let obstacle = |one: &cavalcade_control::Obstacle| proto::Obstacle {
         port: one.port.0,
         direction: match one.direction {
@@ -198,12 +242,14 @@ fn explanation(about: &About, key: CoflowKey, found: &cavalcade_control::Explana
         .to_owned(),
         flows: one.flows as u32,
         ahead: one.ahead.iter().map(CoflowKey::to_string).collect(),
+        ahead_labels: one.ahead.iter().map(|&key| naming.label(key)).collect(),
         left_bytes: one.left.0,
         unknown: one.unknown as u32,
         time_ns: one.time.0,
     };
     let mut explanation = proto::Explanation {
         coflow: key.to_string(),
+        label: naming.label(key),
         policy: about.policy.clone(),
         policy_title: about.title.clone(),
         class: u32::from(found.priority.class),

@@ -78,6 +78,7 @@ public final class Driver {
         Long size = null;
         boolean background = false;
         int weight = 1;
+        String name = null;
         for (int place = 1; place < words.length; place++) {
             String[] fact = words[place].split("=", 2);
             switch (fact[0]) {
@@ -85,11 +86,12 @@ public final class Driver {
                 case "size" -> size = Long.valueOf(fact[1]);
                 case "deadline" -> deadline = Duration.ofSeconds(Long.parseLong(fact[1]));
                 case "background" -> background = true;
+                case "name" -> name = fact[1];
                 case "weight" -> weight = Integer.parseInt(fact[1]);
                 default -> throw new IllegalArgumentException(words[place] + " is nothing to register with");
             }
         }
-        return new Registration(parents, deadline, size, background, weight);
+        return new Registration(parents, deadline, size, background, weight, name);
     }
 
     private static byte[] contents(int length, int first) {

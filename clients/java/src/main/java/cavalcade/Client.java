@@ -16,7 +16,7 @@ import java.util.function.IntConsumer;
  *
  * <p>Nothing here makes an application wait for anything but an order that holds. Without an agent, with one that hangs, or
  * between two of them, every flow is open. The client is where the truth about its flows is, and says all of it again on
- * every new connection. It is the state machine of the Rust crate {@code control}; times are nanoseconds since 1970. It is
+ * every new connection. It is the state machine of the Rust crate {@code protocol}; times are nanoseconds since 1970. It is
  * not synchronised: {@link Session} calls it with its lock held.
  */
 final class Client {
@@ -103,7 +103,8 @@ final class Client {
         Writer writer = new Writer(1).number(request).number(registration.parents().size());
         registration.parents().forEach(writer::key);
         writer.optional(nanos(registration.deadline())).optional(registration.size());
-        outbox.add(writer.flag(registration.background()).number(Math.max(registration.weight(), 1)).frame());
+        writer.flag(registration.background()).number(Math.max(registration.weight(), 1));
+        outbox.add(writer.name(registration.name()).frame());
     }
 
     /** A key from a counter that no other part of the system uses: odd numbers, never below the time. */
@@ -116,7 +117,8 @@ final class Client {
         Long deadline = nanos(registration.deadline());
         Long until = deadline == null ? null : Long.valueOf(now + deadline);
         int weight = Math.max(registration.weight(), 1);
-        Facts facts = new Facts(now, until, registration.size(), registration.background(), weight);
+        Facts facts = new Facts(
+            now, until, registration.size(), registration.background(), weight, registration.name());
         coflows.put(key, new Coflow(facts, false));
         keys.put(request, key);
     }

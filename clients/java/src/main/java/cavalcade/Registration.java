@@ -2,19 +2,38 @@ package cavalcade;
 
 import java.time.Duration;
 import java.util.List;
+import java.util.regex.Pattern;
 
 /**
  * What an application may say of a coflow: coflows that it starts after, how long from now its task has time, its bytes
- * (null where these are not known), whether nobody waits for it, and its task's weight.
+ * (null where these are not known), whether nothing waits for it, its task's weight, and its name (null for none).
+ *
+ * <p>A name is what people see and type in place of the key, as {@code sort-7}. Several coflows may have the same one.
  */
-public record Registration(List<CoflowKey> parents, Duration deadline, Long size, boolean background, int weight) {
+public record Registration(
+    List<CoflowKey> parents, Duration deadline, Long size, boolean background, int weight, String name) {
+    private static final Pattern NAME = Pattern.compile("[A-Za-z][A-Za-z0-9_.:/@+-]{0,38}");
+
+    /** Checks the name. */
+    public Registration {
+        if (name != null && !NAME.matcher(name).matches()) {
+            throw new IllegalArgumentException("'" + name.substring(0, Math.min(78, name.length()))
+                + "' is no name of a coflow: expected 1 to 39 letters, digits or -_.:/@+, the first a letter, as sort-7");
+        }
+    }
+
     /** Nothing but that there is one. */
     public Registration() {
-        this(List.of(), null, null, false, 1);
+        this(List.of(), null, null, false, 1, null);
     }
 
     /** One that starts after {@code parents}. */
     public static Registration after(CoflowKey... parents) {
-        return new Registration(List.of(parents), null, null, false, 1);
+        return new Registration(List.of(parents), null, null, false, 1, null);
+    }
+
+    /** The same with a name. */
+    public Registration named(String name) {
+        return new Registration(parents, deadline, size, background, weight, name);
     }
 }

@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
 import java.util.function.Consumer;
 
 /**
@@ -13,13 +14,13 @@ import java.util.function.Consumer;
  * message begins with the number of its kind. The Rust crate {@code protocol} is the definition.
  */
 final class Wire {
-    static final int PROTOCOL = 1;
+    static final int PROTOCOL = 2;
     private static final int MAX_FRAME = 32 << 20;
 
     private Wire() {}
 
     /** What was said of a coflow at its registration; times in nanoseconds since 1970. */
-    record Facts(long arrival, Long deadline, Long size, boolean background, int weight) {}
+    record Facts(long arrival, Long deadline, Long size, boolean background, int weight, String name) {}
 
     /** What an agent says. */
     sealed interface Message permits Welcome, Registered, Direct, Alive, Refused {}
@@ -63,6 +64,16 @@ final class Wire {
             return value == null ? this : number(value);
         }
 
+        Writer name(String name) {
+            flag(name != null);
+            if (name != null) {
+                byte[] ascii = name.getBytes(StandardCharsets.US_ASCII);
+                number(ascii.length);
+                bytes.writeBytes(ascii);
+            }
+            return this;
+        }
+
         Writer key(CoflowKey key) {
             return number(key.task()).number(key.stage()).number(key.serial() - key.task());
         }
@@ -71,7 +82,7 @@ final class Wire {
             flag(facts != null);
             if (facts != null) {
                 number(facts.arrival).optional(facts.deadline).optional(facts.size);
-                flag(facts.background).number(facts.weight);
+                flag(facts.background).number(facts.weight).name(facts.name);
             }
             return this;
         }
@@ -139,6 +150,17 @@ final class Wire {
             return flag() ? Long.valueOf(number()) : null;
         }
 
+        String name() throws IOException {
+            if (!flag()) {
+                return null;
+            }
+            StringBuilder name = new StringBuilder();
+            for (long left = number(); left > 0; left--) {
+                name.append((char) single());
+            }
+            return name.toString();
+        }
+
         CoflowKey key() throws IOException {
             long task = number();
             int stage = (int) number();
@@ -146,7 +168,7 @@ final class Wire {
         }
 
         Facts facts() throws IOException {
-            return new Facts(number(), optional(), optional(), flag(), (int) number());
+            return new Facts(number(), optional(), optional(), flag(), (int) number(), name());
         }
 
         Directive directive() throws IOException {
