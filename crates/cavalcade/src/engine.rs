@@ -243,15 +243,18 @@ impl Engine {
     pub(crate) fn run(&self, scenario: &Scenario, watch: Watch<'_, '_>) -> Result<Outcome, Error> {
         let Conditions { control_delay, control_loss, seed, cpu_order, allocator, .. } = scenario.conditions;
         let Watch { progress, link_use, schedule, capture } = watch;
-        let mut observer = Observer::new(progress, schedule)?;
-        let options = fluid::Options { link_use, cpu_order, allocator, ..fluid::Options::default() };
         let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);
+        let meter = Meter::new(progress, workload.coflow_count());
+        if let Self::Packet(packets) = self {
+            let policy = scenario.policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
+            return packets.run(scenario, policy, link_use, capture, meter);
+        }
+        let mut observer = Observer::new(meter, schedule)?;
+        let options = fluid::Options { link_use, cpu_order, allocator, ..fluid::Options::default() };
         match (self, &scenario.policy) {
-            (Self::Packet(packets), policy) => {
-                let policy = policy.as_ref().map(|policy| policy as &dyn PolicyFactory);
-                packets.run(scenario, policy, link_use, capture, progress)
+            (Self::Packet(_), _) | (_, None) => {
+                unreachable!("packets have run, and the scenario was checked")
             }
-            (_, None) => unreachable!("the scenario was checked"),
             (Self::Fluid, Some(policy)) => {
                 let options = fluid::Options { control_delay, control_loss, seed, ..options };
                 let outcome = fluid::simulate(workload, fabric, policy, &options, Some(&mut observer));
@@ -302,7 +305,7 @@ impl Packets {
         policy: Option<&dyn PolicyFactory>,
         link_use: bool,
         capture: Option<Capture<'_>>,
-        progress: Option<&Progress>,
+        meter: Meter<'_>,
     ) -> Result<Outcome, Error> {
         let network = self.network(scenario)?;
         let (links, out) = match capture {
@@ -323,7 +326,7 @@ impl Packets {
             capture: links,
             ..packet::Options::default()
         };
-        let mut observer = PacketObserver::new(progress, out);
+        let mut observer = PacketObserver::new(meter, out);
         let run = self.transport.sends.simulate(PacketRun {
             workload: &scenario.workload,
             network: &network,
@@ -375,10 +378,10 @@ struct Observer<'p, 'o> {
 }
 
 impl<'p, 'o> Observer<'p, 'o> {
-    fn new(progress: Option<&'p Progress>, schedule: Option<&'o mut dyn Write>) -> Result<Self, Error> {
+    fn new(meter: Meter<'p>, schedule: Option<&'o mut dyn Write>) -> Result<Self, Error> {
         let schedule = schedule.map(ScheduleWriter::new).transpose();
         let schedule = schedule.map_err(|error| unwritten("schedule", &error))?;
-        Ok(Self { meter: Meter::new(progress), schedule, error: None })
+        Ok(Self { meter, schedule, error: None })
     }
 
     fn finish(self) -> Result<(), Error> {
@@ -417,9 +420,9 @@ struct PacketObserver<'p, 'o> {
 }
 
 impl<'p, 'o> PacketObserver<'p, 'o> {
-    fn new(progress: Option<&'p Progress>, out: Option<&'o mut dyn Write>) -> Self {
+    fn new(meter: Meter<'p>, out: Option<&'o mut dyn Write>) -> Self {
         let record = if out.is_some() { capture::file_header() } else { Vec::new() };
-        let mut observer = Self { meter: Meter::new(progress), out, record, error: None };
+        let mut observer = Self { meter, out, record, error: None };
         observer.write();
         observer
     }

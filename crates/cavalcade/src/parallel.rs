@@ -5,8 +5,9 @@
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Counts units of work that are done, from any thread, and cancels the rest.
 #[derive(Debug, Default)]
@@ -15,6 +16,25 @@ pub struct Progress {
     cancelled: AtomicBool,
     /// The latest news, for people.
     news: Mutex<String>,
+    /// Every run that has begun, and how far it is.
+    runs: Mutex<Vec<Run>>,
+}
+
+/// How far a run is.
+#[derive(Debug)]
+struct Run {
+    began: Instant,
+    done: usize,
+    of: usize,
+}
+
+impl Run {
+    /// The time left at `now` if it goes on as fast as so far; `None` before anything is done and when all is.
+    fn left(&self, now: Instant) -> Option<Duration> {
+        let gone = now.saturating_duration_since(self.began);
+        let rest = self.of.saturating_sub(self.done) as f64 / self.done as f64;
+        (0 < self.done && self.done < self.of).then(|| gone.mul_f64(rest))
+    }
 }
 
 impl Progress {
@@ -26,6 +46,17 @@ impl Progress {
     /// The units that are done.
     pub fn done(&self) -> usize {
         self.done.load(Ordering::Relaxed)
+    }
+
+    /// The time left of the slowest run that goes on, if each goes on as fast as so far. One slow run among fast ones is not
+    /// seen in the units that are done.
+    pub fn slowest_left(&self) -> Option<Duration> {
+        let now = Instant::now();
+        self.runs().iter().filter_map(|run| run.left(now)).max()
+    }
+
+    fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Replaces the news.
@@ -55,13 +86,20 @@ pub(crate) struct Cancelled;
 /// Turns a running total of coflows into progress.
 pub(crate) struct Meter<'a> {
     progress: Option<&'a Progress>,
+    /// The place of its run among those of the progress.
+    run: usize,
     done: usize,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter of one run.
-    pub(crate) fn new(progress: Option<&'a Progress>) -> Self {
-        Self { progress, done: 0 }
+    /// A meter of one run of so many coflows.
+    pub(crate) fn new(progress: Option<&'a Progress>, coflows: usize) -> Self {
+        let begin = |progress: &Progress| {
+            let mut runs = progress.runs();
+            runs.push(Run { began: Instant::now(), done: 0, of: coflows });
+            runs.len() - 1
+        };
+        Self { progress, run: progress.map_or(0, begin), done: 0 }
     }
 
     /// Takes the number of coflows that are done. Unwinds with [`Cancelled`] if the run was cancelled.
@@ -69,6 +107,7 @@ impl<'a> Meter<'a> {
         let Some(progress) = self.progress else { return };
         progress.add(done.saturating_sub(self.done));
         self.done = self.done.max(done);
+        progress.runs()[self.run].done = self.done;
         if progress.is_cancelled() {
             resume_unwind(Box::new(Cancelled));
         }
@@ -124,6 +163,22 @@ mod tests {
             });
             assert_eq!(results, (0..100).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_run_is_estimated_by_its_own_pace() {
+        let began = Instant::now();
+        let now = began + Duration::from_secs(6);
+        let left = |done| Run { began, done, of: 100 }.left(now);
+        assert_eq!((left(0), left(100)), (None, None));
+        assert_eq!((left(1), left(60)), (Some(Duration::from_secs(594)), Some(Duration::from_secs(4))));
+        let progress = Progress::default();
+        let (mut fast, mut slow) = (Meter::new(Some(&progress), 100), Meter::new(Some(&progress), 100));
+        fast.reach(99);
+        assert!(progress.slowest_left().is_some());
+        slow.reach(100);
+        fast.reach(100);
+        assert_eq!((progress.slowest_left(), progress.done()), (None, 200));
     }
 
     #[test]

@@ -1,4 +1,7 @@
-//! Progress for people who wait: a bar on a terminal, a line every ten seconds elsewhere.
+//! Progress for people who wait: a bar on a terminal, a line every ten seconds elsewhere, and in the first seconds a warning
+//! where it will take minutes.
+//!
+//! What is left is the larger of two estimates: by all units that are done, and by the slowest run that goes on.
 
 use std::io::IsTerminal;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,6 +19,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const REFRESH: Duration = Duration::from_millis(100);
 /// The time between two lines where there is no terminal.
 const LINE: Duration = Duration::from_secs(10);
+/// The time between two looks where there is no terminal.
+const LOOK: Duration = Duration::from_secs(1);
+/// The time before which nothing is said of how long it will take.
+const FIRST: Duration = Duration::from_secs(3);
+/// What takes longer is worth a warning.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Calls `work` and shows what it makes of `units` of progress, if it takes long.
 pub(crate) fn watched<T>(units: usize, work: impl FnOnce(&Progress) -> T) -> T {
@@ -35,17 +44,74 @@ pub(crate) fn watched<T>(units: usize, work: impl FnOnce(&Progress) -> T) -> T {
 
 /// Writes a line of progress now and then until all is done.
 fn report(progress: &Progress, units: usize, finished: &Finished) {
-    let start = Instant::now();
-    while !finished.within(LINE) {
-        let share = progress.done() as f64 / units.max(1) as f64;
-        let gone = start.elapsed().as_secs_f64();
-        let left = match share {
-            share if share > 0.0 => format!(", about {:.0} s to go", gone / share.min(1.0) - gone),
-            _ => String::new(),
-        };
-        let news = progress.news();
-        let news = if news.is_empty() { news } else { format!(", {news}") };
-        tell(&format!("{:.0} % after {gone:.0} s{left}{news}", 100.0 * share.min(1.0)));
+    let mut estimate = Estimate::new(units);
+    let mut next = LINE;
+    while !finished.within(LOOK) {
+        if let Some(warning) = estimate.warning(progress) {
+            tell(&warning);
+        }
+        let gone = estimate.start.elapsed();
+        if gone >= next {
+            next += LINE;
+            let percent = 100.0 * estimate.share(progress);
+            let said = [estimate.to_go(progress), progress.news()];
+            let said: String =
+                said.iter().filter(|text| !text.is_empty()).map(|text| format!(", {text}")).collect();
+            tell(&format!("{percent:.0} % after {}{said}", in_words(gone)));
+        }
+    }
+}
+
+/// What is known of how long it will take.
+struct Estimate {
+    start: Instant,
+    units: usize,
+    has_warned: bool,
+}
+
+impl Estimate {
+    fn new(units: usize) -> Self {
+        Self { start: Instant::now(), units: units.max(1), has_warned: false }
+    }
+
+    /// The share of the units that are done.
+    fn share(&self, progress: &Progress) -> f64 {
+        (progress.done() as f64 / self.units as f64).min(1.0)
+    }
+
+    fn left(&self, progress: &Progress) -> Option<Duration> {
+        let by_share = left(self.start.elapsed(), self.share(progress));
+        by_share.into_iter().chain(progress.slowest_left()).max()
+    }
+
+    /// What is left, in words; nothing where it is not known.
+    fn to_go(&self, progress: &Progress) -> String {
+        self.left(progress).map_or_else(String::new, |left| format!("about {} to go", in_words(left)))
+    }
+
+    /// Warns once, as soon as it is known, of what will take minutes.
+    fn warning(&mut self, progress: &Progress) -> Option<String> {
+        let gone = self.start.elapsed();
+        let left = self.left(progress).filter(|&left| left >= LONG && gone >= FIRST && !self.has_warned)?;
+        self.has_warned = true;
+        Some(format!(
+            "This will take about {}. Ctrl-C ends it and leaves nothing behind.",
+            in_words(gone + left)
+        ))
+    }
+}
+
+/// The time left after `gone` where a share of the work is done; `None` where none is.
+fn left(gone: Duration, share: f64) -> Option<Duration> {
+    (share > 0.0).then(|| gone.mul_f64((1.0 - share) / share))
+}
+
+/// A time as people say it: `40 s`, `4 min`, `2 h`.
+fn in_words(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 90.0 => format!("{seconds:.0} s"),
+        seconds if seconds < 5400.0 => format!("{:.0} min", seconds / 60.0),
+        seconds => format!("{:.0} h", seconds / 3600.0),
     }
 }
 
@@ -80,15 +146,50 @@ fn draw(progress: &Progress, units: usize, finished: &Finished) {
     if finished.within(PATIENCE) {
         return;
     }
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} gone, {eta} to go  {msg}");
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} gone  {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(units as u64).with_style(style).with_elapsed(PATIENCE);
+    let mut estimate = Estimate::new(units);
     loop {
+        if let Some(warning) = estimate.warning(progress) {
+            bar.println(warning);
+        }
         bar.set_position(progress.done() as u64);
-        bar.set_message(progress.news());
+        bar.set_message(format!("{}  {}", estimate.to_go(progress), progress.news()));
         if finished.within(REFRESH) {
             bar.finish_and_clear();
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_from_what_is_done() {
+        let ten = Duration::from_secs(10);
+        assert_eq!(
+            (left(ten, 0.0), left(ten, 0.1), left(ten, 1.0)),
+            (None, Some(9 * ten), Some(Duration::ZERO))
+        );
+        let shown = [0, 89, 90, 240, 5400, 7200].map(|seconds| in_words(Duration::from_secs(seconds)));
+        assert_eq!(shown, ["0 s", "89 s", "2 min", "4 min", "2 h", "2 h"]);
+    }
+
+    #[test]
+    fn minutes_are_announced_once_and_seconds_never() {
+        let progress = Progress::default();
+        progress.add(1);
+        let began =
+            |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).expect("the clock runs");
+        let mut slow = Estimate { start: began(6), ..Estimate::new(100) };
+        assert!(slow.warning(&progress).is_some_and(|warning| warning.contains("about 10 min")));
+        assert_eq!(slow.warning(&progress), None);
+        let mut fast = Estimate { start: began(6), ..Estimate::new(5) };
+        assert_eq!(fast.warning(&progress), None);
+        let mut early = Estimate::new(100_000_000);
+        assert_eq!(early.warning(&progress), None);
     }
 }
