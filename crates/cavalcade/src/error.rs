@@ -66,7 +66,14 @@ impl Error {
 
     /// A file that could not be read or written.
     pub fn file(action: &str, path: &Path, error: &io::Error) -> Self {
-        Self::new(Kind::Runtime, format!("cannot {action} {}: {error}", path.display()))
+        let failure = Self::new(Kind::Runtime, format!("cannot {action} {}: {error}", path.display()));
+        // What is written is new, so what is not there is its folder.
+        match (action, error.kind()) {
+            ("write" | "make the folder", io::ErrorKind::NotFound) => {
+                failure.help("make the folder that it is to be in, or name another")
+            }
+            _ => failure,
+        }
     }
 
     /// Adds the cure.

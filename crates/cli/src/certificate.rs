@@ -71,7 +71,9 @@ pub(crate) fn read(path: &Path) -> Result<(Subject, Certificate), Failure> {
         )
     })?;
     let invalid = |error: CertificateError| {
-        Failure::input(format!("{name}: {error}")).help("make it again with 'cavalcade bound --certificate'")
+        Failure::input(format!("{name}: {error}")).help(
+            "name a file that 'cavalcade bound --certificate' wrote, or a folder of 'cavalcade simulate --dump-schedule'",
+        )
     };
     let proof = Certificate::read(&bytes).map_err(invalid)?;
     let subject =

@@ -31,6 +31,7 @@ const BAD_TRACES: &[(&str, &[u8])] = &[
     ("a size beyond all bytes in a flow list", b"0 0 1 99999999999999999999 0\n"),
     ("a SWIM table", b"job0\t5\t5\t0\t1048576\t524288\njob1\t9\t4\t7\t1\t2\n"),
     ("CSV without a size", b"src,dst,bytes,start_ms\nweb,db,,0\n"),
+    ("CSV without a start", b"src,dst,bytes\nweb,db,7\n"),
     ("infinite size", b"3 1\n1 0 1 0 1 1:inf\n"),
     ("coflow without mappers", b"3 1\n1 0 0 1 1:5\n"),
     ("coflow without reducers", b"3 1\n1 0 1 0 0\n"),

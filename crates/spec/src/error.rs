@@ -114,19 +114,25 @@ pub fn hint(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Counts the fewest insertions, deletions and replacements of characters between two words (Levenshtein).
+/// Counts the fewest insertions, deletions and replacements of characters, and exchanges of neighbours, between two words
+/// (optimal string alignment: exchanged neighbours are the commonest slip of the fingers).
 fn edit_distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, have) in from.chars().enumerate() {
-        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
-        for (j, want) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(have != *want);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut rows = vec![vec![0; to.len() + 1]; from.len() + 1];
+    for i in 0..=from.len() {
+        for j in 0..=to.len() {
+            if i == 0 || j == 0 {
+                rows[i][j] = i + j;
+                continue;
+            }
+            let replaced = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
+            rows[i][j] = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
+                rows[i][j] = rows[i][j].min(rows[i - 2][j - 2] + 1);
+            }
         }
     }
-    row[to.len()]
+    rows[from.len()][to.len()]
 }
 
 #[cfg(test)]
@@ -137,6 +143,7 @@ mod tests {
     fn distance_counts_single_edits() {
         assert_eq!(edit_distance("", "abc"), 3);
         assert_eq!(edit_distance("dclas", "dcas"), 1);
+        assert_eq!(edit_distance("vayrs", "varys"), 1, "neighbours that are exchanged");
         assert_eq!(edit_distance("kitten", "sitting"), 3);
     }
 

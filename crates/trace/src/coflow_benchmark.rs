@@ -45,7 +45,11 @@ const REDUCERS: Expectation =
 const REDUCER: Expectation = Expectation::new("a reducer as `port:MB`", CUT);
 const SIZE: Expectation = Expectation::new(
     "a reducer as `port:MB` with MB above 0 and at most 2^43",
-    "remove reducers that receive nothing, and check that sizes are in MB",
+    "remove reducers that receive nothing",
+);
+const NO_SIZE: Expectation = Expectation::new(
+    "a reducer as `port:MB` with MB above 0 and at most 2^43",
+    "write the size in MB, as 12.5, and not in bytes",
 );
 const END: Expectation = Expectation::new("the end of the line after the last reducer", CUT);
 
@@ -112,7 +116,9 @@ impl Reader<'_> {
     fn reducer(&self, word: Word<'_>) -> Result<(PortId, Bytes), Fault> {
         let (name, size) = word.text.split_once(':').ok_or_else(|| word.unexpected(&REDUCER))?;
         let dst = port(Word { text: name, offset: word.offset }, self.ports, &REDUCER)?;
-        Ok((dst, megabytes(word, size, self.mappers.len() as u64, &SIZE)?))
+        // Two ways to be wrong, each with its cure.
+        let expected = if size.parse() == Ok(0.0) { &SIZE } else { &NO_SIZE };
+        Ok((dst, megabytes(word, size, self.mappers.len() as u64, expected)?))
     }
 }
 

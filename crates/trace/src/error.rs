@@ -43,7 +43,7 @@ pub enum TraceErrorKind {
     },
     /// The first line is like that of no format.
     #[error(
-        "cannot tell the format from the first line, {found:?}: expected `ports coflows`, a flow `id src dst bytes start_ns` or a JSON object; if the trace is one of {known}, name the format"
+        "cannot tell the format from the first line, {found:?}: expected `ports coflows`, a flow `id src dst bytes start_ns`, a CSV header `src,dst,bytes,start_ns` or a JSON object; if the trace is one of {known}, name the format"
     )]
     UnknownFormat {
         /// The line's beginning.

@@ -25,12 +25,17 @@ fn every_example_of_the_formats_is_read_as_what_it_is() {
     let text = std::fs::read_to_string(root().join("docs/formats.md")).unwrap();
     let examples = examples(&text);
     for (name, example) in &examples {
+        if *name == "swim" {
+            let refused = read(format!("{example}\n").as_bytes(), name, &ReadOptions::default());
+            assert!(refused.unwrap_err().to_string().contains("SWIM table"));
+            continue;
+        }
         let read = read(format!("{example}\n").as_bytes(), name, &ReadOptions::default());
         let (workload, format) = read.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!(format.name(), *name);
         assert!(workload.coflow_count() > 1, "{name} shows more than one coflow");
     }
-    for format in Format::written() {
+    for &format in Format::ALL.iter().filter(|&&format| format != Format::SPARK) {
         assert!(examples.iter().any(|(name, _)| *name == format.name()), "{format} has no example");
     }
 }
