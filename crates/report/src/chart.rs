@@ -2,7 +2,8 @@
 //!
 //! Experiments repeat one measurement over seeds and compare it with a number in a paper. So a point is a value with an
 //! interval, and beside it may stand a hollow diamond: the paper's value. Over numbers, points are joined; over named
-//! cases they stand side by side, since a line between "short" and "wide" would mean nothing.
+//! cases they stand side by side, since a line between "short" and "wide" would mean nothing. There a diamond stands to the
+//! left of its point, so that none hides the other; a paper that says two numbers about a point has one diamond, the first.
 //!
 //! The file carries its own few styles and a plain background: it is shown by viewers that know nothing of our pages.
 //! Colours go by policy ([`crate::look`]), one legend at the top serves all panels and says what whiskers and diamonds are,
@@ -29,7 +30,7 @@ text{font:12px system-ui,-apple-system,'Segoe UI','Helvetica Neue','Noto Sans','
 .mid{text-anchor:middle}.end{text-anchor:end}.muted{fill:#5c5a54}.title{font-weight:600;font-size:13px}\
 .grid{stroke:#e4e1d8}.base{stroke:#8b887f}.one{stroke:#5c5a54;stroke-dasharray:3 3}\
 .curve{fill:none;stroke:var(--c);stroke-width:1.7;stroke-linejoin:round}.whisker{stroke:var(--c);stroke-width:1.4}\
-.dot{fill:var(--c);stroke:var(--c);stroke-width:1.5}.paper{fill:#fffefb;fill-opacity:.75;stroke:var(--c);stroke-width:1.7}\
+.dot{fill:var(--c);stroke:var(--c);stroke-width:1.5}.paper{fill:none;stroke:var(--c);stroke-width:1.7}\
 .d1 .curve{stroke-dasharray:7 3}.d2 .curve{stroke-dasharray:2 2.5}.d3 .curve{stroke-dasharray:8 3 2 3}\
 .d1 .dot,.d3 .dot{fill:#fffefb}";
 
@@ -197,15 +198,23 @@ fn draw(
         let look = look.expect("every series is in the legend");
         svg.open(&format!("class=\"{}\"", look.classes()));
         let aside = match &panel.horizontal {
-            Horizontal::Numbers { .. } => 0.0,
+            Horizontal::Numbers { .. } => Aside { point: 0.0, paper: 0.0 },
             Horizontal::Cases { names, .. } => {
                 let room = (frame.right - frame.left) / names.len().max(1) as f64;
-                (index as f64 - (reaches - 1.0) / 2.0) * (room * 0.76 / reaches).min(18.0)
+                let step = (room * 0.76 / reaches).min(18.0);
+                let point = (index as f64 - (reaches - 1.0) / 2.0) * step;
+                Aside { point, paper: point - (step / 2.0).min(9.0) }
             }
         };
-        series_at(svg, series, look, (&x, &y), aside, panel);
+        series_at(svg, series, look, (&x, &y), &aside, panel);
         svg.close();
     }
+}
+
+/// How far from its place on the axis a series stands, and what the paper says of it.
+struct Aside {
+    point: f64,
+    paper: f64,
 }
 
 fn series_at(
@@ -213,7 +222,7 @@ fn series_at(
     series: &ChartSeries,
     look: Look,
     (x, y): (&Scale, &Scale),
-    aside: f64,
+    aside: &Aside,
     panel: &ChartPanel,
 ) {
     let joined = matches!(panel.horizontal, Horizontal::Numbers { .. });
@@ -228,7 +237,7 @@ fn series_at(
     }
     let unit = panel.vertical.unit;
     for point in &points {
-        let at = x.at(point.at) + aside;
+        let at = x.at(point.at) + aside.point;
         svg.open("");
         let has_interval = point.low.is_finite() && point.high.is_finite() && point.low < point.high;
         let interval = match has_interval {
@@ -243,11 +252,14 @@ fn series_at(
         marker(svg, look, (at, y.at(point.value)), if joined { 2.9 } else { 3.6 });
         svg.close();
     }
-    for &(place, value) in &series.paper {
+    for (index, &(place, value)) in series.paper.iter().enumerate() {
+        if series.paper[..index].iter().any(|&(other, _)| other == place) {
+            continue;
+        }
         svg.open("");
         let where_ = panel.horizontal.place(place);
         svg.tooltip(&format!("{}, {where_}: the paper says {}", series.name, unit.text(value)));
-        diamond(svg, (x.at(place) + aside, y.at(value)));
+        diamond(svg, (x.at(place) + aside.paper, y.at(value)));
         svg.close();
     }
 }
@@ -288,6 +300,24 @@ mod tests {
             assert_eq!(drawn.matches("<circle").count(), 3);
             assert_eq!(drawn.matches("class=\"paper\"").count(), 2);
         }
+    }
+
+    #[test]
+    fn a_point_has_one_diamond_and_it_stands_beside_the_point() {
+        let names = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        let mut cases = panel(Unit::Ratio, Horizontal::Cases { name: "bin".to_owned(), names });
+        cases.series[0].paper = vec![(2.0, 4.0), (2.0, 3.9), (1.0, 2.0)];
+        let drawn = chart("", &[cases]);
+        assert_eq!(drawn.matches("class=\"paper\"").count(), 3, "two points and the legend");
+        let after = |text: &str, mark: &str| -> f64 {
+            let at = text.find(mark).unwrap() + mark.len();
+            text[at..].split([' ', '"']).next().unwrap().parse().unwrap()
+        };
+        let in_panel = &drawn[drawn.find("A &lt;title").unwrap()..];
+        let (point, paper) = (after(in_panel, "cx=\""), after(in_panel, "class=\"paper\" d=\"M"));
+        // The first point is at 1 and the first diamond at 2, one of four cases further.
+        let case = (ALONE - INSET.0 - INSET.2) / 4.0;
+        assert!((case - 10.0..case - 4.0).contains(&(paper - point)), "{paper} beside {point}");
     }
 
     #[test]

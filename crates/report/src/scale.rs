@@ -116,7 +116,7 @@ impl Log {
             chosen.iter().all(|&other| (self.at(other) - self.at(value)).abs() >= spacing)
         };
         let mut chosen = named;
-        for digit in [1.0, 5.0, 2.0, 3.0, 7.0, 4.0, 6.0, 8.0, 9.0, 1.5] {
+        for digit in [1.0, 5.0, 2.0, 3.0, 7.0, 4.0, 6.0, 8.0, 9.0, 1.5, 1.2] {
             for power in magnitude(self.domain.0)..=magnitude(self.domain.1) {
                 let value = digit * power_of_ten(power);
                 let is_inside = value >= self.domain.0 && value <= self.domain.1;

@@ -1,4 +1,5 @@
-//! The page and the figures in a real browser: nothing scrolls sideways, no text is cut off, every drawing has a name.
+//! The page and the figures in a real browser, light and dark: nothing scrolls sideways, no text is cut off, every drawing has a
+//! name, what is drawn stands out from its paper (WCAG 2.1, 1.4.11: 3, text 4.5), and all that can be clicked can be reached by keyboard.
 //!
 //! Chromium is asked to load one page that loads each of ours into a frame of a given width, measures it, and writes what it
 //! found into its own document, which `--dump-dom` prints. That needs no WebDriver and one start of the browser.
@@ -16,6 +17,54 @@ mod sample;
 /// Loads every page at every width, and lists what is wrong with it.
 const CHECKER: &str = r##"
 const faults = [];
+const luminance = (color) => {
+  const parts = color.match(/[\d.]+/g).slice(0, 3).map((part) => part / 255);
+  const linear = parts.map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+};
+const contrast = (one, other) => {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+};
+const standsOut = (page, fault) => {
+  const view = page.defaultView;
+  const file = page.querySelector("svg > rect[fill]");
+  const paper = page.querySelector("main") ? view.getComputedStyle(page.documentElement).backgroundColor
+    : file ? view.getComputedStyle(file).fill : "rgb(255, 255, 255)";
+  const seen = new Set();
+  const look = (element, color, least) => {
+    if (color === "none" || element.getBoundingClientRect().width + element.getBoundingClientRect().height === 0) return;
+    const said = `${element.tagName}.${element.getAttribute("class")} ${color}`;
+    const found = contrast(color, paper);
+    if (found < least && !seen.has(said)) fault(`contrast of ${said} to ${paper} is ${found.toFixed(2)}`);
+    seen.add(said);
+  };
+  for (const mark of page.querySelectorAll(".curve, .whisker, .waiting, .alone, .hollow, .paper")) {
+    look(mark, view.getComputedStyle(mark).stroke, 3);
+  }
+  for (const mark of page.querySelectorAll(".dot")) {
+    const { stroke, fill } = view.getComputedStyle(mark);
+    look(mark, stroke === "none" ? fill : stroke, 3);
+  }
+  for (const text of page.querySelectorAll("svg text")) look(text, view.getComputedStyle(text).fill, 4.5);
+  for (const text of page.querySelectorAll("h1, h2, p, th, td, dt, dd, label, button, .told, .about")) {
+    look(text, view.getComputedStyle(text).color, 4.5);
+  }
+};
+const reachable = (page, fault) => {
+  for (const box of page.querySelectorAll(".choice input")) {
+    if (!box.closest("label").textContent.trim()) fault("a box without a label");
+  }
+  for (const heading of page.querySelectorAll("table.sortable thead tr:last-child th")) {
+    if (!heading.querySelector("button")) fault(`a heading that cannot be reached: ${heading.textContent}`);
+  }
+  for (const region of page.querySelectorAll(".scroll")) {
+    if (region.tabIndex !== 0 || !region.getAttribute("aria-label")) fault("a region that cannot be scrolled by keyboard");
+  }
+  for (const control of page.querySelectorAll("button, input, [tabindex]")) {
+    if (control.tabIndex < 0) fault(`out of reach of the keyboard: ${control.outerHTML.slice(0, 60)}`);
+  }
+};
 const check = (frame, name, width) => {
   const page = frame.contentDocument;
   const fault = (text) => faults.push(`${name} at ${width} px: ${text}`);
@@ -36,7 +85,13 @@ const check = (frame, name, width) => {
       if (size < 9) fault(`"${text.textContent}" is ${size.toFixed(1)} px tall`);
     }
   }
+  standsOut(page, fault);
+  reachable(page, fault);
   for (const cell of page.querySelectorAll("th:not([scope])")) fault(`no scope: ${cell.textContent}`);
+  for (const about of page.querySelectorAll(".about")) {
+    const cell = about.closest("th");
+    if (about.offsetWidth > 0 && about.scrollWidth > cell.clientWidth) fault(`cut off: ${about.textContent}`);
+  }
   for (const item of page.querySelectorAll(".choice label")) {
     if (item.getBoundingClientRect().right > width) fault(`legend entry out of sight: ${item.textContent}`);
   }
@@ -49,6 +104,7 @@ const check = (frame, name, width) => {
   }
 };
 (async () => {
+  if (isDark !== matchMedia("(prefers-color-scheme: dark)").matches) faults.push("not the colours that were asked for");
   for (const [name, text, width] of pages) {
     const frame = document.createElement("iframe");
     frame.style.cssText = `border:0;height:900px;width:${width}px`;
@@ -72,15 +128,24 @@ fn chromium() -> Option<PathBuf> {
 
 /// What the browser finds wrong with pages of a name, a text and a width.
 fn faults(browser: &Path, folder: &str, pages: &[(String, String, u32)]) -> Vec<String> {
+    let found =
+        [false, true].map(|is_dark| faults_in(browser, &format!("{folder}-{is_dark}"), is_dark, pages));
+    found.concat()
+}
+
+fn faults_in(browser: &Path, folder: &str, is_dark: bool, pages: &[(String, String, u32)]) -> Vec<String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     fs::create_dir_all(&folder).expect("a folder for the page");
     // A closing tag inside the text must not end the script.
     let pages = serde_json::to_string(pages).expect("JSON").replace("</", "<\\/").replace("<!--", "<\\!--");
-    let page = format!("<!DOCTYPE html><body><script>const pages = {pages};{CHECKER}</script></body>");
+    let page = format!(
+        "<!DOCTYPE html><body><script>const pages = {pages}, isDark = {is_dark};{CHECKER}</script></body>"
+    );
     let file = folder.join("check.html");
     fs::write(&file, page).expect("the page is written");
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000", "--dump-dom"])
+        .arg(format!("--blink-settings=preferredColorScheme={}", if is_dark { 0 } else { 1 }))
         .arg(format!("--user-data-dir={}", folder.join("profile").display()))
         .arg(&file)
         .output()
