@@ -12,7 +12,7 @@ use crate::fabric::argument::FabricArgument;
 use crate::report::ReportCommand;
 #[cfg(feature = "live")]
 pub(crate) use bench::{AgentsBench, CoordinatorBench};
-pub(crate) use bench::{Bench, FluidBench};
+pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Carriage, Conditions, EngineName, Selection};
 #[cfg(feature = "live")]
 pub(crate) use enforce::{Class, Enforce, RunCommand, What};
@@ -45,7 +45,12 @@ Data goes to standard output, messages to standard error. Exit codes:
   5    this machine or build lacks something that was asked for
   130  interrupted
 
-A FILE that is '-' is standard input.";
+A FILE that is '-' is standard input.
+
+Example:
+  cavalcade demo
+  cavalcade compare trace.txt --policies fair,aalo,varys --report report.html
+  cavalcade man man1";
 
 /// Compares policies that decide which network transfers go first
 ///
@@ -82,7 +87,7 @@ pub(crate) enum Command {
     /// List the policies: source, what they may know, parameters and defaults
     Policies(Policies),
     /// Look at traces, convert them, make them
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  cavalcade trace info trace.txt")]
     Trace(Trace),
     /// The live system.
     #[cfg(feature = "live")]
@@ -93,19 +98,19 @@ pub(crate) enum Command {
     /// Compare all policies on a workload that the program makes itself, write a report, and do it live on loopback
     Demo(Demo),
     /// Look at fabrics
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8")]
     Fabric(Fabric),
     /// Compute parameters for a workload
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  cavalcade tune thresholds --cdf sizes.csv")]
     Tune(Tune),
     /// Measure what this program costs
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  cavalcade bench fluid --workloads pois-100")]
     Bench(Bench),
     /// Draw single figures of a comparison, for papers
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  cavalcade report figure gain trace.txt -o gain.svg")]
     Report(ReportCommand),
     /// Run what the papers measured again, and compare
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  cavalcade experiment list")]
     Experiment(ExperimentCommand),
     /// Print a completion script for a shell
     Completions(Completions),
@@ -242,9 +247,9 @@ pub(crate) struct Bound {
     /// Write the proof of the best bound, for 'cavalcade validate'; compressed where the name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
-    /// Capacity of every port in each direction
-    #[arg(long, value_name = "RATE", default_value = "1Gbps", value_parser = rate, help_heading = "Conditions")]
-    pub(crate) rate: BitsPerSec,
+    /// Capacity of every port in each direction [default: 1Gbps; that of a Spark log is inferred from recorded times]
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
+    pub(crate) rate: Option<BitsPerSec>,
     /// Submit all tasks at time zero
     #[arg(long, help_heading = "Conditions")]
     pub(crate) offline: bool,
@@ -316,6 +321,9 @@ pub(crate) struct RunFolder {
     /// Where the trace is now, if it is no longer where it was
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `cavalcade policies`.
@@ -391,6 +399,9 @@ pub(crate) struct Generate {
     /// Seed: the same seed makes the same trace on every machine
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Print the list of generators as JSON
+    #[arg(long, conflicts_with = "generator")]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) output: TraceOutput,
 }
@@ -458,6 +469,7 @@ pub(crate) struct FabricInfo {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExperimentCommand {
     /// List the experiments, and how much of each has been run
+    #[command(after_help = "Example:\n  cavalcade experiment list --json")]
     List {
         /// Where the experiments are.
         #[command(flatten)]
@@ -469,6 +481,7 @@ pub(crate) enum ExperimentCommand {
     /// Run experiments on all cores; runs whose rows are there already are not run again
     Run(ExperimentRun),
     /// Make the pages and charts from the rows that are there
+    #[command(after_help = "Example:\n  cavalcade experiment report --check")]
     Report {
         /// Where the experiments are.
         #[command(flatten)]

@@ -20,6 +20,7 @@ use std::time::Instant;
 use cavalcade::{Conditions, Scenario};
 use cavalcade_model::{BitsPerSec, FabricSpec, History};
 use cavalcade_sim_fluid::{Options, simulate_stream};
+use serde_json::json;
 
 use crate::arguments::{Bench, FluidBench};
 use crate::failure::Failure;
@@ -54,7 +55,7 @@ const ON_A_TREE: [(&str, [u32; 3], u32, Aggregators); 5] = [
 /// Where a policy or workload is not there, or the policy cannot be run.
 pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
     match command {
-        Bench::Packet(options) => packet::run(options.part),
+        Bench::Packet(options) => packet::run(options),
         Bench::Fluid(options) => fluid(options),
         #[cfg(feature = "live")]
         Bench::Coordinator(options) => coordinator::run(options),
@@ -74,10 +75,15 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
     }
     let is_asked =
         |name: &str| options.workloads.is_empty() || options.workloads.iter().any(|asked| asked == name);
-    print(&format!(
-        "{:<18}{:>12}{:>12}{:>14}{:>12}{:>14}\n",
-        "workload", "flows", "seconds", "flows/s", "µs/flow", "mean TCT ms"
-    ))?;
+    if !options.json {
+        print(&format!(
+            "{:<18}{:>12}{:>12}{:>14}{:>12}{:>14}\n",
+            "workload", "flows", "seconds", "flows/s", "µs/flow", "mean TCT ms"
+        ))?;
+    }
+    let row = |name: &str, flows: usize, begin: Instant, mean_nanos: f64| {
+        print(&row(name, flows, begin, mean_nanos, options.json))
+    };
     for (name, arrivals, hosts, flows) in ON_A_SWITCH.into_iter().filter(|entry| is_asked(entry.0)) {
         let begin = Instant::now();
         let workload = on_a_switch(arrivals, hosts, flows);
@@ -86,7 +92,7 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         let times =
             workload.tasks().iter().zip(&outcome.task_finish).map(|(task, finish)| finish.0 - task.arrival.0);
         let mean = times.sum::<u64>() as f64 / workload.tasks().len() as f64;
-        print(&row(name, workload.flows().len(), begin, mean))?;
+        row(name, workload.flows().len(), begin, mean)?;
     }
     for (name, shape, tasks, aggregators) in ON_A_TREE.into_iter().filter(|entry| is_asked(entry.0)) {
         let begin = Instant::now();
@@ -103,18 +109,19 @@ fn fluid(options: &FluidBench) -> Result<(), Failure> {
         );
         let mut sum = Sum::default();
         simulate_stream(&mut stream, &fabric, &policy, &history, &Options::default(), Some(&mut sum));
-        print(&row(
-            name,
-            (tasks * racks * (hosts + 1)) as usize,
-            begin,
-            sum.nanos as f64 / f64::from(tasks),
-        ))?;
+        let mean = sum.nanos as f64 / f64::from(tasks);
+        row(name, (tasks * racks * (hosts + 1)) as usize, begin, mean)?;
     }
     Ok(())
 }
 
-fn row(name: &str, flows: usize, begin: Instant, mean_nanos: f64) -> String {
+fn row(name: &str, flows: usize, begin: Instant, mean_nanos: f64, as_json: bool) -> String {
     let seconds = begin.elapsed().as_secs_f64();
+    if as_json {
+        let mean_tct_s = mean_nanos / 1e9;
+        let row = json!({ "workload": name, "flows": flows, "seconds": seconds, "mean_tct_s": mean_tct_s });
+        return format!("{row}\n");
+    }
     let (rate, cost) = (flows as f64 / seconds, seconds * 1e6 / flows as f64);
     format!("{name:<18}{flows:>12}{seconds:>12.3}{rate:>14.0}{cost:>12.2}{:>14.3}\n", mean_nanos / 1e6)
 }

@@ -19,10 +19,11 @@ use crate::arguments::{self, Objective};
 use crate::certificate::{self, Subject};
 use crate::claim::{Claim, Terms};
 use crate::failure::Failure;
-use crate::input::parse;
+use crate::input::read;
 use crate::interrupt;
 use crate::output::print;
 use crate::progress::watched;
+use crate::recorded::at_recorded_rate;
 
 /// Runs the command.
 ///
@@ -31,10 +32,11 @@ use crate::progress::watched;
 pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     options.certificate.iter().try_for_each(|path| check_writable(path))?;
     let source = Source::open(&options.input.trace)?;
-    let (workload, format) = parse(&source, options.input.format)?;
+    let reading = read(&source, options.input.format)?;
     // The bound submits tasks at time zero itself: so jobs of a certificate are those of the trace as it is.
-    let conditions = cavalcade::Conditions { rate: options.rate, ..Default::default() };
-    let scenario = Scenario::new(workload, conditions)?;
+    let conditions = arguments::Conditions { rate: options.rate, ..Default::default() };
+    let conditions = at_recorded_rate(&reading, &conditions)?.of_run()?;
+    let (scenario, format) = (Scenario::new(reading.workload, conditions)?, reading.format);
     let deadlines = scenario.workload.tasks().iter().filter(|task| task.deadline.is_some()).count();
     if options.objective == Objective::Deadlines && deadlines == 0 {
         return Err(Failure::usage(format!("no task of {} has a deadline", source.name()))
@@ -44,7 +46,7 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     let mut text = if options.json { found.json(&scenario, options) } else { found.text(options) };
     if let Some(path) = &options.certificate {
         let trace = TraceRecord::new(&options.input.trace, &source, format);
-        let subject = Subject::new(trace, options.rate);
+        let subject = Subject::new(trace, scenario.conditions.rate);
         write_file(path, |out| certificate::write(&subject, found.certificate(), out))?;
         if !options.json {
             let file = path.display();
@@ -81,7 +83,7 @@ impl Found {
             tasks: options.objective != Objective::Coflows,
             weighted: options.weighted,
             offline: options.offline,
-            rate: options.rate,
+            rate: scenario.conditions.rate,
         };
         let conditions = Conditions {
             objective: match options.objective {
@@ -186,7 +188,7 @@ impl Found {
                 ports: scenario.workload.ports(),
                 bytes: scenario.workload.bytes().get(),
             },
-            rate_bps: options.rate.get(),
+            rate_bps: scenario.conditions.rate.get(),
             offline: options.offline,
             weighted: options.weighted,
             objective: match options.objective {

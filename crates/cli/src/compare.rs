@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::arguments::Compare;
 use crate::engines;
 use crate::failure::{Failure, Kind};
-use crate::input::tell_notes;
+use crate::input::read;
 use crate::output::{print, tell};
 use crate::policies::{Choice, selected};
 use crate::progress::watched;
@@ -36,8 +36,7 @@ pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     options.report.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
     let source = Source::open(&options.input.trace)?;
-    let reading = source.read(options.input.format)?;
-    tell_notes(&source, &reading.notes);
+    let reading = read(&source, options.input.format)?;
     let recorded = OnRecord::of(&reading, &options.conditions)?;
     let mut conditions = options.conditions.clone();
     conditions.rate = recorded.as_ref().map(OnRecord::rate).or(conditions.rate);
@@ -81,7 +80,7 @@ fn print_text(comparison: &Comparison, by_bin: bool) -> Result<(), Failure> {
     let options = table_options(by_bin);
     print(&cavalcade_report::savings(comparison, options.width))?;
     match &comparison.savings {
-        Some(savings) if !savings.application.waits_for_network => Ok(()),
+        Some(savings) if !savings.whole().waits_for_network => Ok(()),
         Some(_) => print(&format!("\n{}", cavalcade_report::table(comparison, options))),
         None => print(&cavalcade_report::table(comparison, options)),
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use cavalcade::Source;
 use cavalcade::model::Workload;
 use cavalcade_sim_control::fault::{Account, Bug, Violation, run as run_seed};
+use serde_json::json;
 
 use crate::arguments::Fault;
 use crate::failure::{Failure, Kind};
@@ -19,7 +20,7 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
     let workload = options.trace.as_deref().map(|path| Source::open(path)?.read(None)).transpose()?;
     let workload = workload.map(|read| read.workload);
     let workload = workload.as_ref();
-    if options.seeds == 1 {
+    if options.seeds == 1 && !options.json {
         return one(options.seed, bug, workload);
     }
     let mut total = Account::default();
@@ -30,6 +31,19 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
         total.lost += account.lost;
         total.faults += account.faults;
         total.fallbacks += account.fallbacks;
+    }
+    if options.json {
+        let document = json!({
+            "schema_version": 1,
+            "seed": options.seed,
+            "seeds": options.seeds,
+            "held": true,
+            "faults": total.faults,
+            "messages": total.messages,
+            "lost": total.lost,
+            "fallbacks": total.fallbacks,
+        });
+        return print(&format!("{document}\n"));
     }
     print(&format!(
         "{} seeds from {}: everything held\n{} faults, {} messages of which {} were lost, {} fallbacks to plain TCP\n",

@@ -12,13 +12,22 @@ use crate::output::tell;
 /// # Errors
 /// Where it is not valid, with the place.
 pub(crate) fn parse(source: &Source, format: Option<Format>) -> Result<(Workload, Format), Failure> {
-    let Reading { workload, format, notes, .. } = source.read(format)?;
-    tell_notes(source, &notes);
+    let Reading { workload, format, .. } = read(source, format)?;
     Ok((workload, format))
 }
 
+/// Reads `source`, and says on standard error what the reader notes.
+///
+/// # Errors
+/// Where it is not valid, with the place.
+pub(crate) fn read(source: &Source, format: Option<Format>) -> Result<Reading, Failure> {
+    let reading = source.read(format)?;
+    tell_notes(source, &reading.notes);
+    Ok(reading)
+}
+
 /// Says on standard error what the reader of an imported log notes.
-pub(crate) fn tell_notes(source: &Source, notes: &[Note]) {
+fn tell_notes(source: &Source, notes: &[Note]) {
     if !notes.is_empty() {
         tell(&format!("{} is an imported log:", source.name()));
     }

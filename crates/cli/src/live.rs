@@ -244,7 +244,9 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), file.agent.shadow)?;
     let listen = options.listen.or(file.coordinator.listen).unwrap_or(ANY_LOCAL_PORT);
     let is_insecure = options.insecure || file.coordinator.insecure || file.agent.insecure;
-    let served = [Some(listen), file.coordinator.metrics, file.agent.metrics];
+    let metrics = options.metrics.or(file.coordinator.metrics);
+    let agent_metrics = options.agent_metrics.or(file.agent.metrics);
+    let served = [Some(listen), metrics, agent_metrics];
     served.into_iter().flatten().try_for_each(|address| allow(address, is_insecure))?;
     let _log = logging::start(options.logging, &file.log);
     let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
@@ -257,8 +259,8 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
         let of_coordinator =
             administration_socket(of_coordinator.as_deref(), || path.with_extension("coordinator.sock"))?;
         let of_agent = administration_socket(of_agent.as_deref(), || administration_path(&path))?;
-        let coordinator_metrics = metrics_listener(file.coordinator.metrics).await?;
-        let agent_metrics = metrics_listener(file.agent.metrics).await?;
+        let metrics = metrics_listener(metrics).await?;
+        let agent_metrics = metrics_listener(agent_metrics).await?;
         tracing::info!("coordinator at {at}, policy {}; clients at {}", policy.label(), path.display());
         let stop = stop_on_signals()?;
         ready();
@@ -270,7 +272,6 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
         };
         let agent = serve_agent(Agent::new(agent_config, Mode::Coordinated), sockets, stop.clone());
         let coordinator = Coordinator::new(coordinator_config, Box::new(policy));
-        let metrics = coordinator_metrics;
         let sockets = CoordinatorSockets { administration: of_coordinator, metrics, about, ..agents.into() };
         both(serve_coordinator(coordinator, sockets, stop), agent).await
     })

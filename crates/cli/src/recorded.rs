@@ -1,6 +1,6 @@
 //! What an imported log recorded, and the rate of the network on which it was recorded.
 
-use cavalcade::{Scenario, map};
+use cavalcade::{Progress, Scenario, Watch, map};
 use cavalcade_metrics::{
     Comparison, ENDLESS, ImportNote, RateChoice, RecordedQuery, RecordedShuffle, Recording, Savings,
     calibrate, task_completion_times,
@@ -10,6 +10,8 @@ use cavalcade_trace::Reading;
 
 use crate::arguments::Conditions;
 use crate::failure::Failure;
+use crate::output::tell;
+use crate::progress::watched;
 
 /// The policy under which applications run today.
 const RECORDED_UNDER: &str = "fair";
@@ -33,18 +35,8 @@ impl OnRecord {
             return Ok(None);
         }
         let recording = recording(reading);
-        let simulate = |rates: &[BitsPerSec]| -> Result<Vec<Vec<Nanos>>, Failure> {
-            map(rates.len(), |index| times(&reading.workload, conditions, rates[index])).into_iter().collect()
-        };
-        let endless = simulate(&[ENDLESS])?.remove(0);
-        let took: Vec<Nanos> = recording.queries.iter().map(|query| query.took).collect();
-        let rate = match conditions.rate {
-            Some(rate) => RateChoice::Asked(rate),
-            // A log without any time in it tells nothing.
-            None if took.iter().all(|time| *time == Nanos::ZERO) => RateChoice::Asked(conditions.rate()),
-            None => RateChoice::Calibrated(calibrate(&took, simulate)?),
-        };
-        Ok(Some(Self { recording, endless, rate }))
+        let endless = simulated(reading, conditions, &[ENDLESS], &Progress::default())?.remove(0);
+        Ok(Some(Self { recording, endless, rate: rate(reading, conditions)? }))
     }
 
     /// The rate to compare at.
@@ -57,6 +49,41 @@ impl OnRecord {
         let savings = Savings::of(comparison, self.recording, &self.endless, self.rate);
         comparison.savings = Some(savings);
     }
+}
+
+/// The most rates that a search for the one that fits simulates, for its progress.
+const TRIED: usize = 64;
+
+/// The rate that `conditions` ask for, or the one at which simulated times fit the recorded ones.
+///
+/// # Errors
+/// Where a simulation cannot be made under these conditions, or the log has no time to fit.
+fn rate(reading: &Reading, conditions: &Conditions) -> Result<RateChoice, Failure> {
+    if let Some(rate) = conditions.rate {
+        return Ok(RateChoice::Asked(rate));
+    }
+    let took: Vec<Nanos> = reading.queries.iter().map(|query| query.took).collect();
+    if took.iter().all(|time| *time == Nanos::ZERO) {
+        let problem = "the log records no times, so the rate of its network cannot be inferred from them";
+        return Err(Failure::usage(problem).help("give the rate of its hosts' links, as --rate 10Gbps"));
+    }
+    let found = watched(TRIED * reading.workload.coflow_count(), |progress| {
+        calibrate(&took, |rates| simulated(reading, conditions, rates, progress))
+    });
+    found.map(RateChoice::Calibrated)
+}
+
+/// The conditions with the rate at which an imported log is to be simulated, which is told; as they are for any other trace.
+///
+/// # Errors
+/// Those of a search for that rate.
+pub(crate) fn at_recorded_rate(reading: &Reading, conditions: &Conditions) -> Result<Conditions, Failure> {
+    if reading.queries.is_empty() || conditions.rate.is_some() {
+        return Ok(conditions.clone());
+    }
+    let choice = rate(reading, conditions)?;
+    tell(&cavalcade_report::rate_chosen(&choice));
+    Ok(Conditions { rate: Some(choice.rate()), ..conditions.clone() })
 }
 
 fn recording(reading: &Reading) -> Recording {
@@ -82,10 +109,26 @@ fn recording(reading: &Reading) -> Recording {
     }
 }
 
+/// The times of all tasks at each of `rates`.
+fn simulated(
+    reading: &Reading,
+    conditions: &Conditions,
+    rates: &[BitsPerSec],
+    progress: &Progress,
+) -> Result<Vec<Vec<Nanos>>, Failure> {
+    let times = |index: usize| times(&reading.workload, conditions, rates[index], progress);
+    map(rates.len(), times).into_iter().collect()
+}
+
 /// The times of all tasks at a rate.
-fn times(workload: &Workload, conditions: &Conditions, rate: BitsPerSec) -> Result<Vec<Nanos>, Failure> {
+fn times(
+    workload: &Workload,
+    conditions: &Conditions,
+    rate: BitsPerSec,
+    progress: &Progress,
+) -> Result<Vec<Nanos>, Failure> {
     let conditions = Conditions { rate: Some(rate), ..conditions.clone() };
     let scenario = Scenario::new(workload.clone(), conditions.of_run()?)?.under(RECORDED_UNDER)?;
-    let outcome = scenario.run()?;
+    let outcome = scenario.run_with(Watch { progress: Some(progress), ..Watch::default() })?;
     Ok(task_completion_times(&scenario.workload, &outcome))
 }

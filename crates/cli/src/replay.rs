@@ -2,6 +2,7 @@
 
 use cavalcade::folder::{Recorded, produce};
 use cavalcade::results::{Results, digest_of};
+use serde_json::json;
 
 use crate::arguments::RunFolder;
 use crate::failure::{Failure, Kind};
@@ -32,6 +33,10 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
                 env!("CARGO_PKG_VERSION")
             )));
         }
+    }
+    if options.json {
+        let document = json!({ "schema_version": 1, "same": true, "results": recorded.manifest.results });
+        return print(&format!("{document}\n"));
     }
     print(&format!("{} results are the same, bit for bit\n", again.len()))
 }

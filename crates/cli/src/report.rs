@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use cavalcade::folder::Recorded;
-use cavalcade::output::write_file;
+use cavalcade::output::{check_writable, write_file};
 use cavalcade::{Comparison, Engine, Finished, Scenario, Source, analyse, manifest};
 use cavalcade_report::{FigureKind, FigureWidth, figure};
 use clap::{Args, Subcommand, ValueEnum};
@@ -14,9 +14,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use crate::arguments::{Conditions, Selection};
 use crate::compare::{run_all, runnable};
 use crate::failure::Failure;
-use crate::input::parse;
+use crate::input::read;
 use crate::output::tell;
 use crate::policies::selected;
+use crate::recorded::at_recorded_rate;
 
 /// The parts of `cavalcade report`.
 #[derive(Debug, Subcommand)]
@@ -24,12 +25,15 @@ pub(crate) enum ReportCommand {
     /// Write one figure of a comparison as an SVG file, for a paper
     ///
     /// Drawn are the policies that are named; where none is, the baseline, the best that is told sizes and the best that is
-    /// not. Example: cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.svg
+    /// not.
     Figure(Figure),
 }
 
 /// `cavalcade report figure`.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.svg"
+)]
 pub(crate) struct Figure {
     /// The figure: cdf, the distribution of coflow completion times; gain, the speedup over the baseline by bin; timeline,
     /// every coflow from its arrival to its finish
@@ -38,8 +42,8 @@ pub(crate) struct Figure {
     #[arg(value_name = "TRACE|RUN", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
     /// The file to write
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+    #[arg(short, long, alias = "output", value_name = "FILE")]
+    pub(crate) out: PathBuf,
     /// The width: one column of a two-column page (240 pt), or the page (504 pt); text is 8 pt in both
     #[arg(long, value_name = "WIDTH", default_value = "column")]
     pub(crate) width: Width,
@@ -69,6 +73,7 @@ pub(crate) enum Width {
 /// # Errors
 /// Where the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
 pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), Failure> {
+    check_writable(&options.out)?;
     let are_runs = options.inputs.iter().all(|input| input.join(manifest::NAME).is_file());
     let comparison = if are_runs { of_runs(options)? } else { of_trace(options)? };
     let kind = match options.kind {
@@ -84,8 +89,8 @@ pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), 
         Failure::usage("there is nothing to draw: expected a coflow, and for gain two policies")
             .help("name a trace with coflows, and policies by --policies")
     })?;
-    write_file(&options.output, |out| out.write_all(drawn.as_bytes()))?;
-    tell(&format!("wrote {}", options.output.display()));
+    write_file(&options.out, |out| out.write_all(drawn.as_bytes()))?;
+    tell(&format!("wrote {}", options.out.display()));
     Ok(())
 }
 
@@ -97,8 +102,9 @@ fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
     };
     let (choices, baseline) = selected(&options.selection)?;
     let source = Source::open(trace)?;
-    let (workload, _) = parse(&source, None)?;
-    let scenario = Scenario::new(workload, options.conditions.of_run()?)?;
+    let reading = read(&source, None)?;
+    let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
+    let scenario = Scenario::new(reading.workload, conditions)?;
     let is_named = options.selection.is_made();
     let (scenarios, baseline) = runnable(&scenario, &choices, &[Engine::Fluid], baseline, is_named)?;
     let mut comparison = run_all(&scenarios, baseline, None, false)?;

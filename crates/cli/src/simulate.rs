@@ -15,10 +15,11 @@ use crate::arguments::Simulate;
 use crate::compare::run_all;
 use crate::engines;
 use crate::failure::Failure;
-use crate::input::parse;
+use crate::input::read;
 use crate::output::{print, tell};
 use crate::policies::{self, Choice};
 use crate::progress::watched;
+use crate::recorded::at_recorded_rate;
 use crate::terminal::table_options;
 
 /// Runs the command.
@@ -42,10 +43,11 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     }
     options.pcap.iter().try_for_each(|path| check_writable(path))?;
     let folder = options.out.as_deref().map(Folder::create).transpose()?;
-    let conditions = options.conditions.of_run()?;
+    options.conditions.of_run()?;
     let source = Source::open(&options.input.trace)?;
-    let (workload, format) = parse(&source, options.input.format)?;
-    let scenario = Scenario { policy, ..Scenario::new(workload, conditions)?.on(engine) };
+    let reading = read(&source, options.input.format)?;
+    let conditions = at_recorded_rate(&reading, &options.conditions)?.of_run()?;
+    let scenario = Scenario { policy, ..Scenario::new(reading.workload, conditions)?.on(engine) };
     scenario.check()?;
     let Some(folder) = folder else {
         let comparison = if options.pcap.is_some() {
@@ -63,7 +65,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
         };
         return print_result(options, &comparison);
     };
-    let trace = TraceRecord::new(&options.input.trace, &source, format);
+    let trace = TraceRecord::new(&options.input.trace, &source, reading.format);
     let mut manifest = Manifest::new(trace, &scenario);
     let mut results = Results::new(Some(&folder));
     let finished = captured(options, |capture| {

@@ -8,6 +8,8 @@ use cavalcade_model::{Workload, WorkloadError};
 use cavalcade_spec::{ParameterInfo, SpecError};
 use cavalcade_trace::generate::{permute_sizes, spread_sizes};
 use cavalcade_trace::shapes::read_shapes;
+use serde_json::{Value, json};
+
 use cavalcade_trace::{Failures, Generator, WriteError, generate, with_failures, write};
 
 use crate::arguments::{Convert, Generate, Info, Trace, TraceOutput};
@@ -57,6 +59,7 @@ fn convert(options: &Convert) -> Result<(), Failure> {
 fn make(options: &Generate) -> Result<(), Failure> {
     match &options.generator {
         Some(spec) => put(&generated(spec, options.shapes.as_deref(), options.seed)?, &options.output),
+        None if options.json => print(&catalogue_json()),
         None => print(&catalogue()),
     }
 }
@@ -90,6 +93,20 @@ fn catalogue() -> String {
         text.push('\n');
     }
     text + "Use one as 'cavalcade trace generate NAME:PARAMETER=VALUE,…'\n"
+}
+
+/// The same as JSON.
+fn catalogue_json() -> String {
+    let parameter = |parameter: &ParameterInfo| json!({ "name": parameter.name, "default": parameter.value, "meaning": parameter.meaning });
+    let generators: Vec<Value> = Generator::catalogue()
+        .iter()
+        .map(|info| {
+            let parameters: Vec<Value> = info.parameters.iter().map(parameter).collect();
+            let (name, meaning, source) = (info.name, info.meaning, info.source);
+            json!({ "name": name, "meaning": meaning, "source": source, "parameters": parameters })
+        })
+        .collect();
+    format!("{:#}\n", json!({ "schema_version": 1, "generators": generators }))
 }
 
 /// The workload that `spec` describes, with the shapes of a file where one is named.

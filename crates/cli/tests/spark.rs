@@ -41,7 +41,7 @@ fn compared(log: &str, options: &[&str]) -> support::Ran {
 fn an_application_that_does_not_wait_for_the_network_has_no_winner() {
     let ran = compared(LOG, &[]);
     let first = ran.out.lines().next().unwrap();
-    assert!(first.starts_with("The network is not what the application waits for: "), "{}", ran.out);
+    assert!(first.starts_with("The network is not what the 2 queries and jobs wait for: "), "{}", ran.out);
     assert!(!ran.out.contains('×') && !ran.out.contains("sebf"), "{}", ran.out);
     // Half a second of maps and one of reduce tasks, in which three gigabits must have come: from 3 Gbps on it fits.
     assert!(
@@ -102,6 +102,34 @@ fn real_logs_are_held_against_their_record() {
         assert!((simulated / recorded - 1.0).abs() < 0.025, "{application:#}");
         assert_eq!(application["waits_for_network"], false, "{application:#}");
     }
+}
+
+#[test]
+fn no_command_assumes_a_rate_for_a_log_in_silence() {
+    let place = Place::new();
+    place.write("log", waiting());
+    let commands: [&[&str]; 4] = [
+        &["simulate", "log", "--policy", "fair", "--json"],
+        &["simulate", "log", "--policy", "fair", "--out", "run", "--json"],
+        &["bound", "log", "--budget", "10", "--json"],
+        &["report", "figure", "cdf", "log", "--out", "cdf.svg"],
+    ];
+    for command in commands {
+        let ran = place.run(command);
+        assert!(
+            ran.code == 0 && ran.err.contains("The rate is inferred: at 1 Gbps"),
+            "{command:?}: {}",
+            ran.err
+        );
+        let given = place.run(&[command, &["--rate", "2Gbps"]].concat());
+        assert!(!given.err.contains("inferred"), "{command:?}: {}", given.err);
+    }
+    let manifest = std::fs::read_to_string(place.path("run/manifest.json")).unwrap();
+    assert!(manifest.contains("1000000000") || manifest.contains("1Gbps"), "{manifest}");
+    assert_eq!(place.run(&["replay", "run"]).code, 0);
+    place.write("timeless", LOG.replace("1500", "1000").replace("2500", "1000"));
+    let ran = place.run(&["simulate", "timeless", "--policy", "fair"]);
+    assert!(ran.code == 2 && ran.err.contains("give the rate") && ran.out.is_empty(), "{}", ran.err);
 }
 
 #[test]

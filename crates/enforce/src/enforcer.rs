@@ -211,8 +211,10 @@ impl Enforcer {
         let Request { name, class, deadline } = request;
         let key = match &name {
             Name::Coflow(key) => Some(*key),
-            Name::Task(_) => {
-                link.client.register(now, Registration { class, deadline, ..Registration::default() });
+            Name::Task(task) => {
+                // A task whose name is none of a coflow's goes by its id.
+                let name = task.parse().ok();
+                link.client.register(now, Registration { class, deadline, name, ..Registration::default() });
                 None
             }
         };

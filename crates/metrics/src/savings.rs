@@ -189,6 +189,8 @@ pub struct Savings {
     pub application: QuerySavings,
     /// Its queries and jobs, in order.
     pub queries: Vec<QuerySavings>,
+    /// All of them, their times added up, where they overlap.
+    pub together: Option<QuerySavings>,
     /// True if no two of them ran at the same time, so that what each saves adds up.
     pub is_sequential: bool,
     /// Names of coflows in the terms of the log.
@@ -257,7 +259,14 @@ impl Savings {
             .collect();
         let is_sequential = recorded.windows(2).all(|pair| pair[0].arrival + pair[0].took <= pair[1].arrival);
         let application = application(comparison, &recorded, &queries, endless, is_sequential, &rate);
-        Self { rate, application, queries, is_sequential, shuffles, notes }
+        let together = (!is_sequential).then(|| together(&queries, &rate));
+        Self { rate, application, queries, together, is_sequential, shuffles, notes }
+    }
+
+    /// The times that the answer is about: those of the application, or of all queries together where they overlap. An
+    /// application of queries that overlap ends with its last one, whatever those before have saved.
+    pub fn whole(&self) -> &QuerySavings {
+        self.together.as_ref().unwrap_or(&self.application)
     }
 }
 
@@ -265,6 +274,21 @@ impl Savings {
 fn waits(simulated_s: f64, endless_s: f64, rate: &RateChoice) -> bool {
     let is_known = !matches!(rate, RateChoice::Calibrated(Calibration { fastest: None, .. }));
     is_known && simulated_s - endless_s >= NOTICEABLE * simulated_s
+}
+
+/// The times of all queries, added up.
+fn together(queries: &[QuerySavings], rate: &RateChoice) -> QuerySavings {
+    let sum = |of: &dyn Fn(&QuerySavings) -> f64| queries.iter().map(of).sum::<f64>();
+    let (simulated_s, endless_s) = (sum(&|query| query.simulated_s), sum(&|query| query.endless_s));
+    let runs = queries.first().map_or(0, |query| query.saved_s.len());
+    QuerySavings {
+        name: "all of them, added up".to_owned(),
+        recorded_s: sum(&|query| query.recorded_s),
+        simulated_s,
+        endless_s,
+        waits_for_network: waits(simulated_s, endless_s, rate),
+        saved_s: (0..runs).map(|run| sum(&|query| query.saved_s[run])).collect(),
+    }
 }
 
 /// The application from the beginning of its first query to the end of its last. Queries that follow each other shift when
@@ -380,5 +404,7 @@ mod tests {
         assert!(!saved.is_sequential);
         assert_eq!((saved.application.recorded_s, saved.application.simulated_s), (6.0, 6.0));
         assert_eq!(saved.application.saved_s, [0.0, 0.0]);
+        let sum = saved.queries.iter().map(|query| query.saved_s[1]).sum::<f64>();
+        assert_eq!((saved.whole().name.as_str(), saved.whole().saved_s[1]), ("all of them, added up", sum));
     }
 }

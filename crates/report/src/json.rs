@@ -210,6 +210,8 @@ struct SavingsOut<'a> {
     rate_inferred: Option<Inferred>,
     queries_are_sequential: bool,
     application: QueryOut<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    together: Option<QueryOut<'a>>,
     queries: Vec<QueryOut<'a>>,
     notes: Vec<NoteOut<'a>>,
 }
@@ -273,6 +275,7 @@ impl<'a> SavingsOut<'a> {
             rate_inferred: inferred,
             queries_are_sequential: savings.is_sequential,
             application: query(&savings.application),
+            together: savings.together.as_ref().map(query),
             queries: savings.queries.iter().map(query).collect(),
             notes: savings.notes.iter().map(note).collect(),
         }

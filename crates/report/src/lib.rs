@@ -32,5 +32,5 @@ pub use figure::{FigureKind, FigureWidth, figure};
 pub use figures::time_rounded_down;
 pub use html::{ReportInfo, html};
 pub use json::json;
-pub use savings::savings;
+pub use savings::{rate_chosen, savings};
 pub use table::{TableOptions, table};

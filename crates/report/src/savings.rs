@@ -33,8 +33,11 @@ pub fn savings(comparison: &Comparison, width: u16) -> String {
 
 /// The answer in a sentence.
 pub(crate) fn headline(comparison: &Comparison, saved: &Savings) -> String {
-    let subject = subject(saved);
-    let whole = &saved.application;
+    let subject = match &saved.together {
+        Some(_) => format!("{} queries and jobs", saved.queries.len()),
+        None => subject(saved),
+    };
+    let whole = saved.whole();
     let recorded = figures::time(whole.recorded_s);
     if !whole.waits_for_network {
         let most = match whole.most_s() {
@@ -42,7 +45,8 @@ pub(crate) fn headline(comparison: &Comparison, saved: &Savings) -> String {
             most => format!("at most {}", figures::time(most)),
         };
         return format!(
-            "The network is not what {subject} waits for: scheduling would have saved {most} of {recorded}"
+            "The network is not what {} for: scheduling would have saved {most} of {recorded}",
+            if saved.together.is_some() { format!("the {subject} wait") } else { format!("{subject} waits") }
         );
     }
     let best = |told: bool| whole.best(|run| comparison.runs[run].about.told_sizes == told);
@@ -87,22 +91,7 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
         figures::rate(saved.rate.rate()),
         seconds(whole.endless_s),
     )];
-    let rate = figures::rate;
-    sentences.push(match &saved.rate {
-        RateChoice::Asked(asked) => format!("The rate, {}, is the one that was asked for.", rate(*asked)),
-        RateChoice::Calibrated(Calibration { best, slowest, fastest: Some(fastest), .. }) => format!(
-            "The rate is inferred: at {} fair sharing gives the recorded times best, and rates from {} to {} do within 2 % of \
-             that. Set another with --rate.",
-            rate(*best),
-            rate(*slowest),
-            rate(*fastest)
-        ),
-        RateChoice::Calibrated(Calibration { slowest, fastest: None, .. }) => format!(
-            "The log does not tell the rate: every network of {0} and more gives the recorded times equally well, within 2 %. \
-             Figures are for {0}, so savings are upper bounds; set the rate with --rate.",
-            rate(*slowest)
-        ),
-    });
+    sentences.push(rate_chosen(&saved.rate));
     let error = match &saved.rate {
         RateChoice::Calibrated(found) => found.error,
         RateChoice::Asked(_) => off.abs() / 100.0,
@@ -116,10 +105,32 @@ fn sentences(comparison: &Comparison, saved: &Savings) -> Vec<String> {
     if saved.queries.len() > 1 {
         sentences.push(match saved.is_sequential {
             true => "No two queries ran at the same time, so what they save adds up.".to_owned(),
-            false => "Queries overlap, so what the application saves is less than their sum.".to_owned(),
+            false => "Queries overlap: the application ends with its last one, so it saves less than all of them added up.".to_owned(),
         });
     }
     sentences
+}
+
+/// Says at which rate an imported log is simulated, and why.
+pub fn rate_chosen(choice: &RateChoice) -> String {
+    let rate = figures::rate;
+    match choice {
+        RateChoice::Asked(asked) => format!("The rate, {}, is the one that was asked for.", rate(*asked)),
+        RateChoice::Calibrated(Calibration { best, slowest, fastest: Some(fastest), .. }) => format!(
+            "The rate is inferred: at {} fair sharing gives the recorded times best, and {} within 2 % of that. Set another \
+             with --rate.",
+            rate(*best),
+            match slowest == fastest {
+                true => "no other does".to_owned(),
+                false => format!("rates from {} to {} do", rate(*slowest), rate(*fastest)),
+            }
+        ),
+        RateChoice::Calibrated(Calibration { slowest, fastest: None, .. }) => format!(
+            "The log does not tell the rate: every network of {0} and more gives the recorded times equally well, within 2 %. \
+             Figures are for {0}, so savings are upper bounds; set the rate with --rate.",
+            rate(*slowest)
+        ),
+    }
 }
 
 /// Seconds with two decimals.
@@ -130,7 +141,7 @@ fn seconds(value: f64) -> String {
 /// Queries; and where the network matters, policies and shuffles. Each with its title.
 fn tables(comparison: &Comparison, saved: &Savings) -> Vec<(&'static str, Columns)> {
     let mut tables = vec![("Queries and jobs", queries(comparison, saved))];
-    if saved.application.waits_for_network {
+    if saved.whole().waits_for_network {
         tables.push(("Seconds saved by each policy", policies(comparison, saved)));
         if !saved.shuffles.is_empty() {
             tables.push(("Shuffles, one by one", shuffles(comparison, saved)));
@@ -147,6 +158,7 @@ fn queries(comparison: &Comparison, saved: &Savings) -> Columns {
         rows.truncate(ROWS);
     }
     if saved.queries.len() > 1 {
+        rows.extend(&saved.together);
         rows.push(&saved.application);
     }
     let best = |told: bool| {
@@ -188,7 +200,7 @@ fn queries(comparison: &Comparison, saved: &Savings) -> Columns {
 }
 
 fn policies(comparison: &Comparison, saved: &Savings) -> Columns {
-    let whole = &saved.application;
+    let whole = saved.whole();
     let mut runs: Vec<usize> = (0..comparison.runs.len()).filter(|&run| run != comparison.baseline).collect();
     runs.sort_by(|&a, &b| whole.saved_s[b].total_cmp(&whole.saved_s[a]));
     // Added to zero, a small loss is not shown as −0.0.
@@ -279,6 +291,7 @@ mod tests {
             rate: RateChoice::Calibrated(Calibration { best, error: 0.001, slowest, fastest: None }),
             application: query.clone(),
             queries: vec![query],
+            together: None,
             is_sequential: true,
             shuffles: vec![RecordedShuffle { coflow: 0, name: "query72, stage 1 to 2".to_owned() }],
             notes: vec![ImportNote { certainty: "estimated".to_owned(), text: "<guess>".to_owned() }],
@@ -294,6 +307,19 @@ mod tests {
         assert!(!text.contains('×') && !text.contains("by sebf") && !text.contains("shuffle"), "{text}");
         assert!(text.contains("every network of 1.1 Gbps and more"), "{text}");
         assert!(text.contains("71.12 s as recorded") || text.contains("71.13 s as recorded"), "{text}");
+    }
+
+    #[test]
+    fn queries_that_overlap_are_answered_for_together_though_the_application_ends_no_sooner() {
+        let mut comparison = saved(71.2, 71.1, vec![0.05, 0.0, 0.04]);
+        let saved = comparison.savings.as_mut().unwrap();
+        saved.queries = vec![query("a", 9.0, 2.0, vec![4.0, 0.0, 3.0]), query("b", 71.2, 71.1, vec![0.0; 3])];
+        saved.together = Some(query("all of them, added up", 80.2, 73.1, vec![4.0, 0.0, 3.0]));
+        saved.is_sequential = false;
+        let text = savings(&comparison, 120);
+        let first = text.lines().next().unwrap();
+        assert!(first.contains("of 2 queries and jobs") && !first.contains("not what"), "{text}");
+        assert!(text.contains("all of them, added up") && text.contains("ends with its last one"), "{text}");
     }
 
     #[test]

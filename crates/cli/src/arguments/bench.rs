@@ -29,6 +29,7 @@ pub(crate) enum Bench {
 /// `cavalcade bench coordinator`.
 #[cfg(feature = "live")]
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade bench coordinator --agents 1000 --rounds 20")]
 pub(crate) struct CoordinatorBench {
     /// How many agents there are, each at a port of its own
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
@@ -48,6 +49,9 @@ pub(crate) struct CoordinatorBench {
     /// The policy, with parameters
     #[arg(long, value_name = "POLICY", default_value = "dclas:sync=0ms,weighted=false")]
     pub(crate) policy: String,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `cavalcade bench agents`.
@@ -76,14 +80,19 @@ pub(crate) struct AgentsBench {
 
 /// `cavalcade bench packet`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade bench packet --part 10")]
 pub(crate) struct PacketBench {
     /// Do only the n-th part of the work
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) part: u64,
+    /// Print a JSON object on a line for each workload, in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `cavalcade bench fluid`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade bench fluid --workloads pois-100,tree-900 --policy sebf")]
 pub(crate) struct FluidBench {
     /// The workloads, as pois-100,tree-36000; all of them where none is named
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -91,4 +100,7 @@ pub(crate) struct FluidBench {
     /// The policy, with parameters
     #[arg(long, value_name = "POLICY", default_value = "fair")]
     pub(crate) policy: String,
+    /// Print a JSON object on a line for each workload, in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
 }

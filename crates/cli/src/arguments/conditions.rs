@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// What holds for every run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Conditions {
-    /// Capacity of every port in each direction [default: 1Gbps; 'compare' infers that of a Spark log from recorded times]
+    /// Capacity of every port in each direction [default: 1Gbps; that of a Spark log is inferred from recorded times]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
     pub(crate) rate: Option<BitsPerSec>,
     /// The fabric, as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or

@@ -21,4 +21,7 @@ pub(crate) struct Fault {
     /// lifted-switch, forged-standing or phantom-flow
     #[arg(long, value_name = "BUG")]
     pub(crate) plant: Option<String>,
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }

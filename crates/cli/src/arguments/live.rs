@@ -168,6 +168,7 @@ pub(crate) struct AgentOptions {
 
 /// `cavalcade up`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade up --rate 10Gbps --metrics 127.0.0.1:9337")]
 pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
@@ -188,6 +189,12 @@ pub(crate) struct Up {
     /// Listen in clear text also where other hosts can connect
     #[arg(long)]
     pub(crate) insecure: bool,
+    /// Where a monitoring system finds figures of the coordinator, at /metrics
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Where it finds those of the agent
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) agent_metrics: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) logging: Logging,
 }
@@ -208,6 +215,7 @@ pub(crate) struct Certificates {
 
 /// `cavalcade revoke`.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade revoke site agent-3")]
 pub(crate) struct Revoke {
     /// The folder that 'cavalcade certificates' made, with the authority's key
     pub(crate) dir: PathBuf,

@@ -94,6 +94,9 @@ pub(crate) fn run(options: &CoordinatorBench) -> Result<(), Failure> {
         .map_err(|_| Failure::new(Kind::Runtime, "the coordinator panicked"))?
         .map_err(failed)?;
     let used = Used { rounds, busy, memory: after.saturating_sub(before) };
+    if options.json {
+        return print(&format!("{}\n", document(options, connections, &measured, &used)));
+    }
     print(&text(options, connections, &measured, &used))
 }
 
@@ -102,6 +105,28 @@ struct Used {
     rounds: u64,
     busy: Duration,
     memory: u64,
+}
+
+fn document(
+    options: &CoordinatorBench,
+    connections: u32,
+    measured: &Measured,
+    used: &Used,
+) -> serde_json::Value {
+    serde_json::json!({
+        "schema_version": 1,
+        "agents": options.agents,
+        "connections": connections,
+        "coflows": options.coflows,
+        "flows": options.flows,
+        "policy": options.policy,
+        "measured": measured,
+        "coordinator": {
+            "fillings": used.rounds,
+            "busy_ns": used.busy.as_nanos() as u64,
+            "memory_bytes": used.memory,
+        },
+    })
 }
 
 fn text(options: &CoordinatorBench, connections: u32, measured: &Measured, used: &Used) -> String {

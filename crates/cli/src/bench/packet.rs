@@ -10,7 +10,9 @@ use cavalcade_sim_packet::scenario::{self, Scenario};
 use cavalcade_sim_packet::{Options, Run, SimulationError, simulate};
 use cavalcade_transport::dctcp::Dctcp;
 use cavalcade_transport::pfabric::Pfabric;
+use serde_json::json;
 
+use crate::arguments::PacketBench;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
 
@@ -18,16 +20,19 @@ use crate::output::print;
 ///
 /// # Errors
 /// Where the output cannot be written, or a run is not possible.
-pub(crate) fn run(part: u64) -> Result<(), Failure> {
-    print(
-        "scenario  transport        hops      events       s   Mhops/s  Mevents/s  mean FCT  dropped   marked  memory\n",
-    )?;
-    for scenario in scenario::all(part) {
-        line(&scenario, "dctcp", |options| {
+pub(crate) fn run(options: &PacketBench) -> Result<(), Failure> {
+    let as_json = options.json;
+    if !as_json {
+        print(
+            "scenario  transport        hops      events       s   Mhops/s  Mevents/s  mean FCT  dropped   marked  memory\n",
+        )?;
+    }
+    for scenario in scenario::all(options.part) {
+        line(&scenario, "dctcp", as_json, |options| {
             simulate(&scenario.workload, &scenario.network, &Dctcp::default(), None, options, None)
         })?;
         if scenario.name == "ls144" {
-            line(&scenario, "pfabric", |options| {
+            line(&scenario, "pfabric", as_json, |options| {
                 simulate(&scenario.workload, &scenario.network, &Pfabric::default(), None, options, None)
             })?;
         }
@@ -39,6 +44,7 @@ pub(crate) fn run(part: u64) -> Result<(), Failure> {
 fn line(
     scenario: &Scenario,
     transport: &str,
+    as_json: bool,
     work: impl FnOnce(&Options) -> Result<Run, SimulationError>,
 ) -> Result<(), Failure> {
     forget_peak_memory();
@@ -57,6 +63,21 @@ fn line(
     let counted =
         |count: fn(&cavalcade_sim_packet::PortCounts) -> u64| run.ports.iter().map(count).sum::<u64>();
     let (hops, events) = (run.hops(), outcome.counts.events);
+    let [dropped, marked] = [counted(|port| port.dropped), counted(|port| port.marked)];
+    if as_json {
+        let row = json!({
+            "scenario": scenario.name,
+            "transport": transport,
+            "hops": hops,
+            "events": events,
+            "seconds": seconds,
+            "mean_fct_s": mean / 1e3,
+            "dropped": dropped,
+            "marked": marked,
+            "memory_bytes": peak_memory_mb().map(|megabytes| (megabytes * 1e6).round()),
+        });
+        return print(&format!("{row}\n"));
+    }
     let mut text = String::new();
     write!(
         text,
@@ -65,8 +86,8 @@ fn line(
         transport,
         hops as f64 / seconds / 1e6,
         events as f64 / seconds / 1e6,
-        counted(|port| port.dropped),
-        counted(|port| port.marked),
+        dropped,
+        marked,
     )
     .expect("a string takes all text");
     let memory =

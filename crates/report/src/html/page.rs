@@ -38,7 +38,7 @@ pub(super) fn render(comparison: &Comparison, info: &ReportInfo) -> String {
     let headline = headline(comparison);
     let everyone: Vec<usize> = (0..comparison.runs.len()).collect();
     // Of an application that does not wait for the network, ratios of transfer times would mislead.
-    let shows_ratios = comparison.savings.as_ref().is_none_or(|saved| saved.application.waits_for_network);
+    let shows_ratios = comparison.savings.as_ref().is_none_or(|saved| saved.whole().waits_for_network);
     let ratios = |part: String| if shows_ratios { part } else { String::new() };
     let parts = [
         header(comparison, info, &headline),
