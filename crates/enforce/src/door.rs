@@ -85,6 +85,9 @@ impl FromStr for Request {
         let (mut name, mut class, mut deadline) = (None, TaskClass::Online, None);
         for word in text.split_whitespace() {
             let wrong = || format!("'{word}' is none of coflow=KEY, task=NAME, class=, deadline=");
+            if name.is_some() && (word.starts_with("coflow=") || word.starts_with("task=")) {
+                return Err(format!("'{word}' is a second name: expected one coflow or one task"));
+            }
             match word.split_once('=').ok_or_else(wrong)? {
                 ("coflow", key) => name = Some(Name::Coflow(key.parse().map_err(|()| wrong())?)),
                 ("task", "") => return Err("a task needs a name".to_owned()),
@@ -216,5 +219,6 @@ mod tests {
         assert!(refused(&format!("task={}", "x".repeat(65))).contains("64"));
         assert!(refused("class=urgent task=etl").contains("class=urgent"));
         assert!(refused("pid=1 task=etl").contains("pid=1"));
+        assert!(refused("coflow=17.0.17 task=etl").contains("second"));
     }
 }

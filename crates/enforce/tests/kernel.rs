@@ -221,6 +221,32 @@ fn packets_are_marked_by_class_and_the_applications_own_mark_comes_back() {
 }
 
 #[test]
+fn orders_reach_connections_in_other_network_namespaces() {
+    let Some(ground) = Ground::new() else { return };
+    if std::process::Command::new("unshare").args(["--net", "ip", "link"]).output().is_err() {
+        return cavalcade_skip::skipped("unshare and ip, for a network namespace");
+    }
+    let mut kernel = ground.load();
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
+    let mut player = Player::new_apart("solo");
+    kernel.admit(player.number(), &group, 1).unwrap();
+    player.go();
+    eventually("bytes", || count(&kernel, 1, "127.0.0.1").sent > Bytes(10_000_000));
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    // Nothing is acknowledged now, so nothing but the walk can set this.
+    let rate = BitsPerSec(80_000_000);
+    kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
+    kernel.refresh().unwrap();
+    let sockets = support::connections_of(player.number());
+    let rates: Vec<u32> = sockets
+        .iter()
+        .map(|socket| support::option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE))
+        .collect();
+    assert_eq!(rates, [10_000_000, 10_000_000]);
+}
+
+#[test]
 fn silence_opens_gates_and_lifts_rates() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = Kernel::load(ground.place.clone(), limits(Duration::from_millis(500))).unwrap();

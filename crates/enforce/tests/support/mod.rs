@@ -91,6 +91,14 @@ impl Player {
         Self::start(command, role)
     }
 
+    /// Starts one in a network namespace of its own.
+    pub(crate) fn new_apart(role: &str) -> Self {
+        let mut command = Command::new("unshare");
+        let enter = "ip link set lo up && exec \"$0\" \"$@\"";
+        command.args(["--net", "sh", "-c", enter]).arg(std::env::current_exe().unwrap());
+        Self::start(command, role)
+    }
+
     fn start(mut command: Command, role: &str) -> Self {
         let mut child = command
             .args(["--exact", "plays_a_role_for_other_tests", "--nocapture"])
@@ -189,6 +197,13 @@ pub(crate) fn play() {
             say("ready");
             wait_for_go();
             flood(TcpStream::connect(to).unwrap());
+        }
+        // Sends to itself as long as it lives.
+        ["solo"] => {
+            say("ready");
+            wait_for_go();
+            let sink = Sink::new("127.0.0.1");
+            flood(TcpStream::connect(sink.address).unwrap());
         }
         // Is connected before it is told to go.
         ["early", to] => {
@@ -292,13 +307,17 @@ pub(crate) fn count(kernel: &Kernel, coflow: u32, peer: &str) -> Count {
 
 /// A copy of the descriptor of a process's only TCP connection.
 pub(crate) fn connection_of(process: u32) -> std::os::fd::OwnedFd {
+    let connections = connections_of(process);
+    connections.into_iter().next().unwrap()
+}
+
+/// Copies of the descriptors of a process's TCP connections.
+pub(crate) fn connections_of(process: u32) -> Vec<std::os::fd::OwnedFd> {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
     let handle = pidfd_open(Pid::from_raw(process as i32).unwrap(), PidfdFlags::empty()).unwrap();
     let numbers = 3..64;
     let copies = numbers.filter_map(|number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty()).ok());
-    let mut sockets =
-        copies.filter(|socket| rustix::net::getpeername(socket).is_ok_and(|peer| peer.is_some()));
-    sockets.next().unwrap()
+    copies.filter(|socket| rustix::net::getpeername(socket).is_ok_and(|peer| peer.is_some())).collect()
 }
 
 /// An option of a socket that is an integer.
