@@ -20,7 +20,7 @@
 //! # Cost
 //! An order costs one write and, with all others of its turn, one walk over the TCP sockets of a network namespace.
 //!
-//! Measured with [`bench`] (`cavalcade bench enforce`) on two cores of a virtual machine with Linux 6.18 that did other work all
+//! Measured with [`mod@bench`] (`cavalcade bench enforce`) on two cores of a virtual machine with Linux 6.18 that did other work all
 //! the while (load 18), so times are too long rather than too short:
 //!
 //! | what | figure |
