@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_harness::{Carrier, PolicyHost, Watch};
+use cavalcade_harness::{Driver, PolicyHost, Watch};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Event, FlowFacts, FlowId, History, Instant, Message, Nanos, PolicyFactory,
     PortId, Priority, Setting, Target, TaskId, Terms,
@@ -68,7 +68,7 @@ struct Desk<'a> {
     table: &'a mut Table,
 }
 
-impl Carrier for Desk<'_> {
+impl Driver for Desk<'_> {
     fn set_coflow(&mut self, _place: u32, coflow: CoflowId, priority: Priority) {
         let Some(record) = self.table.coflows.get_mut(&coflow) else { return };
         if std::mem::replace(&mut record.priority, priority) != priority {

@@ -1,7 +1,7 @@
 //! Where a policy's instances stand, and what each coflow is at each of them.
 //!
 //! A *place* is what an instance stands at: the fabric (0), a host (its port), or a link. An *account* is what a coflow is
-//! at one place: the whole coflow, its subcoflow at a sender, or its flows on a link. Policies speak of coflows, carriers
+//! at one place: the whole coflow, its subcoflow at a sender, or its flows on a link. Policies speak of coflows, drivers
 //! of numbers; here (coflow, place) becomes an account, a number under which a driver keeps what it counts.
 //!
 //! An account is open from when its coflow arrives until all of its flows at that place have finished. A driver that lets

@@ -1,6 +1,6 @@
 //! The host of a policy's instances: what a [`Decision`] means, in one place for every driver.
 //!
-//! A driver hands events to a [`PolicyHost`] and implements [`Carrier`], the few things that differ between a fluid, packets
+//! A driver hands events to a [`PolicyHost`] and implements [`Driver`], the few things that differ between a fluid, packets
 //! and live machines: where a priority is kept, and how much has been sent. Everything else about a decision is here:
 //!
 //! - Priorities hold in the order in which they were decided. One for a coflow voids what was said of its flows before.
@@ -31,7 +31,7 @@ pub enum Watch {
 }
 
 /// What a driver does with decisions.
-pub trait Carrier {
+pub trait Driver {
     /// From now on `coflow` has `priority` as far as the instance at `place` sees it, with all its flows there, whatever was
     /// decided about them before.
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority);
@@ -89,19 +89,19 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     ///
     /// # Panics
     /// Where a wake-up was asked for that is not later than `now`.
-    pub fn carry_out(&mut self, now: Instant, arrival: T, carrier: &mut impl Carrier) {
+    pub fn carry_out(&mut self, now: Instant, arrival: T, driver: &mut impl Driver) {
         let Some(place) = self.undone.take() else { return };
         for &(target, priority) in &self.decision.priorities {
             match target {
-                Target::Coflow(coflow) => carrier.set_coflow(place, coflow, priority),
-                Target::Flow(flow) => carrier.set_flow(place, flow, priority),
+                Target::Coflow(coflow) => driver.set_coflow(place, coflow, priority),
+                Target::Flow(flow) => driver.set_flow(place, flow, priority),
             }
         }
         for &(flow, cap) in &self.decision.caps {
-            carrier.set_cap(flow, cap);
+            driver.set_cap(flow, cap);
         }
         for &(target, bytes) in &self.decision.watches {
-            match carrier.watch(place, target, bytes) {
+            match driver.watch(place, target, bytes) {
                 Watch::Void => {}
                 Watch::Reached(at) => self.agenda.reach(target, at),
                 Watch::Pending(at) => self.agenda.forget(target, at),
@@ -111,7 +111,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
             self.agenda.wake_at(place, now, when);
         }
         for &(to, message) in &self.decision.messages {
-            if !carrier.post(place, to, message) {
+            if !driver.post(place, to, message) {
                 self.agenda.post(place, to, message, arrival);
             }
         }

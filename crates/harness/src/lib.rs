@@ -1,7 +1,7 @@
 //! What every driver of a policy shares, so that a policy means the same in each of them.
 //!
 //! - [`Accounts`]: where a policy's instances stand, and what a coflow is at each of them.
-//! - [`PolicyHost`]: the instances, what they are told and in which order, and what their decisions mean ([`Carrier`]).
+//! - [`PolicyHost`]: the instances, what they are told and in which order, and what their decisions mean ([`Driver`]).
 //! - [`Releases`]: when a flow may start, and when computation on hosts is done.
 //!
 //! The nouns and the contract itself are in `cavalcade-model`. Nothing here does I/O, reads a clock, or knows which driver
@@ -20,5 +20,5 @@ mod release;
 
 pub use accounts::{Account, Accounts, Few};
 pub use computing::CpuOrder;
-pub use host::{Carrier, PolicyHost, Watch};
+pub use host::{Driver, PolicyHost, Watch};
 pub use release::{Release, Releases};

@@ -3,7 +3,7 @@
 //! A driver tells a policy what happened ([`Event`]) and when; the policy may look at what its scope lets it see
 //! ([`Observe`], or [`Foresee`] if it knows sizes) and writes down what changes in a [`Decision`]. What it decides are
 //! **priorities**: lower goes first, and what has equal priority shares by the policy's [`Discipline`]. That one form
-//! is what all carriers understand: a packet carries a priority, an agent sorts its senders by it, a fluid solver fills
+//! is what all drivers understand: a packet carries a priority, an agent sorts its senders by it, a fluid solver fills
 //! capacity in its order.
 //!
 //! # Invariants

@@ -213,9 +213,9 @@ fn who_knows_sizes_is_as_the_papers_say() {
     }
 }
 
-/// A carrier of the simplest kind: at each step every flow sends what the test drew for it, then watches and wakes are
+/// A driver of the simplest kind: at each step every flow sends what the test drew for it, then watches and wakes are
 /// served. It holds a policy to what any driver may rely on.
-struct Carrier {
+struct Driver {
     script: Script,
     driven: Driven,
     flows: Vec<(FlowId, u64)>,
@@ -225,7 +225,7 @@ struct Carrier {
     log: Vec<Decision>,
 }
 
-impl Carrier {
+impl Driver {
     fn tell(&mut self, now: u64, event: Event) {
         let decision = self.driven.at(now, event, &self.script);
         for (target, _) in &decision.priorities {
@@ -297,7 +297,7 @@ impl Carrier {
 /// Returns the decisions of a policy over a random life of a few coflows.
 fn live(spec: &str, sizes: &[(u32, u32, u64)], shares: &[u64]) -> Vec<Decision> {
     let (driven, script) = (drive(spec), Script::new());
-    let mut carrier = Carrier {
+    let mut driver = Driver {
         script,
         driven,
         flows: Vec::new(),
@@ -310,18 +310,18 @@ fn live(spec: &str, sizes: &[(u32, u32, u64)], shares: &[u64]) -> Vec<Decision> 
     for (step, share) in shares.iter().enumerate() {
         now += 40_000_000;
         if let Some(&(src, dst, size)) = sizes.get(step) {
-            let coflow = carrier.script.add_coflow(step as u32 / 2, now);
-            carrier.script.facts_mut(coflow).deadline = size.is_multiple_of(3).then_some(Instant(now + size));
-            let flow = carrier.script.add_flow(coflow, src, dst, size);
-            carrier.active.push(coflow);
-            carrier.flows.push((flow, size));
-            carrier.tell(now, Event::CoflowArrived(coflow));
-            carrier.tell(now, Event::FlowArrived(flow));
-            carrier.serve_watches(now);
+            let coflow = driver.script.add_coflow(step as u32 / 2, now);
+            driver.script.facts_mut(coflow).deadline = size.is_multiple_of(3).then_some(Instant(now + size));
+            let flow = driver.script.add_flow(coflow, src, dst, size);
+            driver.active.push(coflow);
+            driver.flows.push((flow, size));
+            driver.tell(now, Event::CoflowArrived(coflow));
+            driver.tell(now, Event::FlowArrived(flow));
+            driver.serve_watches(now);
         }
-        carrier.step(now, *share);
+        driver.step(now, *share);
     }
-    carrier.log
+    driver.log
 }
 
 proptest! {

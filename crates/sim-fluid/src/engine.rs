@@ -10,7 +10,7 @@
 //! something else first, asks for another amount: only what it asked for last counts.
 
 use cavalcade_allocate::{Due, Fill};
-use cavalcade_harness::{Account, Accounts, Carrier, Few, PolicyHost, Release, Releases, Watch};
+use cavalcade_harness::{Account, Accounts, Driver, Few, PolicyHost, Release, Releases, Watch};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Event, Fabric, FlowId, History, Instant, PolicyFactory, Priority, Scope,
@@ -483,7 +483,7 @@ struct Desk<'e, 'a> {
     decided: &'e mut Decided,
 }
 
-impl Carrier for Desk<'_, '_> {
+impl Driver for Desk<'_, '_> {
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority) {
         let Some(account) = self.accounts.find(coflow, place) else { return };
         self.decided.accounts.push((account, priority));

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_harness::{Account, Accounts, Carrier, PolicyHost, Release, Watch};
+use cavalcade_harness::{Account, Accounts, Driver, PolicyHost, Release, Watch};
 use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, Event, Fabric, FlowFacts, FlowId, Foresee, History, Instant,
     LinkId, Message, Nanos, Observe, Path, PolicyFactory, PortId, Priority, Scope, Target, Workload,
@@ -273,7 +273,7 @@ impl<'a> Coupling<'a> {
     }
 }
 
-impl Carrier for Desk<'_, '_> {
+impl Driver for Desk<'_, '_> {
     fn set_coflow(&mut self, place: u32, coflow: CoflowId, priority: Priority) {
         for flow in self.books.workload.flow_ids(coflow) {
             if self.books.is_at(FlowId(flow), place) {

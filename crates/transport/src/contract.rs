@@ -1,8 +1,8 @@
-//! What a transport is to its carrier: a [`Sender`] and a [`Receiver`] for each flow, and [`PortLogic`] for each port of
+//! What a transport is to its driver: a [`Sender`] and a [`Receiver`] for each flow, and [`PortLogic`] for each port of
 //! each switch where it has any.
 //!
-//! The traits are meant for static dispatch: a carrier is generic over one [`Transport`], so that a run of DCTCP pays
-//! nothing for what SPC needs. Times are [`Instant`]s of the carrier's clock, which never goes back.
+//! The traits are meant for static dispatch: a driver is generic over one [`Transport`], so that a run of DCTCP pays
+//! nothing for what SPC needs. Times are [`Instant`]s of the driver's clock, which never goes back.
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, TaskId};
 
@@ -11,7 +11,7 @@ use crate::packet::Header;
 /// Setup of both ends of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSetup {
-    /// The carrier's number for the flow, to be written on its packets.
+    /// The driver's number for the flow, to be written on its packets.
     pub flow: u32,
     /// Bytes to deliver; never zero.
     pub size: Bytes,
@@ -37,10 +37,10 @@ impl FlowSetup {
     /// Number of segments of the flow.
     ///
     /// # Panics
-    /// If they are more than 2³² − 1: carriers refuse such flows.
+    /// If they are more than 2³² − 1: drivers refuse such flows.
     pub fn segments(&self) -> u32 {
         let count = self.size.get().div_ceil(u64::from(self.payload));
-        u32::try_from(count).expect("carriers refuse flows of more than 2^32 - 1 segments")
+        u32::try_from(count).expect("drivers refuse flows of more than 2^32 - 1 segments")
     }
 
     /// Bytes on the wire of segment `number`.
@@ -114,7 +114,7 @@ pub struct PortSetup {
 /// The logic that a transport has at one output port of a switch, or of a host's own link. It may read and write what it
 /// sees; it has no timer, since all that these protocols do periodically can be caught up with at the next packet.
 pub trait PortLogic<Extra> {
-    /// True if there is any. Where there is none, no carrier calls.
+    /// True if there is any. Where there is none, no driver calls.
     const PRESENT: bool = true;
 
     /// A packet from a sender joins the port's queue, which holds `backlog` before it.

@@ -11,7 +11,7 @@ use std::collections::btree_map::Entry;
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 
-/// Flows by their carriers' numbers.
+/// Flows by their drivers' numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownFlows<V> {
     rate: BitsPerSec,

@@ -1,14 +1,14 @@
 //! Transports as sans-IO machines: a sender and a receiver for each flow, and the logic that a transport puts into
 //! switches.
 //!
-//! A machine has no clock, no socket and no thread. Its carrier (the packet simulator today, a live host later) tells it
+//! A machine has no clock, no socket and no thread. Its driver (the packet simulator today, a live host later) tells it
 //! what arrived and what time it is, and asks what to send and when to look again:
 //!
 //! | call | direction |
 //! |---|---|
-//! | `handle_packet`, `handle_timeout` | carrier → machine: what happened |
-//! | `poll_transmit` | machine → carrier: the next packet that may leave now, until `None` |
-//! | `poll_timeout` | machine → carrier: when `handle_timeout` is due |
+//! | `handle_packet`, `handle_timeout` | driver → machine: what happened |
+//! | `poll_transmit` | machine → driver: the next packet that may leave now, until `None` |
+//! | `poll_timeout` | machine → driver: when `handle_timeout` is due |
 //!
 //! So one machine runs in the simulator and on hosts, and can be tested against a network made of a random number
 //! generator (`trials`), which is how every registered transport is held to its first duty: deliver every byte, whatever

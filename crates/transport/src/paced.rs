@@ -196,7 +196,7 @@ impl<L: RateLaw> PacedSender<L> {
         }
     }
 
-    /// Sets the timer: where something may leave now, the carrier is about to ask, and this is for the case that it cannot
+    /// Sets the timer: where something may leave now, the driver is about to ask, and this is for the case that it cannot
     /// take it before the grant expires.
     fn plan(&mut self, now: Instant) {
         let later = now + self.setup.base_rtt.max(Nanos(1));

@@ -68,7 +68,7 @@ impl Flags {
 /// Header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Header {
-    /// The flow, by the carrier's own number for it.
+    /// The flow, by the driver's own number for it.
     pub flow: u32,
     /// Data: the segment's number. Acknowledgement: all segments below have arrived.
     pub segment: u32,
@@ -78,11 +78,11 @@ pub struct Header {
     pub sack_to: u32,
     /// Data: segments that the sender has not seen acknowledged, of which this is one (pFabric's priority number).
     pub remaining: u32,
-    /// The rank inside the class, 0 first: a policy's order. Written by the carrier.
+    /// The rank inside the class, 0 first: a policy's order. Written by the driver.
     pub order: u64,
     /// Bytes on the wire, with all headers.
     pub size: u16,
-    /// The priority class, 0 highest. Written by the carrier; ports may lower it.
+    /// The priority class, 0 highest. Written by the driver; ports may lower it.
     pub class: u8,
     /// Purpose.
     pub kind: Kind,

@@ -1,6 +1,6 @@
 //! All transports, and the way from text to one with its parameters set.
 //!
-//! A carrier is generic over its transport, so what is read from text comes back through a [`Visitor`]: a generic function
+//! A driver is generic over its transport, so what is read from text comes back through a [`Visitor`]: a generic function
 //! as a value, called with the transport's own type.
 
 use cavalcade_spec::{

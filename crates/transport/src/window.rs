@@ -228,7 +228,7 @@ impl WindowReceiver {
     #[inline]
     fn owe(&mut self, sack: (u32, u32), duplicate: bool) {
         let flags = Flags::NONE.with_if(self.marked, Flags::ECHO).with_if(duplicate, Flags::DUPLICATE);
-        // A carrier asks after each packet, so that two are never exceeded; one that did not would lose the older answer.
+        // A driver asks after each packet, so that two are never exceeded; one that did not would lose the older answer.
         let place = usize::from(self.owing.min(1));
         self.owed[place] = Owed { segment: self.expected, sack, flags };
         self.owing = place as u8 + 1;

@@ -10,7 +10,7 @@
 //! 3. With the order complete, those on probation are looked at from the first to the last: who would be late after
 //!    those before it is rejected, who would not stays where it is.
 //!
-//! Times are estimates: on each link, the loads of those before and its own. A greedy carrier comes close to that.
+//! Times are estimates: on each link, the loads of those before and its own. A greedy network comes close to that.
 //!
 //! # Here
 //! No coflow is turned away: the bytes of a rejected coflow are sent when no admitted one can use the capacity. Each arrival

@@ -1,8 +1,8 @@
-//! `sincronia`: bottleneck, select, scale, iterate: an order within a constant of the best, for any fair carrier.
+//! `sincronia`: bottleneck, select, scale, iterate: an order within a constant of the best, for any fair network.
 //!
 //! BSSI fills the order from its *last* place. The link with most bytes left is the bottleneck; of the coflows that use
 //! it, the one with the least weight for its bytes there goes last, and the weights of the others are scaled down by
-//! what the choice has cost them. With a greedy carrier the mean weighted completion time is within 4× of the optimum
+//! what the choice has cost them. On a greedy network the mean weighted completion time is within 4× of the optimum
 //! when all arrive together (2× in the order itself).
 //!
 //! On line, all unfinished coflows are ordered again by their remaining bytes whenever one arrives or ends (docs/protocols.md

@@ -2,7 +2,7 @@
 //!
 //! A report says what changed at the agent since its last one; orders say what changed in the schedule as far as it
 //! concerns the agent. Both are numbered. Who misses a number asks for a snapshot (`resync`), who sees one twice leaves
-//! it; a snapshot says everything and stands for all before it. So deltas are safe on any carrier, and a coordinator that
+//! it; a snapshot says everything and stands for all before it. So deltas are safe over any network, and a coordinator that
 //! has lost all its state needs one snapshot from each agent.
 //!
 //! The one thing that only a coordinator is told from outside, its [`KillSwitch`], goes both ways in snapshots: agents keep it

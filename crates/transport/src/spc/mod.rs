@@ -32,7 +32,7 @@
 //! A link is handed from task to task in three to four round trips: freed, asked for with δ, asked for with all. That is little
 //! at 30 µs, and a third of a task of 10 ms at 1 ms (`sim-packet`'s tests of Baraat's Fig 7).
 //!
-//! Rates are of bytes on the wire. The header's 26 bytes are part of a carrier's overhead for each packet.
+//! Rates are of bytes on the wire. The header's 26 bytes are part of a driver's overhead for each packet.
 
 mod header;
 mod port;
