@@ -12,21 +12,19 @@ mod coordinator;
 #[cfg(feature = "live")]
 mod enforce;
 mod packet;
-pub(crate) mod random;
-pub(crate) mod scenarios;
 
 use std::time::Instant;
 
 use cavalcade::{Conditions, Scenario};
 use cavalcade_model::{BitsPerSec, FabricSpec, History};
 use cavalcade_sim_fluid::{Options, simulate_stream};
+use cavalcade_trace::generate::speed::{Aggregators, Arrivals, PartitionAggregate, on_a_switch};
 use serde_json::json;
 
 use crate::arguments::{Bench, FluidBench};
 use crate::failure::Failure;
 use crate::output::print;
 use crate::policies::configured;
-use scenarios::{Aggregators, Arrivals, PartitionAggregate, on_a_switch};
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 

@@ -13,7 +13,6 @@
 //! - `occupancy`, `link_use`: how full queues and how busy links were.
 //! - `coupling`: a policy and what it sees; its decisions as priorities of packets. `negotiation`: what its instances say to
 //!   each other, in datagrams.
-//! - [`scenario`]: the workloads on which the engine's speed is measured.
 //!
 //! # What the speed is made of
 //! A packet that is sent on one link is a *hop*; the engine does some ten to twenty million in a second on one core.
@@ -43,7 +42,6 @@
 pub mod capture;
 pub mod network;
 pub mod queue;
-pub mod scenario;
 
 mod coupling;
 mod engine;

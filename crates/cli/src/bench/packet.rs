@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use cavalcade_sim_packet::scenario::{self, Scenario};
-use cavalcade_sim_packet::{Options, Run, SimulationError, simulate};
+use cavalcade_sim_packet::{Network, Options, Run, SimulationError, simulate};
+use cavalcade_trace::generate::speed::{OverPackets, over_packets};
 use cavalcade_transport::dctcp::Dctcp;
 use cavalcade_transport::pfabric::Pfabric;
 use serde_json::json;
@@ -27,22 +27,23 @@ pub(crate) fn run(options: &PacketBench) -> Result<(), Failure> {
             "scenario  transport        hops      events       s   Mhops/s  Mevents/s  mean FCT  dropped   marked  memory\n",
         )?;
     }
-    for scenario in scenario::all(options.part) {
-        line(&scenario, "dctcp", as_json, |options| {
-            simulate(&scenario.workload, &scenario.network, &Dctcp::default(), None, options, None)
+    for case in over_packets(options.part) {
+        let network = Network::new(&case.fabric).expect("links of these workloads have rates");
+        line(&case, "dctcp", as_json, |options| {
+            simulate(&case.workload, &network, &Dctcp::default(), None, options, None)
         })?;
-        if scenario.name == "ls144" {
-            line(&scenario, "pfabric", as_json, |options| {
-                simulate(&scenario.workload, &scenario.network, &Pfabric::default(), None, options, None)
+        if case.name == "ls144" {
+            line(&case, "pfabric", as_json, |options| {
+                simulate(&case.workload, &network, &Pfabric::default(), None, options, None)
             })?;
         }
     }
     Ok(())
 }
 
-/// Runs one scenario and prints what it took.
+/// Runs one workload and prints what it took.
 fn line(
-    scenario: &Scenario,
+    case: &OverPackets,
     transport: &str,
     as_json: bool,
     work: impl FnOnce(&Options) -> Result<Run, SimulationError>,
@@ -66,7 +67,7 @@ fn line(
     let [dropped, marked] = [counted(|port| port.dropped), counted(|port| port.marked)];
     if as_json {
         let row = json!({
-            "scenario": scenario.name,
+            "scenario": case.name,
             "transport": transport,
             "hops": hops,
             "events": events,
@@ -82,7 +83,7 @@ fn line(
     write!(
         text,
         "{:9} {:9} {hops:11} {events:11} {seconds:7.2} {:9.2} {:10.2} {mean:6.2} ms {:8} {:8}",
-        scenario.name,
+        case.name,
         transport,
         hops as f64 / seconds / 1e6,
         events as f64 / seconds / 1e6,
@@ -112,6 +113,6 @@ fn peak_memory_mb() -> Option<f64> {
 
 /// Starts the peak anew, where the system lets it.
 fn forget_peak_memory() {
-    // Without it the peak is that of the scenarios before as well: too high, never too low.
+    // Without it the peak is that of the workloads before as well: too high, never too low.
     drop(std::fs::write("/proc/self/clear_refs", "5"));
 }

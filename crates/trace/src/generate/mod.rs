@@ -28,6 +28,7 @@ mod resize;
 mod retrieval;
 mod shape;
 mod sizes;
+pub mod speed;
 mod spread;
 mod swim;
 mod tailed;
