@@ -61,6 +61,7 @@ mod policies;
 pub mod results;
 mod scenario;
 mod source;
+mod words;
 
 pub use budget::Budget;
 pub use cavalcade_metrics::{Comparison, Outcome};
@@ -72,3 +73,4 @@ pub use parallel::{Progress, map};
 pub use policies::Policy;
 pub use scenario::{Conditions, Scenario};
 pub use source::{STANDARD_INPUT, Source, generate, read, read_file};
+pub use words::Word;

@@ -142,10 +142,10 @@ struct ConditionsRecord {
     seed: u64,
     #[serde(default = "one", skip_serializing_if = "is_one")]
     counters: NonZeroU32,
-    #[serde(default, skip_serializing_if = "is_usual")]
-    cpu_order: CpuOrderName,
-    #[serde(default, skip_serializing_if = "is_usual")]
-    allocator: AllocatorName,
+    #[serde(default, skip_serializing_if = "is_usual", with = "crate::words")]
+    cpu_order: CpuOrder,
+    #[serde(default, skip_serializing_if = "is_usual", with = "crate::words")]
+    allocator: Allocator,
 }
 
 /// Conditions that came later than the first manifests are left out where they are what they always were.
@@ -325,8 +325,8 @@ impl Manifest {
             control_loss: record.control_loss,
             seed: record.seed,
             counters: record.counters,
-            cpu_order: record.cpu_order.into(),
-            allocator: record.allocator.into(),
+            cpu_order: record.cpu_order,
+            allocator: record.allocator,
         }
     }
 }
@@ -341,65 +341,8 @@ impl From<&Conditions> for ConditionsRecord {
             control_loss: conditions.control_loss,
             seed: conditions.seed,
             counters: conditions.counters,
-            cpu_order: conditions.cpu_order.into(),
-            allocator: conditions.allocator.into(),
-        }
-    }
-}
-
-/// A [`CpuOrder`] by its word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum CpuOrderName {
-    Fair,
-    Task,
-    #[default]
-    Stage,
-}
-
-impl From<CpuOrderName> for CpuOrder {
-    fn from(name: CpuOrderName) -> Self {
-        match name {
-            CpuOrderName::Fair => CpuOrder::Fair,
-            CpuOrderName::Task => CpuOrder::Task,
-            CpuOrderName::Stage => CpuOrder::Stage,
-        }
-    }
-}
-
-impl From<CpuOrder> for CpuOrderName {
-    fn from(order: CpuOrder) -> Self {
-        match order {
-            CpuOrder::Fair => CpuOrderName::Fair,
-            CpuOrder::Task => CpuOrderName::Task,
-            CpuOrder::Stage => CpuOrderName::Stage,
-        }
-    }
-}
-
-/// An [`Allocator`] by its word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum AllocatorName {
-    #[default]
-    Incremental,
-    Reference,
-}
-
-impl From<AllocatorName> for Allocator {
-    fn from(name: AllocatorName) -> Self {
-        match name {
-            AllocatorName::Incremental => Allocator::Incremental,
-            AllocatorName::Reference => Allocator::Reference,
-        }
-    }
-}
-
-impl From<Allocator> for AllocatorName {
-    fn from(allocator: Allocator) -> Self {
-        match allocator {
-            Allocator::Incremental => AllocatorName::Incremental,
-            Allocator::Reference => AllocatorName::Reference,
+            cpu_order: conditions.cpu_order,
+            allocator: conditions.allocator,
         }
     }
 }

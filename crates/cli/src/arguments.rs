@@ -13,7 +13,7 @@ use crate::report::ReportCommand;
 #[cfg(feature = "live")]
 pub(crate) use bench::{AgentsBench, CoordinatorBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
-pub(crate) use conditions::{Carriage, Conditions, EngineName, Selection};
+pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
 #[cfg(feature = "live")]
 pub(crate) use enforce::{Class, Enforce, RunCommand, What};
 pub(crate) use fault::Fault;
@@ -192,7 +192,7 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) conditions: Conditions,
     #[command(flatten)]
-    pub(crate) carriage: Carriage,
+    pub(crate) engine: EngineOptions,
     /// Show the factor over the baseline by length × width bin as well
     #[arg(long)]
     pub(crate) by_bin: bool,
@@ -278,7 +278,7 @@ pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) conditions: Conditions,
     #[command(flatten)]
-    pub(crate) carriage: Carriage,
+    pub(crate) engine: EngineOptions,
     /// Write results and a manifest into this folder, which must not exist yet or be empty
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

@@ -30,7 +30,7 @@ use crate::terminal::table_options;
 pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     // All that can be wrong with the command line comes before the trace is read.
     let (choices, baseline) = selected(&options.selection)?;
-    let engines = engines::selected(&options.carriage)?;
+    let engines = engines::selected(&options.engine)?;
     options.conditions.of_run()?;
     let claims = claims(&options.claims, &setups(&choices, &engines))?;
     options.report.iter().try_for_each(|path| check_writable(path))?;

@@ -3,7 +3,7 @@
 use cavalcade::spec::list;
 use cavalcade::{Engine, Packets, Transport};
 
-use crate::arguments::{Carriage, EngineName};
+use crate::arguments::{EngineName, EngineOptions};
 use crate::failure::Failure;
 
 /// The transport if none is named.
@@ -13,17 +13,17 @@ const DEFAULT: &str = "dctcp";
 ///
 /// # Errors
 /// Where a transport is unknown, or one is named for the fluid engine.
-pub(crate) fn selected(carriage: &Carriage) -> Result<Vec<Engine>, Failure> {
-    if let (Some(transports), false) = (&carriage.transport, carriage.engine.contains(&EngineName::Packet)) {
+pub(crate) fn selected(options: &EngineOptions) -> Result<Vec<Engine>, Failure> {
+    if let (Some(transports), false) = (&options.transport, options.engine.contains(&EngineName::Packet)) {
         let problem = format!("--transport {transports}: the fluid engine has no packets to send");
         return Err(Failure::usage(problem).help("add --engine packet"));
     }
     let mut engines = Vec::new();
-    for name in &carriage.engine {
+    for name in &options.engine {
         let named = match name {
             EngineName::Fluid => vec![Engine::Fluid],
-            EngineName::Control => vec![Engine::Control { period: carriage.period }],
-            EngineName::Packet => packets(carriage)?,
+            EngineName::Control => vec![Engine::Control { period: options.period }],
+            EngineName::Packet => packets(options)?,
         };
         for engine in named {
             if !engines.contains(&engine) {
@@ -34,15 +34,15 @@ pub(crate) fn selected(carriage: &Carriage) -> Result<Vec<Engine>, Failure> {
     Ok(engines)
 }
 
-fn packets(carriage: &Carriage) -> Result<Vec<Engine>, Failure> {
-    let Carriage { link_delay, mtu, headers, in_band, .. } = *carriage;
+fn packets(options: &EngineOptions) -> Result<Vec<Engine>, Failure> {
+    let EngineOptions { link_delay, mtu, headers, in_band, .. } = *options;
     if headers == 0 || headers >= mtu {
         return Err(Failure::usage(format!(
             "--mtu {mtu}B --headers {headers}B: expected 1 B <= headers < mtu"
         )));
     }
     let over = |transport| Engine::Packet(Packets { transport, link_delay, mtu, headers, in_band });
-    let named = list(carriage.transport.as_deref().unwrap_or(DEFAULT));
+    let named = list(options.transport.as_deref().unwrap_or(DEFAULT));
     named.iter().map(|spec| transport(spec).map(over)).collect()
 }
 
@@ -60,14 +60,16 @@ mod tests {
     #[test]
     fn a_transport_is_named_for_packets_only() {
         let transport = Some("dctcp".to_owned());
-        let carriage = Carriage { transport, ..Carriage::default() };
-        assert!(selected(&carriage).is_err());
-        let carriage = Carriage { engine: vec![EngineName::Packet, EngineName::Packet], ..carriage };
-        assert_eq!(selected(&carriage).unwrap().len(), 1);
-        assert_eq!(selected(&Carriage::default()).unwrap(), [Engine::Fluid]);
-        let carriage =
-            Carriage { engine: vec![EngineName::Fluid, EngineName::Control], ..Carriage::default() };
-        let names: Vec<_> = selected(&carriage).unwrap().iter().map(Engine::name).collect();
+        let options = EngineOptions { transport, ..EngineOptions::default() };
+        assert!(selected(&options).is_err());
+        let options = EngineOptions { engine: vec![EngineName::Packet, EngineName::Packet], ..options };
+        assert_eq!(selected(&options).unwrap().len(), 1);
+        assert_eq!(selected(&EngineOptions::default()).unwrap(), [Engine::Fluid]);
+        let options = EngineOptions {
+            engine: vec![EngineName::Fluid, EngineName::Control],
+            ..EngineOptions::default()
+        };
+        let names: Vec<_> = selected(&options).unwrap().iter().map(Engine::name).collect();
         assert_eq!(names, [None, Some("control".to_owned())]);
     }
 }

@@ -28,7 +28,7 @@ use crate::terminal::table_options;
 /// Where an argument or the trace is not valid, or an output cannot be written.
 pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let Choice { policy, transport } = policies::choice(&options.policy)?;
-    let engines = engines::selected(&options.carriage)?;
+    let engines = engines::selected(&options.engine)?;
     let [engine] = engines.as_slice() else {
         return Err(Failure::usage("--engine, --transport: one run has one of each".to_owned())
             .help("'cavalcade compare' runs several"));

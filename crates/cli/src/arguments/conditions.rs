@@ -2,9 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use cavalcade::Word;
 use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_sim_fluid::Allocator;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::{packet_size, period, rate, share};
@@ -38,52 +40,22 @@ pub(crate) struct Conditions {
     #[arg(long, value_name = "NUMBER", default_value = "1", help_heading = "Conditions")]
     pub(crate) counters: NonZeroU32,
     /// Who computes first where a trace has hosts with slots: all share, task by task, or stage by stage
-    #[arg(long, value_name = "ORDER", default_value = "stage", help_heading = "Conditions")]
-    pub(crate) cpu_order: CpuOrderName,
+    #[arg(long, value_name = "ORDER", default_value = "stage", value_parser = word::<CpuOrder>(), help_heading = "Conditions")]
+    pub(crate) cpu_order: CpuOrder,
     /// How the fluid engine finds rates: incremental, or reference: by the definition of each discipline, which is slow
-    #[arg(long, value_name = "ALLOCATOR", default_value = "incremental", help_heading = "Conditions")]
-    pub(crate) allocator: AllocatorName,
+    #[arg(long, value_name = "ALLOCATOR", default_value = "incremental", value_parser = word::<Allocator>(), help_heading = "Conditions")]
+    pub(crate) allocator: Allocator,
 }
 
-/// How the fluid engine finds rates; see [`Allocator`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum AllocatorName {
-    #[default]
-    Incremental,
-    Reference,
+/// Parses one of a few words.
+fn word<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T> {
+    let known = T::WORDS.iter().map(|(word, _)| *word);
+    PossibleValuesParser::new(known).map(|word| T::of_word(&word).expect("only these words are parsed"))
 }
 
-impl From<AllocatorName> for Allocator {
-    fn from(name: AllocatorName) -> Self {
-        match name {
-            AllocatorName::Incremental => Allocator::Incremental,
-            AllocatorName::Reference => Allocator::Reference,
-        }
-    }
-}
-
-/// Who computes first on a host with more computations than slots; see [`CpuOrder`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CpuOrderName {
-    Fair,
-    Task,
-    #[default]
-    Stage,
-}
-
-impl From<CpuOrderName> for CpuOrder {
-    fn from(name: CpuOrderName) -> Self {
-        match name {
-            CpuOrderName::Fair => CpuOrder::Fair,
-            CpuOrderName::Task => CpuOrder::Task,
-            CpuOrderName::Stage => CpuOrder::Stage,
-        }
-    }
-}
-
-/// What carries the bytes.
+/// The engines that runs are made on, and their options.
 #[derive(Debug, Args)]
-pub(crate) struct Carriage {
+pub(crate) struct EngineOptions {
     /// What is simulated: rates that flow, the same under the live system's control plane, or every packet; each policy is
     /// run on each
     #[arg(
@@ -124,8 +96,8 @@ pub(crate) struct Carriage {
     pub(crate) in_band: bool,
 }
 
-impl Default for Carriage {
-    /// That of a command line that says nothing of it.
+impl Default for EngineOptions {
+    /// Those of a command line that names none.
     fn default() -> Self {
         Self {
             engine: vec![EngineName::Fluid],
@@ -186,8 +158,8 @@ impl Conditions {
             control_loss: self.control_loss,
             seed: self.seed,
             counters: self.counters,
-            cpu_order: self.cpu_order.into(),
-            allocator: self.allocator.into(),
+            cpu_order: self.cpu_order,
+            allocator: self.allocator,
         })
     }
 }
@@ -203,8 +175,8 @@ impl Default for Conditions {
             control_loss: 0.0,
             seed: 1,
             counters: NonZeroU32::MIN,
-            cpu_order: CpuOrderName::default(),
-            allocator: AllocatorName::default(),
+            cpu_order: CpuOrder::default(),
+            allocator: Allocator::default(),
         }
     }
 }
