@@ -13,6 +13,7 @@ mod arrows;
 mod bench;
 mod clang;
 mod deny;
+mod features;
 mod fetch;
 mod fresh;
 mod fuzz;
@@ -37,7 +38,8 @@ cargo xtask TASK
   clippy          lints, warnings as errors
   doc             documentation, warnings as errors
   deny            licences, duplicate and banned dependencies, sources
-  arrows          which crate may use which, which may do I/O, and how long files are
+  arrows          which crate may use which, which may do I/O, what a build without features needs, and how
+                  long files are
   fuzz [SECONDS]  every fuzz target for so long (default 60)
   readme          the commands of the README and the tutorial, as they are pasted
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
@@ -162,6 +164,7 @@ fn doc(workspace: &Workspace) -> Result<(), Failure> {
 fn arrows(workspace: &Workspace) -> Result<(), Failure> {
     let mut faults = arrows::faults(&workspace.packages);
     faults.extend(sources::faults(&workspace.packages)?);
+    faults.extend(features::faults(workspace)?);
     if faults.is_empty() { Ok(()) } else { Err(Failure::new(faults.join("\n"))) }
 }
 

@@ -86,11 +86,16 @@ impl Run {
     }
 
     /// Runs it to its end and shows nothing; a failure holds what it wrote to standard error.
-    pub(crate) fn quietly(mut self) -> Result<(), Failure> {
+    pub(crate) fn quietly(self) -> Result<(), Failure> {
+        self.printed().map(drop)
+    }
+
+    /// Runs it to its end and returns what it wrote to standard output; a failure holds what it wrote to standard error.
+    pub(crate) fn printed(mut self) -> Result<String, Failure> {
         let shown = self.shown();
         let output = self.0.output().map_err(|error| Failure::new(format!("cannot run {shown}: {error}")))?;
         if output.status.success() {
-            return Ok(());
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         Err(Failure::new(String::from_utf8_lossy(&output.stderr)))
     }
