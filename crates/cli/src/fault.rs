@@ -21,12 +21,12 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
     let workload = workload.map(|read| read.workload);
     let workload = workload.as_ref();
     if options.seeds == 1 && !options.json {
-        return one(options.seed, bug, workload);
+        return one(options, bug, workload);
     }
     let mut total = Account::default();
     for seed in options.seed..options.seed.saturating_add(options.seeds) {
         let account =
-            run_seed(seed, bug, workload).map_err(|found| failure(seed, bug, &found.0, &found.1))?;
+            run_seed(seed, bug, workload).map_err(|found| failure(options, seed, &found.0, &found.1))?;
         total.messages += account.messages;
         total.lost += account.lost;
         total.faults += account.faults;
@@ -52,7 +52,8 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
 }
 
 /// Runs one seed and prints all that broke.
-fn one(seed: u64, bug: Option<Bug>, workload: Option<&Workload>) -> Result<(), Failure> {
+fn one(options: &Fault, bug: Option<Bug>, workload: Option<&Workload>) -> Result<(), Failure> {
+    let seed = options.seed;
     let (account, violation) = match run_seed(seed, bug, workload) {
         Ok(account) => (account, None),
         Err(found) => (found.1, Some(found.0)),
@@ -60,7 +61,7 @@ fn one(seed: u64, bug: Option<Bug>, workload: Option<&Workload>) -> Result<(), F
     print(&shown(seed, &account))?;
     match violation {
         None => print("everything held\n"),
-        Some(violation) => Err(failure(seed, bug, &violation, &account)),
+        Some(violation) => Err(failure(options, seed, &violation, &account)),
     }
 }
 
@@ -82,11 +83,11 @@ fn shown(seed: u64, account: &Account) -> String {
     text
 }
 
-fn failure(seed: u64, bug: Option<Bug>, violation: &Violation, account: &Account) -> Failure {
-    let name = bug.and_then(|bug| Bug::ALL.iter().find(|(_, other)| *other == bug)).map(|(name, _)| *name);
-    let planted = name.map(|name| format!(" --plant {name}")).unwrap_or_default();
+fn failure(options: &Fault, seed: u64, violation: &Violation, account: &Account) -> Failure {
+    let planted = options.plant.as_ref().map(|name| format!(" --plant {name}")).unwrap_or_default();
+    let trace = options.trace.as_ref().map(|path| format!(" --trace {}", path.display())).unwrap_or_default();
     Failure::new(Kind::Assertion, format!("seed {seed}, {}: {violation}", account.policy))
-        .help(format!("'cavalcade fault --seed {seed}{planted}' shows what broke before"))
+        .help(format!("'cavalcade fault --seed {seed}{trace}{planted}' shows what broke before"))
 }
 
 fn bug(name: &str) -> Result<Bug, Failure> {

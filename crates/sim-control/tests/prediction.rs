@@ -95,7 +95,7 @@ fn hosts_that_decide_alone_do_not_hold_their_order_at_receivers() {
     // The simulator lets packets carry priorities to the receiver's link; gates hold at the sender, and over TCP what comes
     // together there shares.
     let off = off_by(1_000_000, "dcas-quiet", every(10));
-    assert!(0.3 < off, "{:+.1} %", 100.0 * off);
+    assert!((0.3..1.0).contains(&off), "{:+.1} %", 100.0 * off);
     let workload = workload(1_000_000);
     let (_, traffic) = carried_out(&workload, "dcas-quiet", every(10));
     assert!(traffic.datagrams > 0 && traffic.reports == 0);

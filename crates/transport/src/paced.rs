@@ -112,7 +112,7 @@ impl<L: RateLaw> PacedSender<L> {
         Self { board, ..Self::new(setup, law, reliability, window) }
     }
 
-    /// Lets it catch up with what the carrier's timers hold up, by `late` at most.
+    /// Lets it catch up with what the driver's timers hold up, by `late` at most.
     #[must_use]
     pub fn tolerate(self, late: Nanos) -> Self {
         Self { late: late.get().saturating_mul(1_000), ..self }

@@ -225,7 +225,7 @@ impl RateLaw for Law {
 }
 
 impl Spc {
-    /// The sending end of a stream, whose carrier's timers are up to `late` too late.
+    /// The sending end of a stream, whose driver's timers are up to `late` too late.
     pub fn stream_sender(&self, setup: &FlowSetup, late: Nanos) -> PacedSender<Law> {
         let reliability = Reliability::tcp(self.minimum_rto);
         PacedSender::stream(setup, Law::new(setup, self), reliability, self.window).tolerate(late)

@@ -64,7 +64,7 @@ pub struct Settings {
     pub line_rate: BitsPerSec,
     /// The round trip of the idle fabric, across its longest path: the same at all hosts and switches.
     pub base_rtt: Nanos,
-    /// How late the carrier's timers may be.
+    /// How late the driver's timers may be.
     pub late: Nanos,
     /// Bytes that may wait to be sent or acknowledged.
     pub send_buffer: usize,
@@ -383,7 +383,7 @@ impl Connection {
         }
     }
 
-    /// The carrier cannot send packets of the opening's size: the next one is smaller. Elsewhere it changes nothing.
+    /// The driver cannot send packets of the opening's size: the next one is smaller. Elsewhere it changes nothing.
     pub fn handle_too_large(&mut self, now: Instant) {
         if let Phase::Opening { size, .. } = self.phase
             && size + 1 < self.settings.sizes.len()

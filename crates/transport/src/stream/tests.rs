@@ -194,7 +194,7 @@ fn a_path_with_smaller_packets_is_found_at_the_opening() {
 }
 
 #[test]
-fn a_carrier_that_refuses_a_size_has_the_next_tried_at_once() {
+fn a_driver_that_refuses_a_size_has_the_next_tried_at_once() {
     let mut client = Connection::connect(Instant(0), 1, 5, Settings::default());
     let size = |client: &mut Connection| client.poll_transmit(Instant(0)).map(|frame| frame.payload.len());
     assert_eq!(size(&mut client), Some(usize::from(LARGEST - OVERHEAD)));
