@@ -30,7 +30,7 @@ pub use fill::{Due, Fill, Key};
 pub use incremental::paths::PathFill;
 pub use incremental::switch::greedy::GreedyFill;
 pub use incremental::switch::max_min::MaxMinFill;
+pub use incremental::switch::per_link::PerLinkFill;
 pub use incremental::switch::shortest::ShortestFill;
-pub use incremental::switch::stable::StableFill;
 pub use recompute::Recompute;
 pub use select::{Allocator, Load, select};

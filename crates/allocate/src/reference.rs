@@ -35,6 +35,7 @@ mod weighted;
 use cavalcade_model::{ClassShares, Discipline, Priority, Scope, Terms};
 
 pub use max_min::allocate as max_min;
+pub(crate) use per_link::SAME;
 pub use shortest::next_overtaking;
 
 /// The share of a link below which what is left is rounding.

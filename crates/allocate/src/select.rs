@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | max-min, strict classes | [`MaxMinFill`] where many flows come together, else [`PathFill`] | [`PathFill`] |
 //! | max-min, weighted classes | [`MaxMinFill`] | [`Recompute`] |
-//! | max-min, each link's own priorities | [`StableFill`] | [`Recompute`] |
+//! | max-min, each link's own priorities | [`PerLinkFill`] | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`Recompute`] |
 //! | MADD | [`Recompute`] | [`Recompute`] |
 //! | shortest flow first | [`ShortestFill`] | [`Recompute`] |
@@ -33,7 +33,7 @@
 
 use cavalcade_model::{ClassShares, Discipline, Fabric, Scope, Terms, Work, Workload};
 
-use crate::{Fill, GreedyFill, MaxMinFill, PathFill, Recompute, ShortestFill, StableFill};
+use crate::{Fill, GreedyFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill};
 
 /// How rates are found. They are the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
     let on_paths = if terms.starvation_free { SHARED } else { SPARSE };
     match (terms.scope, terms.discipline) {
         _ if allocator == Allocator::Reference => Box::new(Recompute::new(terms, capacity)),
-        (Scope::Link, _) => Box::new(StableFill::new(capacity, flows)),
+        (Scope::Link, _) => Box::new(PerLinkFill::new(capacity, flows)),
         (_, Discipline::MaxMin) if is_strict && crowding <= on_paths => {
             Box::new(PathFill::new(capacity, false))
         }

@@ -2,5 +2,5 @@
 
 pub(crate) mod greedy;
 pub(crate) mod max_min;
+pub(crate) mod per_link;
 pub(crate) mod shortest;
-pub(crate) mod stable;

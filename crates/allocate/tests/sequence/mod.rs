@@ -385,9 +385,7 @@ impl Scene {
             let (rate, left) = (self.fill.rate(number as u32), self.fill.remaining(number as u32, self.now));
             let flow = &mut self.flows[number];
             flow.rate = rate;
-            // Where links share rates round and round, either comes to them in ever smaller steps.
-            let close = if self.terms.scope == Scope::Link { 1e-5 } else { 1e-7 };
-            if (rate - defined).abs() > close {
+            if (rate - defined).abs() > 1e-7 {
                 return Err(format!(
                     "at {}: flow {number} gets {rate}, by the definition {defined}: {:#?}",
                     self.now, self.flows

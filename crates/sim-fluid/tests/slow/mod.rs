@@ -472,7 +472,7 @@ impl<'a> Engine<'a> {
 
     fn allocate(&mut self) {
         let active = self.active();
-        let hops = |state: &FlowState| if self.terms.scope == Scope::Link { state.keys.len() } else { 1 };
+        let hops = |path: &[u32]| if self.terms.scope == Scope::Link { path.len() } else { 1 };
         let paths: Vec<Vec<u32>> = (active.iter())
             .map(|&flow| {
                 let facts = self.workload.flow(flow);
@@ -485,7 +485,7 @@ impl<'a> Engine<'a> {
                 reference::Flow {
                     path,
                     coflow: self.opened(self.workload.coflow_of(*flow)) as u32,
-                    priorities: &state.keys[..hops(state)],
+                    priorities: &state.keys[..hops(path)],
                     remaining: state.remaining,
                     cap: state.cap,
                 }
