@@ -30,7 +30,7 @@ pub enum Watch {
     Pending(u32),
 }
 
-/// What a driver does with decisions.
+/// The part of a driver that carries decisions out.
 pub trait Driver {
     /// From now on `coflow` has `priority` as far as the instance at `place` sees it, with all its flows there, whatever was
     /// decided about them before.
@@ -77,7 +77,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     /// Hands `event` to the instance at `place`. [`PolicyHost::carry_out`] has to follow.
     ///
     /// # Panics
-    /// Where the decision before has not been carried out.
+    /// If the decision before has not been carried out.
     pub fn tell(&mut self, place: u32, now: Instant, event: Event, view: &dyn Foresee) {
         assert!(self.undone.replace(place).is_none(), "each decision is carried out before the next event");
         self.calls += 1;
@@ -88,7 +88,7 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
     /// Carries out what was decided on the last event. Messages arrive at `arrival`, which never goes back.
     ///
     /// # Panics
-    /// Where a wake-up was asked for that is not later than `now`.
+    /// If a wake-up was asked for that is not later than `now`.
     pub fn carry_out(&mut self, now: Instant, arrival: T, driver: &mut impl Driver) {
         let Some(place) = self.undone.take() else { return };
         for &(target, priority) in &self.decision.priorities {
@@ -134,25 +134,25 @@ impl<T: Copy + PartialOrd> PolicyHost<T> {
         self.agenda.forget(target, place);
     }
 
-    /// Whether an amount has been reached that is still to be told of.
+    /// Tells whether an amount has been reached that is still to be told of.
     #[inline]
     pub fn has_amounts(&self) -> bool {
         self.agenda.has_amounts()
     }
 
-    /// When the next message arrives.
+    /// Returns the arrival of the next message.
     #[inline]
     pub fn next_message(&self) -> Option<T> {
         self.agenda.next_message()
     }
 
-    /// When the next instance wants to be woken.
+    /// Returns the time of the next wake-up.
     #[inline]
     pub fn next_wake(&self) -> Option<Instant> {
         self.agenda.next_wake()
     }
 
-    /// Whether the instance at `place` knows sizes.
+    /// Tells whether the instance at `place` knows sizes.
     pub fn is_clairvoyant(&self, place: u32) -> bool {
         matches!(self.instances[place as usize].0, Policy::Clairvoyant(_))
     }

@@ -1,4 +1,4 @@
-//! What applications do: they register coflows, open connections for flows, close them, and may have nothing to send for a while.
+//! Applications: they register coflows, open connections for flows, close them, and may have nothing to send for a while.
 //!
 //! A coflow is registered by one process, with the coflows of its task that it depends on as parents; its flows are opened
 //! once it has its key. A process that has crashed opens new connections for what is left.
@@ -12,14 +12,14 @@ use cavalcade_protocol::{CoflowKey, Gate, Registration};
 use crate::fluid::Fluid;
 use crate::world::World;
 
-/// How applications behave beyond what the workload says.
+/// Behaviour of applications beyond what the workload says.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
-    /// How many processes of each host use the client library.
+    /// The number of processes of each host that use the client library.
     pub(crate) processes: usize,
     /// Picks the process that registers a coflow, at any host; `None` for one at the first sender.
     pub(crate) registrar: Option<u64>,
-    /// When after its arrival a flow has nothing to send, and for how long.
+    /// The pause of a flow that has nothing to send for a while: its begin, from the flow's arrival, and its length.
     pub(crate) pauses: BTreeMap<FlowId, (Nanos, Nanos)>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Coflow {
     home: (PortId, usize),
     request: Option<u32>,
     pub(crate) key: Option<CoflowKey>,
-    /// When it got that, in true time.
+    /// The true time at which it got that.
     pub(crate) named_at: Instant,
     /// Processes that take part.
     parties: BTreeSet<(PortId, usize)>,
@@ -58,7 +58,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Whether it might send and is told not to.
+    /// Tells whether it might send and is told not to.
     pub(crate) fn is_held(&self) -> bool {
         self.number.is_some() && !self.is_idle && self.gate == Gate::Off {}
     }
@@ -82,7 +82,7 @@ pub(crate) struct Applications {
     /// Coflows that no client has been asked to register, and flows without a connection.
     unregistered: Vec<CoflowId>,
     unopened: Vec<FlowId>,
-    /// When flows begin and cease to have nothing to send, in the workload's time.
+    /// The begins and ends of pauses, in the workload's time.
     pauses: BinaryHeap<Reverse<(Instant, FlowId, bool)>>,
     /// Flows whose caps may have to change.
     touched: Vec<FlowId>,
@@ -101,7 +101,7 @@ impl Applications {
         }
     }
 
-    /// Whether any coflow is under way.
+    /// Tells whether any coflow is under way.
     pub(crate) fn are_busy(&self) -> bool {
         !self.coflows.is_empty()
     }

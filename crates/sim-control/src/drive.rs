@@ -17,7 +17,7 @@ pub(crate) struct Drive<'a> {
     pub(crate) applications: Applications,
     /// The true time at which the workload began, later by how long it was held since.
     begin: Instant,
-    /// Whether the workload stands still while machines go on.
+    /// The workload stands still while machines go on.
     pub(crate) is_held: bool,
     happened: Vec<Happened>,
 }
@@ -30,7 +30,7 @@ impl<'a> Drive<'a> {
         Self { fluid, world, applications, begin: EPOCH, is_held: false, happened: Vec::new() }
     }
 
-    /// Whether no flow is under way or still to come.
+    /// Tells whether every coflow is done.
     pub(crate) fn is_done(&self) -> bool {
         self.fluid.is_done()
     }

@@ -34,17 +34,17 @@ pub(crate) use tamper::Tamper;
 
 use crate::clock::EPOCH;
 
-/// How long faults go on; over a workload that was given, until its last task has arrived, if that is later.
+/// The span of faults; over a workload that was given, until its last task has arrived, if that is later.
 pub const FAULTS: Nanos = Nanos::from_millis(1500);
-/// How long after the faults the schedule has recovered: what remains of the lease of a coordinator that crashed (100 ms), of an
+/// The time from the last fault to a schedule that has recovered: what remains of the lease of a coordinator that crashed (100 ms), of an
 /// agent's (100 ms), and ten rounds to connect, report and decide.
 pub const RECOVERY: Nanos = Nanos::from_millis(300);
-/// How long a flow may be off while its links are idle: leases of coordinator, agent and client, and the time after which a flow
+/// The longest time that a flow may be off while its links are idle: leases of coordinator, agent and client, and the time after which a flow
 /// that hangs gives up its place.
 pub const PATIENCE: Nanos = Nanos::from_millis(1500);
 /// The same where a host claims flows that move nothing, and nothing else breaks.
 pub const HOSTILE_PATIENCE: Nanos = Nanos::from_millis(950);
-/// How often amounts are compared.
+/// The pause between two comparisons of amounts.
 pub const INSPECTION: Nanos = Nanos::from_millis(10);
 /// The rate of each port.
 pub const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -85,9 +85,9 @@ impl Bug {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("at {} ms: {what}", millis(*at))]
 pub struct Violation {
-    /// When, from the start.
+    /// The time from the start.
     pub at: Nanos,
-    /// What happened that must not.
+    /// The invariant that was broken, in words.
     pub what: String,
 }
 
@@ -96,7 +96,7 @@ pub struct Violation {
 pub struct Account {
     /// The policy, with its parameters.
     pub policy: String,
-    /// When the last byte arrived, from the start.
+    /// The time from the start to the last byte.
     pub end: Nanos,
     /// Coflows.
     pub coflows: usize,
@@ -104,24 +104,24 @@ pub struct Account {
     pub flows: usize,
     /// Messages between machines.
     pub messages: u64,
-    /// How many of them were lost.
+    /// Messages that were lost.
     pub lost: u64,
-    /// How many came twice.
+    /// Messages that came twice.
     pub doubled: u64,
     /// Processes that crashed or hung, and connections that were cut.
     pub faults: u64,
-    /// How many coordinators there were.
+    /// Terms of coordinators.
     pub terms: u64,
     /// Times at which a client fell back to plain TCP.
     pub fallbacks: u64,
-    /// What broke, and when: one line each.
+    /// Faults with their times: one line each.
     pub log: Vec<String>,
 }
 
 /// Runs what `seed` decides: over `workload`, or one that the seed draws.
 ///
 /// # Errors
-/// Where an invariant did not hold; with the account up to then.
+/// If an invariant did not hold; with the account up to then.
 pub fn run(
     seed: u64,
     bug: Option<Bug>,

@@ -12,7 +12,7 @@ use cavalcade_model::{
 use cavalcade_sim_fluid::parts::{LinkRecorder, Segments, clock, instant, slack};
 use cavalcade_sim_fluid::{Observer, Options};
 
-/// How open connections share: max-min, without classes.
+/// The terms of open connections: max-min, without classes.
 const TERMS: Terms = Terms {
     scope: Scope::Fabric,
     discipline: Discipline::MaxMin,
@@ -90,22 +90,22 @@ impl<'a> Fluid<'a> {
         self.fill.next().min(release).max(self.now)
     }
 
-    /// Whether every coflow is done.
+    /// Tells whether every coflow is done.
     pub(crate) fn is_done(&self) -> bool {
         self.done_coflows == self.coflow_left.len()
     }
 
-    /// When the first flow of a coflow arrived.
+    /// Returns the arrival of a coflow's first flow.
     pub(crate) fn arrival(&self, coflow: CoflowId) -> Instant {
         self.coflow_arrival[coflow.index()]
     }
 
-    /// Bytes of a coflow that have arrived to be sent, sent ones too.
+    /// Returns the bytes of a coflow that have arrived to be sent, sent ones too.
     pub(crate) fn arrived(&self, coflow: CoflowId) -> Bytes {
         Bytes(self.arrived[coflow.index()])
     }
 
-    /// Bytes that a flow has sent, as an application counts them.
+    /// Returns the bytes that a flow has sent, as an application counts them.
     pub(crate) fn sent(&self, flow: FlowId) -> u64 {
         if !self.has_begun.get(flow.index()).is_some_and(|has_begun| *has_begun) {
             return 0;
@@ -192,7 +192,7 @@ impl<'a> Fluid<'a> {
         }
     }
 
-    /// Bytes that a coflow has sent.
+    /// Returns the bytes that a coflow has sent.
     pub(crate) fn sent_of(&self, coflow: CoflowId) -> u64 {
         self.workload.flow_ids(coflow).map(|flow| self.sent(FlowId(flow))).sum()
     }

@@ -14,7 +14,7 @@ use cavalcade_protocol::{
 use crate::clock::Clock;
 use crate::fluid::Fluid;
 
-/// How long a process waits before it connects again to an agent that was silent.
+/// The pause of a process before it connects again to an agent that was silent.
 const RECONNECT: Nanos = Nanos::from_millis(5);
 
 /// The address of a host.
@@ -22,7 +22,7 @@ pub(crate) fn address(port: PortId) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from(0x0a00_0000 + port.0))
 }
 
-/// What all machines are started with.
+/// The configuration of all machines.
 pub(crate) struct Site {
     pub(crate) policy: Box<dyn Fn() -> Factory>,
     /// Of any agent, but for its port and session.
@@ -47,7 +47,7 @@ impl Site {
     }
 }
 
-/// What a host says to other machines, and what its applications hear.
+/// Messages of a host to other machines, and news for its applications.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     /// For the coordinator.
@@ -58,7 +58,7 @@ pub(crate) struct Said {
     pub(crate) registered: Vec<(usize, u32, CoflowKey)>,
     /// Flows whose gates may have changed.
     pub(crate) directed: Vec<(FlowId, Gate)>,
-    /// How many clients fell back to plain TCP.
+    /// The number of clients that fell back to plain TCP.
     pub(crate) fallbacks: u64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Said {
 #[derive(Debug)]
 struct Sending {
     flow: FlowId,
-    /// What the flow has sent, as far as the client has been told; earlier connections count.
+    /// Bytes sent, as far as the client has been told; those of earlier connections count.
     told: u64,
 }
 
@@ -103,7 +103,7 @@ impl Process {
         }
     }
 
-    /// Bytes that each of its flows has sent, as the client counts them.
+    /// Returns the bytes that each of its flows has sent, as the client counts them.
     pub(crate) fn counted(&self) -> impl Iterator<Item = u64> + '_ {
         let client = self.client.iter();
         client
@@ -153,7 +153,7 @@ impl Host {
         }
     }
 
-    /// Whether the agent runs and does not hang.
+    /// Tells whether the agent runs and does not hang.
     pub(crate) fn acts(&self, now: Instant) -> bool {
         self.agent.is_some() && now >= self.hangs_until
     }

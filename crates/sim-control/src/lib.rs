@@ -61,10 +61,10 @@ use crate::host::{Host, Site, address};
 use crate::network::Network;
 use crate::world::{World, leader};
 
-/// How many periods machines have been up before the workload begins.
+/// The number of periods for which machines have been up when the workload begins.
 const WARM_UP: u64 = 10;
 
-/// How coordinator and agents work together.
+/// The parameters of coordination.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Coordination {
     /// Δ: how long agents wait between reports, and the coordinator between rounds.
@@ -80,7 +80,7 @@ impl Default for Coordination {
     }
 }
 
-/// What has been said between machines.
+/// Counts of messages between machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Reports of agents to the coordinator.
@@ -106,7 +106,7 @@ impl Traffic {
 /// `options` say how long messages travel between machines, what share of datagrams is lost, and the seed of phases and losses.
 ///
 /// # Panics
-/// Where the workload names ports that the fabric lacks.
+/// If the workload names ports that the fabric lacks.
 pub fn simulate(
     workload: &Workload,
     fabric: &Fabric,

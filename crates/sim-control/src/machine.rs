@@ -6,13 +6,13 @@ use cavalcade_model::{Instant, Nanos};
 use crate::clock::{Clock, EPOCH};
 use crate::network::{Network, Node};
 
-/// How long leadership lasts without being renewed, by the store's clock.
+/// The term of a lease that is not renewed, by the store's clock.
 const LEADERSHIP: Nanos = Nanos::from_millis(100);
-/// How long a machine believes that it leads, by its own: a fifth is left for drift and for what is on its way.
+/// The same by the clock of the machine that leads: a fifth is left for drift and for what is on its way.
 const BELIEF: Nanos = Nanos::from_millis(80);
-/// How often a machine asks for leadership.
+/// The pause between a machine's requests.
 const RENEWAL: Nanos = Nanos::from_millis(20);
-/// How far apart machines ask.
+/// The time between the requests of two machines.
 const APART: Nanos = Nanos::from_millis(7);
 
 /// A machine.
@@ -23,7 +23,7 @@ pub(crate) struct Machine {
     /// Until when it believes that it leads, by its clock; `None` without a store, where it leads for good.
     leads_until: Option<Instant>,
     starts_at: Instant,
-    /// When it asks the store, where there is one.
+    /// The time of its next request, where there is a store.
     asks_at: Option<Instant>,
 }
 

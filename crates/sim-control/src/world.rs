@@ -17,13 +17,13 @@ pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) site: Site,
     pub(crate) hosts: Vec<Host>,
-    /// When each host has something to do.
+    /// The time at which each host has something to do.
     due: Vec<Option<Instant>>,
     pub(crate) machines: Vec<Machine>,
-    /// Where machines ask whether they lead; `None` where one does for good.
+    /// The store that machines ask whether they lead; `None` where one does for good.
     pub(crate) store: Option<Store>,
     pub(crate) network: Network,
-    /// What is done to messages by planted bugs and hostile hosts.
+    /// Interference of planted bugs and hostile hosts.
     pub(crate) tamper: Option<Tamper>,
     /// Coflows that have their keys and of which applications are still to hear: host, process, request, key.
     pub(crate) registered: Vec<(PortId, usize, u32, CoflowKey)>,

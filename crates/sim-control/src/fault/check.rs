@@ -1,4 +1,4 @@
-//! What must hold, after every turn and after the faults.
+//! Checks of what must hold, after every turn and after the faults.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::trial::Trial;
 use super::{HOSTILE_PATIENCE, INSPECTION, PATIENCE, RATE, Violation, millis, passed};
 use crate::host::Host;
 
-/// How long no byte may move while flows are under way.
+/// The longest time without a byte moved while flows are under way.
 const STANDSTILL: Nanos = Nanos::from_secs(20);
 
 impl Trial<'_> {

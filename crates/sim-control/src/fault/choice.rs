@@ -1,4 +1,4 @@
-//! What the seed decides before anything runs: policy, hosts, workload, and how much breaks.
+//! The choices that the seed makes before anything runs: policy, hosts, workload, and how much breaks.
 
 use std::collections::BTreeMap;
 
@@ -31,14 +31,14 @@ pub(super) fn span(dice: &mut SplitMix64, low: u64, high: u64) -> Nanos {
     Nanos(between(dice, low * 1_000_000, high * 1_000_000))
 }
 
-/// What the seed has chosen.
+/// The choices of a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
     pub(super) policy: &'static str,
     pub(super) is_decentralised: bool,
     /// The mean pause between two faults; `None` where nothing breaks.
     pub(super) pause: Option<Nanos>,
-    /// One host more is in somebody else's hands; nothing else breaks then.
+    /// One host more is hostile; nothing else breaks then.
     pub(super) is_hostile: bool,
     pub(super) weather: Weather,
     pub(super) processes: usize,
@@ -111,7 +111,7 @@ impl Choice {
     }
 }
 
-/// How long faults go on over a workload: until its last task has arrived, but for a while at least.
+/// Returns the span of faults over a workload: until its last task has arrived, but for a while at least.
 pub(super) fn faults_of(workload: &Workload) -> Nanos {
     let last = workload.tasks().last().map_or(Instant::ZERO, |task| task.arrival);
     FAULTS.max(Nanos(last.0))

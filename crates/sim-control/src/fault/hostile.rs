@@ -2,7 +2,7 @@
 //!
 //! It forges terms and throws of the kill switch, claims flows that move nothing to every receiver, parts of coflows of other
 //! users with absurd numbers of bytes, coflows of long ago, and any clock and line rate. What it does not do is to say
-//! that its flows move: nobody can check that (`docs/threats.md`).
+//! that its flows move: no part can check that (`docs/threats.md`).
 
 use cavalcade_control::Notary;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, SplitMix64};
@@ -11,7 +11,7 @@ use cavalcade_protocol::{
     Standing, TaskCounter,
 };
 
-/// How often it speaks.
+/// The pause between two of its reports.
 pub(super) const PAUSE: Nanos = Nanos::from_millis(20);
 
 /// The secret that coordinators seal with, and no host knows.
@@ -36,7 +36,7 @@ pub(super) struct Hostile {
     sequence: u64,
     /// A coflow of its own, older than all others.
     ghost: CoflowKey,
-    /// What coordinators have sealed for it.
+    /// Standings that coordinators have sealed for it.
     kept: Vec<Sealed>,
 }
 
@@ -48,14 +48,14 @@ impl Hostile {
         Self { port, sequence: 0, ghost, kept: Vec::new() }
     }
 
-    /// It has been told something.
+    /// Keeps what a coordinator has sealed.
     pub(super) fn hear(&mut self, standing: Sealed) {
         if !standing.as_bytes().is_empty() {
             self.kept.push(standing);
         }
     }
 
-    /// Returns what it says; `victims` are coflows of others.
+    /// Returns its next report; `victims` are coflows of others.
     pub(super) fn speak(&mut self, dice: &mut SplitMix64, victims: &[CoflowKey]) -> Report {
         self.sequence += 1;
         let mut coflows = Keyed::default();

@@ -10,7 +10,7 @@ use super::choice::span;
 use crate::clock::EPOCH;
 use crate::world::World;
 
-/// When the kill switch is thrown and ended, and what has become of that.
+/// The operator: its plan, and what has become of it.
 #[derive(Debug)]
 pub(super) struct Operator {
     throws_at: Instant,
@@ -23,7 +23,7 @@ pub(super) struct Operator {
     is_forgotten: bool,
     /// The agents that have heard of it.
     knows: Vec<bool>,
-    /// When all have had the time to hear of it.
+    /// The time by which all have heard of it.
     known_by: Instant,
 }
 

@@ -1,4 +1,4 @@
-//! What is done to messages on the way: planted bugs, and a host in somebody else's hands that hears what its port is told.
+//! Interference with messages on the way: planted bugs, and a hostile host that hears what its port is told.
 
 use cavalcade_control::{Coordinator, CoordinatorConfig};
 use cavalcade_model::{Nanos, PortId, SplitMix64};
@@ -13,7 +13,7 @@ pub(crate) struct Tamper {
     bug: Option<Bug>,
     dice: SplitMix64,
     pub(super) hostile: Option<Hostile>,
-    /// What each host heard last, under [`Bug::EternalLease`].
+    /// The orders that each host heard last, under [`Bug::EternalLease`].
     last_orders: Vec<Option<Orders>>,
 }
 
@@ -26,14 +26,14 @@ impl Tamper {
         self.bug == Some(bug)
     }
 
-    /// Changes what a coordinator is started with.
+    /// Changes a coordinator's configuration.
     pub(crate) fn configure(&self, config: &mut CoordinatorConfig) {
         if self.has(Bug::PhantomFlow) {
             config.stall = Nanos::from_secs(3600);
         }
     }
 
-    /// Gives a coordinator what it seals with.
+    /// Gives a coordinator its seal.
     pub(crate) fn seal(&self, coordinator: Coordinator) -> Coordinator {
         if self.has(Bug::ForgedStanding) { coordinator } else { coordinator.with_notary(Box::new(Secret)) }
     }
@@ -63,7 +63,7 @@ impl Tamper {
         true
     }
 
-    /// Returns what a host hears over and over under [`Bug::EternalLease`].
+    /// Returns the orders that a host hears over and over under [`Bug::EternalLease`].
     pub(crate) fn repeats(&mut self, port: PortId) -> Option<Orders> {
         let orders = self.last_orders[port.index()].as_mut()?;
         orders.sequence += 1;

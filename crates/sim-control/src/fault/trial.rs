@@ -1,4 +1,4 @@
-//! A run with faults: the driver, and what is done to machines from outside.
+//! A run with faults: the driver, and faults of machines and network.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use crate::machine::{Machine, Store};
 use crate::network::{Network, Node};
 use crate::world::World;
 
-/// How long a message travels at least.
+/// The shortest delay of a message.
 const DELAY: Nanos = Nanos::from_millis(1);
-/// How long before the comparison one coflow more is registered.
+/// The time from the registration of one coflow more to the comparison.
 const MARK: Nanos = Nanos::from_millis(100);
-/// How long others' coflows have been known before a hostile host speaks of them.
+/// The age from which a hostile host speaks of others' coflows.
 const KNOWN: Nanos = Nanos::from_millis(300);
 /// The number of the one flow that is no flow of the workload.
 const MARKER: FlowId = FlowId(u32::MAX);
 
-/// What happens once.
+/// A step that is taken once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Faults stop.
@@ -57,9 +57,9 @@ pub(super) struct Trial<'a> {
     marker: Option<(CoflowKey, u32)>,
     /// The term that each agent obeyed last.
     pub(super) obeyed: Vec<u64>,
-    /// What each flow under way had sent at the last inspection.
+    /// Bytes that each flow under way had sent at the last inspection.
     pub(super) seen: BTreeMap<FlowId, u64>,
-    /// Since when flows have been off while their links were idle, in the workload's time.
+    /// The time since which flows have been off while their links were idle, in the workload's time.
     pub(super) idle_since: BTreeMap<FlowId, f64>,
     /// The last inspection, and the last that saw a byte move, in the workload's time.
     pub(super) inspected_at: f64,
@@ -151,7 +151,7 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// Returns when something is done from outside.
+    /// Returns the next time of a fault, step or inspection.
     fn next(&self) -> Instant {
         let step = self.steps.last().map(|(when, _)| *when);
         let now = self.drive.world.now;
