@@ -16,7 +16,7 @@ use crate::output::tell;
 
 /// `cavalcade enforce`.
 pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
-    let Enforce { socket, door, group, silence, idle } = options;
+    let Enforce { socket, door, group, tag, silence, idle } = options;
     let agent = socket_path(socket.as_deref());
     let place = group.as_deref().map_or_else(Place::of_host, Place::below).map_err(lacking)?;
     let limits = Limits { silence: *silence, idle: *idle, ..Limits::default() };
@@ -25,7 +25,8 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     // Without the handler a signal ends the process, and the kernel lifts all limits.
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
     let kernel = Kernel::load(place, limits).map_err(lacking)?;
-    let enforcer = Enforcer::new(kernel, door, &agent, DscpMap::default()).map_err(lacking)?;
+    let classes = DscpMap::default();
+    let enforcer = Enforcer::new(kernel, door, &agent, classes, tag.clone()).map_err(lacking)?;
     tell(&format!(
         "Commands are tagged at {}; the agent is looked for at {}.",
         door.display(),

@@ -182,8 +182,10 @@ impl Host {
         let up = start(&place, &["up", "--hosts", hosts, "--rate", "100Mbps", "--policy", policy]);
         eventually("the agent", || place.path("cavalcade.sock").exists());
         let in_group = group.path().display().to_string();
-        let enforcer =
-            start(&place, &["enforce", "--group", &in_group, "--door", "door", "--socket", "cavalcade.sock"]);
+        let rule = format!("{in_group}/service=web:background");
+        let mut enforce = vec!["enforce", "--group", &in_group, "--door", "door", "--tag", &rule];
+        enforce.extend(["--socket", "cavalcade.sock"]);
+        let enforcer = start(&place, &enforce);
         eventually("the enforcer", || place.path("door").exists());
         Some(Self { place, enforcer: Some(enforcer), _up: up, group })
     }
@@ -253,6 +255,27 @@ fn a_tagged_command_stays_below_its_own_group_and_goes_back_there() {
     let [inside, outside] = groups[..] else { panic!("{text}{}", String::from_utf8_lossy(&out.stderr)) };
     let below = inside.strip_prefix(outside).unwrap();
     assert!(outside.ends_with("/own") && below.starts_with("/cavalcade-"), "{text}");
+}
+
+#[test]
+fn processes_of_a_group_that_a_rule_names_are_tagged_without_asking() {
+    let Some(host) = Host::new("dclas") else { return };
+    let (address, _seen) = receive("127.0.0.2");
+    let service = Group::make(host.group.path(), "service").unwrap();
+    let file = host.place.path("large");
+    std::fs::write(&file, vec![0; LARGE]).unwrap();
+    let enter = format!(
+        "echo $$ > {}/cgroup.procs; exec curl -s -H Expect: -T {} http://{address}/large",
+        service.path().display(),
+        file.display()
+    );
+    let mut command = Command::new("sh");
+    let _curl = Running(command.args(["-c", &enter]).stdout(Stdio::null()).spawn().unwrap());
+    eventually("its coflow", || {
+        let ps = host.place.command().arg("ps").env("XDG_RUNTIME_DIR", host.place.path(".")).output();
+        let text = String::from_utf8(ps.unwrap().stdout).unwrap();
+        text.lines().skip(2).any(|line| line.contains(" MB"))
+    });
 }
 
 #[test]

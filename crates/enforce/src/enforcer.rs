@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,7 +18,7 @@ use cavalcade_protocol::{ClientEvent, CoflowKey, Endpoints, Registration};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::door::{Asker, Door, Name, Request};
-use crate::groups::Group;
+use crate::groups::{Group, Hierarchy};
 use crate::link::Link;
 use crate::{Count, Error, Flow, Kernel, Order};
 
@@ -34,6 +35,15 @@ const OF_USER: usize = 256;
 const ASKERS: usize = 64;
 /// How long a request may take to come; a process that does not ask keeps nobody out for longer.
 const HURRY: Duration = Duration::from_secs(1);
+
+/// Processes that are tagged without asking: those of a control group, as of a service or a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The group, as a folder or as its path in the hierarchy.
+    pub group: PathBuf,
+    /// The task that they are while there are any; it belongs to the group's owner.
+    pub request: Request,
+}
 
 /// What a flow of a coflow has come to.
 #[derive(Debug)]
@@ -66,6 +76,7 @@ pub struct Enforcer {
     door: Door,
     agent: PathBuf,
     classes: DscpMap,
+    rules: Vec<Rule>,
     askers: Vec<Asker>,
     coflows: BTreeMap<u32, Tagged>,
     next: u32,
@@ -76,17 +87,31 @@ pub struct Enforcer {
 }
 
 impl Enforcer {
-    /// Opens `door` to commands; coflows are scheduled by the agent that listens at `agent`, now or later.
+    /// Opens `door` to commands, and tags what `rules` name, now or when it is there; coflows are scheduled by the agent that
+    /// listens at `agent`, now or later.
     ///
     /// # Errors
-    /// Where the door cannot be opened.
-    pub fn new(kernel: Kernel, door: &Path, agent: &Path, classes: DscpMap) -> Result<Self, Error> {
+    /// Where the door cannot be opened, or there are no control groups.
+    pub fn new(
+        kernel: Kernel,
+        door: &Path,
+        agent: &Path,
+        classes: DscpMap,
+        rules: Vec<Rule>,
+    ) -> Result<Self, Error> {
+        let root = Hierarchy::find()?.root;
+        let below_root = |rule: Rule| {
+            let is_folder = rule.group.starts_with(&root);
+            let path = rule.group.strip_prefix("/").unwrap_or(&rule.group);
+            Rule { group: if is_folder { rule.group.clone() } else { root.join(path) }, ..rule }
+        };
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         Ok(Self {
             kernel,
             door: Door::open(door)?,
             agent: agent.to_owned(),
             classes,
+            rules: rules.into_iter().map(below_root).collect(),
             askers: Vec::new(),
             coflows: BTreeMap::new(),
             next: 1,
@@ -143,6 +168,9 @@ impl Enforcer {
             groups.for_each(|group| self.kernel.follow(group));
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
             self.end_what_is_over(now)?;
+            for rule in self.rules.clone() {
+                self.follow_rule(now, rule)?;
+            }
         }
         Ok(())
     }
@@ -164,9 +192,7 @@ impl Enforcer {
 
     /// Tags the process that asks.
     fn take_in(&mut self, now: Instant, asker: Asker, request: Request) {
-        let is_it = |tagged: &Tagged| tagged.user == asker.user && tagged.name == request.name;
-        let found = self.coflows.iter().find(|(_, tagged)| is_it(tagged)).map(|(&number, _)| number);
-        let number = match found.map_or_else(|| self.open(now, asker.user, request), Ok) {
+        let number = match self.number_for(now, asker.user, request) {
             Ok(number) => number,
             Err(reason) => return asker.answer(Err(reason)),
         };
@@ -198,6 +224,34 @@ impl Enforcer {
             }
         };
         self.kernel.admit(asker.process, &tagged.groups[at], number)
+    }
+
+    /// Tags the processes of a rule's group, where there are any and they are not tagged yet.
+    fn follow_rule(&mut self, now: Instant, rule: Rule) -> Result<(), Error> {
+        let mut groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
+        let is_known = groups.any(|group| group.path() == rule.group);
+        let Some(group) = Group::found(rule.group).ok().filter(|group| !is_known && group.is_populated())
+        else {
+            return Ok(());
+        };
+        let Ok(owner) = std::fs::metadata(group.path()).map(|found| found.uid()) else { return Ok(()) };
+        // Its owner may have too many coflows for now.
+        let Ok(number) = self.number_for(now, owner, rule.request) else { return Ok(()) };
+        self.kernel.tag_group(&group, number)?;
+        for process in group.all_members() {
+            self.kernel.take_over(process, number)?;
+        }
+        if let Some(tagged) = self.coflows.get_mut(&number) {
+            tagged.groups.push(group);
+        }
+        Ok(())
+    }
+
+    /// The number of a user's coflow, which is opened where there is none of that name.
+    fn number_for(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {
+        let is_it = |tagged: &Tagged| tagged.user == user && tagged.name == request.name;
+        let found = self.coflows.iter().find(|(_, tagged)| is_it(tagged)).map(|(&number, _)| number);
+        found.map_or_else(|| self.open(now, user, request), Ok)
     }
 
     fn open(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {

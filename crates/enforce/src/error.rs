@@ -60,7 +60,10 @@ impl Error {
             let mut reason = error.to_string();
             let mut source = error.source();
             while let Some(deeper) = source {
-                reason = format!("{reason}: {deeper}");
+                let said = deeper.to_string();
+                if !reason.ends_with(&said) {
+                    reason = format!("{reason}: {said}");
+                }
                 source = deeper.source();
             }
             Self::Refused { what, reason }

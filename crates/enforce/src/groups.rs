@@ -60,11 +60,12 @@ fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
     folders.map(|entry| entry.path())
 }
 
-/// A control group that this process has made. Dropping it removes the group; its processes go to the group above.
+/// A control group. Dropping one that this process has made removes the group; its processes go to the group above.
 #[derive(Debug)]
 pub struct Group {
     path: PathBuf,
     id: u64,
+    is_own: bool,
 }
 
 impl Group {
@@ -80,8 +81,18 @@ impl Group {
             }
             _ => {}
         }
+        let mut group = Self::found(path)?;
+        group.is_own = true;
+        Ok(group)
+    }
+
+    /// The group of somebody else at `path`.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn found(path: PathBuf) -> Result<Self, Error> {
         let id = fs::metadata(&path).map_err(Error::file("read", &path))?.ino();
-        Ok(Self { path, id })
+        Ok(Self { path, id, is_own: false })
     }
 
     /// What the kernel calls it.
@@ -107,6 +118,11 @@ impl Group {
         members(&self.path)
     }
 
+    /// Its processes, and those of groups below it.
+    pub fn all_members(&self) -> Vec<u32> {
+        all_members(&self.path)
+    }
+
     /// Tells whether a process is in it or in a group below it.
     pub fn is_populated(&self) -> bool {
         let events = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();
@@ -116,8 +132,16 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        remove(&self.path);
+        if self.is_own {
+            remove(&self.path);
+        }
     }
+}
+
+fn all_members(group: &Path) -> Vec<u32> {
+    let mut found = members(group);
+    found.extend(folders_in(group).flat_map(|below| all_members(&below)));
+    found
 }
 
 fn admit(group: &Path, process: u32) -> Result<(), Error> {

@@ -40,6 +40,11 @@
 //!   `net.ipv4.tcp_tso_rtt_log` is 0, which `cavalcade doctor` asks for and nothing here sets.
 //! - A flow that is off wakes within a walk; one that was held to a low rate finishes the pause behind its last burst first.
 //!
+//! # Rights
+//! Root, or: CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON for the programs; CAP_DAC_OVERRIDE for groups below those of others;
+//! CAP_SETUID to speak to the agent for other users; CAP_SYS_PTRACE for connections from before a process was tagged. Where
+//! /sys/fs/bpf is not mounted, CAP_SYS_ADMIN mounts it.
+//!
 //! # Rejected
 //! - libbpf: it needs libelf, zlib and make at build time, which a plain build must not. aya needs nothing; it cannot load
 //!   congestion controls (struct_ops) yet, which need a loader of their own or libbpf behind a feature.
@@ -62,7 +67,7 @@ pub mod probe;
 mod shared;
 
 pub use door::{Name, Request};
-pub use enforcer::Enforcer;
+pub use enforcer::{Enforcer, Rule};
 pub use error::Error;
 pub use flow::{Count, Flow, Order};
 pub use groups::{Group, Hierarchy};

@@ -72,8 +72,11 @@ fn mount() -> Result<(), Error> {
     let flags = rustix::mount::MountFlags::NOSUID
         | rustix::mount::MountFlags::NODEV
         | rustix::mount::MountFlags::NOEXEC;
-    rustix::mount::mount("bpf", MOUNT, "bpf", flags, c"mode=0700")
-        .map_err(|error| Error::file("mount the file system of pins at", MOUNT)(error.into()))
+    rustix::mount::mount("bpf", MOUNT, "bpf", flags, c"mode=0700").map_err(|error| {
+        Error::file("mount the file system of pins ('mount -t bpf bpf /sys/fs/bpf' as root) at", MOUNT)(
+            error.into(),
+        )
+    })
 }
 
 /// Runs the program that goes over all TCP sockets of the calling thread's network namespace.

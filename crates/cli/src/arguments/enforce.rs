@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cavalcade_enforce::{Request, Rule};
 use cavalcade_model::Nanos;
 use clap::{Args, ValueEnum};
 
 /// `cavalcade enforce`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade enforce --socket /run/cavalcade.sock")]
+#[command(
+    after_help = "Example:\n  cavalcade enforce --socket /run/cavalcade.sock --tag /system.slice/backup.service=backup:background"
+)]
 pub(crate) struct Enforce {
     /// Where the agent listens; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE")]
@@ -19,6 +22,10 @@ pub(crate) struct Enforce {
     /// The control group of version 2 whose processes can be tagged; without it, all of the host
     #[arg(long, value_name = "DIR")]
     pub(crate) group: Option<PathBuf>,
+    /// Tag all processes of a control group without being asked, as those of a service: they are a task while there are any
+    /// (may be repeated; ':background' behind the name where no user waits)
+    #[arg(long, value_name = "GROUP=TASK", value_parser = rule)]
+    pub(crate) tag: Vec<Rule>,
     /// For how long the kernel keeps limits without a sign of life from this process
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = silence)]
     pub(crate) silence: Nanos,
@@ -71,6 +78,18 @@ pub(crate) enum Class {
     Online,
     /// No user waits
     Background,
+}
+
+/// Reads a rule, as `/system.slice/backup.service=backup:background`.
+fn rule(text: &str) -> Result<Rule, String> {
+    let wrong = || "expected GROUP=TASK, as /system.slice/backup.service=backup".to_owned();
+    let (group, task) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let (task, class) = task.split_once(':').unwrap_or((task, "online"));
+    if group.is_empty() || task.contains(char::is_whitespace) {
+        return Err(wrong());
+    }
+    let request: Request = format!("task={task} class={class}").parse()?;
+    Ok(Rule { group: group.into(), request })
 }
 
 fn silence(text: &str) -> Result<Nanos, String> {
