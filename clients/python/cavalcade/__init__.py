@@ -15,8 +15,8 @@ Modules: ``wire`` has the byte format, ``client`` the state machine without sock
 ``protocol``), ``session`` the threads, ``stream`` the socket of a flow, ``aio`` the writer for asyncio.
 """
 
-from .session import Session
+from .session import Refused, Session
 from .stream import CoflowSocket
 from .wire import CoflowKey, Directive, Gate
 
-__all__ = ["CoflowKey", "CoflowSocket", "Directive", "Gate", "Session"]
+__all__ = ["CoflowKey", "CoflowSocket", "Directive", "Gate", "Refused", "Session"]

@@ -54,7 +54,9 @@ class Client:
         self._next_serial = 0
         self.outbox: list[bytes] = []
         self.keys: dict[int, CoflowKey] = {}
-        self.refusals: deque[str] = deque(maxlen=64)
+        self.refusals: deque[wire.Refused] = deque(maxlen=64)
+        # Whether the agent has refused this connection.
+        self.is_refused = False
 
     def forked(self, name: int) -> "Client":
         """Returns the client of a forked child: another client, which knows none of its parent's flows and coflows.
@@ -139,7 +141,7 @@ class Client:
 
     def handle_connected(self) -> None:
         """There is a connection to an agent."""
-        self.connected = True
+        self.connected, self.is_refused = True, False
         self.outbox = [wire.hello(self._name)]
 
     def handle_disconnected(self, now: int) -> None:
@@ -171,8 +173,11 @@ class Client:
                 self._flows[message.flow].directive = message.directive
                 self._directed(message.flow)
         elif isinstance(message, wire.Refused):
-            self.refusals.append(message.reason)
-            _LOG.warning("the agent refused: %s", message.reason)
+            self.refusals.append(message)
+            self.is_refused |= message.is_connection
+            _LOG.warning("the agent refused %s: %s", message.subject, message.reason)
+            if message.request in self._requests:
+                self._register_alone(now, message.request, *self._requests.pop(message.request))
 
     def _say_everything(self) -> None:
         """A new agent knows nothing."""

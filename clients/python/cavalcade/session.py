@@ -23,6 +23,8 @@ from .wire import CoflowKey, Directive, Facts, OFF
 
 _PATIENCE = 0.2
 _RETRY = 0.05
+# Where the agent refuses the connection.
+_RETRY_REFUSED = 1.0
 _UNSENT = 128 << 10
 _SO_MAX_PACING_RATE = 47
 _TCP_NOTSENT_LOWAT = 25
@@ -35,6 +37,10 @@ _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 def default_path() -> str:
     """Returns where an agent listens that was given no path: ``cavalcade.sock`` in ``$XDG_RUNTIME_DIR``, else in ``/run``."""
     return os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/run", "cavalcade.sock")
+
+
+class Refused(Exception):
+    """The agent refused a registration. The text says which limit was reached, who set it and how to raise it."""
 
 
 class Session:
@@ -89,13 +95,15 @@ class Session:
         background: bool = False,
         weight: int = 1,
         name: Optional[str] = None,
+        required: bool = False,
     ) -> CoflowKey:
         """Registers a coflow that starts after ``parents`` and is due ``deadline_s`` from now, and returns its key.
 
         ``name`` is what people see and type in place of the key, as ``sort-7``: 1 to 39 letters, digits or ``-_.:/@+``, the
         first a letter. Several coflows may have the same one. Raises ``ValueError`` where it is none.
 
-        Takes at most 0.2 s: an agent that is absent or does not answer is done without.
+        Takes at most 0.2 s: an agent that is absent or does not answer is done without. Where the agent refuses, the key is
+        good all the same and the flows are plain TCP; with ``required`` that raises :class:`Refused`.
         """
         facts = Facts(0, None, size_bytes, background, max(weight, 1), wire.checked_name(name))
         deadline = None if deadline_s is None else int(deadline_s * 1e9)
@@ -108,7 +116,11 @@ class Session:
             if not self._news.wait_for(lambda: request in self._client.keys, until - time.monotonic()):
                 self._client.handle_disconnected(clock.now())
                 self._is_broken = True
-            return self._client.keys.pop(request)
+            key = self._client.keys.pop(request)
+            refusals = [refused for refused in self._client.refusals if refused.request == request]
+        if required and refusals:
+            raise Refused(f"the agent refused {refusals[0].subject}: {refusals[0].reason}")
+        return key
 
     def stream(self, sock: socket.socket, key: CoflowKey, size_bytes: Optional[int] = None) -> CoflowSocket:
         """Makes ``sock``, connected to its receiver, carry a flow of the coflow ``key``.
@@ -141,7 +153,7 @@ class Session:
     def refusals(self) -> list[str]:
         """Returns what the agent refused lately, oldest first. Each is also a warning of the logger ``cavalcade``."""
         with self._lock:
-            return list(self._client.refusals)
+            return [f"{refused.subject}: {refused.reason}" for refused in self._client.refusals]
 
     def close(self) -> None:
         """Ends the session; its flows go on as plain TCP."""
@@ -250,10 +262,11 @@ def _keep_connected(weak: "weakref.ref[Session]", path: str) -> None:
         with session._news:
             session._agent = None
             session._is_broken = False
+            pause = _RETRY_REFUSED if session._client.is_refused else _RETRY
             session._client.handle_disconnected(clock.now())
             session._news.notify_all()
         del session
-        time.sleep(_RETRY)
+        time.sleep(pause)
 
 
 def _attend(weak: "weakref.ref[Session]", sock: socket.socket) -> None:

@@ -249,7 +249,13 @@ class Alive(NamedTuple):
 
 
 class Refused(NamedTuple):
+    """What was refused, and why: who set a limit and how to raise it."""
+
+    subject: str
     reason: str
+    # The number of a registration; None where something else was refused.
+    request: Optional[int] = None
+    is_connection: bool = False
 
 
 Message = Union[Welcome, Registered, Direct, Alive, Refused]
@@ -288,18 +294,43 @@ def _gate(reader: Reader) -> Gate:
     return (OFF, OPEN)[kind]
 
 
+_LIMITS = ("connections", "coflows", "flows", "messages", "bytes")
+
+
 def _refusal(reader: Reader) -> Refused:
     kind = reader.number()
     if kind == 0:
-        return Refused(f"the agent speaks protocol {reader.number()}, this library {PROTOCOL}")
+        return Refused("the connection", _reason(reader), is_connection=True)
     if kind == 1:
-        return Refused(f"coflow {reader.key()} belongs to another user")
+        request = reader.number()
+        return Refused(f"registration {request}", _reason(reader), request)
     if kind == 2:
-        return Refused(f"there is no flow {reader.number()}, or there is one already")
+        return Refused(f"coflow {reader.key()}", _reason(reader))
     if kind == 3:
-        return Refused("something was said before the hello, or the hello twice")
+        return Refused(f"flow {reader.number()}", _reason(reader))
+    raise WireError(f"there is no subject of a refusal of kind {kind}")
+
+
+def _reason(reader: Reader) -> str:
+    kind = reader.number()
+    if kind == 0:
+        return f"the agent speaks version {reader.number()} of the protocol: install the same release on both"
+    if kind == 1:
+        return "it belongs to another user, or is older than it can be"
+    if kind == 2:
+        return "there is a flow of that number already"
+    if kind == 3:
+        return "it was said before the hello, or the hello came twice"
     if kind == 4:
-        return Refused(f"more than {reader.number()} flows or coflows are open")
+        limit, most = reader.number(), reader.number()
+        if limit >= len(_LIMITS):
+            raise WireError(f"there is no limit of kind {limit}")
+        name = _LIMITS[limit]
+        span = " a second" if name == "messages" else ""
+        return (
+            f"one user may have {most} {name} on this host{span}: "
+            f"the agent's operator set that, and --user-budget {name}=NUMBER raises it"
+        )
     raise WireError(f"there is no refusal of kind {kind}")
 
 

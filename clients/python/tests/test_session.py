@@ -11,7 +11,7 @@ import time
 import unittest
 from unittest import mock
 
-from cavalcade import CoflowKey, Session, wire
+from cavalcade import CoflowKey, Refused, Session, wire
 from cavalcade.wire import Writer
 
 LEASE_NS = 300_000_000
@@ -21,8 +21,8 @@ KEY = CoflowKey(7, 0, 7)
 class Agent:
     """An agent that welcomes clients, keeps their leases, and turns every flow off if told to."""
 
-    def __init__(self, registers: bool = True, off: bool = False) -> None:
-        self.registers, self.off, self.is_silent = registers, off, False
+    def __init__(self, registers: bool = True, off: bool = False, refuses: bool = False) -> None:
+        self.registers, self.off, self.is_silent, self.refuses = registers, off, False, refuses
         self.path = os.path.join(tempfile.mkdtemp(), "agent.sock")
         self.heard: list[int] = []
         self.clients: set[int] = set()
@@ -68,6 +68,8 @@ class Agent:
             reader.number()
             self.clients.add(reader.number())
             sock.sendall(Writer(0).number(1).number(0).number(10_000_000).number(LEASE_NS).frame())
+        elif kind == 1 and self.refuses:
+            sock.sendall(Writer(4).number(1).number(reader.number()).number(4).number(1).number(7).frame())
         elif kind == 1 and self.registers:
             facts = wire.Facts(1)
             sock.sendall(Writer(1).number(reader.number()).key(KEY).facts_of(facts).frame())
@@ -152,6 +154,16 @@ class Sessions(unittest.TestCase):
             self.assertRaises(TimeoutError, stream.sendall, b"x")
             stream.setblocking(False)
             self.assertRaises(BlockingIOError, stream.send, b"x")
+
+    def test_a_refused_registration_says_why_at_once_and_its_coflow_is_plain_tcp(self):
+        agent = self.agent(refuses=True)
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            with self.assertLogs("cavalcade", "WARNING"):
+                self.assertEqual(session.register().serial % 2, 1, "a key of the client's own")
+                with self.assertRaisesRegex(Refused, "one user may have 7 coflows .* --user-budget coflows="):
+                    session.register(required=True)
+            self.assertEqual(len(session.refusals()), 2)
 
     def test_a_stream_needs_the_key_of_a_coflow(self):
         with Session("/nonexistent/agent.sock") as session:

@@ -22,7 +22,7 @@ pub(crate) use lab::{Lab, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, Revoke, SiteOptions, Top, Up,
+    LogLevel, Logging, Ps, Revoke, SiteOptions, Top, Up, user_budget,
 };
 
 mod bench;

@@ -163,7 +163,8 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
     let site = Site::new(&options.site, &file)?;
     let table = &file.agent;
     let shadow = options.shadow || table.shadow;
-    let config = site.agent(options.port.or(table.port), shadow)?;
+    let budget = options.budget.user_budget.or(table.user_budget);
+    let config = site.agent(options.port.or(table.port), shadow, budget)?;
     let own = own_decision(options, table)?;
     let coordinators = match &own {
         Some(_) => Vec::new(),
@@ -241,7 +242,8 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     file.check_for_up()?;
     let site = Site::or_this_host(&options.site, &file);
     let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
-    let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), file.agent.shadow)?;
+    let budget = options.budget.user_budget.or(file.agent.user_budget);
+    let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), file.agent.shadow, budget)?;
     let listen = options.listen.or(file.coordinator.listen).unwrap_or(ANY_LOCAL_PORT);
     let is_insecure = options.insecure || file.coordinator.insecure || file.agent.insecure;
     let metrics = options.metrics.or(file.coordinator.metrics);

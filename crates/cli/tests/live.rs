@@ -84,6 +84,7 @@ fn what_cannot_work_is_refused_with_a_cure_and_leaves_nothing_behind() {
         (vec!["agent", "--hosts", hosts, "--port", "2", "--policy", "dcas"], "count from 0"),
         (vec!["agent", "--hosts", hosts, "--port", "0"], "--coordinator"),
         (vec!["up", "--hosts", hosts, "--period", "1us"], "1ms to 60s"),
+        (vec!["up", "--user-budget", "flws=9"], "a name of connections, coflows, flows, messages, bytes"),
     ];
     for (arguments, cure) in refused {
         let ran = place.run(&arguments);
@@ -320,18 +321,30 @@ fn metrics(at: &str) -> String {
 }
 
 #[test]
-fn up_serves_the_metrics_that_its_file_or_a_flag_asks_for() {
+fn up_keeps_users_to_the_budget_of_its_file_and_serves_the_metrics_that_file_and_flag_ask_for() {
     let place = Place::new();
     let free = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let listeners = [free(), free()];
     let [coordinator, agent] =
         listeners.each_ref().map(|one| one.local_addr().expect("it is bound").to_string());
     drop(listeners);
-    place.write("site.toml", format!("[coordinator]\nmetrics = \"{coordinator}\"\n"));
+    let file = format!("[coordinator]\nmetrics = \"{coordinator}\"\n[agent]\nuser_budget = \"coflows=1\"\n");
+    place.write("site.toml", file);
     let arguments = ["up", "--config", "site.toml", "--socket", "agent.sock", "--agent-metrics", &agent];
     let up = Serving::start(&place, &arguments);
     for at in [&coordinator, &agent] {
         eventually("metrics are served", || metrics(at).contains("200 OK"));
+    }
+    let session = Session::open(place.path("agent.sock"));
+    assert!(session.wait_ready(Duration::from_secs(60)));
+    assert!(session.try_register(Registration::default()).is_ok());
+    let refused = session.try_register(Registration::default()).expect_err("it is one too many").to_string();
+    assert!(refused.contains("one user may have 1 coflows"), "{refused}");
+    let said = metrics(&agent);
+    for figure in
+        ["refusals_total{reason=\"coflows\"} 1\n", "user_budget{limit=\"coflows\"} 1\n", "user_coflows{user="]
+    {
+        assert!(said.contains(figure), "{figure} in {said}");
     }
     assert_eq!(up.interrupt(), Some(0));
 }

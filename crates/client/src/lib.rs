@@ -36,7 +36,9 @@ mod stream;
 #[cfg(feature = "tokio")]
 pub use async_stream::AsyncCoflowStream;
 pub use cavalcade_model::{Bytes, Nanos, TaskClass};
-pub use cavalcade_protocol::{CoflowKey, CoflowName, Directive, Gate, NameError, Registration};
+pub use cavalcade_protocol::{
+    CoflowKey, CoflowName, Directive, Gate, Limit, NameError, Refusal, Registration, Subject,
+};
 pub use options::{DscpMap, TriedOptions, try_options};
-pub use session::Session;
+pub use session::{Refused, Session};
 pub use stream::CoflowStream;

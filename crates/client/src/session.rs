@@ -1,6 +1,6 @@
 //! The connection to the agent, and the threads that keep it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use cavalcade_model::{Bytes, Instant};
 use cavalcade_protocol::{
-    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Registration, frame,
+    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Refusal, Registration, Subject, frame,
 };
 
 use crate::options::{self, DscpMap};
@@ -28,14 +28,34 @@ const PACKET: usize = 1448;
 const LATE: Duration = Duration::from_millis(10);
 /// How long a flow that crawls waits at most; at some bits per second it is as good as off.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// How often an agent that is not there is looked for.
+/// How often an agent that is not there is looked for; less often where it refuses the connection.
 const RETRY: Duration = Duration::from_millis(50);
+const RETRY_REFUSED: Duration = Duration::from_secs(1);
+/// Refusals that are kept for [`Session::refusals`].
+const REFUSALS: usize = 64;
 
 /// An application's connection to the agent of its host. There may be none: then all is plain TCP.
 #[derive(Clone, Debug)]
 pub struct Session {
     shared: Arc<Shared>,
 }
+
+/// Something that the agent refused. Nothing waits for it: the flows concerned are plain TCP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What.
+    pub subject: Subject,
+    /// Why. As text it says which limit was reached, who set it and how to raise it.
+    pub reason: Refusal,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the agent refused {}: {}", self.subject, self.reason)
+    }
+}
+
+impl std::error::Error for Refused {}
 
 /// What threads and streams share.
 #[derive(Debug)]
@@ -63,7 +83,11 @@ struct State {
     /// Who waits for a gate without a thread.
     #[cfg(feature = "tokio")]
     wakers: BTreeMap<u32, std::task::Waker>,
+    /// The latest refusals, oldest first.
+    refusals: VecDeque<Refused>,
     is_ready: bool,
+    /// Whether the agent has refused this connection.
+    is_refused: bool,
     /// Whether the connection is to be closed: the agent hangs, or its end was seen.
     is_broken: bool,
 }
@@ -88,7 +112,9 @@ impl Session {
             due: BTreeMap::new(),
             #[cfg(feature = "tokio")]
             wakers: BTreeMap::new(),
+            refusals: VecDeque::new(),
             is_ready: false,
+            is_refused: false,
             is_broken: false,
         };
         let (state, work, news) = (Mutex::new(state), Condvar::new(), Condvar::new());
@@ -108,26 +134,50 @@ impl Session {
         waited.unwrap_or_else(PoisonError::into_inner).0.is_ready
     }
 
-    /// A new coflow. Returns at once without an agent, and else as soon as it answers.
+    /// A new coflow. Returns at once without an agent, and else as soon as it answers; after 200 ms at most. Where the agent
+    /// refuses, the coflow has a key all the same and its flows are plain TCP; see [`Session::try_register`].
     pub fn register(&self, registration: Registration) -> CoflowKey {
-        let now = self.shared.now();
+        self.register_or_hear(registration).0
+    }
+
+    /// As [`Session::register`], for an application that would rather not go on without the agent's orders.
+    ///
+    /// # Errors
+    /// What the agent refused, and why.
+    pub fn try_register(&self, registration: Registration) -> Result<CoflowKey, Refused> {
+        match self.register_or_hear(registration) {
+            (key, None) => Ok(key),
+            (_, Some(refused)) => Err(refused),
+        }
+    }
+
+    fn register_or_hear(&self, registration: Registration) -> (CoflowKey, Option<Refused>) {
         let mut state = self.shared.lock();
-        let request = state.client.register(now, registration);
+        let request = state.client.register(self.shared.now(), registration);
+        let until = Clock::now() + PATIENCE;
         loop {
             self.shared.hear_events(&mut state);
             if let Some(key) = state.keys.remove(&request) {
-                return key;
+                let subject = Subject::Request { request };
+                let refused = state.refusals.iter().find(|refused| refused.subject == subject);
+                return (key, refused.cloned());
             }
             self.shared.work.notify_all();
-            let waited = self.shared.news.wait_timeout(state, PATIENCE);
-            let (guard, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = guard;
-            if timed_out.timed_out() {
+            // Every word of the agent may wake this; the deadline is that of the call.
+            let left = until.saturating_duration_since(Clock::now());
+            if left.is_zero() {
                 // The agent hangs: the client gets along without.
                 state.client.handle_disconnected(self.shared.now());
                 state.is_broken = true;
+                continue;
             }
+            state = self.shared.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// What the agent refused lately, the oldest first; at most 64.
+    pub fn refusals(&self) -> Vec<Refused> {
+        self.shared.lock().refusals.iter().cloned().collect()
     }
 
     /// Makes `socket`, connected to its receiver, carry a flow of `coflow`: as many bytes as `size` says, if that is known.
@@ -302,7 +352,14 @@ impl Shared {
                     state.is_ready = true;
                     self.news.notify_all();
                 }
-                ClientEvent::Refused(_) | ClientEvent::FellBack => {}
+                ClientEvent::Refused { subject, refusal } => {
+                    state.is_refused |= subject == Subject::Connection {};
+                    state.refusals.push_back(Refused { subject, reason: refusal });
+                    if state.refusals.len() > REFUSALS {
+                        state.refusals.pop_front();
+                    }
+                }
+                ClientEvent::FellBack => {}
             }
         }
     }
@@ -321,16 +378,20 @@ fn named_thread(work: impl FnOnce() + Send + 'static) -> io::Result<std::thread:
 /// Looks for the agent until the session is dropped.
 fn keep_connected(weak: &Weak<Shared>, path: &PathBuf) {
     while weak.strong_count() > 0 {
+        let mut pause = RETRY;
         if let Ok(socket) = UnixStream::connect(path) {
             // Whatever ends it, the next connection begins anew.
             let _ = attend(weak, socket);
             let Some(shared) = weak.upgrade() else { return };
             let mut state = shared.lock();
+            if std::mem::take(&mut state.is_refused) {
+                pause = RETRY_REFUSED;
+            }
             (state.is_ready, state.is_broken) = (false, false);
             state.client.handle_disconnected(shared.now());
             shared.hear_events(&mut state);
         }
-        std::thread::sleep(RETRY);
+        std::thread::sleep(pause);
     }
 }
 

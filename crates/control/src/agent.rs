@@ -19,8 +19,9 @@
 //! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
 //!
 //! # Files
-//! `clients`: what clients say. `reporting`: what the coordinator is told. `enforcement`: what clients are told.
+//! `clients`: what clients say. `budget`: how much a user's clients may have. `reporting`: what the coordinator is told. `enforcement`: what clients are told.
 
+mod budget;
 mod clients;
 mod enforcement;
 mod reporting;
@@ -32,6 +33,8 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 use cavalcade_protocol::{
     AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Negotiation, Report, TaskCounter,
 };
+
+pub use budget::{Budget, Usage};
 
 use crate::explanation::Explanation;
 use crate::hosted::{Factory, Hosted};
@@ -48,15 +51,13 @@ pub struct AgentCounters {
     pub fallbacks: u64,
     /// Directives to clients.
     pub directives: u64,
-    /// Refusals to clients.
-    pub refusals: u64,
     /// Reports to a coordinator.
     pub reports: u64,
     /// Datagrams of peers that were too old, or came twice.
     pub datagrams_left_out: u64,
 }
 
-/// A connection of a client, numbered by whoever accepts them; a number is not used again.
+/// A connection of a client, by the number that the shell gave it; a number is not used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
@@ -86,10 +87,8 @@ pub struct AgentConfig {
     pub linger: Nanos,
     /// How many classes the network tells apart, 1 to 8.
     pub classes: u16,
-    /// How many flows a user's clients may have open in all, and in how many coflows they may take part.
-    pub client_limit: u32,
-    /// How many connections a user's clients may have.
-    pub connection_limit: u32,
+    /// What one user's clients may have.
+    pub budget: Budget,
     /// Decide, and enforce nothing.
     pub shadow: bool,
 }
@@ -109,8 +108,7 @@ impl AgentConfig {
             stall: Nanos::from_millis(200),
             linger: Nanos::from_secs(10),
             classes: 8,
-            client_limit: 65_536,
-            connection_limit: 1_024,
+            budget: Budget::default(),
             shadow: false,
         }
     }
@@ -168,14 +166,11 @@ const LOOKS_LATE: u64 = 2;
 /// A client for its life, whatever its connection: its user, and the number that it calls itself by.
 type Speaker = (u32, u64);
 
-/// What the clients of a user have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Usage {
-    connections: u32,
-    /// Coflows in which they take part, once for each client.
-    coflows: u32,
-    flows: u32,
-}
+/// Clients whose bytes a coflow keeps apart; those of others count together, and twice if such a client comes back.
+const SPEAKERS: usize = 1_024;
+
+/// The client under which those bytes are kept.
+const OTHERS: Speaker = (u32::MAX, 0);
 
 /// A client.
 #[derive(Debug)]
@@ -205,6 +200,8 @@ struct Part {
     is_over: bool,
     /// Since when nobody takes part.
     empty_since: Option<Instant>,
+    /// Whether it counts among its user's coflows for itself, because no client takes part.
+    lingers: bool,
     priority: Priority,
     /// Whether the coordinator knows of it.
     reported: bool,
@@ -213,6 +210,22 @@ struct Part {
 }
 
 impl Part {
+    fn sent_by(&self, speaker: Speaker) -> u64 {
+        self.sent.get(&speaker).copied().unwrap_or(0)
+    }
+
+    /// Notes what a client has sent; returns the one whose bytes are no longer kept apart, where there are too many.
+    fn set_sent(&mut self, speaker: Speaker, sent: u64) -> Option<Speaker> {
+        self.sent.insert(speaker, sent);
+        if self.sent.len() <= SPEAKERS {
+            return None;
+        }
+        let (first, bytes) = self.sent.pop_first()?;
+        let others = self.sent.entry(OTHERS).or_default();
+        *others = others.saturating_add(bytes);
+        Some(first)
+    }
+
     /// Bytes of flows that are over.
     fn sent(&self) -> u64 {
         self.sent.values().fold(0, |sum, sent| sum.saturating_add(*sent))
@@ -300,7 +313,9 @@ pub struct Agent {
     counter: TaskCounter,
     clients: BTreeMap<ClientId, Client>,
     /// What each user's clients have.
-    users: BTreeMap<u32, Usage>,
+    users: budget::Users,
+    /// How often clients were refused something, by reason.
+    refusals: BTreeMap<&'static str, u64>,
     /// Coflows of which each client has said bytes of flows that are over.
     said: BTreeMap<Speaker, BTreeSet<u32>>,
     parts: BTreeMap<u32, Part>,
@@ -326,6 +341,7 @@ impl Agent {
             link: reporting::CoordinatorLink::new(),
             clients: BTreeMap::new(),
             users: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             said: BTreeMap::new(),
             parts: BTreeMap::new(),
             part_of: BTreeMap::new(),

@@ -34,8 +34,8 @@ mod numbering;
 mod table;
 
 pub use agent::{
-    Agent, AgentConfig, AgentCounters, AgentOutput, CLASSES, ClientId, Decentralised, FlowStatus, Mode,
-    PartStatus,
+    Agent, AgentConfig, AgentCounters, AgentOutput, Budget, CLASSES, ClientId, Decentralised, FlowStatus,
+    Mode, PartStatus, Usage,
 };
 pub use coordinator::{
     CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters, Notary,

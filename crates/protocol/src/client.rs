@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
     AgentMessage, ClientMessage, CoflowKey, CoflowName, Directive, Endpoints, Facts, PROTOCOL, Refusal,
+    Subject,
 };
 use cavalcade_model::{Bytes, Instant, Nanos, PortId, TaskClass};
 
@@ -63,8 +64,13 @@ pub enum ClientEvent {
     },
     /// How this flow is to be sent has changed; ask [`Client::directive`].
     Directed(u32),
-    /// The agent has refused something.
-    Refused(Refusal),
+    /// The agent has refused something: a registration has a key that the agent does not know, a flow is plain TCP.
+    Refused {
+        /// What was refused.
+        subject: Subject,
+        /// Why.
+        refusal: Refusal,
+    },
     /// The agent is silent or gone: all flows go on as plain TCP.
     FellBack,
 }
@@ -170,8 +176,12 @@ impl Client {
 
     /// A connection begins to carry a flow of `coflow`, which may have been registered anywhere. Returns its number.
     pub fn open(&mut self, coflow: CoflowKey, ends: Endpoints, size: Option<Bytes>) -> u32 {
-        let flow = self.next_flow;
-        self.next_flow = flow.checked_add(1).expect("fewer than four thousand million flows in a client");
+        // Numbers come around after four thousand million; no two open flows have the same.
+        let mut flow = self.next_flow;
+        while self.flows.contains_key(&flow) {
+            flow = flow.wrapping_add(1);
+        }
+        self.next_flow = flow.wrapping_add(1);
         let (sent, is_idle) = (0, false);
         let directive = Directive::default();
         self.flows.insert(flow, Flow { coflow, ends, size, sent, is_idle, said: (0, false), directive });
@@ -278,7 +288,15 @@ impl Client {
                 }
             }
             AgentMessage::Alive {} => {}
-            AgentMessage::Refused { refusal } => self.events.push_back(ClientEvent::Refused(refusal)),
+            AgentMessage::Refused { subject, refusal } => {
+                // First, so that a caller that finds its key finds the reason as well.
+                self.events.push_back(ClientEvent::Refused { subject, refusal });
+                if let Subject::Request { request } = subject
+                    && let Some(registration) = self.requests.remove(&request)
+                {
+                    self.register_alone(now, request, &registration);
+                }
+            }
         }
     }
 

@@ -17,7 +17,7 @@ mod names;
 mod negotiation;
 
 pub use bytes::Message;
-pub use client::{AgentMessage, ClientMessage, Endpoints, Refusal};
+pub use client::{AgentMessage, ClientMessage, Endpoints, Limit, Refusal, Subject};
 pub use coordination::{
     CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, KillSwitch, Orders, Progress, Report, Sealed,
     Standing,

@@ -158,10 +158,17 @@ fn client_message() -> impl Strategy<Value = ClientMessage> {
 fn agent_message() -> impl Strategy<Value = AgentMessage> {
     let refusal = prop_oneof![
         any::<u16>().prop_map(|ours| Refusal::Protocol { ours }),
-        key().prop_map(|coflow| Refusal::NotYours { coflow }),
-        any::<u32>().prop_map(|flow| Refusal::BadFlow { flow }),
+        Just(Refusal::NotYours {}),
+        Just(Refusal::BadFlow {}),
         Just(Refusal::OutOfTurn {}),
-        any::<u32>().prop_map(|limit| Refusal::TooMany { limit }),
+        (prop::sample::select(&Limit::ALL), any::<u32>())
+            .prop_map(|(of, limit)| Refusal::TooMany { of, limit }),
+    ];
+    let subject = prop_oneof![
+        Just(Subject::Connection {}),
+        any::<u32>().prop_map(|request| Subject::Request { request }),
+        key().prop_map(|coflow| Subject::Coflow { coflow }),
+        any::<u32>().prop_map(|flow| Subject::Flow { flow }),
     ];
     prop_oneof![
         (any::<u16>(), any::<u32>(), number(), number()).prop_map(|(protocol, port, period, lease)| {
@@ -177,7 +184,7 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
             directive: Directive { gate, class }
         }),
         Just(AgentMessage::Alive {}),
-        refusal.prop_map(|refusal| AgentMessage::Refused { refusal }),
+        (subject, refusal).prop_map(|(subject, refusal)| AgentMessage::Refused { subject, refusal }),
     ]
 }
 

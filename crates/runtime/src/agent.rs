@@ -8,7 +8,7 @@ use std::time::Duration;
 use cavalcade_control::{Agent, AgentOutput, ClientId};
 use cavalcade_model::PortId;
 use cavalcade_protocol::{
-    AgentMessage, ClientMessage, Datagram, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Report,
+    AgentMessage, ClientMessage, Datagram, Limit, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Report,
 };
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +18,9 @@ use crate::administration::{self, About};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
 use crate::coordinator::tls_for;
-use crate::metrics::{self, ShellCounters};
+use crate::meter::{Held, Meter};
+use crate::metrics::{self, ShellCounters, UserFigures};
+use crate::occasional::Occasional;
 use crate::security::{Identity, Seal, TAG};
 use crate::sockets::UnixSocket;
 use crate::tls;
@@ -63,16 +65,36 @@ impl AgentSockets {
     }
 }
 
+/// Bytes of a coordinator's orders that may wait to be taken in.
+const ORDERS_WAITING: usize = 2 * MAX_FRAME;
+
 enum Incoming {
-    Client(ClientId, ClientMessage),
+    Client(ClientId, ClientMessage, Held),
     ClientGone(ClientId),
     Coordinator(Outlet<Report>),
-    Orders(Orders),
+    Orders(Orders, Held),
+}
+
+/// A connection of a client.
+struct Connection {
+    user: u32,
+    outlet: Outlet<AgentMessage>,
+}
+
+/// What the connections of a user share.
+struct UserMeter {
+    meter: Meter,
+    connections: usize,
+    /// How often its clients have been told that they are too fast.
+    told: u64,
+    tellings: Occasional,
 }
 
 /// Connections of the agent.
 struct Shell {
-    clients: BTreeMap<ClientId, Outlet<AgentMessage>>,
+    clients: BTreeMap<ClientId, Connection>,
+    users: BTreeMap<u32, UserMeter>,
+    warnings: Occasional,
     coordinator: Option<Outlet<Report>>,
     peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
     seal: Option<Seal>,
@@ -102,7 +124,8 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         tokio::task::spawn_local(search.keep_connected());
     }
     let counters = ShellCounters::default();
-    let mut shell = Shell { clients: BTreeMap::new(), coordinator: None, peers, seal, counters };
+    let (clients, users, warnings) = (BTreeMap::new(), BTreeMap::new(), Occasional::default());
+    let mut shell = Shell { clients, users, warnings, coordinator: None, peers, seal, counters };
     let (mut next_client, mut obeyed) = (0, agent.obeys());
     let mut datagram = vec![0; MAX_DATAGRAM + TAG];
     loop {
@@ -111,9 +134,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 Ok((stream, _)) => {
                     let id = ClientId(next_client);
                     next_client += 1;
-                    if let Some(outlet) = attend(&mut agent, stream, id, sender.clone()) {
-                        shell.clients.insert(id, outlet);
-                    }
+                    shell.attend(&mut agent, stream, id, sender.clone());
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
@@ -130,7 +151,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 }
             }
             Some(query) = queries.recv() => {
-                let figures = |agent: &Agent| metrics::of_agent(agent, &shell.counters);
+                let figures = |agent: &Agent| metrics::of_agent(agent, &shell.counters, &shell.use_of_users());
                 query.answer(&mut agent, &about, (started, clock.now()), figures);
             }
             () = sleep_until(clock, agent.poll_timeout()) => {}
@@ -162,36 +183,21 @@ fn open(seal: Option<&Seal>, received: &[u8]) -> Option<Datagram> {
     Datagram::decode(bytes).ok()
 }
 
-/// Begins to serve a client; none where the kernel does not say who it is.
-fn attend(
-    agent: &mut Agent,
-    stream: UnixStream,
-    id: ClientId,
-    sender: mpsc::UnboundedSender<Incoming>,
-) -> Option<Outlet<AgentMessage>> {
-    let user = stream.peer_cred().ok()?.uid();
-    agent.handle_connected(id, user);
-    let gone = sender.clone();
-    Some(connection::run(
-        stream,
-        Limits { frame: CLIENT_FRAME, first_within: HELLO },
-        move |message| drop(sender.send(Incoming::Client(id, message))),
-        move || drop(gone.send(Incoming::ClientGone(id))),
-    ))
-}
-
 fn take_in(agent: &mut Agent, shell: &mut Shell, clock: Clock, incoming: Incoming) {
     match incoming {
-        Incoming::Client(id, message) => agent.handle_client(clock.now(), id, message),
+        Incoming::Client(id, message, _held) => {
+            agent.handle_client(clock.now(), id, message);
+            shell.look_for_slowed(agent, id);
+        }
         Incoming::ClientGone(id) => {
-            shell.clients.remove(&id);
+            shell.close(id);
             agent.handle_gone(clock.now(), id);
         }
         Incoming::Coordinator(outlet) => {
             shell.coordinator = Some(outlet);
             agent.handle_coordinator_connected();
         }
-        Incoming::Orders(orders) => agent.handle_orders(clock.now(), orders),
+        Incoming::Orders(orders, _held) => agent.handle_orders(clock.now(), orders),
     }
 }
 
@@ -208,18 +214,85 @@ async fn hear_peers<'a>(
 }
 
 impl Shell {
+    /// Begins to serve a client, unless the kernel does not say who it is.
+    fn attend(
+        &mut self,
+        agent: &mut Agent,
+        stream: UnixStream,
+        id: ClientId,
+        sender: mpsc::UnboundedSender<Incoming>,
+    ) {
+        let Ok(user) = stream.peer_cred().map(|peer| peer.uid()) else { return };
+        let budget = *agent.budget();
+        let of_user = self.users.entry(user).or_insert_with(|| UserMeter {
+            meter: Meter::new(budget.bytes as usize, Some(budget.messages)),
+            connections: 0,
+            told: 0,
+            tellings: Occasional::default(),
+        });
+        of_user.connections += 1;
+        let meter = of_user.meter.clone();
+        agent.handle_connected(id, user);
+        let gone = sender.clone();
+        let limits = Limits { first: CLIENT_FRAME, frame: CLIENT_FRAME, first_within: HELLO, meter };
+        let outlet = connection::run(
+            stream,
+            limits,
+            move |message, held| drop(sender.send(Incoming::Client(id, message, held))),
+            move || drop(gone.send(Incoming::ClientGone(id))),
+        );
+        self.clients.insert(id, Connection { user, outlet });
+    }
+
+    /// A client's connection is over, or is to be: its outlet goes.
+    fn close(&mut self, id: ClientId) {
+        let Some(gone) = self.clients.remove(&id) else { return };
+        let Some(of_user) = self.users.get_mut(&gone.user) else { return };
+        of_user.connections -= 1;
+        if of_user.connections == 0 {
+            self.counters.slowed += of_user.meter.slowed();
+            self.users.remove(&gone.user);
+        }
+    }
+
+    /// Tells a client that it is too fast, once a second.
+    fn look_for_slowed(&mut self, agent: &mut Agent, id: ClientId) {
+        let Some(user) = self.clients.get(&id).map(|client| client.user) else { return };
+        let Some(of_user) = self.users.get_mut(&user) else { return };
+        if of_user.meter.slowed() > of_user.told && of_user.tellings.admit().is_some() {
+            of_user.told = of_user.meter.slowed();
+            agent.handle_over_budget(id, Limit::Messages {});
+        }
+    }
+
+    /// What each user has, with what is counted here.
+    fn use_of_users(&self) -> Vec<UserFigures> {
+        let figures = |(&user, of_user): (&u32, &UserMeter)| UserFigures {
+            user,
+            bytes: of_user.meter.held(),
+            slowed: of_user.meter.slowed(),
+        };
+        self.users.iter().map(figures).collect()
+    }
+
     fn send(&mut self, agent: &mut Agent, clock: Clock) {
         while let Some(output) = agent.poll_output() {
             match output {
                 AgentOutput::Client(id, message) => {
-                    if self.clients.get(&id).is_some_and(|outlet| !outlet.send(&message)) {
+                    if let AgentMessage::Refused { subject, refusal } = &message
+                        && let Some(user) = self.clients.get(&id).map(|client| client.user)
+                        && let Some(unsaid) = self.warnings.admit()
+                    {
+                        tracing::warn!(user, %subject, %refusal, unsaid, "a client was refused something");
+                    }
+                    if self.clients.get(&id).is_some_and(|client| !client.outlet.send(&message)) {
                         self.counters.dropped += 1;
-                        self.clients.remove(&id);
+                        self.close(id);
                         agent.handle_gone(clock.now(), id);
                     }
                 }
                 AgentOutput::Drop(id) => {
-                    self.clients.remove(&id);
+                    self.close(id);
                     agent.handle_gone(clock.now(), id);
                 }
                 AgentOutput::Reconnect => {
@@ -309,11 +382,11 @@ impl Search {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
     {
         let (over, is_over) = oneshot::channel();
-        let orders = self.sender.clone();
+        let (orders, meter) = (self.sender.clone(), Meter::new(ORDERS_WAITING, None));
         let outlet = connection::run(
             stream,
-            Limits { frame: MAX_FRAME, first_within: FIRST_ORDERS },
-            move |heard| drop(orders.send(Incoming::Orders(heard))),
+            Limits { first: MAX_FRAME, frame: MAX_FRAME, first_within: FIRST_ORDERS, meter },
+            move |heard, held| drop(orders.send(Incoming::Orders(heard, held))),
             move || _ = over.send(()),
         );
         drop(self.sender.send(Incoming::Coordinator(outlet)));

@@ -2,6 +2,9 @@
 //!
 //! What is sent is put into bytes at once and waits in one buffer for each connection: a round of a hundred thousand orders
 //! is then a thousand writes, without a message in a queue for each.
+//!
+//! What waits in either direction is counted by a [`Meter`] that connections share, so that many of them hold no more than one
+//! may. A frame that was begun has to be finished in a while: else half of one would be kept for ever.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,24 +16,35 @@ use cavalcade_protocol::{Frames, Message, frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
+use crate::meter::{Held, Meter};
+
 /// Bytes that wait for a slow peer before its connection is given up, beside one message: what comes so late is worthless.
 const BACKLOG: usize = 4 << 20;
 /// Bytes read at once: the reports of many agents on one connection, and not too much where each has its own.
 const CHUNK: usize = 16 << 10;
 
+/// How long a frame may take that was begun.
+const FRAME_WITHIN: Duration = Duration::from_secs(10);
+
 /// What the other side of a connection may do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Limits {
+    /// Bytes of its first message.
+    pub(crate) first: usize,
     /// Bytes of its longest message.
     pub(crate) frame: usize,
     /// How long its first message may take.
     pub(crate) first_within: Duration,
+    /// What it may hold, with others.
+    pub(crate) meter: Meter,
 }
 
 /// What waits to be written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     bytes: RefCell<Vec<u8>>,
+    /// Those bytes, as they are counted.
+    held: RefCell<Option<Held>>,
     /// That there is something, or that nothing will come any more.
     news: Notify,
 }
@@ -41,6 +55,7 @@ pub(crate) struct Outlet<M> {
     waiting: Rc<Waiting>,
     /// Gone with the connection.
     connection: Weak<()>,
+    meter: Meter,
     /// Ends the connection at once.
     abort: Rc<Notify>,
     messages: PhantomData<fn(M)>,
@@ -58,10 +73,13 @@ impl<M: Message> Outlet<M> {
         if self.connection.strong_count() == 0 || bytes.len() > BACKLOG {
             return false;
         }
+        let Some(nothing) = self.meter.hold(0) else { return false };
         if bytes.is_empty() {
             self.waiting.news.notify_one();
         }
-        frame(message, &mut bytes).is_ok()
+        let is_sent = frame(message, &mut bytes).is_ok();
+        self.waiting.held.borrow_mut().get_or_insert(nothing).set(bytes.len());
+        is_sent
     }
 }
 
@@ -76,7 +94,7 @@ impl<M> Drop for Outlet<M> {
 pub(crate) fn run<S, In, Out>(
     stream: S,
     limits: Limits,
-    mut hear: impl FnMut(In) + 'static,
+    mut hear: impl FnMut(In, Held) + 'static,
     gone: impl FnOnce() + 'static,
 ) -> Outlet<Out>
 where
@@ -84,11 +102,13 @@ where
     In: Message + 'static,
     Out: Message + 'static,
 {
-    let (waiting, connection) = (Rc::new(Waiting::default()), Rc::new(()));
+    let (bytes, held, news) = (RefCell::default(), RefCell::default(), Notify::new());
+    let (waiting, connection) = (Rc::new(Waiting { bytes, held, news }), Rc::new(()));
     let abort = Rc::new(Notify::new());
     let outlet = Outlet {
         waiting: Rc::clone(&waiting),
         connection: Rc::downgrade(&connection),
+        meter: limits.meter.clone(),
         abort: Rc::clone(&abort),
         messages: PhantomData,
     };
@@ -108,25 +128,41 @@ where
 async fn read<In: Message>(
     mut reader: impl AsyncRead + Unpin,
     limits: Limits,
-    hear: &mut impl FnMut(In),
+    hear: &mut impl FnMut(In, Held),
 ) -> io::Result<()> {
-    let mut frames = Frames::with_limit(limits.frame);
+    let meter = &limits.meter;
+    let mut frames = Frames::with_limit(limits.first);
+    let mut held = meter.take(0);
     let mut chunk = vec![0; CHUNK];
-    let first_until = tokio::time::Instant::now() + limits.first_within;
-    let mut is_first = true;
+    let mut until = Some(tokio::time::Instant::now() + limits.first_within);
     loop {
-        let length = if is_first {
-            tokio::time::timeout_at(first_until, reader.read(&mut chunk)).await??
-        } else {
-            reader.read(&mut chunk).await?
+        let next = async {
+            meter.admit().await;
+            reader.read(&mut chunk).await
+        };
+        let length = match until {
+            Some(until) => tokio::time::timeout_at(until, next).await??,
+            None => next.await?,
         };
         if length == 0 {
             return Ok(());
         }
         frames.push(&chunk[..length]);
+        let mut before = frames.waiting();
+        let mut messages = 0;
         while let Some(message) = frames.pop().map_err(io::Error::other)? {
-            hear(message);
-            is_first = false;
+            hear(message, meter.take(before - frames.waiting()));
+            before = frames.waiting();
+            messages += 1;
+        }
+        held.set(frames.waiting());
+        if messages > 0 {
+            meter.count(messages);
+            frames.set_limit(limits.frame);
+            until = None;
+        }
+        if until.is_none() && frames.waiting() > 0 {
+            until = Some(tokio::time::Instant::now() + FRAME_WITHIN);
         }
     }
 }
@@ -137,8 +173,10 @@ async fn write(mut writer: impl AsyncWrite + Unpin, waiting: Rc<Waiting>) -> io:
     loop {
         bytes.clear();
         std::mem::swap(&mut bytes, &mut waiting.bytes.borrow_mut());
+        let held = waiting.held.take();
         if !bytes.is_empty() {
             writer.write_all(&bytes).await?;
+            drop(held);
         } else if Rc::strong_count(&waiting) == 1 {
             // The outlet is gone.
             return writer.shutdown().await;

@@ -14,6 +14,7 @@ use crate::Stop;
 use crate::administration::{self, About, Line};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
+use crate::meter::{Held, Meter};
 use crate::metrics::{self, Distributions, ShellCounters};
 use crate::occasional::Occasional;
 use crate::security::{Identity, Role};
@@ -46,11 +47,14 @@ impl From<TcpListener> for CoordinatorSockets {
 /// How long an agent that has connected may take for its first report.
 const FIRST_REPORT: std::time::Duration = std::time::Duration::from_secs(5);
 
+/// Bytes that may wait, from agents and for them.
+const WAITING: usize = 256 << 20;
+
 /// What connections tell the machine.
 enum Incoming {
     Arrived(u64, Outlet<Orders>, Option<Role>),
     Refused(SocketAddr, io::Error),
-    Report(u64, Report),
+    Report(u64, Report, Held),
     Gone(u64),
 }
 
@@ -95,7 +99,7 @@ pub async fn serve_coordinator(
         let identity = tls_for(&metrics, identity.as_ref())?;
         metrics::serve(metrics, identity, asker);
     }
-    let doorkeeper = Doorkeeper { identity, lines, sender };
+    let doorkeeper = Doorkeeper { identity, lines, sender, meter: Meter::new(WAITING, None) };
     let to = vec![None; coordinator.ports() as usize];
     let (counters, refusals) = (ShellCounters::default(), Occasional::default());
     let mut routes = Routes { to, routes: BTreeMap::new(), counters, refusals };
@@ -170,6 +174,7 @@ struct Doorkeeper {
     identity: Option<Identity>,
     lines: mpsc::Sender<Line>,
     sender: mpsc::UnboundedSender<Incoming>,
+    meter: Meter,
 }
 
 impl Doorkeeper {
@@ -204,10 +209,11 @@ impl Doorkeeper {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
     {
         let (reports, gone) = (self.sender.clone(), self.sender.clone());
+        let meter = self.meter.clone();
         let outlet = connection::run(
             stream,
-            Limits { frame: MAX_FRAME, first_within: FIRST_REPORT },
-            move |report| drop(reports.send(Incoming::Report(number, report))),
+            Limits { first: MAX_FRAME, frame: MAX_FRAME, first_within: FIRST_REPORT, meter },
+            move |report, held| drop(reports.send(Incoming::Report(number, report, held))),
             move || drop(gone.send(Incoming::Gone(number))),
         );
         drop(self.sender.send(Incoming::Arrived(number, outlet, role)));
@@ -248,7 +254,7 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
                 tracing::warn!(%from, %error, unsaid, "a connection was refused");
             }
         }
-        Incoming::Report(number, report) => {
+        Incoming::Report(number, report, _held) => {
             // What was read before its connection was closed.
             let Some(route) = routes.routes.get(&number) else { return };
             if route.role.is_some_and(|role| role != Role::Agent(report.port)) {

@@ -7,6 +7,8 @@
 //! # Who may be slow or wrong
 //! - A connection that does not take its messages is closed once a bounded queue is full: the other side connects anew and
 //!   gets a snapshot. A hung peer so costs a queue and blocks nobody.
+//! - What waits from and for the clients of one user, or all agents, is counted together (`meter`): where there is too much,
+//!   connections are not read for a while.
 //! - Bytes that are no message close their connection, and nothing else.
 //! - Without a coordinator an agent tries again, with a pause that doubles and is spread so that a thousand agents do not come
 //!   at once.
@@ -23,6 +25,7 @@ mod clock;
 mod connection;
 mod coordinator;
 pub mod lease;
+mod meter;
 mod metrics;
 mod notify;
 mod occasional;

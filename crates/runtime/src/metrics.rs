@@ -1,13 +1,13 @@
 //! Figures of a running part for a monitoring system, as OpenMetrics text over HTTP.
 //!
-//! Figures are written from the machine's own counters when somebody asks; only histograms are kept here. Labels are classes
-//! and gates, of which there are few: never a coflow, a flow or a host, of which there are ever more.
+//! Figures are written from the machine's own counters when somebody asks; only histograms are kept here. Labels are classes,
+//! gates, reasons and the few users that have most: never a coflow, a flow or a host, of which there are ever more.
 
 use std::io;
 
 use cavalcade_control::{Agent, Coordinator};
 use cavalcade_model::Instant;
-use cavalcade_protocol::Gate;
+use cavalcade_protocol::{Gate, Limit};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Request, Response, StatusCode};
@@ -36,7 +36,22 @@ pub(crate) struct ShellCounters {
     pub(crate) dropped: u64,
     /// Datagrams that were none, or without a right tag.
     pub(crate) garbled: u64,
+    /// How often clients were slowed down of users that have none any more.
+    pub(crate) slowed: u64,
 }
+
+/// What the shell of an agent counts of a user.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserFigures {
+    pub(crate) user: u32,
+    /// Bytes that wait, from its clients and for them.
+    pub(crate) bytes: usize,
+    /// How often a client of it was slowed down.
+    pub(crate) slowed: u64,
+}
+
+/// Users with figures of their own; those with the least are left out.
+const USERS: usize = 16;
 
 /// Distributions at a coordinator.
 #[derive(Debug)]
@@ -248,8 +263,35 @@ pub(crate) fn of_coordinator(
     text(&registry)
 }
 
+/// What users have, those with the most of anything first, and what each may have.
+fn of_users(figures: &mut Figures, agent: &Agent, metered: &[UserFigures]) {
+    let budget = agent.budget();
+    let allowed = Limit::ALL.map(|limit| (limit.name().to_owned(), budget.of(limit) as usize));
+    figures.gauges_by("user_budget", "What one user's clients may have", "limit", allowed);
+    let mut users: Vec<(u32, [usize; 4])> = agent
+        .users()
+        .map(|(user, usage)| {
+            let bytes = metered.iter().find(|metered| metered.user == user).map_or(0, |user| user.bytes);
+            (user, [usage.connections as usize, usage.coflows as usize, usage.flows as usize, bytes])
+        })
+        .collect();
+    users.sort_by_key(|(user, used)| (std::cmp::Reverse(used.iter().sum::<usize>()), *user));
+    users.truncate(USERS);
+    users.sort_unstable();
+    let families = [
+        ("user_connections", "Connections of a user's clients"),
+        ("user_coflows", "Coflows of a user's clients, and those that linger"),
+        ("user_flows", "Open flows of a user's clients"),
+        ("user_bytes", "Bytes that wait, from a user's clients and for them"),
+    ];
+    for (place, (name, help)) in families.into_iter().enumerate() {
+        let of_user = |(user, used): &(u32, [usize; 4])| (user.to_string(), used[place]);
+        figures.gauges_by(name, help, "user", users.iter().map(of_user));
+    }
+}
+
 /// The figures of an agent.
-pub(crate) fn of_agent(agent: &Agent, shell: &ShellCounters) -> String {
+pub(crate) fn of_agent(agent: &Agent, shell: &ShellCounters, users: &[UserFigures]) -> String {
     let counters = agent.counters();
     let mut figures = Figures::default();
     let classes = by_class(&counters.sent_by_class);
@@ -266,7 +308,11 @@ pub(crate) fn of_agent(agent: &Agent, shell: &ShellCounters) -> String {
         counters.fallbacks,
     );
     figures.counter("directives", "Directives to clients", counters.directives);
-    figures.counter("refusals", "Refusals to clients", counters.refusals);
+    let refusals = agent.refusals().map(|(reason, count)| (reason.to_owned(), count));
+    figures.counters_by("refusals", "Refusals to clients, by reason", None, "reason", refusals);
+    let slowed = users.iter().map(|user| user.slowed).sum::<u64>() + shell.slowed;
+    figures.counter("clients_slowed", "Times that a client was not read because it was too fast", slowed);
+    of_users(&mut figures, agent, users);
     figures.counter("reports", "Reports to a coordinator", counters.reports);
     let left_out = counters.datagrams_left_out;
     figures.counter("datagrams_left_out", "Datagrams that were too old or came twice", left_out);

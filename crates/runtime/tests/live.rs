@@ -9,12 +9,13 @@ mod support;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cavalcade_client::{CoflowStream, Gate, Registration, Session};
-use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Mode};
+use cavalcade_client::{CoflowStream, Gate, Limit, Refusal, Registration, Session};
+use cavalcade_control::{Agent, AgentConfig, Budget, Coordinator, CoordinatorConfig, Mode};
 use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, bind_client_socket, block_on, serve_agent, serve_coordinator,
 };
@@ -42,13 +43,22 @@ fn coordinator(spec: &'static str, listen: Option<SocketAddr>) -> (Running, Sock
 }
 
 fn agent(port: u32, folder: &std::path::Path, coordinators: Vec<SocketAddr>) -> (Running, PathBuf) {
+    agent_with(Budget::default(), port, folder, coordinators)
+}
+
+fn agent_with(
+    budget: Budget,
+    port: u32,
+    folder: &std::path::Path,
+    coordinators: Vec<SocketAddr>,
+) -> (Running, PathBuf) {
     let (stop, stopped) = watch::channel(false);
     let path = folder.join(format!("agent{port}.sock"));
     let at = path.clone();
     let (up, is_up) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         block_on(async {
-            let config = agent_config(port);
+            let config = AgentConfig { budget, ..agent_config(port) };
             let sockets = AgentSockets { coordinators, ..AgentSockets::new(bind_client_socket(&at)?) };
             up.send(()).unwrap();
             serve_agent(Agent::new(config, Mode::Coordinated), sockets, stopped).await
@@ -190,6 +200,50 @@ fn garbage_on_either_port_closes_its_connection_and_nothing_else() {
     session.register(Registration::default());
     running.stop();
     lead.stop();
+}
+
+#[test]
+fn what_is_too_much_for_one_user_is_refused_with_its_reason_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = Budget { coflows: 2, connections: 3, ..Budget::default() };
+    let (running, path) = agent_with(budget, 0, folder.path(), Vec::new());
+    let session = Session::open(&path);
+    assert!(session.wait_ready(Duration::from_secs(60)));
+    let first = session.try_register(Registration::default()).unwrap();
+    session.try_register(Registration::default()).unwrap();
+    let refused = session.try_register(Registration::default()).unwrap_err();
+    assert_eq!(refused.reason, Refusal::TooMany { of: Limit::Coflows {}, limit: 2 });
+    assert!(refused.to_string().contains("--user-budget coflows=NUMBER"), "{refused}");
+    let refused = session.register(Registration::default());
+    assert_ne!(refused.serial % 2, first.serial % 2, "a key of the client's own");
+    assert_eq!(session.refusals().len(), 2);
+
+    let silent: Vec<_> = (0..2).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    let mut told = String::new();
+    let mut third = UnixStream::connect(&path).unwrap();
+    // It is told why, and that its connection is closed: the bytes are a frame, and no text.
+    let _ = third.read_to_string(&mut told);
+    for mut one in silent {
+        assert_eq!(one.read(&mut [0; 8]).unwrap(), 0, "who says no hello within a second is cut off");
+    }
+    let another = Session::open(&path);
+    assert!(another.wait_ready(Duration::from_secs(60)), "there is room again");
+    running.stop();
+}
+
+#[test]
+fn a_client_that_says_more_than_it_may_is_slowed_down_and_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = Budget { messages: 2_000, ..Budget::default() };
+    let (running, path) = agent_with(budget, 0, folder.path(), Vec::new());
+    let session = Session::open(&path);
+    assert!(session.wait_ready(Duration::from_secs(60)));
+    let too_fast = Refusal::TooMany { of: Limit::Messages {}, limit: 2_000 };
+    eventually("it is told that it is too fast", || {
+        (0..500).for_each(|_| session.unregister(session.register(Registration::default())));
+        session.refusals().iter().any(|refused| refused.reason == too_fast)
+    });
+    running.stop();
 }
 
 #[test]

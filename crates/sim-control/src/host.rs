@@ -287,8 +287,8 @@ impl Host {
                             said.directed.push((sending.flow, client.directive(number).gate));
                         }
                     }
-                    ClientEvent::Refused(refusal) => {
-                        unreachable!("nothing is asked for that may be refused: {refusal:?}")
+                    ClientEvent::Refused { subject, refusal } => {
+                        unreachable!("nothing is asked for that may be refused: {subject}: {refusal}")
                     }
                     ClientEvent::FellBack => said.fallbacks += 1,
                     ClientEvent::Ready(_) => {}

@@ -48,7 +48,7 @@ mod network;
 mod world;
 
 pub use cavalcade_control::Factory;
-use cavalcade_control::{AgentConfig, CoordinatorConfig};
+use cavalcade_control::{AgentConfig, Budget, CoordinatorConfig};
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{Bytes, Fabric, Instant, Nanos, PortId, Scope, SplitMix64, Workload};
 use cavalcade_sim_fluid::{Observer, Options};
@@ -169,7 +169,7 @@ fn agent(fabric: &Fabric) -> AgentConfig {
     let ports = fabric.ports();
     AgentConfig {
         directory: (0..ports).map(|port| (address(PortId(port)), PortId(port))).collect(),
-        client_limit: u32::MAX,
+        budget: Budget { coflows: u32::MAX, flows: u32::MAX, ..Budget::default() },
         ..AgentConfig::new(PortId(0), ports, 0, Scope::Fabric.line_rate(fabric, 0))
     }
 }

@@ -6,7 +6,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_control::Budget;
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_protocol::Limit;
 use cavalcade_runtime::lease::LeasePlace;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
@@ -87,6 +89,39 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
+/// What one user's clients may have.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct UserBudget {
+    /// What the clients of one user may have on this host, as coflows=100000,bytes=256MB; what is left out keeps its default
+    /// [default: connections=1024,coflows=65536,flows=65536,messages=100000,bytes=67108864]. Messages are those in a second, bytes those
+    /// that wait in the agent
+    #[arg(long, value_name = "LIMITS", value_parser = user_budget)]
+    pub(crate) user_budget: Option<Budget>,
+}
+
+/// Reads what one user's clients may have.
+///
+/// # Errors
+/// Where there is no such limit, or it is no number.
+pub(crate) fn user_budget(text: &str) -> Result<Budget, String> {
+    let mut budget = Budget::default();
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        let limit = Limit::ALL.into_iter().find(|limit| limit.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Limit::ALL.iter().map(|limit| limit.name()).collect();
+            format!("'{name}' is no limit: expected NAME=NUMBER with a name of {}", names.join(", "))
+        })?;
+        let most = match limit {
+            Limit::Bytes {} => value.parse::<Bytes>().ok().map(|bytes| bytes.0),
+            _ => value.parse().ok(),
+        };
+        let most = most.and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
+        let wrong = || format!("{name}={value}: expected a number from 1 to {}", u32::MAX);
+        budget.set(limit, most.ok_or_else(wrong)?);
+    }
+    Ok(budget)
+}
+
 /// `cavalcade coordinator`.
 #[derive(Debug, Args)]
 #[command(
@@ -161,6 +196,8 @@ pub(crate) struct AgentOptions {
     #[arg(long)]
     pub(crate) shadow: bool,
     #[command(flatten)]
+    pub(crate) budget: UserBudget,
+    #[command(flatten)]
     pub(crate) access: Access,
     #[command(flatten)]
     pub(crate) logging: Logging,
@@ -195,6 +232,8 @@ pub(crate) struct Up {
     /// Where it finds those of the agent
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) agent_metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    pub(crate) budget: UserBudget,
     #[command(flatten)]
     pub(crate) logging: Logging,
 }

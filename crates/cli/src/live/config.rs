@@ -10,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use cavalcade_control::Budget;
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_runtime::lease::LeasePlace;
 use serde::{Deserialize, Deserializer, de};
@@ -91,6 +92,8 @@ pub(crate) struct AgentTable {
     pub(crate) peer_port: Option<u16>,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) shadow: bool,
+    #[serde(deserialize_with = "user_budget")]
+    pub(crate) user_budget: Option<Budget>,
     pub(crate) certificates: Option<PathBuf>,
     pub(crate) insecure: bool,
     pub(crate) administration: Option<PathBuf>,
@@ -117,6 +120,11 @@ where
 fn period<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
     let text = String::deserialize(deserializer)?;
     crate::arguments::period(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn user_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budget>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    crate::arguments::user_budget(&text).map(Some).map_err(de::Error::custom)
 }
 
 /// Reads the file at `path`; without one everything is left open.
@@ -227,6 +235,8 @@ mod tests {
             ("[site]\nhosts = [\"10.0.0.1\", \"ten\"]\n", "site.toml:2:22"),
             ("[coordinator]\nperiod = \"1us\"\n", "site.toml:2:10"),
             ("[agent]\nport = -1\n", "site.toml:2:8"),
+            ("[agent]\nuser_budget = \"flws=9\"\n", "site.toml:2:15"),
+            ("[agent]\nuser_budget = \"flows=0\"\n", "site.toml:2:15"),
             ("[agent\n", "site.toml:1:7"),
         ] {
             let shown = read_text(text).unwrap_err();

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use cavalcade_control::{AgentConfig, CoordinatorConfig};
+use cavalcade_control::{AgentConfig, Budget, CoordinatorConfig};
 use cavalcade_model::{BitsPerSec, Nanos, PolicyFactory, PortId, Scope};
 use cavalcade_policy::Configured;
 use cavalcade_runtime::{About, Clock, Identity, Role};
@@ -89,7 +89,12 @@ impl Site {
     ///
     /// # Errors
     /// Where there is no such port, or it is not clear which this host is.
-    pub(super) fn agent(&self, port: Option<u32>, shadow: bool) -> Result<AgentConfig, Failure> {
+    pub(super) fn agent(
+        &self,
+        port: Option<u32>,
+        shadow: bool,
+        budget: Option<Budget>,
+    ) -> Result<AgentConfig, Failure> {
         let ports = self.hosts.len() as u32;
         let port = match port {
             Some(port) => port,
@@ -102,7 +107,13 @@ impl Site {
         let directory =
             self.hosts.iter().enumerate().map(|(port, host)| (*host, PortId::from_index(port))).collect();
         let session = Clock::default().now().0;
-        Ok(AgentConfig { directory, shadow, ..AgentConfig::new(PortId(port), ports, session, self.rate) })
+        let budget = budget.unwrap_or_default();
+        Ok(AgentConfig {
+            directory,
+            shadow,
+            budget,
+            ..AgentConfig::new(PortId(port), ports, session, self.rate)
+        })
     }
 
     /// The port whose address is this host's: what can be bound to.

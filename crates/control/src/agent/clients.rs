@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_protocol::{
-    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, PROTOCOL, Refusal,
+    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, Limit, PROTOCOL, Refusal, Subject,
 };
 
 use super::{Agent, AgentOutput, CLASSES, Client, ClientId, Flow, Mode, Part, Speaker};
@@ -20,31 +20,25 @@ impl Agent {
     /// A client of `user` has connected.
     pub fn handle_connected(&mut self, client: ClientId, user: u32) {
         let (flows, coflows) = (BTreeMap::new(), BTreeSet::new());
+        let admitted = self.admits(user, Limit::Connections {});
         self.clients.insert(client, Client { user, name: None, flows, coflows });
-        let usage = self.users.entry(user).or_default();
-        usage.connections += 1;
-        let limit = self.config.connection_limit;
-        if usage.connections > limit {
-            self.drop_client(client, Refusal::TooMany { limit });
+        self.charge(user, Limit::Connections {});
+        if let Err(refusal) = admitted {
+            self.drop_client(client, refusal);
         }
     }
 
     /// A client's connection is gone. Its flows may go on, but nothing is known of them until it is back.
     pub fn handle_gone(&mut self, now: Instant, client: ClientId) {
         let Some(gone) = self.clients.remove(&client) else { return };
-        if let Some(usage) = self.users.get_mut(&gone.user) {
-            usage.connections -= 1;
-            usage.coflows -= gone.coflows.len() as u32;
-            usage.flows -= gone.flows.len() as u32;
-            if usage.connections == 0 {
-                self.users.remove(&gone.user);
-            }
-        }
         self.promote_after(now, gone.flows.values().copied());
+        self.credit(gone.user, Limit::Flows {}, gone.flows.len());
         gone.flows.into_values().for_each(|flow| self.close(now, flow));
+        self.credit(gone.user, Limit::Coflows {}, gone.coflows.len());
         for part in gone.coflows {
             self.leave(now, part, client);
         }
+        self.credit(gone.user, Limit::Connections {}, 1);
     }
 
     /// A client says something.
@@ -60,8 +54,9 @@ impl Agent {
                 let coflow = CoflowKey::new(self.counter.next(now), &parents);
                 let deadline = deadline.and_then(|deadline| now.checked_add(deadline));
                 let facts = Facts { arrival: now, deadline, size, class, weight, name };
-                if self.join(now, client, coflow, Some(facts)).is_some() {
-                    self.say(client, AgentMessage::Registered { request, coflow, facts });
+                match self.join(now, client, coflow, Some(facts)) {
+                    Ok(_) => self.say(client, AgentMessage::Registered { request, coflow, facts }),
+                    Err(refusal) => self.refuse(client, Subject::Request { request }, refusal),
                 }
             }
             ClientMessage::Join { coflow, facts, sent } => {
@@ -69,13 +64,16 @@ impl Agent {
                 if Instant(coflow.serial) <= now.checked_add(AHEAD).unwrap_or(now) {
                     self.counter.pass(coflow.serial);
                 }
-                if let Some(number) = self.join(now, client, coflow, facts) {
-                    self.set_sent(now, client, number, sent.0);
+                match self.join(now, client, coflow, facts) {
+                    Ok(number) => self.set_sent(now, client, number, sent.0),
+                    Err(refusal) => self.refuse(client, Subject::Coflow { coflow }, refusal),
                 }
             }
             ClientMessage::Unregister { coflow } => self.unregister(now, client, coflow),
             ClientMessage::Open { flow, coflow, ends, size, sent } => {
-                self.open(now, client, flow, coflow, ends, size, sent);
+                if let Err(refusal) = self.open(now, client, flow, coflow, ends, size, sent) {
+                    self.refuse(client, Subject::Flow { flow }, refusal);
+                }
             }
             // A flow to an address that is nobody's port is not kept, and what is said of it is left out.
             ClientMessage::Sent { flow, sent, idle } => {
@@ -90,9 +88,9 @@ impl Agent {
                     self.close(now, number);
                     if let Some(client) = self.clients.get_mut(&client)
                         && client.flows.remove(&flow).is_some()
-                        && let Some(usage) = self.users.get_mut(&client.user)
                     {
-                        usage.flows -= 1;
+                        let user = client.user;
+                        self.credit(user, Limit::Flows {}, 1);
                     }
                 }
             }
@@ -121,36 +119,28 @@ impl Agent {
         self.outbox.push_back(AgentOutput::Client(client, message));
     }
 
-    pub(super) fn refuse(&mut self, client: ClientId, refusal: Refusal) {
-        self.counters.refusals += 1;
-        self.say(client, AgentMessage::Refused { refusal });
-    }
-
-    fn drop_client(&mut self, client: ClientId, refusal: Refusal) {
-        self.refuse(client, refusal);
-        self.outbox.push_back(AgentOutput::Drop(client));
-    }
-
     fn flow_of(&self, client: ClientId, flow: u32) -> Option<u32> {
         self.clients.get(&client)?.flows.get(&flow).copied()
     }
 
     /// The client takes part in a coflow, which is opened here if it was not. Returns the agent's number of it.
-    fn join(&mut self, now: Instant, client: ClientId, key: CoflowKey, facts: Option<Facts>) -> Option<u32> {
-        let user = self.clients.get(&client)?.user;
-        let limit = self.config.client_limit;
-        if self.users.get(&user).is_some_and(|usage| usage.coflows >= limit) {
-            self.refuse(client, Refusal::TooMany { limit });
-            return None;
+    fn join(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        key: CoflowKey,
+        facts: Option<Facts>,
+    ) -> Result<u32, Refusal> {
+        let record = self.clients.get(&client).expect("a client that speaks is known");
+        let user = record.user;
+        let number = self.part_of.get(&key).copied();
+        if number.is_some_and(|number| self.parts[&number].user != user) {
+            return Err(Refusal::NotYours {});
         }
-        let number = match self.part_of.get(&key) {
-            Some(&number) if self.parts[&number].user != user => {
-                self.refuse(client, Refusal::NotYours { coflow: key });
-                return None;
-            }
-            Some(&number) => number,
-            None => self.open_part(key, user),
-        };
+        if number.is_none_or(|number| !record.coflows.contains(&number)) {
+            self.admits(user, Limit::Coflows {})?;
+        }
+        let number = number.unwrap_or_else(|| self.open_part(key, user));
         let part = self.parts.get_mut(&number).expect("a part that was found or opened");
         part.clients.insert(client);
         part.empty_since = None;
@@ -160,16 +150,17 @@ impl Agent {
             self.link.has_news = true;
         }
         let facts = part.facts;
-        if let Some(client) = self.clients.get_mut(&client)
-            && client.coflows.insert(number)
-            && let Some(usage) = self.users.get_mut(&user)
-        {
-            usage.coflows += 1;
+        let was_lingering = std::mem::take(&mut part.lingers);
+        if was_lingering {
+            self.credit(user, Limit::Coflows {}, 1);
+        }
+        if self.clients.get_mut(&client).is_some_and(|client| client.coflows.insert(number)) {
+            self.charge(user, Limit::Coflows {});
         }
         if let Mode::Decentralised(own) = &mut self.mode {
             own.hosted.open_coflow(now, key, facts);
         }
-        Some(number)
+        Ok(number)
     }
 
     fn open_part(&mut self, key: CoflowKey, user: u32) -> u32 {
@@ -185,6 +176,7 @@ impl Agent {
             flows: BTreeSet::new(),
             is_over: false,
             empty_since: None,
+            lingers: false,
             priority: Default::default(),
             reported: false,
             is_changed: true,
@@ -217,15 +209,32 @@ impl Agent {
 
     fn set_sent_by(&mut self, now: Instant, speaker: Speaker, number: u32, sent: u64) {
         let Some(part) = self.parts.get_mut(&number) else { return };
-        let known = part.sent.get(&speaker).copied().unwrap_or(0);
+        let known = part.sent_by(speaker);
         if sent != known {
-            part.sent.insert(speaker, sent);
-            self.said.entry(speaker).or_default().insert(number);
+            let evicted = part.set_sent(speaker, sent);
             part.is_changed = true;
             self.link.has_news = true;
             let key = part.key;
+            self.note_said(speaker, number, evicted);
             if let Mode::Decentralised(own) = &mut self.mode {
                 own.hosted.adjust(now, key, i128::from(sent) - i128::from(known));
+            }
+        }
+    }
+
+    /// A client has said bytes of a coflow; those of `evicted` count among others from now on.
+    fn note_said(&mut self, speaker: Speaker, number: u32, evicted: Option<Speaker>) {
+        self.said.entry(speaker).or_default().insert(number);
+        if let Some(evicted) = evicted {
+            self.forget_said(evicted, number);
+        }
+    }
+
+    fn forget_said(&mut self, speaker: Speaker, number: u32) {
+        if let Some(of_speaker) = self.said.get_mut(&speaker) {
+            of_speaker.remove(&number);
+            if of_speaker.is_empty() {
+                self.said.remove(&speaker);
             }
         }
     }
@@ -239,7 +248,7 @@ impl Agent {
         let Some(&number) = self.part_of.get(&key) else { return };
         let user = self.clients.get(&client).map(|client| client.user);
         if user != Some(self.parts[&number].user) {
-            return self.refuse(client, Refusal::NotYours { coflow: key });
+            return self.refuse(client, Subject::Coflow { coflow: key }, Refusal::NotYours {});
         }
         self.take_from_client(client, number);
         if let Some(part) = self.parts.get_mut(&number) {
@@ -252,9 +261,9 @@ impl Agent {
     fn take_from_client(&mut self, client: ClientId, number: u32) {
         if let Some(client) = self.clients.get_mut(&client)
             && client.coflows.remove(&number)
-            && let Some(usage) = self.users.get_mut(&client.user)
         {
-            usage.coflows -= 1;
+            let user = client.user;
+            self.credit(user, Limit::Coflows {}, 1);
         }
     }
 
@@ -265,20 +274,20 @@ impl Agent {
         if part.clients.is_empty() && part.flows.is_empty() {
             part.empty_since.get_or_insert(now);
         }
+        if part.clients.is_empty() && !std::mem::replace(&mut part.lingers, true) {
+            let user = part.user;
+            self.charge(user, Limit::Coflows {});
+        }
     }
 
     pub(super) fn forget_part(&mut self, now: Instant, number: u32) {
         let Some(part) = self.parts.remove(&number) else { return };
         self.part_of.remove(&part.key);
-        part.clients.into_iter().for_each(|client| self.take_from_client(client, number));
-        for speaker in part.sent.into_keys() {
-            if let Some(of_speaker) = self.said.get_mut(&speaker) {
-                of_speaker.remove(&number);
-                if of_speaker.is_empty() {
-                    self.said.remove(&speaker);
-                }
-            }
+        if part.lingers {
+            self.credit(part.user, Limit::Coflows {}, 1);
         }
+        part.clients.into_iter().for_each(|client| self.take_from_client(client, number));
+        part.sent.into_keys().for_each(|speaker| self.forget_said(speaker, number));
         if part.reported {
             self.link.left.push(number);
             self.link.has_news = true;
@@ -297,30 +306,27 @@ impl Agent {
         ends: Endpoints,
         size: Option<Bytes>,
         sent: Bytes,
-    ) {
-        let Some(record) = self.clients.get(&client) else { return };
+    ) -> Result<(), Refusal> {
+        let record = self.clients.get(&client).expect("a client that speaks is known");
         if record.flows.contains_key(&flow) {
-            return self.refuse(client, Refusal::BadFlow { flow });
+            return Err(Refusal::BadFlow {});
         }
-        let limit = self.config.client_limit;
-        if self.users.get(&record.user).is_some_and(|usage| usage.flows >= limit) {
-            return self.refuse(client, Refusal::TooMany { limit });
-        }
-        let Some(speaker) = self.speaker(client) else { return };
-        let Some(part) = self.join(now, client, key, None) else { return };
+        let user = record.user;
+        self.admits(user, Limit::Flows {})?;
+        let speaker = self.speaker(client).expect("a client that opens a flow has said hello");
+        let part = self.join(now, client, key, None)?;
         let remote = ends.remote.ip().to_canonical();
-        let Some(&to) = self.config.directory.get(&remote) else { return };
+        // A flow to an address that is nobody's port is left alone.
+        let Some(&to) = self.config.directory.get(&remote) else { return Ok(()) };
         let number = self.next_flow;
         self.next_flow = number.checked_add(1).expect("fewer than four thousand million flows in a session");
         if let Some(part) = self.parts.get_mut(&part) {
             part.flows.insert(number);
         }
-        if let Some(client) = self.clients.get_mut(&client)
-            && client.flows.insert(flow, number).is_none()
-            && let Some(usage) = self.users.get_mut(&client.user)
-        {
-            usage.flows += 1;
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.flows.insert(flow, number);
         }
+        self.charge(user, Limit::Flows {});
         let record = Flow {
             client,
             speaker,
@@ -344,6 +350,7 @@ impl Agent {
         }
         self.link.has_news = true;
         self.direct(number);
+        Ok(())
     }
 
     /// A flow has sent so many bytes in all. It never goes back: a word that comes late is left out.
@@ -384,9 +391,8 @@ impl Agent {
         let Some(flow) = self.flows.remove(&number) else { return };
         let part = self.parts.get_mut(&flow.part).expect("a flow's coflow is kept as long as the flow");
         part.flows.remove(&number);
-        let over = part.sent.entry(flow.speaker).or_default();
-        *over = over.saturating_add(flow.sent);
-        self.said.entry(flow.speaker).or_default().insert(flow.part);
+        let over = part.sent_by(flow.speaker).saturating_add(flow.sent);
+        let evicted = part.set_sent(flow.speaker, over);
         if part.clients.is_empty() && part.flows.is_empty() {
             part.empty_since.get_or_insert(now);
         }
@@ -395,6 +401,7 @@ impl Agent {
             None => part.is_changed = true,
         }
         let key = part.key;
+        self.note_said(flow.speaker, flow.part, evicted);
         if let Mode::Decentralised(own) = &mut self.mode
             && let Some(flow) = own.hosted.named(key, (self.config.port, number))
         {

@@ -5,7 +5,7 @@
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_protocol::{
-    CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Refusal, Report, Sealed,
+    CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Refusal, Report, Sealed, Subject,
 };
 
 use super::{Agent, AgentConfig, AgentOutput, Flow, Mode, Part};
@@ -134,7 +134,8 @@ impl Agent {
         for (number, ()) in orders.refused.iter() {
             let Some(part) = self.parts.get(&number) else { continue };
             let (coflow, clients) = (part.key, part.clients.clone());
-            clients.into_iter().for_each(|client| self.refuse(client, Refusal::NotYours { coflow }));
+            let subject = Subject::Coflow { coflow };
+            clients.into_iter().for_each(|client| self.refuse(client, subject, Refusal::NotYours {}));
         }
         self.direct_all();
     }

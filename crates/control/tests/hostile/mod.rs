@@ -224,7 +224,8 @@ fn policy(spec: &str) -> Factory {
 fn config() -> AgentConfig {
     let directory =
         (0..PORTS).map(|port| (IpAddr::V4(Ipv4Addr::new(10, 0, 0, port as u8)), PortId(port))).collect();
-    AgentConfig { directory, client_limit: 8, ..AgentConfig::new(PortId(0), PORTS, 1, RATE) }
+    let budget = Budget { connections: 2, coflows: 8, flows: 8, ..Budget::default() };
+    AgentConfig { directory, budget, ..AgentConfig::new(PortId(0), PORTS, 1, RATE) }
 }
 
 /// A policy that decides alone, or one that needs a coordinator: none of them may be brought to a panic, and none may want to

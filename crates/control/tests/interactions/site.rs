@@ -285,10 +285,10 @@ impl Site {
                 return;
             }
             AgentMessage::Direct { flow, directive } => format!("flow {flow} {}", shown(directive)),
-            AgentMessage::Refused { refusal: Refusal::NotYours { coflow } } => {
-                format!("refused: {} is not yours", self.name(coflow))
+            AgentMessage::Refused { subject: Subject::Coflow { coflow }, refusal } => {
+                format!("refused: {}: {refusal}", self.name(coflow))
             }
-            AgentMessage::Refused { refusal } => format!("refused: {refusal:?}"),
+            AgentMessage::Refused { subject, refusal } => format!("refused: {subject}: {refusal}"),
             AgentMessage::Welcome { .. } | AgentMessage::Alive {} => return,
         };
         self.line(&format!("host {port} to client {}: {what}", client.0));

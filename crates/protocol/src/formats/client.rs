@@ -130,6 +130,8 @@ variants! {
         3 => Alive {},
         /// Something was refused; nothing has changed.
         4 => Refused {
+            /// What was refused.
+            subject: Subject,
             /// Why.
             refusal: Refusal,
         },
@@ -137,7 +139,66 @@ variants! {
 }
 
 variants! {
+    /// What an agent refuses.
+    #[derive(Copy)]
+    Subject ("the subject of a refusal") {
+        /// The connection: it is about to be closed.
+        0 => Connection {},
+        /// A registration.
+        1 => Request {
+            /// Its number.
+            request: u32,
+        },
+        /// A part in a coflow.
+        2 => Coflow {
+            /// The coflow.
+            coflow: CoflowKey,
+        },
+        /// A flow: it goes as plain TCP.
+        3 => Flow {
+            /// The client's number of it.
+            flow: u32,
+        },
+    }
+}
+
+variants! {
+    /// Something that a user may have only so much of on a host.
+    #[derive(Copy, PartialOrd, Ord)]
+    Limit ("a limit") {
+        /// Connections of clients.
+        0 => Connections {},
+        /// Coflows in which clients take part, counted once for each client.
+        1 => Coflows {},
+        /// Open flows.
+        2 => Flows {},
+        /// Messages in a second.
+        3 => Messages {},
+        /// Bytes that wait in the agent, from clients and for them.
+        4 => Bytes {},
+    }
+}
+
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Connections {}, Self::Coflows {}, Self::Flows {}, Self::Messages {}, Self::Bytes {}];
+
+    /// Its name, as in the agent's setting.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connections {} => "connections",
+            Self::Coflows {} => "coflows",
+            Self::Flows {} => "flows",
+            Self::Messages {} => "messages",
+            Self::Bytes {} => "bytes",
+        }
+    }
+}
+
+variants! {
     /// Why an agent refuses.
+    #[derive(Copy)]
     Refusal ("a refusal") {
         /// The versions differ.
         0 => Protocol {
@@ -145,21 +206,61 @@ variants! {
             ours: u16,
         },
         /// The coflow belongs to another user of this host.
-        1 => NotYours {
-            /// The coflow.
-            coflow: CoflowKey,
-        },
-        /// There is no flow of that number, or there is one already.
-        2 => BadFlow {
-            /// The flow.
-            flow: u32,
-        },
+        1 => NotYours {},
+        /// There is a flow of that number already.
+        2 => BadFlow {},
         /// The client has said something before its hello, or said hello twice.
         3 => OutOfTurn {},
-        /// The client has more flows or coflows open than the agent accepts.
+        /// The user's clients have as much as the agent lets a user have.
         4 => TooMany {
+            /// Of what.
+            of: Limit,
             /// How many are accepted.
             limit: u32,
         },
+    }
+}
+
+impl Refusal {
+    /// One word for it: `protocol`, `not_yours`, `bad_flow`, `out_of_turn`, or the name of the limit.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Protocol { .. } => "protocol",
+            Self::NotYours {} => "not_yours",
+            Self::BadFlow {} => "bad_flow",
+            Self::OutOfTurn {} => "out_of_turn",
+            Self::TooMany { of, .. } => of.name(),
+        }
+    }
+}
+
+impl core::fmt::Display for Subject {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Connection {} => f.write_str("the connection"),
+            Self::Request { request } => write!(f, "registration {request}"),
+            Self::Coflow { coflow } => write!(f, "coflow {coflow}"),
+            Self::Flow { flow } => write!(f, "flow {flow}"),
+        }
+    }
+}
+
+/// The reason with who set the limit and how to raise it, for people.
+impl core::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Protocol { ours } => {
+                write!(f, "the agent speaks version {ours} of the protocol: install the same release on both")
+            }
+            Self::NotYours {} => f.write_str("it belongs to another user, or is older than it can be"),
+            Self::BadFlow {} => f.write_str("there is a flow of that number already"),
+            Self::OutOfTurn {} => f.write_str("it was said before the hello, or the hello came twice"),
+            Self::TooMany { of, limit } => {
+                let name = of.name();
+                write!(f, "one user may have {limit} {name} on this host")?;
+                f.write_str(if *of == (Limit::Messages {}) { " a second" } else { "" })?;
+                write!(f, ": the agent's operator set that, and --user-budget {name}=NUMBER raises it")
+            }
+        }
     }
 }

@@ -52,6 +52,16 @@ impl Frames {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// Bytes that have arrived and belong to no message that was handed out.
+    pub fn waiting(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// Accepts messages of up to `limit` bytes from now on.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit.min(MAX_FRAME);
+    }
+
     /// The next message; `None` until all of it has arrived.
     ///
     /// # Errors

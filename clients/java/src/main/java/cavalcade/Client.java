@@ -4,7 +4,9 @@ import cavalcade.Wire.Facts;
 import cavalcade.Wire.Writer;
 import java.net.InetSocketAddress;
 import java.time.Duration;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,6 +23,7 @@ import java.util.function.IntConsumer;
  */
 final class Client {
     private static final long STEP = 1 << 24;
+    private static final int REFUSALS = 64;
 
     private static final class Coflow {
         final Facts facts;
@@ -68,6 +71,8 @@ final class Client {
     private final Map<Integer, Flow> flows = new TreeMap<>();
     private final Map<Integer, Registration> requests = new TreeMap<>();
     private final Map<Integer, CoflowKey> keys = new HashMap<>();
+    private final Deque<Wire.Refused> refusals = new ArrayDeque<>();
+    private boolean isRefused;
     private List<byte[]> outbox = new ArrayList<>();
 
     /** A client without an agent; {@code directed} is told of flows that are to be sent in another way. */
@@ -78,6 +83,16 @@ final class Client {
 
     boolean isWelcomed() {
         return isWelcomed;
+    }
+
+    /** Whether the agent has refused this connection. */
+    boolean isRefused() {
+        return isRefused;
+    }
+
+    /** What the agent refused lately, the oldest first. */
+    List<Wire.Refused> refusals() {
+        return List.copyOf(refusals);
     }
 
     /** Asks for a coflow; its key appears under the number returned. */
@@ -196,6 +211,7 @@ final class Client {
     /** There is a connection to an agent. */
     void handleConnected() {
         isConnected = true;
+        isRefused = false;
         outbox = new ArrayList<>();
         outbox.add(new Writer(0).number(Wire.PROTOCOL).number(name).frame());
     }
@@ -230,6 +246,20 @@ final class Client {
         } else if (message instanceof Wire.Direct direct && flows.containsKey(direct.flow())) {
             flows.get(direct.flow()).directive = direct.directive();
             directed.accept(direct.flow());
+        } else if (message instanceof Wire.Refused refused) {
+            hearRefusal(now, refused);
+        }
+    }
+
+    private void hearRefusal(long now, Wire.Refused refused) {
+        refusals.addLast(refused);
+        if (refusals.size() > REFUSALS) {
+            refusals.removeFirst();
+        }
+        isRefused |= refused.isConnection();
+        Registration registration = refused.request() == null ? null : requests.remove(refused.request());
+        if (registration != null) {
+            registerAlone(now, refused.request(), registration);
         }
     }
 

@@ -39,6 +39,8 @@ import java.util.Map;
 public final class Session implements AutoCloseable {
     private static final long PATIENCE_NS = 200_000_000;
     private static final long RETRY_MS = 50;
+    /** Where the agent refuses the connection. */
+    private static final long RETRY_REFUSED_MS = 1_000;
     /** CS5 to CS2, the default, then lower effort (RFC 8622). */
     private static final int[] DSCP = {40, 32, 24, 16, 0, 1, 1, 1};
 
@@ -98,8 +100,33 @@ public final class Session implements AutoCloseable {
         }
     }
 
-    /** A new coflow. Returns at once without an agent, and else as soon as it answers. */
+    /**
+     * A new coflow. Returns at once without an agent, and else as soon as it answers; after 200 ms at most. Where the agent
+     * refuses, the key is good all the same and the flows are plain TCP; see {@link #tryRegister}.
+     */
     public CoflowKey register(Registration registration) {
+        return registerOrHear(registration).key();
+    }
+
+    /** As {@link #register}, for an application that would rather not go on without the agent's orders. */
+    public CoflowKey tryRegister(Registration registration) throws RefusedException {
+        Answer answer = registerOrHear(registration);
+        if (answer.refused() != null) {
+            throw new RefusedException("the agent refused " + answer.refused());
+        }
+        return answer.key();
+    }
+
+    /** What the agent refused lately, the oldest first: at most 64. */
+    public List<String> refusals() {
+        synchronized (lock) {
+            return client.refusals().stream().map(Wire.Refused::toString).toList();
+        }
+    }
+
+    private record Answer(CoflowKey key, Wire.Refused refused) {}
+
+    private Answer registerOrHear(Registration registration) {
         synchronized (lock) {
             int request = client.register(now(), registration);
             lock.notifyAll();
@@ -107,7 +134,7 @@ public final class Session implements AutoCloseable {
             while (true) {
                 CoflowKey key = client.takeKey(request);
                 if (key != null) {
-                    return key;
+                    return new Answer(key, refusal(request));
                 }
                 long left = until - System.nanoTime();
                 if (left > 0) {
@@ -119,6 +146,13 @@ public final class Session implements AutoCloseable {
                 }
             }
         }
+    }
+
+    private Wire.Refused refusal(int request) {
+        return client.refusals().stream()
+                .filter(refused -> refused.request() != null && refused.request() == request)
+                .findFirst()
+                .orElse(null);
     }
 
     /**
@@ -219,13 +253,15 @@ public final class Session implements AutoCloseable {
             } catch (IOException none) {
                 // There is none at present.
             }
+            long pause;
             synchronized (lock) {
                 isBroken = false;
+                pause = client.isRefused() ? RETRY_REFUSED_MS : RETRY_MS;
                 client.handleDisconnected(now());
                 lock.notifyAll();
             }
             try {
-                Thread.sleep(RETRY_MS);
+                Thread.sleep(pause);
             } catch (InterruptedException interrupted) {
                 return;
             }

@@ -16,6 +16,7 @@ import java.util.function.Consumer;
 final class Wire {
     static final int PROTOCOL = 2;
     private static final int MAX_FRAME = 32 << 20;
+    private static final String[] LIMITS = {"connections", "coflows", "flows", "messages", "bytes"};
 
     private Wire() {}
 
@@ -33,7 +34,13 @@ final class Wire {
 
     record Alive() implements Message {}
 
-    record Refused(String reason) implements Message {}
+    /** What was refused, and why; the number of a registration, null where something else was refused. */
+    record Refused(String subject, String reason, Integer request, boolean isConnection) implements Message {
+        @Override
+        public String toString() {
+            return subject + ": " + reason;
+        }
+    }
 
     /** Fields into bytes. */
     static final class Writer {
@@ -181,16 +188,42 @@ final class Wire {
             return new Directive(gate, rate, (int) number());
         }
 
-        String refusal() throws IOException {
+        Refused refused() throws IOException {
+            int kind = (int) number();
+            switch (kind) {
+                case 0:
+                    return new Refused("the connection", reason(), null, true);
+                case 1:
+                    int request = (int) number();
+                    return new Refused("registration " + request, reason(), request, false);
+                case 2:
+                    return new Refused("coflow " + key(), reason(), null, false);
+                case 3:
+                    return new Refused("flow " + number(), reason(), null, false);
+                default:
+                    throw new IOException("there is no subject of a refusal of kind " + kind);
+            }
+        }
+
+        private String reason() throws IOException {
             int kind = (int) number();
             return switch (kind) {
-                case 0 -> "the agent speaks protocol " + number() + ", this library " + PROTOCOL;
-                case 1 -> "coflow " + key() + " belongs to another user";
-                case 2 -> "there is no flow " + number() + ", or there is one already";
-                case 3 -> "something was said before the hello, or the hello twice";
-                case 4 -> "more than " + number() + " flows or coflows are open";
+                case 0 -> "the agent speaks version " + number() + " of the protocol: install the same release on both";
+                case 1 -> "it belongs to another user, or is older than it can be";
+                case 2 -> "there is a flow of that number already";
+                case 3 -> "it was said before the hello, or the hello came twice";
+                case 4 -> limit((int) number(), number());
                 default -> throw new IOException("there is no refusal of kind " + kind);
             };
+        }
+
+        private static String limit(int kind, long most) throws IOException {
+            if (kind < 0 || kind >= LIMITS.length) {
+                throw new IOException("there is no limit of kind " + kind);
+            }
+            String span = LIMITS[kind].equals("messages") ? " a second" : "";
+            return "one user may have " + most + " " + LIMITS[kind] + " on this host" + span
+                    + ": the agent's operator set that, and --user-budget " + LIMITS[kind] + "=NUMBER raises it";
         }
 
         void end() throws IOException {
@@ -232,7 +265,7 @@ final class Wire {
             case 3:
                 return new Alive();
             case 4:
-                return new Refused(reader.refusal());
+                return reader.refused();
             default:
                 throw new IOException("an agent says nothing of kind " + kind);
         }

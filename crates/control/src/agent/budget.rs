@@ -1,0 +1,151 @@
+//! What the clients of one user may have on a host, and what they have.
+//!
+//! One user must not take the agent from the others, so limits count per user and not per connection. Connections, coflows and
+//! flows are counted here. Messages in a second and bytes that wait are counted where connections are, by the shell, which says
+//! so through [`Agent::handle_over_budget`].
+//!
+//! A coflow counts once for each client that takes part, and once more while it lingers without any: a client that
+//! registers and ends coflows in a loop does not get around its limit.
+
+use std::collections::BTreeMap;
+
+use cavalcade_protocol::{AgentMessage, Limit, Refusal, Subject};
+
+use super::{Agent, AgentOutput, ClientId};
+
+/// What one user's clients may have on a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Connections.
+    pub connections: u32,
+    /// Coflows in which they take part, once for each client.
+    pub coflows: u32,
+    /// Open flows.
+    pub flows: u32,
+    /// Messages in a second.
+    pub messages: u32,
+    /// Bytes that wait in the agent, from them and for them.
+    pub bytes: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { connections: 1_024, coflows: 65_536, flows: 65_536, messages: 100_000, bytes: 64 << 20 }
+    }
+}
+
+impl Budget {
+    /// How much of something a user may have.
+    pub fn of(&self, limit: Limit) -> u32 {
+        match limit {
+            Limit::Connections {} => self.connections,
+            Limit::Coflows {} => self.coflows,
+            Limit::Flows {} => self.flows,
+            Limit::Messages {} => self.messages,
+            Limit::Bytes {} => self.bytes,
+        }
+    }
+
+    /// Sets how much of something a user may have.
+    pub fn set(&mut self, limit: Limit, most: u32) {
+        *match limit {
+            Limit::Connections {} => &mut self.connections,
+            Limit::Coflows {} => &mut self.coflows,
+            Limit::Flows {} => &mut self.flows,
+            Limit::Messages {} => &mut self.messages,
+            Limit::Bytes {} => &mut self.bytes,
+        } = most;
+    }
+
+    fn refusal(&self, of: Limit) -> Refusal {
+        Refusal::TooMany { of, limit: self.of(of) }
+    }
+}
+
+/// What one user's clients have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Connections.
+    pub connections: u32,
+    /// Coflows in which they take part, once for each client, and coflows that linger.
+    pub coflows: u32,
+    /// Open flows.
+    pub flows: u32,
+}
+
+impl Usage {
+    fn of(&self, limit: Limit) -> u32 {
+        match limit {
+            Limit::Connections {} => self.connections,
+            Limit::Coflows {} => self.coflows,
+            Limit::Flows {} => self.flows,
+            // The shell counts these.
+            Limit::Messages {} | Limit::Bytes {} => 0,
+        }
+    }
+
+    fn count(&mut self, limit: Limit) -> &mut u32 {
+        match limit {
+            Limit::Connections {} => &mut self.connections,
+            Limit::Coflows {} => &mut self.coflows,
+            Limit::Flows {} => &mut self.flows,
+            Limit::Messages {} | Limit::Bytes {} => unreachable!("the shell counts these"),
+        }
+    }
+}
+
+/// What the clients of each user have.
+pub(super) type Users = BTreeMap<u32, Usage>;
+
+impl Agent {
+    /// What the clients of each user have, in order of the users' numbers.
+    pub fn users(&self) -> impl Iterator<Item = (u32, Usage)> + '_ {
+        self.users.iter().map(|(&user, &usage)| (user, usage))
+    }
+
+    /// What one user's clients may have.
+    pub fn budget(&self) -> &Budget {
+        &self.config.budget
+    }
+
+    /// A client has used up what the shell counts: it is told so.
+    pub fn handle_over_budget(&mut self, client: ClientId, limit: Limit) {
+        self.refuse(client, Subject::Connection {}, self.config.budget.refusal(limit));
+    }
+
+    /// Tells whether a user may have one more, and why not.
+    pub(super) fn admits(&self, user: u32, limit: Limit) -> Result<(), Refusal> {
+        let used = self.users.get(&user).map_or(0, |usage| usage.of(limit));
+        if used < self.config.budget.of(limit) { Ok(()) } else { Err(self.config.budget.refusal(limit)) }
+    }
+
+    /// A user has one more.
+    pub(super) fn charge(&mut self, user: u32, limit: Limit) {
+        *self.users.entry(user).or_default().count(limit) += 1;
+    }
+
+    /// A user has fewer.
+    pub(super) fn credit(&mut self, user: u32, limit: Limit, fewer: usize) {
+        let Some(usage) = self.users.get_mut(&user) else { return };
+        *usage.count(limit) -= fewer as u32;
+        if *usage == Usage::default() {
+            self.users.remove(&user);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, client: ClientId, subject: Subject, refusal: Refusal) {
+        *self.refusals.entry(refusal.reason()).or_default() += 1;
+        self.say(client, AgentMessage::Refused { subject, refusal });
+    }
+
+    /// Refuses to go on with a client.
+    pub(super) fn drop_client(&mut self, client: ClientId, refusal: Refusal) {
+        self.refuse(client, Subject::Connection {}, refusal);
+        self.outbox.push_back(AgentOutput::Drop(client));
+    }
+
+    /// How often clients were refused something, by [`Refusal::reason`].
+    pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.refusals.iter().map(|(&reason, &count)| (reason, count))
+    }
+}

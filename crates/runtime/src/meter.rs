@@ -1,0 +1,144 @@
+//! What connections may hold together: bytes that wait in this process, and messages in a second.
+//!
+//! All connections of one user share a [`Meter`]. Bytes count from when they are read until their message has been handled, and
+//! from when a message is put into a connection's queue until the kernel has it. Where there is no room, connections are not
+//! read: a sender that is too fast is slowed down by its own socket, and no memory grows. A connection that does not take
+//! its messages is given up ([`Meter::hold`] refuses).
+//!
+//! Messages are metered by the time at which the next one is due; up to a second's worth may come at once.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How many messages may come at once, as time.
+const BURST: Duration = Duration::from_secs(1);
+/// How long a connection that is too fast is not read at least.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A count that connections share.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter(Rc<State>);
+
+#[derive(Debug)]
+struct State {
+    most: usize,
+    held: Cell<usize>,
+    room: Notify,
+    /// How long a message takes at the highest rate; zero where there is none.
+    pace: Duration,
+    /// When the next message is due.
+    due: Cell<Instant>,
+    slowed: Cell<u64>,
+}
+
+impl Meter {
+    /// For `bytes` that wait, and so many messages in a second.
+    pub(crate) fn new(bytes: usize, messages: Option<u32>) -> Self {
+        let pace = messages.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
+        let (held, room, due, slowed) =
+            (Cell::new(0), Notify::new(), Cell::new(Instant::now()), Cell::new(0));
+        Self(Rc::new(State { most: bytes, held, room, pace, due, slowed }))
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn held(&self) -> usize {
+        self.0.held.get()
+    }
+
+    /// How often a connection was not read because its messages came too fast.
+    pub(crate) fn slowed(&self) -> u64 {
+        self.0.slowed.get()
+    }
+
+    /// Counts bytes that wait, if there is room for any.
+    pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
+        (self.held() < self.0.most).then(|| self.take(bytes))
+    }
+
+    /// Counts bytes that have come, and for which there may be too little room.
+    pub(crate) fn take(&self, bytes: usize) -> Held {
+        self.0.held.set(self.held() + bytes);
+        Held { meter: self.clone(), bytes }
+    }
+
+    /// Waits until there is room for more bytes and a message is due.
+    pub(crate) async fn admit(&self) {
+        while self.held() >= self.0.most {
+            self.0.room.notified().await;
+        }
+        let early = || self.0.due.get().saturating_duration_since(Instant::now()).saturating_sub(BURST);
+        if !early().is_zero() {
+            self.0.slowed.set(self.slowed() + 1);
+        }
+        while !early().is_zero() {
+            tokio::time::sleep(early().max(PAUSE)).await;
+        }
+    }
+
+    /// Counts messages that have come.
+    pub(crate) fn count(&self, messages: u32) {
+        self.0.due.set(self.0.due.get().max(Instant::now()) + self.0.pace * messages);
+    }
+}
+
+/// Bytes that wait, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    meter: Meter,
+    bytes: usize,
+}
+
+impl Held {
+    /// Counts other bytes in their place.
+    pub(crate) fn set(&mut self, bytes: usize) {
+        let state = &self.meter.0;
+        let before = state.held.get();
+        state.held.set(before - self.bytes + bytes);
+        self.bytes = bytes;
+        if state.held.get() < state.most && before >= state.most {
+            state.room.notify_waiters();
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_count_until_they_are_dropped_and_who_comes_too_late_finds_no_room() {
+        let meter = Meter::new(100, None);
+        let mut first = meter.hold(80).unwrap();
+        let second = meter.hold(80).unwrap();
+        assert_eq!(meter.held(), 160);
+        assert!(meter.hold(1).is_none());
+        first.set(10);
+        assert!(meter.hold(1).is_some());
+        drop((first, second));
+        assert_eq!(meter.held(), 0);
+    }
+
+    #[test]
+    fn more_than_a_second_of_messages_at_once_is_slowed_down() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let meter = Meter::new(100, Some(1_000));
+            meter.count(900);
+            meter.admit().await;
+            assert_eq!(meter.slowed(), 0);
+            meter.count(1_000);
+            meter.admit().await;
+            assert_eq!(meter.slowed(), 1);
+        });
+    }
+}
