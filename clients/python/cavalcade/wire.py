@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Iterator, NamedTuple, Optional, Union
 
 PROTOCOL = 2
-MAX_FRAME = 32 << 20
+MAX_FRAME = 2 << 20
 _U64 = (1 << 64) - 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:/@+-]{0,38}")
 

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::fabric::argument::FabricArgument;
 use crate::report::ReportCommand;
 #[cfg(feature = "live")]
-pub(crate) use bench::{AgentsBench, CoordinatorBench};
+pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
 #[cfg(feature = "live")]

@@ -6,6 +6,8 @@
 //! fit into a cache. Large pages help (`GLIBC_TUNABLES=glibc.malloc.hugetlb=1`: 12 to 20 % with 9,600 servers).
 
 #[cfg(feature = "live")]
+mod agent;
+#[cfg(feature = "live")]
 mod agents;
 #[cfg(feature = "live")]
 mod coordinator;
@@ -59,6 +61,8 @@ pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
         Bench::Coordinator(options) => coordinator::run(options),
         #[cfg(feature = "live")]
         Bench::Enforce => enforce::run(),
+        #[cfg(feature = "live")]
+        Bench::Agent(options) => agent::run(options),
         #[cfg(feature = "live")]
         Bench::Agents(options) => agents::run(options),
     }

@@ -14,16 +14,17 @@
 //!
 //! # Invariants
 //! - The agent obeys the highest term that it has heard of, and orders of that term in the order of their numbers.
-//! - Numbers of flows and coflows are never used again within a session.
+//! - Numbers of flows and coflows are used again only after all others.
 //! - A kill switch of the fabric that was heard of holds until a later throw is heard of, whoever is obeyed then.
 //! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
 //!
 //! # Files
-//! `clients`: what clients say. `budget`: how much a user's clients may have. `reporting`: what the coordinator is told. `enforcement`: what clients are told.
+//! `clients`: what clients say. `queues`: what is due and who waits. `budget`: how much a user's clients may have. `reporting`: what the coordinator is told. `enforcement`: what clients are told.
 
 mod budget;
 mod clients;
 mod enforcement;
+mod queues;
 mod reporting;
 
 use core::net::IpAddr;
@@ -198,15 +199,16 @@ struct Part {
     flows: BTreeSet<u32>,
     /// Whether an application has said that it is over.
     is_over: bool,
-    /// Since when nobody takes part.
+    /// Bytes of flows that are open.
+    open: u64,
+    /// Since when nobody takes part, and when it is forgotten.
     empty_since: Option<Instant>,
+    expires: Option<Instant>,
     /// Whether it counts among its user's coflows for itself, because no client takes part.
     lingers: bool,
     priority: Priority,
     /// Whether the coordinator knows of it.
     reported: bool,
-    /// Whether the coordinator has to hear of it again.
-    is_changed: bool,
 }
 
 impl Part {
@@ -247,7 +249,8 @@ struct Flow {
     is_idle: bool,
     /// Whether it makes no progress though it may.
     is_stalled: bool,
-    moved_at: Instant,
+    /// When it moved last, or was first seen to be able to.
+    moved_at: Option<Instant>,
     /// What the coordinator knows: bytes, and whether it is idle.
     reported: Option<(u64, bool)>,
     ordered: Option<FlowOrder>,
@@ -255,6 +258,9 @@ struct Flow {
     promoted: Option<(Instant, Gate)>,
     /// What the client was told.
     told: Directive,
+    /// Its place among those that wait, and when to look whether it has moved.
+    place: Option<queues::Place>,
+    watched: Option<Instant>,
 }
 
 impl Flow {
@@ -312,6 +318,8 @@ pub struct Agent {
     mode: Mode,
     counter: TaskCounter,
     clients: BTreeMap<ClientId, Client>,
+    /// The connection of each client that has said hello.
+    named: BTreeMap<Speaker, ClientId>,
     /// What each user's clients have.
     users: budget::Users,
     /// How often clients were refused something, by reason.
@@ -323,6 +331,7 @@ pub struct Agent {
     next_part: u32,
     flows: BTreeMap<u32, Flow>,
     next_flow: u32,
+    queues: queues::Queues,
     link: reporting::CoordinatorLink,
     /// When things were last looked over: lingering parts, stalled flows, gates of a policy of its own.
     looked_at: Option<Instant>,
@@ -338,8 +347,10 @@ impl Agent {
     pub fn new(config: AgentConfig, mode: Mode) -> Self {
         Self {
             counter: TaskCounter::of_agent(config.port, config.ports),
+            queues: queues::Queues::default(),
             link: reporting::CoordinatorLink::new(),
             clients: BTreeMap::new(),
+            named: BTreeMap::new(),
             users: BTreeMap::new(),
             refusals: BTreeMap::new(),
             said: BTreeMap::new(),
@@ -474,6 +485,17 @@ impl Agent {
         self.link.lease_until.map(|_| self.link.term)
     }
 
+    /// A number that none of `taken` has, `next` if possible. Numbers come around after four thousand million; by then what
+    /// was said of the last flow or coflow of that number has long arrived.
+    fn vacant<T>(next: &mut u32, taken: &BTreeMap<u32, T>) -> u32 {
+        let mut number = *next;
+        while taken.contains_key(&number) {
+            number = number.wrapping_add(1);
+        }
+        *next = number.wrapping_add(1);
+        number
+    }
+
     fn priority(&self, flow: &Flow) -> Priority {
         flow.ordered.and_then(|order| order.priority).unwrap_or(self.parts[&flow.part].priority)
     }
@@ -492,7 +514,7 @@ impl Agent {
     }
 
     fn alive_at(&self) -> Option<Instant> {
-        let busy = self.clients.values().any(|client| client.name.is_some());
+        let busy = !self.named.is_empty();
         let quarter = Nanos(self.config.client_lease.0 / 4);
         busy.then(|| self.alive_at.map_or(Instant::ZERO, |last| last + quarter))
     }
@@ -502,35 +524,8 @@ impl Agent {
             return;
         }
         self.alive_at = Some(now);
-        let greeted = self.clients.iter().filter(|(_, client)| client.name.is_some());
-        self.outbox.extend(greeted.map(|(&id, _)| AgentOutput::Client(id, AgentMessage::Alive {})));
-    }
-
-    /// Finds flows that have stalled, and forgets coflows that nobody takes part in.
-    fn look_over(&mut self, now: Instant) {
-        self.looked_at = Some(now);
-        let stall = self.config.stall;
-        let mut stalled = Vec::new();
-        for (&number, flow) in &mut self.flows {
-            if flow.told.gate == (Gate::Off {}) || flow.is_idle {
-                flow.moved_at = now;
-            } else if !flow.is_stalled && now.since(flow.moved_at) >= stall {
-                flow.is_stalled = true;
-                stalled.push(number);
-            }
-        }
-        stalled.into_iter().for_each(|number| self.fares(now, number));
-        // Also what is over is kept for a while: a client that was cut off from a hanging agent comes back and says again
-        // what it has sent, which must not count twice.
-        let linger = self.config.linger;
-        let brief = Nanos(4 * self.config.client_lease.0).min(linger);
-        let is_gone = |part: &Part| {
-            let linger = if part.is_over { brief } else { linger };
-            part.empty_since.is_some_and(|since| now.since(since) >= linger)
-        };
-        let gone: Vec<u32> =
-            self.parts.iter().filter(|(_, part)| is_gone(part)).map(|(&number, _)| number).collect();
-        gone.into_iter().for_each(|number| self.forget_part(now, number));
-        self.end_promotions(now);
+        let mut greeted: Vec<ClientId> = self.named.values().copied().collect();
+        greeted.sort_unstable();
+        self.outbox.extend(greeted.into_iter().map(|id| AgentOutput::Client(id, AgentMessage::Alive {})));
     }
 }

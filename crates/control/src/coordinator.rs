@@ -40,6 +40,9 @@ pub use status::{CoflowFlow, CoflowStatus};
 pub use trust::Notary;
 use trust::{DISTRUST, REMEMBERED, Unsealed};
 
+/// Items in one message of orders, at most: 1 MB. What is left over follows in the next one.
+const PIECE: usize = 32_768;
+
 /// What a coordinator is started with.
 #[derive(Clone, Copy, Debug)]
 pub struct CoordinatorConfig {
@@ -59,6 +62,8 @@ pub struct CoordinatorConfig {
     pub quiet: Bytes,
     /// For how long a flow that may send moves nothing before it no longer holds others; five periods at least.
     pub stall: Nanos,
+    /// Coflows, and as many flows, that one agent may have here; it is told nothing of what comes beyond.
+    pub agent_limit: u32,
     /// Decide and tell, and have agents carry out nothing.
     pub shadow: bool,
 }
@@ -75,6 +80,7 @@ impl CoordinatorConfig {
             lease: Nanos(10 * period.0),
             quiet: Bytes::ZERO,
             stall: Nanos::from_millis(500),
+            agent_limit: 2_000_000,
             shadow: false,
         }
     }
@@ -97,6 +103,8 @@ pub struct CoordinatorCounters {
     pub agents_lost: u64,
     /// Parts of coflows that belong to another user.
     pub foreign_parts: u64,
+    /// Coflows and flows of agents that had too many.
+    pub over_limit: u64,
     /// Parts of coflows that were new and had a number far in the past.
     pub stale_parts: u64,
     /// Flows that might send and moved nothing.
@@ -470,21 +478,23 @@ impl Coordinator {
         let Some(peer) = self.peers.get_mut(port) else { return };
         let hosted = &self.hosted;
         let snapshot = std::mem::take(&mut peer.owes_snapshot);
-        let (mut parts, mut flows) =
-            (std::mem::take(&mut peer.new_priorities), std::mem::take(&mut peer.new_orders));
-        let mut refused = std::mem::take(&mut peer.refused);
-        let refused = in_order(&mut refused, |number| Some((number, ())));
         if snapshot {
-            parts = peer.parts.keys().copied().collect();
-            flows = peer.flows.keys().copied().collect();
+            peer.new_priorities = peer.parts.keys().copied().collect();
+            peer.new_orders = peer.flows.keys().copied().collect();
         }
+        // What is left over is news for the next orders.
+        let mut room = PIECE;
+        let refused = take_some(&mut peer.refused, &mut room);
+        let parts = take_some(&mut peer.new_priorities, &mut room);
+        let flows = take_some(&mut peer.new_orders, &mut room);
+        let refused = in_order(refused, |number| Some((number, ())));
         let priority = |number: u32| Some((number, hosted.priority(peer.parts.get(&number)?.key)));
         let order = |number: u32| {
             let told = hosted.find(peer.flows.get(&number)?.id, (port, number))?.told;
             // A snapshot is quiet about what is as it would be without it.
             Some((number, told)).filter(|_| !snapshot || told != UNTOLD)
         };
-        let (priorities, flows) = (in_order(&mut parts, priority), in_order(&mut flows, order));
+        let (priorities, flows) = (in_order(parts, priority), in_order(flows, order));
         peer.sent += 1;
         self.counters.orders += 1;
         self.highest_sent = self.highest_sent.max(peer.sent);
@@ -521,11 +531,19 @@ fn not_before(last: Option<Instant>, pause: Nanos) -> Instant {
     last.and_then(|last| last.checked_add(pause)).unwrap_or(Instant::ZERO)
 }
 
-/// What `of` knows of each number, ascending, each once.
-fn in_order<T>(numbers: &mut Vec<u32>, of: impl Fn(u32) -> Option<(u32, T)>) -> Keyed<T> {
+/// The first of some numbers, ascending, each once, as many as there is room for.
+fn take_some(numbers: &mut Vec<u32>, room: &mut usize) -> Vec<u32> {
     numbers.sort_unstable();
     numbers.dedup();
+    let rest = numbers.split_off(numbers.len().min(*room));
+    let some = std::mem::replace(numbers, rest);
+    *room -= some.len();
+    some
+}
+
+/// What `of` knows of each number of an ascending list.
+fn in_order<T>(numbers: Vec<u32>, of: impl Fn(u32) -> Option<(u32, T)>) -> Keyed<T> {
     let mut items = Keyed::default();
-    numbers.iter().filter_map(|&number| of(number)).for_each(|(number, item)| items.push(number, item));
+    numbers.into_iter().filter_map(of).for_each(|(number, item)| items.push(number, item));
     items
 }

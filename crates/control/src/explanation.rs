@@ -4,6 +4,9 @@
 //! something to send on one of its two links and go before it; of the two links the one counts that takes longer. The
 //! time is what those have left on that link over what the link carries: right where they can all use it,
 //! too long where they wait elsewhere themselves, and unknown where sizes are.
+//!
+//! # Cost
+//! One walk over all flows, a sort of those on the links where the coflow waits, and two searches for each flow that waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,12 +62,42 @@ pub struct Explanation {
     pub obstacles: Vec<Obstacle>,
 }
 
-/// What goes before a flow on one link.
+/// Flows of others that have something to send on a link, the first first, with sums from the first on.
 #[derive(Default)]
 struct Queue {
-    ahead: BTreeSet<(Priority, CoflowKey)>,
-    left: u64,
-    unknown: usize,
+    flows: Vec<Rival>,
+    /// Bytes that are left, and flows of unknown size, of the first so many flows.
+    sums: Vec<(u64, usize)>,
+}
+
+/// A flow of another coflow.
+#[derive(Clone, Copy)]
+struct Rival {
+    priority: Priority,
+    /// Where its coflow stands among coflows.
+    coflow: (Priority, CoflowKey),
+    /// What it has left, if that is known.
+    left: Option<u64>,
+}
+
+impl Queue {
+    fn finish(&mut self) {
+        self.flows.sort_by_key(|rival| (rival.priority, rival.coflow));
+        let mut sum = (0u64, 0);
+        self.sums.push(sum);
+        for rival in &self.flows {
+            match rival.left {
+                Some(left) => sum.0 = sum.0.saturating_add(left),
+                None => sum.1 += 1,
+            }
+            self.sums.push(sum);
+        }
+    }
+
+    /// How many flows go before one of `priority`.
+    fn before(&self, priority: Priority) -> usize {
+        self.flows.partition_point(|rival| rival.priority < priority)
+    }
 }
 
 /// Explains the coflow `id` of `table`.
@@ -72,15 +105,22 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
     let coflow = &table.coflows[&id];
     let flows = || coflow.flows.values().filter_map(|&flow| table.find(flow));
     let count = |holds: &dyn Fn(&Flow) -> bool| flows().filter(|flow| holds(flow)).count();
+    let waiting: Vec<&Flow> =
+        flows().filter(|flow| !flow.rests() && flow.told.gate != Gate::Open {}).collect();
+    let queues = queues(table, coflow, &waiting);
     let mut obstacles: BTreeMap<u32, Obstacle> = BTreeMap::new();
-    let waiting = flows().filter(|flow| !flow.rests() && flow.told.gate != Gate::Open {});
     for flow in waiting {
-        let at = table.links(flow).map(|link| obstacle(table, coflow, flow, link));
-        let longest = at.into_iter().enumerate().filter(|(_, one)| !one.ahead.is_empty());
-        let Some((place, one)) = longest.max_by_key(|(place, one)| (one.time, one.unknown, *place)) else {
+        let own = flow.priority.unwrap_or(coflow.priority);
+        let rank = |(place, link): (usize, u32)| {
+            let before = queues[&link].before(own);
+            let (left, unknown) = queues[&link].sums[before];
+            (before > 0).then_some((time(table, link, left), unknown, place, link, before))
+        };
+        let Some((.., link, before)) = table.links(flow).into_iter().enumerate().filter_map(rank).max()
+        else {
             continue;
         };
-        let known = obstacles.entry(table.links(flow)[place]).or_insert_with(|| Obstacle { flows: 0, ..one });
+        let known = obstacles.entry(link).or_insert_with(|| obstacle(table, link, &queues[&link], before));
         known.flows += 1;
     }
     let mut obstacles: Vec<Obstacle> = obstacles.into_values().collect();
@@ -96,35 +136,48 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
     }
 }
 
-/// What goes before `flow` of `coflow` on `link`.
-fn obstacle(table: &Table, coflow: &Coflow, flow: &Flow, link: u32) -> Obstacle {
-    let own = flow.priority.unwrap_or(coflow.priority);
-    let mut queue = Queue::default();
+/// What others have to send on the links of the flows that wait: one walk over all flows, however many of them wait.
+fn queues(table: &Table, coflow: &Coflow, waiting: &[&Flow]) -> BTreeMap<u32, Queue> {
+    let links = waiting.iter().flat_map(|flow| table.links(flow));
+    let mut queues: BTreeMap<u32, Queue> = links.map(|link| (link, Queue::default())).collect();
     for other in table.coflows.values().filter(|other| other.key != coflow.key) {
-        for theirs in other.flows.values().filter_map(|&flow| table.find(flow)) {
-            let priority = theirs.priority.unwrap_or(other.priority);
-            if theirs.rests() || priority >= own || !table.links(theirs).contains(&link) {
-                continue;
-            }
-            queue.ahead.insert((other.priority, other.key));
-            match theirs.size {
-                Some(_) => queue.left = queue.left.saturating_add(theirs.remaining()),
-                None => queue.unknown += 1,
+        for flow in other.flows.values().filter_map(|&flow| table.find(flow)).filter(|flow| !flow.rests()) {
+            let rival = Rival {
+                priority: flow.priority.unwrap_or(other.priority),
+                coflow: (other.priority, other.key),
+                left: flow.size.map(|_| flow.remaining()),
+            };
+            for link in table.links(flow) {
+                queues.entry(link).and_modify(|queue| queue.flows.push(rival));
             }
         }
     }
+    queues.values_mut().for_each(Queue::finish);
+    queues
+}
+
+/// How long so many bytes take on a link.
+fn time(table: &Table, link: u32, bytes: u64) -> Nanos {
+    let rate = table.capacity[link as usize];
+    let time = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate.0.max(1));
+    Nanos(time.min(u128::from(u64::MAX)) as u64)
+}
+
+/// The first `before` flows of a queue, as what stands in the way of a flow.
+fn obstacle(table: &Table, link: u32, queue: &Queue, before: usize) -> Obstacle {
+    let ahead: BTreeSet<(Priority, CoflowKey)> =
+        queue.flows[..before].iter().map(|rival| rival.coflow).collect();
+    let (left, unknown) = queue.sums[before];
     let ports = table.ports();
     let (port, direction) =
         if link < ports { (link, Direction::Sending) } else { (link - ports, Direction::Receiving) };
-    let rate = table.capacity[link as usize];
-    let time = u128::from(queue.left) * 8 * 1_000_000_000 / u128::from(rate.0.max(1));
     Obstacle {
         port: PortId(port),
         direction,
-        flows: 1,
-        ahead: queue.ahead.into_iter().map(|(_, key)| key).collect(),
-        left: Bytes(queue.left),
-        unknown: queue.unknown,
-        time: Nanos(time.min(u128::from(u64::MAX)) as u64),
+        flows: 0,
+        ahead: ahead.into_iter().map(|(_, key)| key).collect(),
+        left: Bytes(left),
+        unknown,
+        time: time(table, link, left),
     }
 }

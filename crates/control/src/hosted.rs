@@ -382,7 +382,7 @@ impl Hosted {
 
     /// Whether there are any flows.
     pub(crate) fn has_flows(&self) -> bool {
-        self.table.flows().next().is_some()
+        self.table.has_flows()
     }
 
     /// Has flows rest that may send and have moved nothing for `stall`; returns the senders of those.

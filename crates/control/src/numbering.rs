@@ -3,7 +3,7 @@
 //! Policies order coflows by [`CoflowId`](cavalcade_model::CoflowId): in a trace those are dense and sorted beforehand. In a
 //! live system names arrive as they happen, from several counters, so a name may fall between two that are numbered
 //! already. Numbers are therefore given with room between them: a new largest name goes [`STRIDE`] above the last, any
-//! other into the middle of its gap. When a gap is full the whole is to be numbered anew, which costs what a
+//! other into the middle of its gap. When a gap is full all are numbered again, which costs what a
 //! restarted coordinator costs, and is as rare: four million names later, or a dozen that halve the same gap in turn.
 
 use std::collections::BTreeMap;
@@ -73,10 +73,13 @@ impl<K: Ord + Copy> Numbering<K> {
     pub(crate) fn renumber(&mut self) {
         let names: Vec<K> = self.number_of.keys().copied().collect();
         *self = Self::default();
-        let first = (u32::MAX / 2).saturating_sub(names.len() as u32 / 2 * STRIDE);
+        let count =
+            u32::try_from(names.len()).expect("fewer than four thousand million names are active at once");
+        // More than two million names have less room between them: new ones come at the end, and need theirs.
+        let stride = STRIDE.min(u32::MAX / 2 / (count + 1));
+        let first = u32::MAX / 2 - count / 2 * stride;
         for (place, name) in names.into_iter().enumerate() {
-            let number = (place as u32).checked_mul(STRIDE).and_then(|above| first.checked_add(above));
-            let number = number.expect("fewer than four million coflows are active at once");
+            let number = first + place as u32 * stride;
             self.number_of.insert(name, number);
             self.name_of.insert(number, name);
         }

@@ -103,9 +103,9 @@ impl Table {
         [flow.facts.src.0, self.ports() + flow.facts.dst.0]
     }
 
-    /// All flows.
-    pub(crate) fn flows(&self) -> impl Iterator<Item = &Flow> {
-        self.flows.iter().flatten()
+    /// Whether there are any flows.
+    pub(crate) fn has_flows(&self) -> bool {
+        self.flows.len() > self.vacant.len()
     }
 
     pub(crate) fn flows_mut(&mut self) -> impl Iterator<Item = &mut Flow> {

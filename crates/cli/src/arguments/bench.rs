@@ -20,6 +20,9 @@ pub(crate) enum Bench {
     /// Measure what the kernel path costs, and how exactly it holds rates and gates (needs root)
     #[cfg(feature = "live")]
     Enforce,
+    /// Time each operation of an agent with very many coflows and flows, and of its coordinator
+    #[cfg(feature = "live")]
+    Agent(AgentBench),
     /// What plays agents for the coordinator
     #[command(hide = true)]
     #[cfg(feature = "live")]
@@ -52,6 +55,21 @@ pub(crate) struct CoordinatorBench {
     /// Print JSON in place of text
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// `cavalcade bench agent`.
+#[cfg(feature = "live")]
+#[derive(Debug, Args)]
+pub(crate) struct AgentBench {
+    /// How many coflows there are
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    pub(crate) coflows: u32,
+    /// How many flows there are, spread over the coflows
+    #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
+    pub(crate) flows: u32,
+    /// The policy, with parameters
+    #[arg(long, value_name = "POLICY", default_value = "fifo")]
+    pub(crate) policy: String,
 }
 
 /// `cavalcade bench agents`.

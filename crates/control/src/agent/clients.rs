@@ -31,9 +31,14 @@ impl Agent {
     /// A client's connection is gone. Its flows may go on, but nothing is known of them until it is back.
     pub fn handle_gone(&mut self, now: Instant, client: ClientId) {
         let Some(gone) = self.clients.remove(&client) else { return };
-        self.promote_after(now, gone.flows.values().copied());
+        let speaker = gone.name.map(|name| (gone.user, name));
+        if let Some(speaker) = speaker.filter(|speaker| self.named.get(speaker) == Some(&client)) {
+            self.named.remove(&speaker);
+        }
+        let freed = self.freed(gone.flows.values().copied());
         self.credit(gone.user, Limit::Flows {}, gone.flows.len());
         gone.flows.into_values().for_each(|flow| self.close(now, flow));
+        self.promote_into(now, freed);
         self.credit(gone.user, Limit::Coflows {}, gone.coflows.len());
         for part in gone.coflows {
             self.leave(now, part, client);
@@ -84,8 +89,9 @@ impl Agent {
             ClientMessage::Close { flow, sent } => {
                 if let Some(number) = self.flow_of(client, flow) {
                     self.moved(now, number, sent.0, false);
-                    self.promote_after(now, [number]);
+                    let freed = self.freed([number]);
                     self.close(now, number);
+                    self.promote_into(now, freed);
                     if let Some(client) = self.clients.get_mut(&client)
                         && client.flows.remove(&flow).is_some()
                     {
@@ -102,8 +108,9 @@ impl Agent {
             return self.drop_client(client, Refusal::Protocol { ours: PROTOCOL });
         }
         self.forget_former_life(now, client, name);
-        if let Some(client) = self.clients.get_mut(&client) {
-            client.name = Some(name);
+        if let Some(record) = self.clients.get_mut(&client) {
+            record.name = Some(name);
+            self.named.insert((record.user, name), client);
         }
         let period = self.link.period(&self.config);
         let welcome = AgentMessage::Welcome {
@@ -146,11 +153,11 @@ impl Agent {
         part.empty_since = None;
         if part.facts.is_none() && facts.is_some() {
             part.facts = facts;
-            part.is_changed = true;
-            self.link.has_news = true;
+            self.link.note_part(number);
         }
         let facts = part.facts;
         let was_lingering = std::mem::take(&mut part.lingers);
+        self.place_part(number);
         if was_lingering {
             self.credit(user, Limit::Coflows {}, 1);
         }
@@ -164,9 +171,7 @@ impl Agent {
     }
 
     fn open_part(&mut self, key: CoflowKey, user: u32) -> u32 {
-        let number = self.next_part;
-        self.next_part =
-            number.checked_add(1).expect("fewer than four thousand million coflows in a session");
+        let number = Self::vacant(&mut self.next_part, &self.parts);
         let part = Part {
             key,
             facts: None,
@@ -175,13 +180,14 @@ impl Agent {
             clients: BTreeSet::new(),
             flows: BTreeSet::new(),
             is_over: false,
+            open: 0,
             empty_since: None,
+            expires: None,
             lingers: false,
             priority: Default::default(),
             reported: false,
-            is_changed: true,
         };
-        self.link.has_news = true;
+        self.link.note_part(number);
         self.parts.insert(number, part);
         self.part_of.insert(key, number);
         number
@@ -190,10 +196,7 @@ impl Agent {
     /// A client that comes back says everything again; what it said before would count twice.
     fn forget_former_life(&mut self, now: Instant, client: ClientId, name: u64) {
         let Some(user) = self.clients.get(&client).map(|client| client.user) else { return };
-        let is_former = |other: &Client| other.user == user && other.name == Some(name);
-        let former: Vec<ClientId> =
-            self.clients.iter().filter(|(_, other)| is_former(other)).map(|(&id, _)| id).collect();
-        for former in former {
+        if let Some(&former) = self.named.get(&(user, name)) {
             self.handle_gone(now, former);
             self.outbox.push_back(AgentOutput::Drop(former));
         }
@@ -212,9 +215,8 @@ impl Agent {
         let known = part.sent_by(speaker);
         if sent != known {
             let evicted = part.set_sent(speaker, sent);
-            part.is_changed = true;
-            self.link.has_news = true;
             let key = part.key;
+            self.link.note_part(number);
             self.note_said(speaker, number, evicted);
             if let Mode::Decentralised(own) = &mut self.mode {
                 own.hosted.adjust(now, key, i128::from(sent) - i128::from(known));
@@ -255,6 +257,7 @@ impl Agent {
             part.is_over = true;
         }
         self.leave(now, number, client);
+        self.place_part(number);
     }
 
     /// A coflow counts no more among those of a client.
@@ -278,6 +281,7 @@ impl Agent {
             let user = part.user;
             self.charge(user, Limit::Coflows {});
         }
+        self.place_part(number);
     }
 
     pub(super) fn forget_part(&mut self, now: Instant, number: u32) {
@@ -288,9 +292,9 @@ impl Agent {
         }
         part.clients.into_iter().for_each(|client| self.take_from_client(client, number));
         part.sent.into_keys().for_each(|speaker| self.forget_said(speaker, number));
+        self.link.parts.remove(&number);
         if part.reported {
             self.link.left.push(number);
-            self.link.has_news = true;
         }
         if let Mode::Decentralised(own) = &mut self.mode {
             own.hosted.close_coflow(now, part.key);
@@ -318,10 +322,10 @@ impl Agent {
         let remote = ends.remote.ip().to_canonical();
         // A flow to an address that is nobody's port is left alone.
         let Some(&to) = self.config.directory.get(&remote) else { return Ok(()) };
-        let number = self.next_flow;
-        self.next_flow = number.checked_add(1).expect("fewer than four thousand million flows in a session");
+        let number = Self::vacant(&mut self.next_flow, &self.flows);
         if let Some(part) = self.parts.get_mut(&part) {
             part.flows.insert(number);
+            part.open = part.open.saturating_add(sent.0);
         }
         if let Some(client) = self.clients.get_mut(&client) {
             client.flows.insert(flow, number);
@@ -337,18 +341,21 @@ impl Agent {
             sent: sent.0,
             is_idle: false,
             is_stalled: false,
-            moved_at: now,
+            moved_at: Some(now),
             reported: None,
             ordered: None,
             promoted: None,
             told: Directive::default(),
+            place: None,
+            watched: None,
         };
         self.flows.insert(number, record);
         if let Mode::Decentralised(own) = &mut self.mode {
             let new = NewFlow { to, size: size.map(|size| size.0), sent: sent.0, idle: false };
             own.hosted.open_flow(now, key, (self.config.port, number), new);
         }
-        self.link.has_news = true;
+        self.link.flows.insert(number);
+        self.link.note_part_of(&self.parts, part);
         self.direct(number);
         Ok(())
     }
@@ -359,14 +366,18 @@ impl Agent {
         if sent > flow.sent {
             let class = usize::from(flow.told.class).min(CLASSES - 1);
             let count = &mut self.counters.sent_by_class[class];
-            *count = count.saturating_add(sent - flow.sent);
+            let more = sent - flow.sent;
+            *count = count.saturating_add(more);
             flow.sent = sent;
-            flow.moved_at = now;
+            flow.moved_at = Some(now);
             flow.is_stalled = false;
+            if let Some(part) = self.parts.get_mut(&flow.part) {
+                part.open = part.open.saturating_add(more);
+            }
         }
         if flow.is_idle && !is_idle {
             // What has waited for its application has not stalled.
-            flow.moved_at = now;
+            flow.moved_at = Some(now);
         }
         flow.is_idle = is_idle;
         self.fares(now, number);
@@ -374,23 +385,29 @@ impl Agent {
 
     /// Passes on how a flow fares to a policy of the agent's own.
     pub(super) fn fares(&mut self, now: Instant, number: u32) {
-        self.link.has_news = true;
+        self.place(number);
         let Some(flow) = self.flows.get(&number) else { return };
+        self.link.flows.insert(number);
+        self.link.note_part_of(&self.parts, flow.part);
         let (key, sent, rests) = (self.parts[&flow.part].key, flow.sent, flow.rests());
         if let Mode::Decentralised(own) = &mut self.mode {
             if let Some(flow) = own.hosted.named(key, (self.config.port, number)) {
                 own.hosted.progress(now, flow, sent, rests);
             }
         } else if rests && flow.reported.is_some_and(|(_, known)| !known) {
-            self.promote(now, number);
+            let freed = self.freed([number]);
+            self.promote_into(now, freed);
         }
     }
 
     /// A flow is over; what it has sent goes on counting for its coflow.
     fn close(&mut self, now: Instant, number: u32) {
         let Some(flow) = self.flows.remove(&number) else { return };
+        self.displace(number, &flow);
+        self.link.flows.remove(&number);
         let part = self.parts.get_mut(&flow.part).expect("a flow's coflow is kept as long as the flow");
         part.flows.remove(&number);
+        part.open = part.open.saturating_sub(flow.sent);
         let over = part.sent_by(flow.speaker).saturating_add(flow.sent);
         let evicted = part.set_sent(flow.speaker, over);
         if part.clients.is_empty() && part.flows.is_empty() {
@@ -398,15 +415,15 @@ impl Agent {
         }
         match flow.reported {
             Some((reported, _)) => self.link.closed.push((number, flow.sent.saturating_sub(reported))),
-            None => part.is_changed = true,
+            None => self.link.note_part(flow.part),
         }
-        let key = part.key;
-        self.note_said(flow.speaker, flow.part, evicted);
+        let (key, part_number) = (part.key, flow.part);
+        self.note_said(flow.speaker, part_number, evicted);
         if let Mode::Decentralised(own) = &mut self.mode
             && let Some(flow) = own.hosted.named(key, (self.config.port, number))
         {
             own.hosted.close_flow(now, flow);
         }
-        self.link.has_news = true;
+        self.place_part(part_number);
     }
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{Instant, Nanos, PortId};
-use cavalcade_protocol::{AgentMessage, Directive, FlowOrder, Gate};
+use cavalcade_protocol::{AgentMessage, Directive, Gate};
 
-use super::{Agent, AgentOutput, Flow, Mode};
+use super::{Agent, AgentOutput, Mode};
 
 /// Periods for which a flow goes on in the place of another: by then the coordinator has heard of the end and answered.
 const PROMOTION_PERIODS: u64 = 4;
 
 impl Agent {
-    /// A policy of the agent's own decides anew.
+    /// A policy of the agent's own decides again.
     pub(super) fn decide(&mut self, now: Instant) {
         self.decided_at = Some(now);
         let Mode::Decentralised(own) = &mut self.mode else { return };
@@ -63,7 +63,7 @@ impl Agent {
         statements.into_iter().for_each(|statement| own.hosted.hear(now, from, statement));
     }
 
-    /// Tells a flow's client how to send it, where that has changed.
+    /// Tells a flow's client how to send it, where that has changed, and puts the flow where it belongs.
     pub(super) fn direct(&mut self, number: u32) {
         let enforces = self.enforces();
         let Some(flow) = self.flows.get(&number) else { return };
@@ -74,19 +74,19 @@ impl Agent {
         if enforces {
             directive.class = self.priority(flow).class.min(self.config.classes.max(1) - 1);
         }
-        if flow.told == directive {
-            return;
+        if flow.told != directive {
+            let (client, flow_there) = (flow.client, flow.number);
+            if let Some(flow) = self.flows.get_mut(&number) {
+                flow.told = directive;
+            }
+            self.counters.directives += 1;
+            self.say(client, AgentMessage::Direct { flow: flow_there, directive });
         }
-        let (client, flow_there) = (flow.client, flow.number);
-        if let Some(flow) = self.flows.get_mut(&number) {
-            flow.told = directive;
-        }
-        self.counters.directives += 1;
-        self.say(client, AgentMessage::Direct { flow: flow_there, directive });
+        self.place(number);
     }
 
     /// Whether clients are told what was decided.
-    fn enforces(&self) -> bool {
+    pub(super) fn enforces(&self) -> bool {
         let is_wanted = self.link.is_enforced || matches!(self.mode, Mode::Decentralised(_));
         is_wanted && !self.config.shadow && !self.is_drained()
     }
@@ -96,52 +96,27 @@ impl Agent {
         numbers.into_iter().for_each(|number| self.direct(number));
     }
 
-    /// Flows end, perhaps all of a process: one flow to each of their receivers goes on in their place.
-    pub(super) fn promote_after(&mut self, now: Instant, ended: impl IntoIterator<Item = u32>) {
+    /// The places that flows leave free which end or run dry, perhaps all of a process: one at each of their receivers.
+    pub(super) fn freed(&self, ended: impl IntoIterator<Item = u32>) -> BTreeMap<PortId, Gate> {
         if !matches!(self.mode, Mode::Coordinated) {
-            return;
+            return BTreeMap::new();
         }
-        let mut last_to: BTreeMap<PortId, u32> = BTreeMap::new();
-        for number in ended {
-            let Some(flow) = self.flows.get(&number) else { continue };
-            if flow.told.gate != (Gate::Off {}) {
-                last_to.insert(flow.to, number);
-            }
-        }
-        last_to.into_values().for_each(|number| self.promote(now, number));
+        let flows = ended.into_iter().filter_map(|number| self.flows.get(&number));
+        flows.map(|flow| (flow.to, flow.told.gate)).filter(|(_, gate)| *gate != Gate::Off {}).collect()
     }
 
-    /// A flow ends or runs dry: until the coordinator has heard of it, the first flow to the same receiver that is off goes
-    /// in its place (Aalo §3).
-    pub(super) fn promote(&mut self, now: Instant, ended: u32) {
-        let Some(over) = self.flows.get(&ended).filter(|flow| flow.told.gate != Gate::Off {}) else { return };
-        let (to, gate, period) = (over.to, over.told.gate, self.link.period(&self.config));
-        let is_off = |order: FlowOrder| order.gate == Gate::Off {};
-        let waiting = self.flows.iter().filter(|(number, flow)| {
-            **number != ended
-                && flow.to == to
-                && !flow.rests()
-                && flow.promoted.is_none()
-                && flow.ordered.is_some_and(is_off)
-        });
-        let next =
-            waiting.min_by_key(|(number, flow)| (self.priority(flow), self.parts[&flow.part].key, **number));
-        let Some(next) = next.map(|(&number, _)| number) else { return };
-        if let Some(flow) = self.flows.get_mut(&next) {
-            flow.promoted = now.checked_add(Nanos(PROMOTION_PERIODS * period.0)).map(|until| (until, gate));
-        }
-        self.direct(next);
-    }
-
-    pub(super) fn end_promotions(&mut self, now: Instant) {
-        let is_over = |flow: &Flow| flow.promoted.is_some_and(|(until, _)| until <= now);
-        let over: Vec<u32> =
-            self.flows.iter().filter(|(_, flow)| is_over(flow)).map(|(&number, _)| number).collect();
-        for number in over {
-            if let Some(flow) = self.flows.get_mut(&number) {
-                flow.promoted = None;
+    /// Until the coordinator has heard of it, the first flow to the same receiver that is off goes in the place of one that
+    /// has ended (Aalo §3).
+    pub(super) fn promote_into(&mut self, now: Instant, freed: BTreeMap<PortId, Gate>) {
+        let period = self.link.period(&self.config);
+        for (to, gate) in freed {
+            let Some(next) = self.queues.first_for(to) else { continue };
+            let until = now.checked_add(Nanos(PROMOTION_PERIODS * period.0));
+            if let (Some(flow), Some(until)) = (self.flows.get_mut(&next), until) {
+                flow.promoted = Some((until, gate));
+                self.queues.note_promotion(until, next);
             }
-            self.direct(number);
+            self.direct(next);
         }
     }
 }

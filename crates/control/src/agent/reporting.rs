@@ -1,7 +1,13 @@
 //! What the coordinator is told, and what is made of what it says.
 //!
-//! Reports hold changes. The agent keeps what the coordinator knows beside what is, so a report is a walk over what differs.
-//! A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
+//! Reports hold changes. The agent keeps what the coordinator knows beside what is, and a list of what may differ, so a report
+//! costs what has changed. A snapshot is made when a connection begins, when the coordinator asks, and when its term changes.
+//!
+//! No report is longer than [`PIECE`] items: what is left over follows in the next one, also of a snapshot. Its first piece
+//! stands for all before and is otherwise a report like any other, so what comes later needs no word of its own. The
+//! first report on a connection is a short one: until it is believed, the coordinator takes in no long ones.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_protocol::{
@@ -16,6 +22,12 @@ const LONGEST_PERIOD: Nanos = Nanos::from_secs(60);
 
 /// Leases after which a connection on which no orders come is given up.
 const PATIENCE_LEASES: u64 = 2;
+
+/// Coflows and flows in one report, at most: 1.4 MB.
+const PIECE: usize = 16_384;
+
+/// The same in the first report on a connection: 84 KB.
+const FIRST_PIECE: usize = 1_024;
 
 /// What an agent knows of its coordinator.
 #[derive(Debug, Default)]
@@ -44,8 +56,13 @@ pub(super) struct CoordinatorLink {
     pub(super) is_unproven: bool,
     /// When a connection that says nothing is given up.
     pub(super) patience_until: Option<Instant>,
-    /// Whether anything has changed since the last report.
-    pub(super) has_news: bool,
+    /// Coflows and flows of which the coordinator may not know all.
+    pub(super) parts: BTreeSet<u32>,
+    pub(super) flows: BTreeSet<u32>,
+    /// Whether its connection has not taken the last reports yet.
+    is_behind: bool,
+    /// Whether the next report is the first on its connection.
+    is_first: bool,
     /// Flows that are over, with the bytes that the coordinator has not heard of.
     pub(super) closed: Vec<(u32, u64)>,
     /// Coflows that are over.
@@ -62,6 +79,23 @@ impl CoordinatorLink {
         self.period.unwrap_or(config.period)
     }
 
+    /// The coordinator may not know all of a coflow.
+    pub(super) fn note_part(&mut self, number: u32) {
+        self.parts.insert(number);
+    }
+
+    /// A flow of a coflow has changed, which may be too small until now to be spoken of.
+    pub(super) fn note_part_of(&mut self, parts: &BTreeMap<u32, Part>, number: u32) {
+        if parts.get(&number).is_some_and(|part| !part.reported) {
+            self.parts.insert(number);
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        let is_quiet = self.parts.is_empty() && self.flows.is_empty();
+        !is_quiet || !self.closed.is_empty() || !self.left.is_empty()
+    }
+
     /// Whether the kill switch of the fabric is on.
     pub(super) fn is_switched_off(&self) -> bool {
         self.switch.is_some_and(|switch| switch.is_on)
@@ -75,6 +109,12 @@ impl Agent {
         self.link.sent_at = None;
         self.link.is_unproven = true;
         self.link.patience_until = None;
+        (self.link.is_first, self.link.is_behind) = (true, false);
+    }
+
+    /// Tells whether the coordinator's connection has yet to take what was reported: then changes gather until it has.
+    pub fn set_coordinator_behind(&mut self, is_behind: bool) {
+        self.link.is_behind = is_behind;
     }
 
     /// The coordinator says something.
@@ -111,33 +151,38 @@ impl Agent {
     }
 
     fn obey(&mut self, orders: &Orders) {
+        let enforced = self.enforces();
         self.link.is_enforced = orders.enforce;
         self.link.switch = self.link.switch.max(orders.switch);
         // A standing without the switch that is known here is of a coordinator that has still to hear of it, and from here.
         if orders.snapshot && orders.switch == self.link.switch {
             self.link.standing = orders.standing.clone();
-        }
-        if orders.snapshot {
             self.forget_orders();
         }
+        let mut touched = BTreeSet::new();
         for (number, &priority) in orders.priorities.iter() {
             if let Some(part) = self.parts.get_mut(&number) {
                 part.priority = priority;
+                touched.extend(&part.flows);
             }
         }
         for (number, &order) in orders.flows.iter() {
             if let Some(flow) = self.flows.get_mut(&number) {
                 flow.ordered = Some(order);
                 flow.promoted = None;
+                touched.insert(number);
             }
         }
         for (number, ()) in orders.refused.iter() {
             let Some(part) = self.parts.get(&number) else { continue };
-            let (coflow, clients) = (part.key, part.clients.clone());
-            let subject = Subject::Coflow { coflow };
+            let (subject, clients) = (Subject::Coflow { coflow: part.key }, part.clients.clone());
             clients.into_iter().for_each(|client| self.refuse(client, subject, Refusal::NotYours {}));
         }
-        self.direct_all();
+        if orders.snapshot || enforced != self.enforces() {
+            self.direct_all();
+        } else {
+            touched.into_iter().for_each(|number| self.direct(number));
+        }
     }
 
     fn forget_orders(&mut self) {
@@ -179,7 +224,7 @@ impl Agent {
     }
 
     /// From when on a report is made if the agent is awake: clients speak once a period, and what they have said is
-    /// reported in the same breath, though that came a little sooner than last time.
+    /// reported at once, though that came a little sooner than last time.
     pub(super) fn report_from(&self) -> Option<Instant> {
         self.report_after(|pause| Nanos(pause.0 / 4 * 3))
     }
@@ -188,9 +233,12 @@ impl Agent {
         if !matches!(self.mode, Mode::Coordinated) {
             return None;
         }
-        let Some(last) = self.link.sent_at else { return Some(Instant::ZERO) };
         let link = &self.link;
-        let has_news = link.owes_snapshot || link.needs_snapshot || link.has_news;
+        if link.is_behind {
+            return None;
+        }
+        let Some(last) = link.sent_at else { return Some(Instant::ZERO) };
+        let has_news = link.owes_snapshot || link.needs_snapshot || link.has_news();
         let period = link.period(&self.config);
         let lease = link.lease.unwrap_or(Nanos(10 * period.0));
         last.checked_add(shortened(if has_news { period } else { Nanos(lease.0 / 4) }))
@@ -198,44 +246,34 @@ impl Agent {
 
     /// Whether a coflow is small enough here to be nobody else's concern.
     fn is_quiet(&self, part: &Part) -> bool {
-        if part.reported || self.link.quiet == Bytes::ZERO {
-            return false;
-        }
-        let flows = part.flows.iter().map(|flow| self.flows[flow].sent);
-        flows.fold(part.sent(), u64::saturating_add) < self.link.quiet.0
+        !part.reported && part.sent().saturating_add(part.open) < self.link.quiet.0
+    }
+
+    /// Forgets what the coordinator knows: it is told all of it.
+    fn begin_snapshot(&mut self) {
+        // A snapshot leaves out what is over, and its entries count those bytes already.
+        self.link.closed.clear();
+        self.link.left.clear();
+        self.parts.values_mut().for_each(|part| part.reported = false);
+        self.flows.values_mut().for_each(|flow| flow.reported = None);
+        self.link.parts = self.parts.keys().copied().collect();
+        self.link.flows.clear();
     }
 
     pub(super) fn report(&mut self, now: Instant) {
         let snapshot = std::mem::take(&mut self.link.owes_snapshot);
+        if snapshot {
+            self.begin_snapshot();
+        }
         self.link.sent += 1;
         self.counters.reports += 1;
         self.link.sent_at = Some(now);
-        self.link.has_news = false;
-        let loud: Vec<u32> =
-            self.parts.iter().filter(|(_, part)| !self.is_quiet(part)).map(|(&number, _)| number).collect();
-        let mut coflows = Keyed::default();
-        for &number in &loud {
-            let part = self.parts.get_mut(&number).expect("a number from the same map");
-            if snapshot || part.is_changed {
-                let (key, facts, sent, owner) = (part.key, part.facts, Bytes(part.sent()), part.user);
-                coflows.push(number, CoflowEntry { key, facts, sent, owner });
-            }
-            part.is_changed = false;
-            part.reported = true;
-        }
-        let (mut flows, mut progress) = (Keyed::default(), Keyed::default());
-        for (&number, flow) in &mut self.flows {
-            if self.parts[&flow.part].reported {
-                say_flow(number, flow, snapshot, &mut flows, &mut progress);
-            }
-        }
-        // A snapshot leaves out what is over, and its entries count those bytes already.
-        let mut closed = std::mem::take(&mut self.link.closed);
-        let mut left = std::mem::take(&mut self.link.left);
-        if snapshot {
-            closed.clear();
-            left.clear();
-        }
+        let mut room = if std::mem::take(&mut self.link.is_first) { FIRST_PIECE } else { PIECE };
+        // First, because a coflow that is said counts the bytes of flows that are over already.
+        let closed = take_some(&mut self.link.closed, &mut room);
+        let coflows = self.say_coflows(&mut room);
+        let (flows, progress) = self.say_flows(&mut room);
+        let left = take_some(&mut self.link.left, &mut room);
         let report = Report {
             protocol: PROTOCOL,
             port: self.config.port,
@@ -255,27 +293,64 @@ impl Agent {
         };
         self.outbox.push_back(AgentOutput::Coordinator(report));
     }
+
+    fn say_coflows(&mut self, room: &mut usize) -> Keyed<CoflowEntry> {
+        let mut coflows = Keyed::default();
+        while *room > 0
+            && let Some(number) = self.link.parts.pop_first()
+        {
+            let Some(part) = self.parts.get(&number).filter(|part| !self.is_quiet(part)) else { continue };
+            *room -= 1;
+            let (key, facts, sent, owner) = (part.key, part.facts, Bytes(part.sent()), part.user);
+            coflows.push(number, CoflowEntry { key, facts, sent, owner });
+            if !part.reported {
+                self.link.flows.extend(&part.flows);
+            }
+            if let Some(part) = self.parts.get_mut(&number) {
+                part.reported = true;
+            }
+        }
+        coflows
+    }
+
+    /// What has become of flows whose coflows have been said.
+    fn say_flows(&mut self, room: &mut usize) -> (Keyed<FlowEntry>, Keyed<Progress>) {
+        let (mut flows, mut progress) = (Keyed::default(), Keyed::default());
+        while *room > 0
+            && let Some(number) = self.link.flows.pop_first()
+        {
+            let Some(flow) = self.flows.get_mut(&number) else { continue };
+            if self.parts[&flow.part].reported && say_flow(number, flow, &mut flows, &mut progress) {
+                *room -= 1;
+            }
+        }
+        (flows, progress)
+    }
 }
 
-/// Says of a flow what the coordinator does not know.
+/// The first of a list, as many as there is room for.
+fn take_some<T>(list: &mut Vec<T>, room: &mut usize) -> Vec<T> {
+    let some: Vec<T> = list.drain(..list.len().min(*room)).collect();
+    *room -= some.len();
+    some
+}
+
+/// Says of a flow what the coordinator does not know; returns whether there was anything.
 fn say_flow(
     number: u32,
     flow: &mut Flow,
-    snapshot: bool,
     flows: &mut Keyed<FlowEntry>,
     progress: &mut Keyed<Progress>,
-) {
+) -> bool {
     let idle = flow.rests();
     match flow.reported {
-        Some((sent, known)) if !snapshot => {
-            if (sent, known) != (flow.sent, idle) {
-                progress.push(number, Progress { sent: Bytes(flow.sent - sent), idle });
-            }
-        }
-        _ => {
+        Some(known) if known == (flow.sent, idle) => return false,
+        Some((sent, _)) => progress.push(number, Progress { sent: Bytes(flow.sent - sent), idle }),
+        None => {
             let (sent, size) = (Bytes(flow.sent), flow.size);
             flows.push(number, FlowEntry { coflow: flow.part, to: flow.to, size, sent, idle });
         }
     }
     flow.reported = Some((flow.sent, idle));
+    true
 }

@@ -60,7 +60,13 @@ impl Coordinator {
 
     pub(super) fn take_changes(&mut self, now: Instant, report: &Report) {
         let port = report.port;
+        let most = self.config.agent_limit as usize;
         for (number, entry) in report.coflows.iter() {
+            let peer = self.peers.get(port).expect(KNOWN);
+            if peer.parts.len() >= most && !peer.parts.contains_key(&number) {
+                self.counters.over_limit += 1;
+                continue;
+            }
             if !self.admits(now, port, entry) {
                 let peer = self.peers.get_mut(port).expect(KNOWN);
                 peer.refused.push(number);
@@ -179,6 +185,10 @@ impl Coordinator {
                 let sent = self.allow(now, port, open.part, entry.sent.0);
                 self.hosted.progress(now, open.id, sent, entry.idle);
             }
+            return;
+        }
+        if peer.flows.len() >= self.config.agent_limit as usize {
+            self.counters.over_limit += 1;
             return;
         }
         let FlowEntry { coflow: part, to, size, sent, idle } = *entry;

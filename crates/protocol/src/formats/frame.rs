@@ -3,8 +3,8 @@
 use super::bytes::Message;
 use super::error::WireError;
 
-/// The longest message in bytes: a snapshot of a million flows fits.
-pub const MAX_FRAME: usize = 32 << 20;
+/// The longest message in bytes. What says more, as a snapshot of a million flows, comes in pieces.
+pub const MAX_FRAME: usize = 2 << 20;
 
 /// Appends `message` as a frame.
 ///

@@ -15,7 +15,7 @@ import java.util.function.Consumer;
  */
 final class Wire {
     static final int PROTOCOL = 2;
-    private static final int MAX_FRAME = 32 << 20;
+    private static final int MAX_FRAME = 2 << 20;
     private static final String[] LIMITS = {"connections", "coflows", "flows", "messages", "bytes"};
 
     private Wire() {}
