@@ -16,7 +16,7 @@ use cavalcade_model::PortId;
 use cavalcade_policy::Configured;
 use cavalcade_runtime::lease::{self, Leadership, LeaseCertificates, LeasePlace};
 use cavalcade_runtime::{
-    About, AgentSockets, CoordinatorSockets, Role, UnixSocket, bind_administration_socket,
+    About, AgentSockets, Capacity, CoordinatorSockets, Role, UnixSocket, bind_administration_socket,
     bind_client_socket, block_on, ready, serve_agent, serve_coordinator, stop_on_signals,
 };
 use tokio::net::{TcpListener, UdpSocket};
@@ -48,11 +48,17 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     }
     let lease = lease.map(|place| (place, certificates.as_ref()));
     let about = about(&policy, config.shadow);
+    let access = &options.access;
+    let capacity = settings::capacity(
+        access.max_connections.or(table.max_connections),
+        access.max_buffers.or(table.max_buffers),
+    );
+    let served = Served { gates, about, capacity };
     let (mut config, started) = (config, std::time::Instant::now());
     let mut above = 0;
     loop {
         let policy = Box::new(policy.clone());
-        let ended = block_on(lead(listen, lease, config, policy, &gates, &about, above));
+        let ended = block_on(lead(listen, lease, config, policy, &served, above));
         match ended.map_err(|error| serving("coordinator", &error))? {
             Ended::Stopped => return Ok(()),
             Ended::LostLease => {}
@@ -103,16 +109,23 @@ fn lease_certificates(
     }
 }
 
+/// What a coordinator serves with, whether it leads or stands by.
+struct Served {
+    gates: Gatekeeping,
+    about: About,
+    capacity: Capacity,
+}
+
 /// Waits for the lease, where there is one, and serves as long as it is kept.
 async fn lead(
     listen: SocketAddr,
     lease: Option<(&LeasePlace, Option<&LeaseCertificates>)>,
     config: CoordinatorConfig,
     policy: Box<Configured>,
-    gates: &Gatekeeping,
-    about: &About,
+    served: &Served,
     above: u64,
 ) -> io::Result<Ended> {
+    let Served { gates, about, capacity } = served;
     let mut stop = stop_on_signals()?;
     let mut leadership = match lease {
         None => None,
@@ -133,8 +146,8 @@ async fn lead(
     })?;
     let metrics = metrics_listener(gates.metrics).await?;
     tracing::info!("coordinator for {} hosts at {at}, policy {}", config.ports, policy.label());
-    let (identity, about) = (gates.identity.clone(), about.clone());
-    let sockets = CoordinatorSockets { agents, identity, administration, metrics, about };
+    let (identity, about, capacity) = (gates.identity.clone(), about.clone(), *capacity);
+    let sockets = CoordinatorSockets { agents, identity, administration, metrics, about, capacity };
     ready();
     let coordinator = Coordinator::new(CoordinatorConfig { term, ..config }, policy);
     let lost = async {
@@ -177,6 +190,11 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
     }
     let listed = (&table.certificates, table.insecure, &table.administration, table.metrics);
     let gates = Gatekeeping::new(&options.access, listed, Role::Agent(config.port))?;
+    let access = &options.access;
+    let capacity = settings::capacity(
+        access.max_connections.or(table.max_connections),
+        access.max_buffers.or(table.max_buffers),
+    );
     let peer_port = options.peer_port.or(table.peer_port).unwrap_or(DEFAULT_PEER_PORT);
     let peers: Vec<SocketAddr> =
         site.hosts.iter().filter(|_| own.is_some()).map(|host| SocketAddr::new(*host, peer_port)).collect();
@@ -212,7 +230,8 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
             None => Mode::Coordinated,
         };
         let identity = gates.identity;
-        let sockets = AgentSockets { clients, coordinators, peers, identity, administration, metrics, about };
+        let sockets =
+            AgentSockets { clients, coordinators, peers, identity, administration, metrics, about, capacity };
         let stop = stop_on_signals()?;
         ready();
         serve_agent(Agent::new(config, mode), sockets, stop).await
@@ -270,11 +289,14 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
             coordinators: vec![reachable(at)],
             administration: of_agent,
             metrics: agent_metrics,
+            capacity: settings::capacity(file.agent.max_connections, file.agent.max_buffers),
             ..AgentSockets::new(clients)
         };
         let agent = serve_agent(Agent::new(agent_config, Mode::Coordinated), sockets, stop.clone());
         let coordinator = Coordinator::new(coordinator_config, Box::new(policy));
-        let sockets = CoordinatorSockets { administration: of_coordinator, metrics, about, ..agents.into() };
+        let capacity = settings::capacity(file.coordinator.max_connections, file.coordinator.max_buffers);
+        let administration = of_coordinator;
+        let sockets = CoordinatorSockets { administration, metrics, about, capacity, ..agents.into() };
         both(serve_coordinator(coordinator, sockets, stop), agent).await
     })
     .map_err(|error| serving("agent", &error))

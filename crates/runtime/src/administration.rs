@@ -14,11 +14,13 @@ mod naming;
 mod views;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use cavalcade_model::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tonic::{Request, Response, Status};
 
 use crate::sockets::UnixSocket;
@@ -128,12 +130,25 @@ impl Administration for Desk {
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
+/// How long an administrator may take for its first word.
+const FIRST_WORD: Duration = Duration::from_secs(5);
+/// How often a silent administrator is asked whether it is still there, and how long it may take to answer.
+const ASKED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
+
 /// A connection of an administrator, wherever it came in.
-pub(crate) struct Line(Box<dyn Duplex>);
+pub(crate) struct Line {
+    stream: Box<dyn Duplex>,
+    /// When it is closed, until it has said something.
+    silent_until: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Its place among those that are served.
+    #[allow(dead_code, reason = "it counts until it is dropped")]
+    place: Option<OwnedSemaphorePermit>,
+}
 
 impl Line {
     pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        Self(Box::new(stream))
+        let silent_until = Some(Box::pin(tokio::time::sleep(FIRST_WORD)));
+        Self { stream: Box::new(stream), silent_until, place: None }
     }
 }
 
@@ -148,7 +163,18 @@ impl AsyncRead for Line {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if buffer.filled().len() > before {
+            self.silent_until = None;
+        }
+        if read.is_pending()
+            && let Some(until) = &mut self.silent_until
+            && until.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 
@@ -158,18 +184,20 @@ impl AsyncWrite for Line {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(cx, bytes)
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 
 /// Connections of administrators that wait to be served; more are turned away.
 const WAITING: usize = 16;
+/// Administrators that are served at once, at most.
+const SERVED: usize = 64;
 
 /// Begins to serve administrators. What comes in at `socket`, and what is put into the returned end, is answered by whoever
 /// receives `queries`. It ends with the event loop that it runs on.
@@ -187,10 +215,17 @@ pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Q
         });
     }
     let incoming = tokio_stream::wrappers::ReceiverStream::new(incoming);
-    let incoming = tokio_stream::StreamExt::map(incoming, Ok::<_, std::io::Error>);
+    let room = Arc::new(Semaphore::new(SERVED));
+    let incoming = tokio_stream::StreamExt::filter_map(incoming, move |mut line: Line| {
+        line.place = Some(room.clone().try_acquire_owned().ok()?);
+        Some(Ok::<_, std::io::Error>(line))
+    });
     tokio::task::spawn_local(async move {
         let service = AdministrationServer::new(Desk { queries });
-        let served = tonic::transport::Server::builder().add_service(service).serve_with_incoming(incoming);
+        let mut server = tonic::transport::Server::builder()
+            .http2_keepalive_interval(Some(ASKED.0))
+            .http2_keepalive_timeout(Some(ASKED.1));
+        let served = server.add_service(service).serve_with_incoming(incoming);
         if let Err(error) = served.await {
             tracing::error!(%error, "administration has ended");
         }

@@ -15,11 +15,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Stop;
 use crate::administration::{self, About};
+use crate::capacity::Capacity;
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
 use crate::coordinator::tls_for;
 use crate::meter::{Held, Meter};
-use crate::metrics::{self, ShellCounters, UserFigures};
+use crate::metrics::{self, Holding, ShellCounters, UserFigures};
 use crate::occasional::Occasional;
 use crate::security::{Identity, Seal, TAG};
 use crate::sockets::UnixSocket;
@@ -54,6 +55,8 @@ pub struct AgentSockets {
     pub metrics: Option<TcpListener>,
     /// What people are told.
     pub about: About,
+    /// What it holds at most.
+    pub capacity: Capacity,
 }
 
 impl AgentSockets {
@@ -61,7 +64,8 @@ impl AgentSockets {
     pub fn new(clients: UnixSocket) -> Self {
         let (coordinators, peers, identity) = (Vec::new(), None, None);
         let (administration, metrics, about) = (None, None, About::default());
-        Self { clients, coordinators, peers, identity, administration, metrics, about }
+        let capacity = Capacity::of_system();
+        Self { clients, coordinators, peers, identity, administration, metrics, about, capacity }
     }
 }
 
@@ -94,6 +98,9 @@ struct UserMeter {
 struct Shell {
     clients: BTreeMap<ClientId, Connection>,
     users: BTreeMap<u32, UserMeter>,
+    capacity: Capacity,
+    /// Bytes that wait, from all clients and for them.
+    meter: Meter,
     warnings: Occasional,
     coordinator: Option<Outlet<Report>>,
     peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
@@ -108,8 +115,9 @@ struct Shell {
 pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop) -> io::Result<()> {
     let clock = Clock::default();
     let started = clock.now();
-    let AgentSockets { clients: socket, coordinators, peers, identity, administration, metrics, about } =
+    let AgentSockets { clients: socket, coordinators, peers, identity, administration, metrics, .. } =
         sockets;
+    let (about, capacity) = (sockets.about, sockets.capacity);
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
@@ -125,7 +133,9 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     }
     let counters = ShellCounters::default();
     let (clients, users, warnings) = (BTreeMap::new(), BTreeMap::new(), Occasional::default());
-    let mut shell = Shell { clients, users, warnings, coordinator: None, peers, seal, counters };
+    let meter = Meter::new(capacity.bytes);
+    let mut shell =
+        Shell { clients, users, capacity, meter, warnings, coordinator: None, peers, seal, counters };
     let (mut next_client, mut obeyed) = (0, agent.obeys());
     let mut datagram = vec![0; MAX_DATAGRAM + TAG];
     loop {
@@ -151,12 +161,17 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 }
             }
             Some(query) = queries.recv() => {
-                let figures = |agent: &Agent| metrics::of_agent(agent, &shell.counters, &shell.use_of_users());
+                let figures = |agent: &Agent| {
+                    let held = Holding { connections: shell.clients.len(), meter: &shell.meter, capacity };
+                    metrics::of_agent(agent, &shell.counters, &held, &shell.use_of_users())
+                };
                 query.answer(&mut agent, &about, (started, clock.now()), figures);
             }
             () = sleep_until(clock, agent.poll_timeout()) => {}
+            () = room(shell.coordinator.as_ref()) => {}
             _ = stop.changed() => break,
         }
+        agent.set_coordinator_behind(shell.coordinator.as_ref().is_some_and(Outlet::is_behind));
         agent.handle_timeout(clock.now());
         shell.send(&mut agent, clock);
         if std::mem::replace(&mut obeyed, agent.obeys()) != obeyed {
@@ -181,6 +196,14 @@ fn open(seal: Option<&Seal>, received: &[u8]) -> Option<Datagram> {
         None => received,
     };
     Datagram::decode(bytes).ok()
+}
+
+/// Waits until a coordinator that is behind has taken something.
+async fn room(coordinator: Option<&Outlet<Report>>) {
+    match coordinator {
+        Some(outlet) if outlet.is_behind() => outlet.written().await,
+        _ => std::future::pending().await,
+    }
 }
 
 fn take_in(agent: &mut Agent, shell: &mut Shell, clock: Clock, incoming: Incoming) {
@@ -223,9 +246,17 @@ impl Shell {
         sender: mpsc::UnboundedSender<Incoming>,
     ) {
         let Ok(user) = stream.peer_cred().map(|peer| peer.uid()) else { return };
+        if self.clients.len() >= self.capacity.connections {
+            self.counters.refused += 1;
+            if let Some(unsaid) = self.warnings.admit() {
+                let most = self.capacity.connections;
+                tracing::warn!(user, most, unsaid, "a client was turned away: --max-connections are open");
+            }
+            return;
+        }
         let budget = *agent.budget();
         let of_user = self.users.entry(user).or_insert_with(|| UserMeter {
-            meter: Meter::new(budget.bytes as usize, Some(budget.messages)),
+            meter: self.meter.part(budget.bytes as usize, budget.messages),
             connections: 0,
             told: 0,
             tellings: Occasional::default(),
@@ -234,7 +265,9 @@ impl Shell {
         let meter = of_user.meter.clone();
         agent.handle_connected(id, user);
         let gone = sender.clone();
-        let limits = Limits { first: CLIENT_FRAME, frame: CLIENT_FRAME, first_within: HELLO, meter };
+        // A client without flows has nothing to say.
+        let limits =
+            Limits { first: CLIENT_FRAME, frame: CLIENT_FRAME, first_within: HELLO, idle: None, meter };
         let outlet = connection::run(
             stream,
             limits,
@@ -382,10 +415,11 @@ impl Search {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
     {
         let (over, is_over) = oneshot::channel();
-        let (orders, meter) = (self.sender.clone(), Meter::new(ORDERS_WAITING, None));
+        let (orders, meter) = (self.sender.clone(), Meter::new(ORDERS_WAITING));
         let outlet = connection::run(
             stream,
-            Limits { first: MAX_FRAME, frame: MAX_FRAME, first_within: FIRST_ORDERS, meter },
+            // The machine gives up a coordinator that is silent.
+            Limits { first: MAX_FRAME, frame: MAX_FRAME, first_within: FIRST_ORDERS, idle: None, meter },
             move |heard, held| drop(orders.send(Incoming::Orders(heard, held))),
             move || _ = over.send(()),
         );

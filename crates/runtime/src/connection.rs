@@ -6,7 +6,7 @@
 //! What waits in either direction is counted by a [`Meter`] that connections share, so that many of them hold no more than one
 //! may. A frame that was begun has to be finished in a while: else half of one would be kept for ever.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::marker::PhantomData;
 use std::rc::{Rc, Weak};
@@ -20,6 +20,8 @@ use crate::meter::{Held, Meter};
 
 /// Bytes that wait for a slow peer before its connection is given up, beside one message: what comes so late is worthless.
 const BACKLOG: usize = 4 << 20;
+/// Bytes that a connection has not taken yet from which on it is better not to write more: changes gather meanwhile.
+const BEHIND: usize = 1 << 20;
 /// Bytes read at once: the reports of many agents on one connection, and not too much where each has its own.
 const CHUNK: usize = 16 << 10;
 
@@ -35,18 +37,24 @@ pub(crate) struct Limits {
     pub(crate) frame: usize,
     /// How long its first message may take.
     pub(crate) first_within: Duration,
+    /// How long it may say nothing after that; for ever where none is named.
+    pub(crate) idle: Option<Duration>,
     /// What it may hold, with others.
     pub(crate) meter: Meter,
 }
 
 /// What waits to be written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Waiting {
     bytes: RefCell<Vec<u8>>,
     /// Those bytes, as they are counted.
     held: RefCell<Option<Held>>,
+    /// Bytes that are being written.
+    writing: Cell<usize>,
     /// That there is something, or that nothing will come any more.
     news: Notify,
+    /// That something was written.
+    written: Notify,
 }
 
 /// Where messages to a peer go. Dropping it closes the connection once they are written.
@@ -65,6 +73,16 @@ impl<M: Message> Outlet<M> {
     /// Ends the connection at once, also where its other end reads nothing any more.
     pub(crate) fn abort(self) {
         self.abort.notify_one();
+    }
+
+    /// Whether the other end is slow to take what was sent.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.waiting.bytes.borrow().len() + self.waiting.writing.get() > BEHIND
+    }
+
+    /// Waits until something was written.
+    pub(crate) async fn written(&self) {
+        self.waiting.written.notified().await;
     }
 
     /// Sends a message; `false` where the connection is gone, or does not keep up.
@@ -102,8 +120,7 @@ where
     In: Message + 'static,
     Out: Message + 'static,
 {
-    let (bytes, held, news) = (RefCell::default(), RefCell::default(), Notify::new());
-    let (waiting, connection) = (Rc::new(Waiting { bytes, held, news }), Rc::new(()));
+    let (waiting, connection) = (Rc::new(Waiting::default()), Rc::new(()));
     let abort = Rc::new(Notify::new());
     let outlet = Outlet {
         waiting: Rc::clone(&waiting),
@@ -135,6 +152,7 @@ async fn read<In: Message>(
     let mut held = meter.take(0);
     let mut chunk = vec![0; CHUNK];
     let mut until = Some(tokio::time::Instant::now() + limits.first_within);
+    let mut is_begun = false;
     loop {
         let next = async {
             meter.admit().await;
@@ -159,10 +177,13 @@ async fn read<In: Message>(
         if messages > 0 {
             meter.count(messages);
             frames.set_limit(limits.frame);
-            until = None;
+            until = limits.idle.map(|idle| tokio::time::Instant::now() + idle);
+            is_begun = false;
         }
-        if until.is_none() && frames.waiting() > 0 {
-            until = Some(tokio::time::Instant::now() + FRAME_WITHIN);
+        if !is_begun && frames.waiting() > 0 {
+            let within = tokio::time::Instant::now() + FRAME_WITHIN;
+            until = Some(until.map_or(within, |until| until.min(within)));
+            is_begun = true;
         }
     }
 }
@@ -175,7 +196,10 @@ async fn write(mut writer: impl AsyncWrite + Unpin, waiting: Rc<Waiting>) -> io:
         std::mem::swap(&mut bytes, &mut waiting.bytes.borrow_mut());
         let held = waiting.held.take();
         if !bytes.is_empty() {
+            waiting.writing.set(bytes.len());
             writer.write_all(&bytes).await?;
+            waiting.writing.set(0);
+            waiting.written.notify_one();
             drop(held);
         } else if Rc::strong_count(&waiting) == 1 {
             // The outlet is gone.

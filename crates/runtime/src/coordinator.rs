@@ -1,8 +1,10 @@
 //! The coordinator on TCP, with TLS where there are certificates.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 use cavalcade_control::Coordinator;
 use cavalcade_model::PortId;
@@ -12,10 +14,11 @@ use tokio::sync::mpsc;
 
 use crate::Stop;
 use crate::administration::{self, About, Line};
+use crate::capacity::Capacity;
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
 use crate::meter::{Held, Meter};
-use crate::metrics::{self, Distributions, ShellCounters};
+use crate::metrics::{self, Distributions, Holding, ShellCounters};
 use crate::occasional::Occasional;
 use crate::security::{Identity, Role};
 use crate::sockets::UnixSocket;
@@ -35,20 +38,29 @@ pub struct CoordinatorSockets {
     pub metrics: Option<TcpListener>,
     /// What people are told.
     pub about: About,
+    /// What it holds at most.
+    pub capacity: Capacity,
 }
 
 /// For agents, without certificates, and for nobody else.
 impl From<TcpListener> for CoordinatorSockets {
     fn from(agents: TcpListener) -> Self {
-        Self { agents, identity: None, administration: None, metrics: None, about: About::default() }
+        let (about, capacity) = (About::default(), Capacity::of_system());
+        Self { agents, identity: None, administration: None, metrics: None, about, capacity }
     }
 }
 
 /// How long an agent that has connected may take for its first report.
 const FIRST_REPORT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Bytes that may wait, from agents and for them.
-const WAITING: usize = 256 << 20;
+/// Bytes of the first report on a connection, at most: agents begin with a short one.
+const FIRST_FRAME: usize = 256 << 10;
+
+/// How long an agent may say nothing: it reports four times in a lease.
+const SILENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Connections that have not reported yet, at most: handshakes and first reports take seconds at worst.
+const STRANGERS: usize = 1_024;
 
 /// What connections tell the machine.
 enum Incoming {
@@ -63,6 +75,7 @@ struct Route {
     outlet: Outlet<Orders>,
     /// Whose it is, where certificates say so.
     role: Option<Role>,
+    has_reported: bool,
 }
 
 /// Connections by number, and which of them leads to which agent. Many agents may share one where there are no
@@ -84,7 +97,7 @@ pub async fn serve_coordinator(
     sockets: impl Into<CoordinatorSockets>,
     mut stop: Stop,
 ) -> io::Result<Coordinator> {
-    let CoordinatorSockets { agents, identity, administration, metrics, about } = sockets.into();
+    let CoordinatorSockets { agents, identity, administration, metrics, about, capacity } = sockets.into();
     if let Some(identity) = &identity {
         coordinator = coordinator.with_notary(Box::new(identity.notary()));
     }
@@ -99,7 +112,9 @@ pub async fn serve_coordinator(
         let identity = tls_for(&metrics, identity.as_ref())?;
         metrics::serve(metrics, identity, asker);
     }
-    let doorkeeper = Doorkeeper { identity, lines, sender, meter: Meter::new(WAITING, None) };
+    let visitors = Rc::new(Cell::new(0));
+    let doorkeeper = Doorkeeper { identity, lines, sender, visitors, meter: Meter::new(capacity.bytes) };
+    let meter = doorkeeper.meter.clone();
     let to = vec![None; coordinator.ports() as usize];
     let (counters, refusals) = (ShellCounters::default(), Occasional::default());
     let mut routes = Routes { to, routes: BTreeMap::new(), counters, refusals };
@@ -110,6 +125,10 @@ pub async fn serve_coordinator(
             accepted = agents.accept() => {
                 // Out of descriptors, or a connection that was gone at once: others may still come.
                 if let Ok((stream, from)) = accepted {
+                    if !routes.has_room(capacity, doorkeeper.visitors.get()) {
+                        routes.refuse(from, "as many connections as --max-connections allows are open");
+                        continue;
+                    }
                     tokio::task::spawn_local(doorkeeper.clone().attend(stream, from, next_connection));
                     next_connection += 1;
                 } else {
@@ -123,7 +142,8 @@ pub async fn serve_coordinator(
             Some(query) = queries.recv() => {
                 let now = clock.now();
                 let figures = |coordinator: &Coordinator| {
-                    metrics::of_coordinator(coordinator, now, &routes.counters, &distributions)
+                    let held = Holding { connections: routes.routes.len(), meter: &meter, capacity };
+                    metrics::of_coordinator(coordinator, now, &routes.counters, &held, &distributions)
                 };
                 query.answer(&mut coordinator, &about, (started, now), figures);
             }
@@ -175,11 +195,19 @@ struct Doorkeeper {
     lines: mpsc::Sender<Line>,
     sender: mpsc::UnboundedSender<Incoming>,
     meter: Meter,
+    /// Connections whose handshake goes on.
+    visitors: Rc<Cell<usize>>,
 }
 
 impl Doorkeeper {
     /// Finds out who has connected, and hands the connection to whom it is for.
     async fn attend(self, stream: TcpStream, from: SocketAddr, number: u64) {
+        self.visitors.set(self.visitors.get() + 1);
+        self.welcome(stream, from, number).await;
+        self.visitors.set(self.visitors.get() - 1);
+    }
+
+    async fn welcome(&self, stream: TcpStream, from: SocketAddr, number: u64) {
         // Orders are small and late ones are worthless.
         let _ = stream.set_nodelay(true);
         let Some(identity) = &self.identity else { return self.begin(stream, number, None) };
@@ -212,7 +240,13 @@ impl Doorkeeper {
         let meter = self.meter.clone();
         let outlet = connection::run(
             stream,
-            Limits { first: MAX_FRAME, frame: MAX_FRAME, first_within: FIRST_REPORT, meter },
+            Limits {
+                first: FIRST_FRAME,
+                frame: MAX_FRAME,
+                first_within: FIRST_REPORT,
+                idle: Some(SILENCE),
+                meter,
+            },
             move |report, held| drop(reports.send(Incoming::Report(number, report, held))),
             move || drop(gone.send(Incoming::Gone(number))),
         );
@@ -246,17 +280,18 @@ async fn hear_out(
 fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, incoming: Incoming) {
     match incoming {
         Incoming::Arrived(number, outlet, role) => {
-            routes.routes.insert(number, Route { outlet, role });
+            // A part has one connection; of several that have not reported the newest is kept.
+            let is_idle = |route: &Route| route.role.is_some() && route.role == role && !route.has_reported;
+            routes.routes.retain(|_, route| !is_idle(route));
+            routes.routes.insert(number, Route { outlet, role, has_reported: false });
         }
         Incoming::Refused(from, error) => {
-            routes.counters.refused += 1;
-            if let Some(unsaid) = routes.refusals.admit() {
-                tracing::warn!(%from, %error, unsaid, "a connection was refused");
-            }
+            routes.refuse(from, &error.to_string());
         }
         Incoming::Report(number, report, _held) => {
             // What was read before its connection was closed.
-            let Some(route) = routes.routes.get(&number) else { return };
+            let Some(route) = routes.routes.get_mut(&number) else { return };
+            route.has_reported = true;
             if route.role.is_some_and(|role| role != Role::Agent(report.port)) {
                 routes.counters.refused += 1;
                 let role = route.role.map(|role| role.to_string());
@@ -293,6 +328,19 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
 }
 
 impl Routes {
+    /// Whether one more connection may come in.
+    fn has_room(&self, capacity: Capacity, visitors: usize) -> bool {
+        let strangers = self.routes.values().filter(|route| !route.has_reported).count() + visitors;
+        strangers < STRANGERS && self.routes.len() + visitors < capacity.connections
+    }
+
+    fn refuse(&mut self, from: SocketAddr, reason: &str) {
+        self.counters.refused += 1;
+        if let Some(unsaid) = self.refusals.admit() {
+            tracing::warn!(%from, reason, unsaid, "a connection was refused");
+        }
+    }
+
     /// Ends a connection, if it has not ended.
     fn close(&mut self, coordinator: &mut Coordinator, number: u64) {
         // Without its outlet the connection ends.

@@ -21,6 +21,7 @@
 
 pub mod administration;
 mod agent;
+mod capacity;
 mod clock;
 mod connection;
 mod coordinator;
@@ -35,6 +36,7 @@ mod tls;
 
 pub use administration::About;
 pub use agent::{AgentSockets, serve_agent};
+pub use capacity::Capacity;
 pub use clock::Clock;
 pub use coordinator::{CoordinatorSockets, serve_coordinator};
 pub use notify::ready;

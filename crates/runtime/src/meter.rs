@@ -1,6 +1,6 @@
 //! What connections may hold together: bytes that wait in this process, and messages in a second.
 //!
-//! All connections of one user share a [`Meter`]. Bytes count from when they are read until their message has been handled, and
+//! All connections of one user share a [`Meter`], and all meters of a process may share another one, their parent. Bytes count from when they are read until their message has been handled, and
 //! from when a message is put into a connection's queue until the kernel has it. Where there is no room, connections are not
 //! read: a sender that is too fast is slowed down by its own socket, and no memory grows. A connection that does not take
 //! its messages is given up ([`Meter::hold`] refuses).
@@ -25,6 +25,7 @@ pub(crate) struct Meter(Rc<State>);
 
 #[derive(Debug)]
 struct State {
+    parent: Option<Meter>,
     most: usize,
     held: Cell<usize>,
     room: Notify,
@@ -36,17 +37,47 @@ struct State {
 }
 
 impl Meter {
-    /// For `bytes` that wait, and so many messages in a second.
-    pub(crate) fn new(bytes: usize, messages: Option<u32>) -> Self {
+    /// For `bytes` that wait.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self::with(None, bytes, None)
+    }
+
+    /// For `bytes` of those of this one, and so many messages in a second.
+    pub(crate) fn part(&self, bytes: usize, messages: u32) -> Self {
+        Self::with(Some(self.clone()), bytes, Some(messages))
+    }
+
+    fn with(parent: Option<Self>, bytes: usize, messages: Option<u32>) -> Self {
         let pace = messages.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
         let (held, room, due, slowed) =
             (Cell::new(0), Notify::new(), Cell::new(Instant::now()), Cell::new(0));
-        Self(Rc::new(State { most: bytes, held, room, pace, due, slowed }))
+        Self(Rc::new(State { parent, most: bytes, held, room, pace, due, slowed }))
     }
 
     /// Bytes that wait.
     pub(crate) fn held(&self) -> usize {
         self.0.held.get()
+    }
+
+    /// Bytes that may wait.
+    pub(crate) fn most(&self) -> usize {
+        self.0.most
+    }
+
+    /// The meter that has no room for more, if one has none.
+    fn full(&self) -> Option<&Self> {
+        if self.held() >= self.0.most { Some(self) } else { self.0.parent.as_ref().and_then(Self::full) }
+    }
+
+    /// Counts `after` bytes in the place of `before`.
+    fn replace(&self, before: usize, after: usize) {
+        let state = &*self.0;
+        let held = state.held.get();
+        state.held.set(held - before + after);
+        if state.held.get() < state.most && held >= state.most {
+            state.room.notify_waiters();
+        }
+        state.parent.iter().for_each(|parent| parent.replace(before, after));
     }
 
     /// How often a connection was not read because its messages came too fast.
@@ -56,19 +87,19 @@ impl Meter {
 
     /// Counts bytes that wait, if there is room for any.
     pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
-        (self.held() < self.0.most).then(|| self.take(bytes))
+        self.full().is_none().then(|| self.take(bytes))
     }
 
     /// Counts bytes that have come, and for which there may be too little room.
     pub(crate) fn take(&self, bytes: usize) -> Held {
-        self.0.held.set(self.held() + bytes);
+        self.replace(0, bytes);
         Held { meter: self.clone(), bytes }
     }
 
     /// Waits until there is room for more bytes and a message is due.
     pub(crate) async fn admit(&self) {
-        while self.held() >= self.0.most {
-            self.0.room.notified().await;
+        while let Some(full) = self.full() {
+            full.0.room.notified().await;
         }
         let early = || self.0.due.get().saturating_duration_since(Instant::now()).saturating_sub(BURST);
         if !early().is_zero() {
@@ -95,13 +126,8 @@ pub(crate) struct Held {
 impl Held {
     /// Counts other bytes in their place.
     pub(crate) fn set(&mut self, bytes: usize) {
-        let state = &self.meter.0;
-        let before = state.held.get();
-        state.held.set(before - self.bytes + bytes);
+        self.meter.replace(self.bytes, bytes);
         self.bytes = bytes;
-        if state.held.get() < state.most && before >= state.most {
-            state.room.notify_waiters();
-        }
     }
 }
 
@@ -117,7 +143,7 @@ mod tests {
 
     #[test]
     fn bytes_count_until_they_are_dropped_and_who_comes_too_late_finds_no_room() {
-        let meter = Meter::new(100, None);
+        let meter = Meter::new(100);
         let mut first = meter.hold(80).unwrap();
         let second = meter.hold(80).unwrap();
         assert_eq!(meter.held(), 160);
@@ -129,10 +155,24 @@ mod tests {
     }
 
     #[test]
+    fn what_one_user_holds_is_missing_to_the_others_only_where_all_have_too_much() {
+        let all = Meter::new(100);
+        let (one, other) = (all.part(60, 1), all.part(60, 1));
+        let first = one.hold(60).unwrap();
+        assert!(one.hold(1).is_none() && other.hold(0).is_some());
+        let second = other.hold(50).unwrap();
+        assert!(other.hold(0).is_none(), "110 bytes of 100 wait");
+        drop(first);
+        assert_eq!(all.held(), 50);
+        drop(second);
+        assert!(other.hold(0).is_some());
+    }
+
+    #[test]
     fn more_than_a_second_of_messages_at_once_is_slowed_down() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let meter = Meter::new(100, Some(1_000));
+            let meter = Meter::new(100).part(100, 1_000);
             meter.count(900);
             meter.admit().await;
             assert_eq!(meter.slowed(), 0);

@@ -23,6 +23,8 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::administration::{Query, ask};
+use crate::capacity::{Capacity, descriptors};
+use crate::meter::Meter;
 use crate::security::Identity;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -48,6 +50,14 @@ pub(crate) struct UserFigures {
     pub(crate) bytes: usize,
     /// How often a client of it was slowed down.
     pub(crate) slowed: u64,
+}
+
+/// What a process holds, and may hold.
+#[derive(Debug)]
+pub(crate) struct Holding<'a> {
+    pub(crate) connections: usize,
+    pub(crate) meter: &'a Meter,
+    pub(crate) capacity: Capacity,
 }
 
 /// Users with figures of their own; those with the least are left out.
@@ -91,6 +101,23 @@ struct Family<M> {
 struct Figures {
     counters: Vec<Family<ConstCounter<u64>>>,
     gauges: Vec<Family<ConstGauge<i64>>>,
+}
+
+impl Holding<'_> {
+    fn write(&self, figures: &mut Figures) {
+        figures.gauge("open_connections", "Connections of clients or agents", self.connections);
+        figures.gauge(
+            "open_connections_limit",
+            "Connections that may be open (--max-connections)",
+            self.capacity.connections,
+        );
+        figures.gauge("buffered_bytes", "Bytes that wait, from others and for them", self.meter.held());
+        figures.gauge("buffered_bytes_limit", "Bytes that may wait (--max-buffers)", self.meter.most());
+        if let Some((open, most)) = descriptors() {
+            figures.gauge("descriptors", "Descriptors that are open", open);
+            figures.gauge("descriptors_limit", "Descriptors that may be open", most);
+        }
+    }
 }
 
 impl std::fmt::Debug for Figures {
@@ -198,6 +225,7 @@ pub(crate) fn of_coordinator(
     coordinator: &Coordinator,
     now: Instant,
     shell: &ShellCounters,
+    held: &Holding<'_>,
     kept: &Distributions,
 ) -> String {
     let counters = coordinator.counters();
@@ -227,6 +255,7 @@ pub(crate) fn of_coordinator(
         "Parts of coflows that were new and had a number far in the past, not taken in",
         counters.stale_parts,
     );
+    figures.counter("over_limit", "Coflows and flows of agents that had too many", counters.over_limit);
     figures.counter("stalled_flows", "Flows that might send and moved nothing", counters.stalled_flows);
     figures.counter(
         "excessive_bytes",
@@ -239,6 +268,7 @@ pub(crate) fn of_coordinator(
         counters.forged_standings,
     );
     figures.shell(shell);
+    held.write(&mut figures);
     figures.gauge("agents", "Agents that are heard of", coordinator.agents());
     figures.gauge("coflows", "Coflows that are known", coordinator.status().count());
     let flows = coordinator.status().flat_map(|coflow| coflow.flows);
@@ -291,7 +321,12 @@ fn of_users(figures: &mut Figures, agent: &Agent, metered: &[UserFigures]) {
 }
 
 /// The figures of an agent.
-pub(crate) fn of_agent(agent: &Agent, shell: &ShellCounters, users: &[UserFigures]) -> String {
+pub(crate) fn of_agent(
+    agent: &Agent,
+    shell: &ShellCounters,
+    held: &Holding<'_>,
+    users: &[UserFigures],
+) -> String {
     let counters = agent.counters();
     let mut figures = Figures::default();
     let classes = by_class(&counters.sent_by_class);
@@ -318,6 +353,7 @@ pub(crate) fn of_agent(agent: &Agent, shell: &ShellCounters, users: &[UserFigure
     figures.counter("datagrams_left_out", "Datagrams that were too old or came twice", left_out);
     figures.counter("datagrams_garbled", "Datagrams that were none, or without a right tag", shell.garbled);
     figures.shell(shell);
+    held.write(&mut figures);
     figures.gauge("clients", "Clients that are connected", agent.clients());
     figures.gauge("coflows", "Coflows that are known", agent.parts().count());
     let flows = agent.status().map(|flow| (flow.told.gate, flow.rests));
@@ -333,6 +369,9 @@ pub(crate) fn of_agent(agent: &Agent, shell: &ShellCounters, users: &[UserFigure
     text(&registry)
 }
 
+/// Scrapers that are answered at once, at most.
+const SCRAPERS: usize = 64;
+
 /// Begins to answer `GET /metrics` at `listener`; with an identity over TLS, to who has a certificate of the site.
 pub(crate) fn serve(
     listener: TcpListener,
@@ -340,13 +379,17 @@ pub(crate) fn serve(
     queries: mpsc::UnboundedSender<Query>,
 ) {
     tokio::task::spawn_local(async move {
+        let room = std::sync::Arc::new(tokio::sync::Semaphore::new(SCRAPERS));
         loop {
             let Ok((stream, _)) = listener.accept().await else {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                 continue;
             };
+            // Who is turned away comes again.
+            let Ok(place) = room.clone().try_acquire_owned() else { continue };
             let (identity, queries) = (identity.clone(), queries.clone());
             tokio::task::spawn_local(async move {
+                let _place = place;
                 // A scraper that is cut off comes again.
                 let _ = match identity {
                     None => answer(stream, queries).await,

@@ -50,6 +50,12 @@ pub(crate) struct Access {
     /// Where a monitoring system finds figures, at /metrics
     #[arg(long, value_name = "ADDRESS", help_heading = "Access")]
     pub(crate) metrics: Option<SocketAddr>,
+    /// How many connections of clients or agents may be open [default: what descriptors allow]
+    #[arg(long, value_name = "NUMBER", help_heading = "Access", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_connections: Option<u32>,
+    /// How many bytes may wait in this process, from others and for them [default: 256MiB]
+    #[arg(long, value_name = "SIZE", help_heading = "Access")]
+    pub(crate) max_buffers: Option<Bytes>,
 }
 
 /// What is said on standard error.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cavalcade_control::Budget;
-use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_runtime::lease::LeasePlace;
 use serde::{Deserialize, Deserializer, de};
 
@@ -80,6 +80,9 @@ pub(crate) struct CoordinatorTable {
     pub(crate) insecure: bool,
     pub(crate) administration: Option<PathBuf>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) max_connections: Option<u32>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) max_buffers: Option<Bytes>,
 }
 
 /// `[agent]`
@@ -98,6 +101,9 @@ pub(crate) struct AgentTable {
     pub(crate) insecure: bool,
     pub(crate) administration: Option<PathBuf>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) max_connections: Option<u32>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) max_buffers: Option<Bytes>,
 }
 
 /// `[log]`

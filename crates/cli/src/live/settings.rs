@@ -4,9 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use cavalcade_control::{AgentConfig, Budget, CoordinatorConfig};
-use cavalcade_model::{BitsPerSec, Nanos, PolicyFactory, PortId, Scope};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos, PolicyFactory, PortId, Scope};
 use cavalcade_policy::Configured;
-use cavalcade_runtime::{About, Clock, Identity, Role};
+use cavalcade_runtime::{About, Capacity, Clock, Identity, Role};
 
 use super::config::File;
 use crate::arguments::{Access, Deciding, SiteOptions};
@@ -157,6 +157,15 @@ pub(super) fn own_policy(spec: &str) -> Result<Configured, Failure> {
 
 fn scope(policy: &Configured) -> Scope {
     cavalcade_model::PolicyFactory::terms(policy).scope
+}
+
+/// What a process holds at most: by flags or the file, else by what the system allows.
+pub(super) fn capacity(connections: Option<u32>, bytes: Option<Bytes>) -> Capacity {
+    let default = Capacity::of_system();
+    Capacity {
+        connections: connections.map_or(default.connections, |most| most as usize),
+        bytes: bytes.map_or(default.bytes, |most| usize::try_from(most.0).unwrap_or(usize::MAX)),
+    }
 }
 
 /// What people are told of a part that decides by `policy`.

@@ -1,0 +1,45 @@
+//! What one process holds at most, whoever asks for it: connections and bytes that wait.
+//!
+//! Descriptors are what runs out first: without one a process accepts nobody, and reads no file either. So its limit is raised
+//! as far as the system lets it, and some are kept back for files, for the other parts and for administrators.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Descriptors that are kept back.
+const RESERVE: u64 = 64;
+/// Connections where the system sets no limit.
+const MANY: u64 = 1 << 20;
+
+/// What a process holds at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Connections of clients or agents.
+    pub connections: usize,
+    /// Bytes that wait, from them and for them.
+    pub bytes: usize,
+}
+
+impl Capacity {
+    /// As many connections as descriptors allow, of which as many are asked for as the system gives; and 256 MiB.
+    pub fn of_system() -> Self {
+        let limit = raise_descriptors().unwrap_or(MANY);
+        let connections = limit.saturating_sub(RESERVE.min(limit / 2)).min(MANY) as usize;
+        Self { connections, bytes: 256 << 20 }
+    }
+}
+
+/// Raises the limit of descriptors as far as the system lets it; returns it, unless there is none.
+fn raise_descriptors() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok() {
+        return maximum;
+    }
+    current
+}
+
+/// How many descriptors are open, and how many may be; `None` where the system does not say.
+pub(crate) fn descriptors() -> Option<(usize, usize)> {
+    let open = std::fs::read_dir("/proc/self/fd").ok()?.count();
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(MANY);
+    Some((open, usize::try_from(most).unwrap_or(usize::MAX)))
+}
