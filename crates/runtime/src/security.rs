@@ -128,6 +128,21 @@ pub enum SecurityError {
         /// Why.
         reason: String,
     },
+    /// A list of revoked certificates leaves out one that was revoked.
+    #[error(
+        "{} leaves out a certificate that was revoked: copy the latest list, and renew the certificate of a part that is to come back",
+        path.display()
+    )]
+    RolledBack {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A secret that every user of the host may read or write.
+    #[error("every user may read {}: say 'chmod 600 {}', and renew with --new-key if others have used this host", path.display(), path.display())]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+    },
     /// The certificate is for another part.
     #[error("the certificate {} is for {found}, not for {needed}", path.display())]
     WrongRole {
@@ -149,27 +164,27 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the files of one part from `folder`, and checks that they belong together and are valid now. Where there is a
-    /// list of revoked certificates it holds, and is looked at again every two seconds while a coordinator or agent runs.
+    /// Reads the files of one part from `folder`, and checks that they belong together and are valid now. They are looked at
+    /// again every two seconds while a coordinator or agent runs.
     ///
     /// # Errors
     /// Where one is missing, is no PEM, or they do not fit.
     pub fn load(folder: &Path) -> Result<Self, SecurityError> {
         let path = folder.join(CERTIFICATE_FILE);
         let authorities = certificates(&folder.join(AUTHORITY_FILE))?;
-        let chain = certificates(&path)?;
         let key = private_key(&folder.join(KEY_FILE))?;
         let notary = Seal::derived(key.secret_der(), "cavalcade standing");
-        let role = own_role(&path, &chain, &authorities)?;
-        let (certificate, list) = (path, folder.join(REVOKED_FILE));
-        let trust = Trust { role, authorities, chain, key, certificate, list, accepted: RwLock::default() };
+        let role = own_role(&path, &certificates(&path)?, &authorities)?;
+        let trust = Trust { role, folder: folder.to_owned(), accepted: RwLock::default() };
         trust.reread()?;
-        let seal = match std::fs::read(folder.join(SEAL_FILE)) {
-            Ok(text) => Some(Seal::from_text(&text).ok_or_else(|| SecurityError::Malformed {
-                path: folder.join(SEAL_FILE),
-                expected: "key of 64 hexadecimal digits",
-            })?),
-            Err(_) => None,
+        let path = folder.join(SEAL_FILE);
+        let seal = match read_secret(&path) {
+            Ok(text) => Some(
+                Seal::from_text(&text)
+                    .ok_or(SecurityError::Malformed { path, expected: "key of 64 hexadecimal digits" })?,
+            ),
+            Err(SecurityError::Unreadable { .. }) => None,
+            Err(error) => return Err(error),
         };
         Ok(Self { trust: Arc::new(trust), seal, notary })
     }
@@ -177,6 +192,11 @@ impl Identity {
     /// Whose certificate this is.
     pub fn role(&self) -> Role {
         self.trust.role
+    }
+
+    /// The last second since 1970 at which others accept this certificate.
+    pub fn valid_until(&self) -> u64 {
+        self.trust.until()
     }
 
     /// What tags datagrams, where the folder holds a key for it.
@@ -197,7 +217,8 @@ impl Identity {
         if self.role() == needed {
             return Ok(self);
         }
-        Err(SecurityError::WrongRole { path: self.trust.certificate.clone(), found: self.role(), needed })
+        let path = self.trust.folder.join(CERTIFICATE_FILE);
+        Err(SecurityError::WrongRole { path, found: self.role(), needed })
     }
 
     /// For connections that come in.
@@ -214,12 +235,12 @@ impl Identity {
 }
 
 impl Identity {
-    /// Looks at the list of revoked certificates every now and then, until what is returned is dropped.
+    /// Looks at the files every now and then, until what is returned is dropped.
     pub(crate) fn watch(&self) -> JoinSet<()> {
         trust::watch(&self.trust)
     }
 
-    /// A connection that ends when its peer, which has shown `chain`, is revoked.
+    /// A connection that ends when the certificate of its peer, which has shown `chain`, is revoked or runs out.
     pub(crate) fn watched<S>(
         &self,
         stream: S,
@@ -252,13 +273,32 @@ fn read(path: &Path) -> Result<Vec<u8>, SecurityError> {
     std::fs::read(path).map_err(|error| SecurityError::Unreadable { path: path.to_owned(), error })
 }
 
+/// Reads what nobody but its owner and their group may read.
+fn read_secret(path: &Path) -> Result<Vec<u8>, SecurityError> {
+    use std::os::unix::fs::PermissionsExt;
+    let unreadable = |error| SecurityError::Unreadable { path: path.to_owned(), error };
+    let mode = std::fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    if mode & 0o007 != 0 {
+        return Err(SecurityError::Exposed { path: path.to_owned() });
+    }
+    read(path)
+}
+
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, SecurityError> {
+    private_key_in(path, &read_secret(path)?)
+}
+
+fn private_key_in(path: &Path, text: &[u8]) -> Result<PrivateKeyDer<'static>, SecurityError> {
     let malformed = |_| SecurityError::Malformed { path: path.to_owned(), expected: "private key" };
-    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(malformed)
+    PrivateKeyDer::from_pem_slice(text).map_err(malformed)
 }
 
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, SecurityError> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(path)?).collect();
+    certificates_in(path, &read(path)?)
+}
+
+fn certificates_in(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, SecurityError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err(SecurityError::Malformed { path: path.to_owned(), expected: "certificate" }),
@@ -304,11 +344,64 @@ mod tests {
         assert_eq!(Role::from_name("coordinator.example.org"), None);
     }
 
+    fn write_private(path: &Path, contents: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(path, contents).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    }
+
+    #[test]
+    fn a_key_that_every_user_may_read_is_refused_with_the_command_that_cures_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let site = issue(1, days(-1), days(30)).unwrap();
+        let part = write(folder.path(), site.iter().find(|part| part.folder == "agent-0").unwrap());
+        for file in [KEY_FILE, SEAL_FILE] {
+            let mode = |mode| {
+                let permissions = std::fs::Permissions::from_mode(mode);
+                std::fs::set_permissions(part.join(file), permissions).unwrap();
+            };
+            mode(0o644);
+            let refused = Identity::load(&part).unwrap_err().to_string();
+            assert!(refused.contains(file) && refused.contains("chmod 600"), "{refused}");
+            mode(0o640);
+            assert!(Identity::load(&part).is_ok(), "a group may be meant to");
+        }
+    }
+
+    #[test]
+    fn a_certificate_of_another_authority_is_taken_up_while_the_part_runs_and_one_that_does_not_fit_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = [20, 40].map(|end| issue(1, days(-1), days(end)).unwrap());
+        let find =
+            |site: &[Issued], name: &str| site.iter().find(|part| part.folder == name).unwrap().clone();
+        let path = write(folder.path(), &find(&first, "agent-0"));
+        let identity = Identity::load(&path).unwrap();
+        let left = || (identity.valid_until() - UnixTime::now().as_secs()).div_ceil(86_400);
+        assert_eq!(left(), 20);
+        let contents = |part: &Issued, name: &str| {
+            part.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+        };
+        let part = find(&second, "agent-0");
+        std::fs::write(path.join(CERTIFICATE_FILE), contents(&part, CERTIFICATE_FILE)).unwrap();
+        assert!(identity.trust.reread().is_err(), "its authority is not trusted, and its key not there yet");
+        std::fs::write(path.join(AUTHORITY_FILE), contents(&part, AUTHORITY_FILE)).unwrap();
+        assert!(identity.trust.reread().is_err(), "its key is not there yet");
+        assert_eq!(left(), 20, "what was read before holds");
+        write_private(&path.join(KEY_FILE), &contents(&part, KEY_FILE));
+        assert!(identity.trust.reread().unwrap());
+        assert_eq!(left(), 40);
+        let other = find(&second, "coordinator");
+        std::fs::write(path.join(CERTIFICATE_FILE), contents(&other, CERTIFICATE_FILE)).unwrap();
+        let refused = identity.trust.reread().unwrap_err().to_string();
+        assert!(refused.contains("is for coordinator, not for agent-0"), "{refused}");
+    }
+
     fn write(folder: &Path, issued: &Issued) -> PathBuf {
         let folder = folder.join(&issued.folder);
         std::fs::create_dir_all(&folder).unwrap();
         for file in &issued.files {
-            std::fs::write(folder.join(file.name), &file.contents).unwrap();
+            write_private(&folder.join(file.name), &file.contents);
         }
         folder
     }
@@ -342,7 +435,7 @@ mod tests {
         let new = issue(0, days(-1), days(2)).unwrap();
         let own = new.iter().find(|part| part.folder == "coordinator").unwrap();
         for file in own.files.iter().filter(|file| file.name != KEY_FILE) {
-            std::fs::write(old.join(file.name), &file.contents).unwrap();
+            write_private(&old.join(file.name), &file.contents);
         }
         assert!(shown(&old).contains("cannot be used"), "the key is the former one: {}", shown(&old));
         std::fs::write(old.join(KEY_FILE), "garbage").unwrap();
@@ -389,6 +482,8 @@ mod tests {
         std::fs::remove_file(part.join(REVOKED_FILE)).unwrap();
         assert!(identity.trust.reread().is_err(), "a list does not go");
         assert!(reread(&list(&own, &["agent-0", "administrator"])).unwrap());
+        let refused = reread(&list(&own, &["agent-0"])).unwrap_err().to_string();
+        assert!(refused.contains("leaves out a certificate that was revoked"), "{refused}");
     }
 
     #[test]

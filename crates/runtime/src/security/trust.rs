@@ -1,21 +1,27 @@
-//! Which certificates are accepted, as long as the process runs: what the authority signed and has not revoked.
+//! Which certificates are accepted at present, and which one is shown: a part's folder, as it is now.
 //!
 //! # The idea
-//! A list of revoked certificates (RFC 5280, signed by the authority) may stand beside a part's own. It is read at the start
-//! and looked at every two seconds. A change holds for connections to come and for those that there are: [`Watched`] sees at
-//! each read and write whether the list is still the one by which its peer was accepted, and else has it verified again.
-//! Parts of a site speak many times a second, so one that is revoked is cut off as soon as the list is read.
+//! A folder holds a part's certificate and key, the authorities that it trusts, and perhaps a list of revoked certificates (RFC
+//! 5280, signed by the authority). All are read at the start and looked at every two seconds, so a certificate is renewed,
+//! an authority added or a part revoked by copying files. A change holds for connections to come and for those that there
+//! are: [`Watched`] has its peer verified again when files have changed, and once a minute besides, so that a certificate
+//! that runs out ends its connections. Parts of a site speak many times a second, so that is soon.
 //!
 //! # Invariants
-//! - A list that is no list, or that the authority did not sign, stops a part from starting, and changes nothing in one that
-//!   runs: the former list holds, and the log says so. A list that was there and is gone is such a one.
+//! - Files that do not belong together, or that others would refuse, stop a part from starting and change nothing in one that
+//!   runs: what was read before holds, and the log says so. So files may be copied one after the other.
+//! - A list only grows while a part runs: one that leaves out a certificate that was revoked is refused, as is one that is gone.
+//!   Who was revoked comes back with a new certificate.
 //! - A list speaks of certificates of the authority that signed it, and says nothing of others.
 //!
 //! # What was rejected
-//! - Refusing everybody once a list is older than it says (`nextUpdate`): whoever forgets to renew it would stop the site.
+//! - Refusing everybody once a list is older than it says (`nextUpdate`): who forgets to renew it would stop the site.
 //! - Asking the authority (OCSP): it is a folder that somebody keeps, and no service.
-//! - Reading the list again by a signal: who copies a file to a thousand hosts would have to reach their processes too.
+//! - Reading files again by a signal: who copies a file to a thousand hosts would have to reach their processes too.
+//! - Reading the end of a certificate out of its bytes: that is the last second at which it can be verified, which
+//!   also counts the authority's.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -34,31 +40,49 @@ use rustls::{CertificateError, ClientConfig, ServerConfig, version::TLS13};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinSet;
 
-use super::{ALPN_FRAMES, ALPN_GRPC, Role, SecurityError, coordinator_name, provider, read, roots};
+use super::{
+    ALPN_FRAMES, ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOKED_FILE, Role, SecurityError,
+    certificates_in, coordinator_name, own_role, private_key_in, provider, read, read_secret, roots,
+};
 
-/// How often the list is looked at.
+/// How often files are looked at.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often the peer of a connection is verified again.
+const VERIFIED: Duration = Duration::from_secs(60);
+/// Days before the end of the own certificate at which the log warns.
+const WARNINGS: [u64; 3] = [1, 7, 30];
+const DAY: u64 = 86_400;
+/// Certificates are looked for no further ahead, in seconds.
+const FAR: u64 = 200 * 365 * DAY;
 
-/// A part's certificate and authorities, and what follows from the list as it is now.
+/// A part's folder, and what follows from it as it is now.
 #[derive(Debug)]
 pub(super) struct Trust {
     pub(super) role: Role,
-    pub(super) authorities: Vec<CertificateDer<'static>>,
-    pub(super) chain: Vec<CertificateDer<'static>>,
-    pub(super) key: PrivateKeyDer<'static>,
-    /// Its own certificate and the list, for messages.
-    pub(super) certificate: PathBuf,
-    pub(super) list: PathBuf,
+    pub(super) folder: PathBuf,
     pub(super) accepted: RwLock<Option<Arc<Accepted>>>,
 }
 
-/// Whom one list lets in.
+/// The files, as they are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Files {
+    pub(super) authorities: Vec<u8>,
+    pub(super) chain: Vec<u8>,
+    pub(super) key: Vec<u8>,
+    /// None where there is no list.
+    pub(super) list: Option<Vec<u8>>,
+}
+
+/// Whom the files let in.
 #[derive(Debug)]
 pub(super) struct Accepted {
-    /// Counts the lists.
+    /// Counts changes of files.
     number: u64,
-    /// The file as it was; none where there was none.
-    text: Option<Vec<u8>>,
+    files: Files,
+    /// Serial numbers of certificates that count no more.
+    revoked: BTreeSet<Vec<u8>>,
+    /// The last second since 1970 at which others accept the own certificate.
+    until: u64,
     pub(super) server: Arc<ServerConfig>,
     pub(super) client: Arc<ClientConfig>,
     clients: Arc<dyn ClientCertVerifier>,
@@ -81,14 +105,23 @@ impl Trust {
         Arc::clone(accepted.as_ref().expect("the list was read when the certificate was loaded"))
     }
 
-    /// Reads the list, and returns whether it is another than before.
+    /// Reads the files, and returns whether they are others than before.
     ///
     /// # Errors
-    /// Where it is gone or cannot be used; what held goes on to hold.
+    /// Where one is gone or they cannot be used; what held goes on to hold.
     pub(super) fn reread(&self) -> Result<bool, SecurityError> {
         let before = self.accepted.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let had_list = before.as_ref().is_some_and(|before| before.text.is_some());
-        let text = match read(&self.list) {
+        let files = self.files(before.as_ref().is_some_and(|before| before.files.list.is_some()))?;
+        if before.as_ref().is_some_and(|before| before.files == files) {
+            return Ok(false);
+        }
+        let accepted = self.accept(before.as_deref(), files)?;
+        *self.accepted.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(accepted));
+        Ok(true)
+    }
+
+    fn files(&self, had_list: bool) -> Result<Files, SecurityError> {
+        let list = match read(&self.folder.join(REVOKED_FILE)) {
             Err(SecurityError::Unreadable { error, .. })
                 if error.kind() == io::ErrorKind::NotFound && !had_list =>
             {
@@ -96,92 +129,161 @@ impl Trust {
             }
             found => Some(found?),
         };
-        let number = match before {
-            Some(before) if before.text == text => return Ok(false),
-            Some(before) => before.number + 1,
-            None => 0,
-        };
-        let accepted = self.accept(number, text)?;
-        *self.accepted.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(accepted));
-        Ok(true)
+        Ok(Files {
+            authorities: read(&self.folder.join(AUTHORITY_FILE))?,
+            chain: read(&self.folder.join(CERTIFICATE_FILE))?,
+            key: read_secret(&self.folder.join(KEY_FILE))?,
+            list,
+        })
     }
 
-    /// Whom a list lets in.
-    fn accept(&self, number: u64, text: Option<Vec<u8>>) -> Result<Accepted, SecurityError> {
-        let malformed = || SecurityError::Malformed {
-            path: self.list.clone(),
-            expected: "list of revoked certificates of this authority",
-        };
-        let found: Result<Vec<_>, _> = text
-            .as_deref()
-            .map_or(Ok(Vec::new()), |text| CertificateRevocationListDer::pem_slice_iter(text).collect());
-        let lists = found.map_err(|_| malformed())?;
-        if text.is_some() && lists.is_empty() {
-            return Err(malformed());
+    /// Whom files let in that follow on those of `before`.
+    fn accept(&self, before: Option<&Accepted>, files: Files) -> Result<Accepted, SecurityError> {
+        let path = self.folder.join(CERTIFICATE_FILE);
+        let authorities = certificates_in(&self.folder.join(AUTHORITY_FILE), &files.authorities)?;
+        let chain = certificates_in(&path, &files.chain)?;
+        let key = private_key_in(&self.folder.join(KEY_FILE), &files.key)?;
+        let is_same = before.is_some_and(|before| before.files.chain == files.chain);
+        if !is_same {
+            let found = own_role(&path, &chain, &authorities)?;
+            if found != self.role {
+                return Err(SecurityError::WrongRole { path, found, needed: self.role });
+            }
+        }
+        let lists = self.lists(files.list.as_deref())?;
+        let revoked = revoked_on(&lists).ok_or_else(|| self.malformed_list())?;
+        if before.is_some_and(|before| !before.revoked.is_subset(&revoked)) {
+            return Err(SecurityError::RolledBack { path: self.folder.join(REVOKED_FILE) });
         }
         let unusable = |error: rustls::Error| {
-            let reason = error.to_string();
-            SecurityError::Unusable { path: self.certificate.clone(), reason }
+            let reason = reason(&error);
+            SecurityError::Unusable { path: path.clone(), reason }
         };
-        let (clients, servers) = self.verifiers(lists).map_err(|_| malformed())?;
+        let (clients, servers) = verifiers(&authorities, lists).map_err(|_| self.malformed_list())?;
         // A list with a signature that is wrong is found out when it is used, so it is used here.
-        match self.verify_own(&servers) {
-            Err(rustls::Error::InvalidCertRevocationList(_)) => return Err(malformed()),
+        match self.verify_own(&servers, &chain, UnixTime::now()) {
+            Err(rustls::Error::InvalidCertRevocationList(_)) => return Err(self.malformed_list()),
             // Who runs with a certificate that is revoked is refused by the others; until then it heeds the list itself.
-            Err(error) if number == 0 => return Err(unusable(error)),
+            Err(error) if !is_same => return Err(unusable(error)),
             Err(error) => tracing::error!(%error, "the own certificate is of no use any more"),
             Ok(()) => {}
         }
-        let (server, client) = self.configurations(&clients, &servers).map_err(unusable)?;
-        Ok(Accepted { number, text, server, client, clients, servers })
+        let until = last_second(|at| self.verify_own(&servers, &chain, at).is_ok());
+        let (server, client) = configurations(&chain, &key, &clients, &servers).map_err(unusable)?;
+        let number = before.map_or(0, |before| before.number + 1);
+        Ok(Accepted { number, files, revoked, until, server, client, clients, servers })
     }
 
-    fn verifiers(
+    fn malformed_list(&self) -> SecurityError {
+        SecurityError::Malformed {
+            path: self.folder.join(REVOKED_FILE),
+            expected: "list of revoked certificates of this authority",
+        }
+    }
+
+    fn lists(
         &self,
-        lists: Vec<CertificateRevocationListDer<'static>>,
-    ) -> Result<(Arc<dyn ClientCertVerifier>, Arc<WebPkiServerVerifier>), rustls::Error> {
-        let (roots, provider) = (Arc::new(roots(&self.authorities)?), Arc::new(provider()));
-        let refused = |error: rustls::server::VerifierBuilderError| rustls::Error::General(error.to_string());
-        // Of two authorities one may have no list.
-        let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
-            .with_crls(lists.clone())
-            .only_check_end_entity_revocation()
-            .allow_unknown_revocation_status()
-            .build()
-            .map_err(refused)?;
-        let servers = WebPkiServerVerifier::builder_with_provider(roots, provider)
-            .with_crls(lists)
-            .only_check_end_entity_revocation()
-            .allow_unknown_revocation_status()
-            .build()
-            .map_err(refused)?;
-        Ok((clients, servers))
+        text: Option<&[u8]>,
+    ) -> Result<Vec<CertificateRevocationListDer<'static>>, SecurityError> {
+        let Some(text) = text else { return Ok(Vec::new()) };
+        let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(text).collect();
+        found.ok().filter(|lists| !lists.is_empty()).ok_or_else(|| self.malformed_list())
     }
 
-    fn verify_own(&self, servers: &WebPkiServerVerifier) -> Result<(), rustls::Error> {
-        let (own, between) = self.chain.split_first().expect("a file without certificates was refused");
+    fn verify_own(
+        &self,
+        servers: &WebPkiServerVerifier,
+        chain: &[CertificateDer<'_>],
+        at: UnixTime,
+    ) -> Result<(), rustls::Error> {
+        let (own, between) = chain.split_first().expect("a file without certificates was refused");
         let name = self.role.name().try_into().expect("a role is a name in a domain");
-        servers.verify_server_cert(own, between, &name, &[], UnixTime::now()).map(|_| ())
+        servers.verify_server_cert(own, between, &name, &[], at).map(|_| ())
     }
 
-    fn configurations(
-        &self,
-        clients: &Arc<dyn ClientCertVerifier>,
-        servers: &Arc<WebPkiServerVerifier>,
-    ) -> Result<(Arc<ServerConfig>, Arc<ClientConfig>), rustls::Error> {
-        let provider: Arc<CryptoProvider> = Arc::new(provider());
-        let mut server = ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&TLS13])?
-            .with_client_cert_verifier(clients.clone())
-            .with_single_cert(self.chain.clone(), self.key.clone_key())?;
-        server.alpn_protocols = vec![ALPN_FRAMES.to_vec(), ALPN_GRPC.to_vec()];
-        // Connections last; resuming them would only keep state for peers that may have been replaced.
-        server.send_tls13_tickets = 0;
-        let client = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13])?
-            .with_webpki_verifier(servers.clone())
-            .with_client_auth_cert(self.chain.clone(), self.key.clone_key())?;
-        Ok((Arc::new(server), Arc::new(client)))
+    /// The last second since 1970 at which others accept the own certificate.
+    pub(super) fn until(&self) -> u64 {
+        self.accepted().until
+    }
+}
+
+/// The serial numbers on lists; `None` where one is no list.
+fn revoked_on(lists: &[CertificateRevocationListDer<'_>]) -> Option<BTreeSet<Vec<u8>>> {
+    let mut revoked = BTreeSet::new();
+    for list in lists {
+        let list = webpki::BorrowedCertRevocationList::from_der(list).ok()?;
+        for entry in &list {
+            revoked.insert(entry.ok()?.serial_number.to_vec());
+        }
+    }
+    Some(revoked)
+}
+
+/// The last second since 1970, from now on, at which something holds that ends once.
+fn last_second(holds: impl Fn(UnixTime) -> bool) -> u64 {
+    let now = UnixTime::now().as_secs();
+    let (mut last, mut first_not) = (now, now + FAR);
+    while first_not - last > 1 {
+        let middle = last + (first_not - last) / 2;
+        if holds(UnixTime::since_unix_epoch(Duration::from_secs(middle))) {
+            last = middle;
+        } else {
+            first_not = middle;
+        }
+    }
+    last
+}
+
+fn verifiers(
+    authorities: &[CertificateDer<'static>],
+    lists: Vec<CertificateRevocationListDer<'static>>,
+) -> Result<(Arc<dyn ClientCertVerifier>, Arc<WebPkiServerVerifier>), rustls::Error> {
+    let (roots, provider) = (Arc::new(roots(authorities)?), Arc::new(provider()));
+    let refused = |error: rustls::server::VerifierBuilderError| rustls::Error::General(error.to_string());
+    // Of two authorities one may have no list.
+    let clients = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+        .with_crls(lists.clone())
+        .only_check_end_entity_revocation()
+        .allow_unknown_revocation_status()
+        .build()
+        .map_err(refused)?;
+    let servers = WebPkiServerVerifier::builder_with_provider(roots, provider)
+        .with_crls(lists)
+        .only_check_end_entity_revocation()
+        .allow_unknown_revocation_status()
+        .build()
+        .map_err(refused)?;
+    Ok((clients, servers))
+}
+
+fn configurations(
+    chain: &[CertificateDer<'static>],
+    key: &PrivateKeyDer<'static>,
+    clients: &Arc<dyn ClientCertVerifier>,
+    servers: &Arc<WebPkiServerVerifier>,
+) -> Result<(Arc<ServerConfig>, Arc<ClientConfig>), rustls::Error> {
+    let provider: Arc<CryptoProvider> = Arc::new(provider());
+    let mut server = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&TLS13])?
+        .with_client_cert_verifier(clients.clone())
+        .with_single_cert(chain.to_vec(), key.clone_key())?;
+    server.alpn_protocols = vec![ALPN_FRAMES.to_vec(), ALPN_GRPC.to_vec()];
+    // Connections last; resuming them would only keep state for peers that may have been replaced.
+    server.send_tls13_tickets = 0;
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])?
+        .with_webpki_verifier(servers.clone())
+        .with_client_auth_cert(chain.to_vec(), key.clone_key())?;
+    Ok((Arc::new(server), Arc::new(client)))
+}
+
+/// Why a certificate is refused, for people.
+fn reason(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => "it has run out: renew it with 'cavalcade renew DIR PART'".to_owned(),
+        other => other.to_string(),
     }
 }
 
@@ -200,54 +302,69 @@ impl Accepted {
     }
 }
 
-/// Looks at the list every now and then, until what is returned is dropped.
+/// Looks at the files every now and then, until what is returned is dropped.
 pub(super) fn watch(trust: &Arc<Trust>) -> JoinSet<()> {
     let trust = Arc::clone(trust);
     let mut watching = JoinSet::new();
     watching.spawn_local(async move {
-        let mut said = None;
+        let (mut said, mut warned) = (None, None);
         loop {
             match trust.reread() {
                 Ok(false) => said = None,
-                Ok(true) => tracing::info!("the list of revoked certificates is another"),
+                Ok(true) => {
+                    tracing::info!(folder = %trust.folder.display(), "certificates or their list have changed");
+                }
                 Err(error) => {
                     let text = error.to_string();
                     if said.as_ref() != Some(&text) {
-                        tracing::error!("{text}: the former list of revoked certificates holds");
+                        tracing::error!("{text}: what was read before holds");
                         said = Some(text);
                     }
                 }
             }
+            warn_of_end(trust.until(), &mut warned);
             tokio::time::sleep(LOOK).await;
         }
     });
     watching
 }
 
-/// A connection whose peer is verified again whenever the list of revoked certificates is another.
+/// Warns once at each of some numbers of days before the end of the own certificate.
+fn warn_of_end(until: u64, warned: &mut Option<u64>) {
+    let left = until.saturating_sub(UnixTime::now().as_secs());
+    let due = WARNINGS.into_iter().find(|days| left <= days * DAY);
+    if due.is_some() && (warned.is_none() || due < *warned) {
+        let (days, hours) = (left / DAY, left % DAY / 3600);
+        tracing::warn!(days, hours, "the certificate runs out: renew it with 'cavalcade renew DIR PART'");
+    }
+    *warned = due;
+}
+
+/// A connection whose peer is verified again whenever files have changed, and every minute.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     stream: S,
     trust: Arc<Trust>,
     side: Side,
     chain: Vec<CertificateDer<'static>>,
-    /// The number of the list by which it was accepted.
+    /// The number of the files by which it was accepted, and when that was.
     number: u64,
+    verified_at: tokio::time::Instant,
 }
 
 impl<S> Watched<S> {
     /// A connection whose peer has shown `chain`.
     pub(super) fn new(stream: S, trust: Arc<Trust>, side: Side, chain: Vec<CertificateDer<'static>>) -> Self {
-        // The list may have changed since the handshake began: so the first read verifies.
-        Self { stream, trust, side, chain, number: u64::MAX }
+        // The files may have changed since the handshake began: so the first read verifies.
+        Self { stream, trust, side, chain, number: u64::MAX, verified_at: tokio::time::Instant::now() }
     }
 
     fn check(&mut self) -> io::Result<()> {
         let accepted = self.trust.accepted();
-        if accepted.number != self.number {
+        if accepted.number != self.number || self.verified_at.elapsed() >= VERIFIED {
             let refused = |error| io::Error::new(io::ErrorKind::PermissionDenied, error);
             accepted.verify(self.side, &self.chain).map_err(refused)?;
-            self.number = accepted.number;
+            (self.number, self.verified_at) = (accepted.number, tokio::time::Instant::now());
         }
         Ok(())
     }
@@ -280,5 +397,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_certificate_is_warned_of_once_at_each_of_three_times() {
+        let (now, mut warned) = (UnixTime::now().as_secs(), None);
+        let mut stages = Vec::new();
+        for days in [90, 31, 29, 28, 6, 5, 0, 400, 20] {
+            // Half a day more, so that the test takes no part in the count.
+            warn_of_end(now + days * DAY + DAY / 2, &mut warned);
+            stages.push(warned);
+        }
+        let (one, seven, thirty) = (Some(1), Some(7), Some(30));
+        assert_eq!(stages, [None, None, thirty, thirty, seven, seven, one, None, thirty]);
+    }
+
+    #[test]
+    fn the_last_second_is_found_to_the_second() {
+        let end = UnixTime::now().as_secs() + 12_345;
+        assert_eq!(last_second(|at| at.as_secs() <= end), end);
     }
 }
