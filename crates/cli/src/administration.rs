@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_client::CoflowKey;
 use cavalcade_model::{BitsPerSec, Nanos};
-use cavalcade_runtime::administration::proto::{Coflow, Explanation, View};
+use cavalcade_runtime::administration::proto::{Coflow, DrainRequest, Explanation, View};
 use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::{Role, block_on};
 use comfy_table::{CellAlignment, Table, TableStyle};
@@ -33,7 +33,36 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
     if options.json {
         return print_json(&view);
     }
-    print(&format!("{}\n{}", heading(&view), list(&view.coflows)))
+    let body = if options.hosts { hosts(&view) } else { list(&view.coflows) };
+    print(&format!("{}\n{body}", heading(&view)))
+}
+
+/// Who is here and who leads, and how old what they said is.
+fn hosts(view: &View) -> String {
+    let days = |until: u64| (until.saturating_sub(view.now_ns / 1_000_000_000)) / 86_400;
+    let mut text = format!("version {}", view.version);
+    match (view.port, view.term, view.orders_age_ns) {
+        (None, Some(term), _) => _ = write!(text, ", leads with term {term}"),
+        (Some(_), Some(term), Some(age)) => {
+            _ = write!(text, ", obeys term {term}, orders {} ms old", age / 1_000_000);
+        }
+        (Some(_), None, Some(age)) => _ = write!(text, ", heard orders last {} ago", seconds(age)),
+        _ => {}
+    }
+    if let Some(until) = view.certificate_until {
+        _ = write!(text, ", certificate for {} more days", days(until));
+    }
+    text += "\n";
+    if view.port.is_some() {
+        return text;
+    }
+    let heard: std::collections::BTreeMap<u32, u64> =
+        view.hosts.iter().map(|host| (host.port, host.silent_ns)).collect();
+    let rows = (0..view.ports).map(|port| {
+        let age = heard.get(&port).map(|nanos| format!("{} ms", nanos / 1_000_000));
+        vec![port.to_string(), age.unwrap_or_else(|| "not heard".to_owned())]
+    });
+    text + &table(&["host", "last report"], rows)
 }
 
 /// `cavalcade describe`.
@@ -67,7 +96,12 @@ pub(crate) fn why(options: &Describe) -> Result<(), Failure> {
 
 /// `cavalcade drain`.
 pub(crate) fn drain(options: &Drain) -> Result<(), Failure> {
-    let reply = ask(&options.at, async |administrator| administrator.drain(options.undo).await)?;
+    let reply = ask(&options.at, async |administrator| {
+        let who = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
+        let (undo, who) = (options.undo, who.unwrap_or_default());
+        let reason = options.reason.clone().unwrap_or_default();
+        administrator.drain(DrainRequest { undo, who, reason }).await
+    })?;
     if options.json {
         return print_json(&json!({ "drained": reply.is_drained, "was_drained": reply.was_drained }));
     }
@@ -201,6 +235,9 @@ fn heading(view: &View) -> String {
     }
     if view.drained {
         text += ", DRAINED: plain TCP";
+        if !view.drain_note.is_empty() {
+            _ = write!(text, " ({})", view.drain_note);
+        }
     }
     text
 }

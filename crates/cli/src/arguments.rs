@@ -22,7 +22,7 @@ pub(crate) use lab::{Lab, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, Revoke, SiteOptions, Top, Up, user_budget,
+    LogLevel, Logging, Ps, Renew, Revoke, SiteOptions, Top, Up, user_budget,
 };
 
 mod bench;
@@ -143,6 +143,10 @@ pub(crate) enum LiveCommand {
     LabHost(LabHost),
     /// Make certificates for a site, one folder for each of its parts
     Certificates(Certificates),
+    /// Renew certificates, add hosts, or replace the authority
+    ///
+    /// Files in the folder of the site are replaced; copied to their hosts they are used within two seconds, without a restart.
+    Renew(Renew),
     /// Revoke certificates: write the list of those that are refused
     ///
     /// The list is revoked.pem in the authority's folder. Copied into the folder of each part's certificate it is read within

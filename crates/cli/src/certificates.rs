@@ -1,4 +1,7 @@
-//! `cavalcade certificates`: a folder for each part of a site; `cavalcade revoke`: the list of those that count no more.
+//! `cavalcade certificates`: a folder for each part of a site; `cavalcade renew`: new certificates in it; `cavalcade revoke`: the
+//! list of those that count no more.
+
+mod renew;
 
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -6,7 +9,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use cavalcade::output::{Folder, write_file};
-use cavalcade_runtime::security::{self, CERTIFICATE_FILE, Issued, KEY_FILE, REVOKED_FILE, issue};
+use cavalcade_runtime::security::{self, CERTIFICATE_FILE, Issued, REVOKED_FILE, issue};
+
+pub(crate) use renew::run as renew;
 
 use crate::arguments::{Certificates, Revoke};
 use crate::failure::{Failure, Kind};
@@ -44,12 +49,13 @@ pub(crate) fn revoke(options: &Revoke) -> Result<(), Failure> {
         })
     };
     let authority = Path::new(security::AUTHORITY_FOLDER);
-    let key = String::from_utf8_lossy(&read(&authority.join(KEY_FILE))?).into_owned();
+    let keys = renew::authority_keys(&options.dir)?;
     let list = authority.join(REVOKED_FILE);
     let former = options.dir.join(&list).exists().then(|| read(&list)).transpose()?;
     let parts = options.parts.iter().map(|part| read(&Path::new(part).join(CERTIFICATE_FILE)));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let text = security::revoke(&key, former.as_deref(), &parts, SystemTime::now())
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let text = security::revoke(&keys, former.as_deref(), &parts, SystemTime::now())
         .map_err(|error| Failure::input(error.to_string()))?;
     let list = options.dir.join(list);
     write_file(&list, |out| out.write_all(text.as_bytes()))?;

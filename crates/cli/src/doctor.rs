@@ -229,7 +229,16 @@ fn congestion_control() -> Finding {
 fn certificates(folder: &Path) -> Finding {
     let name = "certificates";
     match Identity::load(folder) {
-        Ok(identity) => good(name, format!("{} holds those of {}", shown(folder), identity.role())),
+        Ok(identity) => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let days = identity.valid_until().saturating_sub(now.as_secs()) / 86_400;
+            let finding =
+                format!("{} holds those of {}, valid for {days} more days", shown(folder), identity.role());
+            match days {
+                0..30 => limited(name, finding, "renew them with 'cavalcade renew DIR PART'"),
+                _ => good(name, finding),
+            }
+        }
         Err(error) => limited(name, error.to_string(), "make new ones with 'cavalcade certificates'"),
     }
 }

@@ -123,6 +123,7 @@ fn run_live(command: &LiveCommand) -> Result<(), Failure> {
         LiveCommand::Lab(options) => lab::run(options),
         LiveCommand::LabHost(options) => lab::host(options),
         LiveCommand::Certificates(options) => certificates::run(options),
+        LiveCommand::Renew(options) => certificates::renew(options),
         LiveCommand::Revoke(options) => certificates::revoke(options),
         LiveCommand::Ps(options) => administration::ps(options),
         #[cfg(feature = "tui")]

@@ -311,6 +311,111 @@ fn a_command_runs_in_a_coflow_as_it_would_without_and_is_told_which() {
     assert_eq!(place.run(&["run", "--coflow", "17.0.17"]).code, 2);
 }
 
+/// A port of this host that is free at the moment.
+fn free_port() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// The answer to `GET` there: its status, and what it says.
+fn get(at: &str, path: &str) -> (u16, String) {
+    let Ok(mut stream) = TcpStream::connect(at) else { return (0, String::new()) };
+    let asked = stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").as_bytes());
+    let mut text = String::new();
+    let _ = asked.and_then(|()| std::io::Read::read_to_string(&mut stream, &mut text));
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned())
+}
+
+#[test]
+fn certificates_are_renewed_a_host_joins_and_the_authority_is_replaced_while_both_parts_run() {
+    let place = Place::new();
+    let run = |arguments: &[&str]| {
+        let ran = place.run(arguments);
+        assert_eq!(ran.code, 0, "{arguments:?}: {}", ran.err);
+        ran.err
+    };
+    run(&["certificates", "site", "--hosts", "1", "--days", "5"]);
+    let (listen, metrics) = (free_port(), free_port());
+    let hosts = ["--hosts", "127.0.0.1"];
+    let lead = ["--listen", &listen, "--certificates", "site/coordinator", "--administration", "lead.sock"];
+    let _lead = Serving::start(&place, &[&["coordinator"], &hosts[..], &lead].concat());
+    let of_agent = ["--port", "0", "--coordinator", &listen, "--certificates", "site/agent-0"];
+    let rest = ["--socket", "agent.sock", "--metrics", &metrics];
+    let _agent = Serving::start(&place, &[&["agent"], &hosts[..], &of_agent, &rest].concat());
+    let is_ready = || get(&metrics, "/readyz").0 == 200;
+    eventually("the agent obeys", is_ready);
+    let days = |least: i64| {
+        let said = get(&metrics, "/metrics").1;
+        let until = said.lines().find_map(|line| line.strip_prefix("cavalcade_certificate_until_seconds "));
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        until.is_some_and(|until| {
+            until.trim().parse::<i64>().expect("a number") - now.as_secs() as i64 > least * 86_400
+        })
+    };
+    assert!(days(4) && !days(5));
+    run(&["renew", "site", "agent-0", "--days", "60", "--new-key"]);
+    eventually("the agent shows its new certificate", || days(4));
+    assert!(place.run(&["renew", "site", "--retire-authority"]).code == 2, "none is being replaced");
+    let said = run(&["renew", "site", "--hosts", "3"]);
+    assert!(said.contains("agent-1, agent-2") && !said.contains("agent-0"), "{said}");
+
+    let serial = |file: &str| place.read(file);
+    let former = serial("site/authority/authority.pem");
+    run(&["renew", "site", "--new-authority", "--days", "60"]);
+    let refused = place.run(&["renew", "site", "--retire-authority"]);
+    assert!(refused.code == 2 && refused.err.contains("is the former authority's"), "{}", refused.err);
+    run(&["renew", "site", "--days", "50"]);
+    eventually("the new certificate lasts as long as the new authority lets it", || days(49));
+    run(&["revoke", "site", "agent-2"]);
+    let lists = String::from_utf8(place.read("site/authority/revoked.pem")).expect("it is text");
+    assert_eq!(lists.matches("BEGIN X509 CRL").count(), 2, "one of each authority");
+    run(&["renew", "site", "--retire-authority"]);
+    let now = serial("site/agent-0/authority.pem");
+    assert!(!former.is_empty() && !now.ends_with(&former), "the former authority is not trusted any more");
+    // The parts see that within two seconds, and speak under the new one.
+    std::thread::sleep(Duration::from_millis(2_500));
+    eventually("the agent obeys under the new authority", is_ready);
+    let shown = place.run(&["ps", "--hosts", "--at", "lead.sock"]);
+    assert!(shown.out.contains("certificate for 49 more days"), "{}", shown.out);
+}
+
+#[test]
+fn health_readiness_hosts_and_the_reason_of_a_drain_are_shown() {
+    let place = Place::new();
+    let (listen, metrics) = (free_port(), free_port());
+    let arguments = ["agent", "--hosts", "127.0.0.1", "--port", "0", "--coordinator", &listen];
+    let rest = ["--socket", "agent.sock", "--administration", "admin.sock", "--metrics", &metrics];
+    let _agent = Serving::start(&place, &[&arguments[..], &rest].concat());
+    eventually("it is healthy", || get(&metrics, "/healthz").0 == 200);
+    let (status, why) = get(&metrics, "/readyz");
+    assert!(status == 503 && why.contains("no coordinator is obeyed"), "{status} {why}");
+    let lead = ["coordinator", "--hosts", "127.0.0.1", "--listen", &listen, "--administration", "lead.sock"];
+    let _lead = Serving::start(&place, &lead);
+    eventually("the agent obeys", || get(&metrics, "/readyz").0 == 200);
+    let said = get(&metrics, "/metrics").1;
+    for figure in [
+        "cavalcade_term ",
+        "cavalcade_orders_age_milliseconds ",
+        "cavalcade_descriptors ",
+        "cavalcade_build{",
+    ] {
+        assert!(said.contains(figure), "{figure} in {said}");
+    }
+    let shown = place.run(&["ps", "--hosts", "--at", "lead.sock"]);
+    assert!(
+        shown.code == 0 && shown.out.contains("leads with term") && shown.out.contains(" ms\n"),
+        "{}",
+        shown.out
+    );
+    let shown = place.run(&["ps", "--hosts", "--at", "admin.sock"]);
+    assert!(shown.out.contains("obeys term"), "{}", shown.out);
+    assert_eq!(place.run(&["drain", "--at", "lead.sock", "--reason", "new switches"]).code, 0);
+    let shown = place.run(&["ps", "--at", "lead.sock"]).out;
+    assert!(shown.contains("DRAINED") && shown.contains("new switches"), "{shown}");
+}
+
 /// What a monitoring system is told at `at`; nothing while nothing listens there.
 fn metrics(at: &str) -> String {
     let Ok(mut stream) = TcpStream::connect(at) else { return String::new() };

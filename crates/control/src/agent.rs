@@ -480,6 +480,11 @@ impl Agent {
         }
     }
 
+    /// When orders came last, whether they still hold or not.
+    pub fn orders_heard_at(&self) -> Option<Instant> {
+        self.link.orders_at
+    }
+
     /// The coordinator's term that is obeyed at present.
     pub fn obeys(&self) -> Option<u64> {
         self.link.lease_until.map(|_| self.link.term)

@@ -116,6 +116,24 @@ fn fifty_thousand_coflows_are_known_to_their_coordinator_and_to_the_next_one_and
 }
 
 #[test]
+fn an_agent_with_more_than_any_host_has_is_taken_in_as_far_as_its_limit_and_no_further() {
+    let config = CoordinatorConfig { agent_limit: 3, ..CoordinatorConfig::new(1, 2, RATE) };
+    let mut coordinator = Coordinator::new(config, Box::new(cavalcade_policy::parse("fifo").unwrap()));
+    let mut agent = Agent::new(AgentConfig::new(PortId(0), 2, 1, RATE), Mode::Coordinated);
+    let mut now = Instant(1_000_000_000);
+    agent.handle_connected(CLIENT, 1);
+    agent.handle_client(now, CLIENT, ClientMessage::Hello { protocol: PROTOCOL, client: 1 });
+    for request in 0..5 {
+        let (deadline, size, class) = (None, None, TaskClass::Online);
+        let parents = Vec::new();
+        let message = ClientMessage::Register { request, parents, deadline, size, class, weight: 1 };
+        agent.handle_client(now, CLIENT, message);
+    }
+    talk(&mut agent, &mut coordinator, &mut now, 1);
+    assert_eq!((known(&coordinator).0, coordinator.counters().over_limit), (3, 2));
+}
+
+#[test]
 fn a_coordinator_that_takes_nothing_is_told_nothing_until_it_does() {
     let mut agent = Agent::new(AgentConfig::new(PortId(0), 2, 1, RATE), Mode::Coordinated);
     agent.handle_coordinator_connected();

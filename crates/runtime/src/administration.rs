@@ -23,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tonic::{Request, Response, Status};
 
+use crate::security::Identity;
 use crate::sockets::UnixSocket;
 pub use client::{AdministrationError, Administrator};
 pub(crate) use views::Administered;
@@ -57,29 +58,62 @@ pub struct About {
 pub(crate) enum Query {
     Look(proto::LookRequest, oneshot::Sender<Result<proto::View, String>>),
     Why(String, oneshot::Sender<Result<proto::Explanation, String>>),
-    Drain(bool, oneshot::Sender<proto::DrainReply>),
+    Drain(proto::DrainRequest, oneshot::Sender<proto::DrainReply>),
     Metrics(oneshot::Sender<String>),
+    /// Whether it does what it is there for; else why it does not.
+    Ready(oneshot::Sender<Result<(), String>>),
+}
+
+/// What a process knows of itself beside its state machine.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) about: About,
+    pub(crate) started: Instant,
+    pub(crate) identity: Option<Identity>,
+    /// Who threw the kill switch last, when, and why.
+    pub(crate) drain_note: String,
 }
 
 impl Query {
-    /// Answers at `now`, by what `machine` is, which `about` tells of, and which has run since `started`.
+    /// Answers at `now`, by what `machine` is and `desk` knows.
     pub(crate) fn answer<M: Administered>(
         self,
         machine: &mut M,
-        about: &About,
-        (started, now): (Instant, Instant),
+        desk: &mut Desk,
+        now: Instant,
         figures: impl FnOnce(&M) -> String,
     ) {
-        // Whoever asked may be gone.
+        // Who asked may be gone.
         match self {
             Query::Look(request, reply) => {
-                let view = machine.view(now, about, &request);
-                drop(reply.send(view.map(|view| proto::View { started_ns: started.0, ..view })));
+                let view = machine.view(now, &desk.about, &request);
+                drop(reply.send(view.map(|view| proto::View {
+                    started_ns: desk.started.0,
+                    drain_note: desk.drain_note.clone(),
+                    version: env!("CARGO_PKG_VERSION").to_owned(),
+                    certificate_until: desk.identity.as_ref().map(Identity::valid_until),
+                    ..view
+                })));
             }
-            Query::Why(coflow, reply) => drop(reply.send(machine.explained(about, &coflow))),
-            Query::Drain(is_drained, reply) => drop(reply.send(machine.switch(is_drained))),
+            Query::Why(coflow, reply) => drop(reply.send(machine.explained(&desk.about, &coflow))),
+            Query::Drain(request, reply) => {
+                let thrown = machine.switch(!request.undo);
+                desk.note_drain(&request, thrown.is_drained, now);
+                let _ = reply.send(thrown);
+            }
             Query::Metrics(reply) => drop(reply.send(figures(machine))),
+            Query::Ready(reply) => drop(reply.send(machine.readiness())),
         }
+    }
+}
+
+impl Desk {
+    fn note_drain(&mut self, request: &proto::DrainRequest, is_drained: bool, now: Instant) {
+        let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
+        let (who, reason) = (or(&request.who, "somebody"), or(&request.reason, "no reason given"));
+        let verb = if request.undo { "ended" } else { "thrown" };
+        tracing::warn!(drained = is_drained, who, reason, "the kill switch was {verb}");
+        self.drain_note = format!("{verb} by {who} at {} s since 1970: {reason}", now.0 / 1_000_000_000);
     }
 }
 
@@ -94,7 +128,7 @@ pub(crate) async fn ask<T>(
 }
 
 /// The service: passes requests on.
-struct Desk {
+struct Counter {
     queries: mpsc::UnboundedSender<Query>,
 }
 
@@ -107,7 +141,7 @@ fn answered<T>(answer: Option<Result<T, String>>) -> Result<Response<T>, Status>
 }
 
 #[tonic::async_trait]
-impl Administration for Desk {
+impl Administration for Counter {
     async fn look(&self, request: Request<proto::LookRequest>) -> Result<Response<proto::View>, Status> {
         answered(ask(&self.queries, |answer| Query::Look(request.into_inner(), answer)).await)
     }
@@ -120,10 +154,9 @@ impl Administration for Desk {
         &self,
         request: Request<proto::DrainRequest>,
     ) -> Result<Response<proto::DrainReply>, Status> {
-        let undo = request.into_inner().undo;
-        let reply = ask(&self.queries, |answer| Query::Drain(!undo, answer)).await.ok_or_else(stopping)?;
-        tracing::warn!(drained = reply.is_drained, "the kill switch was set");
-        Ok(Response::new(reply))
+        let request = request.into_inner();
+        let reply = ask(&self.queries, |answer| Query::Drain(request, answer)).await;
+        reply.map(Response::new).ok_or_else(stopping)
     }
 }
 
@@ -221,7 +254,7 @@ pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Q
         Some(Ok::<_, std::io::Error>(line))
     });
     tokio::task::spawn_local(async move {
-        let service = AdministrationServer::new(Desk { queries });
+        let service = AdministrationServer::new(Counter { queries });
         let mut server = tonic::transport::Server::builder()
             .http2_keepalive_interval(Some(ASKED.0))
             .http2_keepalive_timeout(Some(ASKED.1));

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::Stop;
-use crate::administration::{self, About};
+use crate::administration::{self, About, Desk};
 use crate::capacity::Capacity;
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
@@ -117,7 +117,9 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     let started = clock.now();
     let AgentSockets { clients: socket, coordinators, peers, identity, administration, metrics, .. } =
         sockets;
-    let (about, capacity) = (sockets.about, sockets.capacity);
+    let capacity = sockets.capacity;
+    let (about, drain_note) = (sockets.about, String::new());
+    let mut desk = Desk { about, started, identity: identity.clone(), drain_note };
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
@@ -161,11 +163,14 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 }
             }
             Some(query) = queries.recv() => {
+                let now = clock.now();
+                let until = desk.identity.as_ref().map(Identity::valid_until);
                 let figures = |agent: &Agent| {
-                    let held = Holding { connections: shell.clients.len(), meter: &shell.meter, capacity };
-                    metrics::of_agent(agent, &shell.counters, &held, &shell.use_of_users())
+                    let connections = shell.clients.len();
+                    let held = Holding { connections, meter: &shell.meter, capacity, until };
+                    metrics::of_agent(agent, now, &shell.counters, &held, &shell.use_of_users())
                 };
-                query.answer(&mut agent, &about, (started, clock.now()), figures);
+                query.answer(&mut agent, &mut desk, now, figures);
             }
             () = sleep_until(clock, agent.poll_timeout()) => {}
             () = room(shell.coordinator.as_ref()) => {}

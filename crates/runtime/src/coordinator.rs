@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::Stop;
-use crate::administration::{self, About, Line};
+use crate::administration::{self, About, Desk, Line};
 use crate::capacity::Capacity;
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
@@ -107,6 +107,7 @@ pub async fn serve_coordinator(
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
+    let mut desk = Desk { about, started, identity: identity.clone(), drain_note: String::new() };
     let lines = administration::serve(administration, asker.clone());
     if let Some(metrics) = metrics {
         let identity = tls_for(&metrics, identity.as_ref())?;
@@ -141,11 +142,13 @@ pub async fn serve_coordinator(
             }
             Some(query) = queries.recv() => {
                 let now = clock.now();
+                let until = desk.identity.as_ref().map(Identity::valid_until);
                 let figures = |coordinator: &Coordinator| {
-                    let held = Holding { connections: routes.routes.len(), meter: &meter, capacity };
+                    let connections = routes.routes.len();
+                    let held = Holding { connections, meter: &meter, capacity, until };
                     metrics::of_coordinator(coordinator, now, &routes.counters, &held, &distributions)
                 };
-                query.answer(&mut coordinator, &about, (started, now), figures);
+                query.answer(&mut coordinator, &mut desk, now, figures);
             }
             () = sleep_until(clock, coordinator.poll_timeout()) => {}
             _ = stop.changed() => return Ok(coordinator),

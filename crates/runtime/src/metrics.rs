@@ -1,4 +1,5 @@
-//! Figures of a running part for a monitoring system, as OpenMetrics text over HTTP.
+//! Figures of a running part for a monitoring system, as OpenMetrics text over HTTP; and whether it runs (`/healthz`) and does
+//! what it is there for (`/readyz`).
 //!
 //! Figures are written from the machine's own counters when somebody asks; only histograms are kept here. Labels are classes,
 //! gates, reasons and the few users that have most: never a coflow, a flow or a host, of which there are ever more.
@@ -58,6 +59,8 @@ pub(crate) struct Holding<'a> {
     pub(crate) connections: usize,
     pub(crate) meter: &'a Meter,
     pub(crate) capacity: Capacity,
+    /// The last second since 1970 at which its certificate is accepted.
+    pub(crate) until: Option<u64>,
 }
 
 /// Users with figures of their own; those with the least are left out.
@@ -113,6 +116,12 @@ impl Holding<'_> {
         );
         figures.gauge("buffered_bytes", "Bytes that wait, from others and for them", self.meter.held());
         figures.gauge("buffered_bytes_limit", "Bytes that may wait (--max-buffers)", self.meter.most());
+        if let Some(until) = self.until {
+            let help = "Last second since 1970 at which the certificate is accepted";
+            figures.gauge("certificate_until_seconds", help, until as usize);
+        }
+        let version = [(env!("CARGO_PKG_VERSION").to_owned(), 1)];
+        figures.gauges_by("build", "The version of the program", "version", version);
         if let Some((open, most)) = descriptors() {
             figures.gauge("descriptors", "Descriptors that are open", open);
             figures.gauge("descriptors_limit", "Descriptors that may be open", most);
@@ -269,6 +278,8 @@ pub(crate) fn of_coordinator(
     );
     figures.shell(shell);
     held.write(&mut figures);
+    figures.gauge("term", "Term of this coordinator", coordinator.term() as usize);
+    figures.gauge("leads", "Whether this coordinator leads", usize::from(!coordinator.is_deposed()));
     figures.gauge("agents", "Agents that are heard of", coordinator.agents());
     figures.gauge("coflows", "Coflows that are known", coordinator.status().count());
     let flows = coordinator.status().flat_map(|coflow| coflow.flows);
@@ -323,6 +334,7 @@ fn of_users(figures: &mut Figures, agent: &Agent, metered: &[UserFigures]) {
 /// The figures of an agent.
 pub(crate) fn of_agent(
     agent: &Agent,
+    now: Instant,
     shell: &ShellCounters,
     held: &Holding<'_>,
     users: &[UserFigures],
@@ -354,6 +366,13 @@ pub(crate) fn of_agent(
     figures.counter("datagrams_garbled", "Datagrams that were none, or without a right tag", shell.garbled);
     figures.shell(shell);
     held.write(&mut figures);
+    if let Some(term) = agent.obeys() {
+        figures.gauge("term", "Term of the coordinator that is obeyed", term as usize);
+    }
+    if let Some(at) = agent.orders_heard_at() {
+        let help = "How long ago orders came last";
+        figures.gauge("orders_age_milliseconds", help, (now.since(at).0 / 1_000_000) as usize);
+    }
     figures.gauge("clients", "Clients that are connected", agent.clients());
     figures.gauge("coflows", "Coflows that are known", agent.parts().count());
     let flows = agent.status().map(|flow| (flow.told.gate, flow.rests));
@@ -423,9 +442,18 @@ async fn respond(
     queries: mpsc::UnboundedSender<Query>,
 ) -> Result<Response<String>, hyper::Error> {
     let mut response = Response::new(String::new());
-    if request.uri().path() != "/metrics" {
+    let path = request.uri().path();
+    if path == "/healthz" || path == "/readyz" {
+        (*response.status_mut(), *response.body_mut()) = match ask(&queries, Query::Ready).await {
+            None => (StatusCode::SERVICE_UNAVAILABLE, "it is being stopped\n".to_owned()),
+            Some(Err(reason)) if path == "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, reason + "\n"),
+            Some(_) => (StatusCode::OK, "ok\n".to_owned()),
+        };
+        return Ok(response);
+    }
+    if path != "/metrics" {
         *response.status_mut() = StatusCode::NOT_FOUND;
-        *response.body_mut() = "the figures are at /metrics\n".to_owned();
+        *response.body_mut() = "the figures are at /metrics, health at /healthz and /readyz\n".to_owned();
         return Ok(response);
     }
     match ask(&queries, Query::Metrics).await {

@@ -12,8 +12,8 @@
 //! belongs to one user (`control::agent`); reports carry that user, so that it holds across hosts as well.
 //!
 //! # Limits
-//! - The authority revokes certificates by a list that is copied to the parts (`trust`); a broken authority is replaced.
-//!   `authority.pem` may hold two while certificates are exchanged.
+//! - The authority revokes certificates by a list that is copied to the parts (`trust`); a broken authority is replaced:
+//!   `authority.pem` holds two while certificates are exchanged (`cavalcade renew --new-authority`).
 //! - The key of datagrams does not tell agents apart: an agent that was broken into can speak for another one there.
 //!
 //! # What was rejected
@@ -36,7 +36,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::task::JoinSet;
 
-pub use issue::{AUTHORITY_FOLDER, IssueError, Issued, issue, revoke};
+pub use issue::{
+    AUTHORITY_FOLDER, IssueError, Issued, Signed, issue, issue_authority, renew, revoke, role_signed_by,
+};
 pub use seal::Seal;
 pub(crate) use seal::TAG;
 use trust::Trust;
@@ -76,6 +78,11 @@ impl Role {
     /// Its name in a certificate.
     pub fn name(self) -> String {
         format!("{self}{DOMAIN}")
+    }
+
+    /// The role whose folder has the name `folder`.
+    pub fn from_folder(folder: &str) -> Option<Self> {
+        Self::from_name(&format!("{folder}{DOMAIN}"))
     }
 
     /// The role that has `name` in a certificate.
@@ -455,7 +462,7 @@ mod tests {
         let list = |site: &[Issued], parts: &[&str]| {
             let parts: Vec<_> =
                 parts.iter().map(|part| file(site, part, CERTIFICATE_FILE).into_bytes()).collect();
-            revoke(&file(site, "authority", KEY_FILE), None, &parts, std::time::SystemTime::now()).unwrap()
+            revoke(&[&file(site, "authority", KEY_FILE)], None, &parts, std::time::SystemTime::now()).unwrap()
         };
         let part = write(folder.path(), own.iter().find(|part| part.folder == "coordinator").unwrap());
         let load = |list: &str| {
@@ -496,7 +503,7 @@ mod tests {
         let key = file("authority", KEY_FILE);
         let revoke = |former: Option<&str>, part: &str, day| {
             let part = file(part, CERTIFICATE_FILE).into_bytes();
-            revoke(&key, former.map(str::as_bytes), &[part], days(day)).unwrap()
+            revoke(&[&key], former.map(str::as_bytes), &[part], days(day)).unwrap()
         };
         let both = revoke(Some(&revoke(None, "agent-0", -1)), "agent-1", 0);
         let list = rustls::pki_types::CertificateRevocationListDer::from_pem_slice(both.as_bytes()).unwrap();

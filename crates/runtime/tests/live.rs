@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use cavalcade_client::{CoflowStream, Gate, Limit, Refusal, Registration, Session};
 use cavalcade_control::{Agent, AgentConfig, Budget, Coordinator, CoordinatorConfig, Mode};
+use cavalcade_runtime::administration::Administrator;
 use cavalcade_runtime::{
-    AgentSockets, Clock, CoordinatorSockets, bind_client_socket, block_on, serve_agent, serve_coordinator,
+    AgentSockets, Clock, CoordinatorSockets, bind_administration_socket, bind_client_socket, block_on,
+    serve_agent, serve_coordinator,
 };
 use support::{PORTS, RATE, Running, address, agent_config, eventually, policy};
 use tokio::sync::watch;
@@ -247,6 +249,53 @@ fn a_client_that_says_more_than_it_may_is_slowed_down_and_told_so() {
 }
 
 #[test]
+fn who_begins_too_long_a_message_or_says_nothing_is_cut_off_by_a_coordinator_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lead, at_lead) = coordinator("fair", None);
+    let mut greedy = TcpStream::connect(at_lead).unwrap();
+    greedy.write_all(&(300u32 << 10).to_le_bytes()).unwrap();
+    assert_eq!(greedy.read(&mut [0; 8]).unwrap(), 0, "the first message of a stranger is short");
+    let mut silent = TcpStream::connect(at_lead).unwrap();
+    let mut half = TcpStream::connect(at_lead).unwrap();
+    half.write_all(&(200u32 << 10).to_le_bytes()).unwrap();
+    half.write_all(&[0; 1_000]).unwrap();
+    let (running, path) = agent(0, folder.path(), vec![at_lead]);
+    let session = Session::open(&path);
+    assert!(session.wait_ready(Duration::from_secs(60)));
+    for one in [&mut silent, &mut half] {
+        assert_eq!(one.read(&mut [0; 8]).unwrap(), 0, "a first report takes five seconds at most");
+    }
+    running.stop();
+    lead.stop();
+}
+
+#[test]
+fn a_silent_administrator_is_cut_off_and_the_next_one_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (clients, admin) = (folder.path().join("agent.sock"), folder.path().join("admin.sock"));
+    let (stop, stopped) = watch::channel(false);
+    let (at, socket) = (clients.clone(), admin.clone());
+    let thread = std::thread::spawn(move || {
+        block_on(async {
+            let administration = Some(bind_administration_socket(&socket)?);
+            let sockets = AgentSockets { administration, ..AgentSockets::new(bind_client_socket(&at)?) };
+            serve_agent(Agent::new(agent_config(0), Mode::Coordinated), sockets, stopped).await
+        })
+        .unwrap();
+    });
+    let running = Running::new(stop, thread);
+    eventually("it is there", || admin.exists());
+    let mut silent = UnixStream::connect(&admin).unwrap();
+    let _ = silent.read_to_end(&mut Vec::new());
+    let view = block_on(async {
+        let mut administrator = Administrator::at_socket(&admin).await.map_err(std::io::Error::other)?;
+        administrator.look("", false).await.map_err(std::io::Error::other)
+    });
+    assert_eq!(view.unwrap().role, "agent");
+    running.stop();
+}
+
+#[test]
 fn a_second_agent_does_not_take_the_socket_of_one_that_runs_but_that_of_one_that_crashed() {
     let folder = tempfile::tempdir().unwrap();
     let (running, path) = agent(0, folder.path(), Vec::new());
@@ -262,7 +311,7 @@ fn a_second_agent_does_not_take_the_socket_of_one_that_runs_but_that_of_one_that
 }
 
 #[test]
-fn figures_are_open_metrics_whose_only_labels_are_classes_and_gates() {
+fn figures_are_open_metrics_with_labels_of_few_values() {
     let folder = tempfile::tempdir().unwrap();
     let (stop, stopped) = watch::channel(false);
     let (tell, told) = std::sync::mpsc::channel();
@@ -306,7 +355,7 @@ fn figures_are_open_metrics_whose_only_labels_are_classes_and_gates() {
     for line in body.lines().filter(|line| !line.starts_with('#')) {
         let Some((_, rest)) = line.split_once('{') else { continue };
         let label = rest.split('=').next().unwrap();
-        assert!(["class", "gate", "le"].contains(&label), "{line}");
+        assert!(["class", "gate", "le", "version"].contains(&label), "{line}");
     }
     running.stop();
     lead.stop();

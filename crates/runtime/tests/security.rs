@@ -42,7 +42,7 @@ fn revoke_for(folder: &Path, reader: &str, parts: &[&str]) {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let key = String::from_utf8(read("authority/key.pem")).unwrap();
     let parts: Vec<_> = parts.iter().map(|part| read(&format!("{part}/certificate.pem"))).collect();
-    let list = revoke(&key, None, &parts, std::time::SystemTime::now()).unwrap();
+    let list = revoke(&[&key], None, &parts, std::time::SystemTime::now()).unwrap();
     let (new, list_file) = (folder.join(reader).join("new"), folder.join(reader).join("revoked.pem"));
     std::fs::write(&new, list).unwrap();
     std::fs::rename(&new, &list_file).unwrap();

@@ -258,6 +258,32 @@ pub(crate) struct Certificates {
     pub(crate) days: u32,
 }
 
+/// `cavalcade renew`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade renew site agent-0")]
+pub(crate) struct Renew {
+    /// The folder that 'cavalcade certificates' made, with the authority's key
+    pub(crate) dir: PathBuf,
+    /// The parts whose certificates are renewed, as agent-3; without any, all of them
+    #[arg(value_name = "PART")]
+    pub(crate) parts: Vec<String>,
+    /// How many days the certificates are valid
+    #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    pub(crate) days: u32,
+    /// Make a new key as well: for a host that is replaced, or whose key others may have
+    #[arg(long)]
+    pub(crate) new_key: bool,
+    /// Make folders for the hosts that join, so that there are so many in all
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) hosts: Option<u32>,
+    /// Make a new authority, which all parts are to trust beside the former one
+    #[arg(long, conflicts_with_all = ["parts", "new_key", "hosts", "retire_authority"])]
+    pub(crate) new_authority: bool,
+    /// End the trust in the former authority, once no certificate is its
+    #[arg(long, conflicts_with_all = ["parts", "new_key", "hosts"])]
+    pub(crate) retire_authority: bool,
+}
+
 /// `cavalcade revoke`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade revoke site agent-3")]
@@ -287,6 +313,9 @@ pub(crate) struct At {
 pub(crate) struct Ps {
     #[command(flatten)]
     pub(crate) at: At,
+    /// Show who is here, who leads, and how old each report is
+    #[arg(long)]
+    pub(crate) hosts: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -328,6 +357,9 @@ pub(crate) struct Drain {
     /// End it: obey orders again
     #[arg(long)]
     pub(crate) undo: bool,
+    /// Why, for the log and for who looks: 'cavalcade ps' shows it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

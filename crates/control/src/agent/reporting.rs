@@ -43,6 +43,8 @@ pub(super) struct CoordinatorLink {
     heard: u64,
     period: Option<Nanos>,
     lease: Option<Nanos>,
+    /// When orders came last.
+    pub(super) orders_at: Option<Instant>,
     quiet: Bytes,
     /// Whether the coordinator wants its orders carried out.
     pub(super) is_enforced: bool,
@@ -146,6 +148,7 @@ impl Agent {
         }
         self.link.needs_snapshot = false;
         self.link.lease_until = now.checked_add(lease);
+        self.link.orders_at = Some(now);
         (self.link.is_unproven, self.link.patience_until) = (false, None);
         self.obey(&orders);
     }

@@ -124,8 +124,8 @@ impl Administrator {
     ///
     /// # Errors
     /// Where the connection is lost.
-    pub async fn drain(&mut self, undo: bool) -> Result<DrainReply, AdministrationError> {
-        Ok(self.client.drain(DrainRequest { undo }).await?.into_inner())
+    pub async fn drain(&mut self, request: DrainRequest) -> Result<DrainReply, AdministrationError> {
+        Ok(self.client.drain(request).await?.into_inner())
     }
 }
 

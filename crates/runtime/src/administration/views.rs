@@ -15,6 +15,8 @@ pub(crate) trait Administered {
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String>;
     /// Why the coflow that `text` means goes as it does, or why that cannot be said.
     fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String>;
+    /// Whether it does what it is there for; else why it does not.
+    fn readiness(&self) -> Result<(), String>;
     /// Sets the kill switch.
     fn switch(&mut self, is_drained: bool) -> proto::DrainReply;
 }
@@ -39,6 +41,11 @@ impl Administered for Coordinator {
             coflows: in_order(coflows.map(|coflow| of_coordinator(now, &naming, coflow)), request.with_flows),
             ..Default::default()
         })
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        let is_deposed = self.is_deposed();
+        if is_deposed { Err("another coordinator leads".to_owned()) } else { Ok(()) }
     }
 
     fn switch(&mut self, is_drained: bool) -> proto::DrainReply {
@@ -81,9 +88,19 @@ impl Administered for Agent {
             drained: self.is_drained(),
             now_ns: now.0,
             clients: self.clients() as u32,
+            orders_age_ns: self.orders_heard_at().map(|at| now.since(at).0),
             coflows: in_order(coflows, request.with_flows),
             ..Default::default()
         })
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        match self.mode() {
+            Mode::Coordinated if self.obeys().is_none() => {
+                Err("no coordinator is obeyed: all flows go as plain TCP".to_owned())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn switch(&mut self, is_drained: bool) -> proto::DrainReply {

@@ -1,6 +1,8 @@
 //! Certificates for a site: an authority of its own, and one certificate for each part.
 //!
-//! Keys are ECDSA on P-256. The authority's key is made here, signs, and goes to nobody but whoever keeps the site's files.
+//! Keys are ECDSA on P-256. The authority's key is made here, signs, and goes to nobody but who keeps the site's files. Its
+//! name in certificates follows from its key, so that two authorities of a site are told apart while one takes the
+//! other's place, and a key is all that signing takes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -14,7 +16,7 @@ use rcgen::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 
-use super::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Role, SEAL_FILE, Seal};
+use super::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Role, SEAL_FILE, Seal, certificates_in, own_role};
 
 /// When a list of revoked certificates says that the next one comes. Nothing waits for it.
 const NEXT_LIST: Duration = Duration::from_secs(3650 * 86_400);
@@ -62,7 +64,7 @@ pub enum IssueError {
 /// # Errors
 /// Where the operating system gives no random numbers.
 pub fn issue(hosts: u32, begin: SystemTime, end: SystemTime) -> Result<Vec<Issued>, IssueError> {
-    let authority = authority(begin, end)?;
+    let authority = new_authority(begin, end)?;
     let seal = Seal::generate().ok_or(IssueError::NoRandomness)?;
     let file = |name, contents, is_secret| IssuedFile { name, contents, is_secret };
     let mut parts = vec![Issued {
@@ -74,12 +76,11 @@ pub fn issue(hosts: u32, begin: SystemTime, end: SystemTime) -> Result<Vec<Issue
     }];
     let agents = (0..hosts).map(|port| Role::Agent(PortId(port)));
     for role in [Role::Coordinator, Role::Administrator].into_iter().chain(agents) {
-        let key = KeyPair::generate()?;
-        let certificate = parameters(role, begin, end)?.signed_by(&key, &authority)?;
+        let signed = sign(&authority, role, None, begin, end)?;
         let mut files = vec![
             file(AUTHORITY_FILE, authority.pem(), false),
-            file(CERTIFICATE_FILE, certificate.pem(), false),
-            file(KEY_FILE, key.serialize_pem(), true),
+            file(CERTIFICATE_FILE, signed.certificate, false),
+            file(KEY_FILE, signed.key, true),
         ];
         if matches!(role, Role::Agent(_)) {
             files.push(file(SEAL_FILE, seal.to_text(), true));
@@ -89,13 +90,70 @@ pub fn issue(hosts: u32, begin: SystemTime, end: SystemTime) -> Result<Vec<Issue
     Ok(parts)
 }
 
-/// The list that revokes `certificates` from `now` on, and all that `former` did, signed with the authority's key. All three
-/// are in PEM form, and so is the list.
+/// A certificate and its key, in PEM form.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+/// An authority: its certificate and its key, in PEM form, valid from `begin` to `end`.
+///
+/// # Errors
+/// Where the operating system gives no random numbers.
+pub fn issue_authority(begin: SystemTime, end: SystemTime) -> Result<Signed, IssueError> {
+    let authority = new_authority(begin, end)?;
+    Ok(Signed { certificate: authority.pem(), key: authority.key().serialize_pem() })
+}
+
+/// A certificate for `role`, signed with the authority's key and valid from `begin` to `end`; for the key that there is, or for
+/// a new one. Keys are in PEM form.
+///
+/// # Errors
+/// Where one of them is not what it should be.
+pub fn renew(
+    authority_key: &str,
+    role: Role,
+    key: Option<&str>,
+    begin: SystemTime,
+    end: SystemTime,
+) -> Result<Signed, IssueError> {
+    sign(&issuer(authority_key)?, role, key, begin, end)
+}
+
+fn sign(
+    authority: &Issuer<'_, KeyPair>,
+    role: Role,
+    key: Option<&str>,
+    begin: SystemTime,
+    end: SystemTime,
+) -> Result<Signed, IssueError> {
+    let key = match key {
+        Some(text) => {
+            KeyPair::from_pem(text).map_err(|_| IssueError::Malformed("the part's key", "private key"))?
+        }
+        None => KeyPair::generate()?,
+    };
+    let certificate = parameters(role, begin, end)?.signed_by(&key, authority)?.pem();
+    Ok(Signed { certificate, key: key.serialize_pem() })
+}
+
+/// The role in a certificate that one of `authorities` has signed and that is valid now; both in PEM form.
+pub fn role_signed_by(certificate: &[u8], authorities: &[u8]) -> Option<Role> {
+    let path = std::path::Path::new(CERTIFICATE_FILE);
+    let chain = certificates_in(path, certificate).ok()?;
+    own_role(path, &chain, &certificates_in(path, authorities).ok()?).ok()
+}
+
+/// The lists that revoke `certificates` from `now` on, and all that `former` did, one signed with each of the authorities'
+/// keys. All are in PEM form.
 ///
 /// # Errors
 /// Where one of them is not what it should be.
 pub fn revoke(
-    authority_key: &str,
+    authority_keys: &[&str],
     former: Option<&[u8]>,
     certificates: &[Vec<u8>],
     now: SystemTime,
@@ -107,47 +165,67 @@ pub fn revoke(
         let parsed = webpki::EndEntityCert::try_from(&certificate).map_err(|_| malformed())?;
         revoked.entry(parsed.serial().to_vec()).or_insert(now);
     }
-    let key = KeyPair::from_pem(authority_key)
-        .map_err(|_| IssueError::Malformed("the authority's key", "private key"))?;
-    // What a list says of its authority follows from its name and key.
-    let authority = Issuer::new(authority_parameters(now, now)?, key);
     let since_1970 = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
-    let entry = |(serial, at): (Vec<u8>, SystemTime)| RevokedCertParams {
-        serial_number: SerialNumber::from(serial),
-        revocation_time: at.into(),
+    let entry = |(serial, at): (&Vec<u8>, &SystemTime)| RevokedCertParams {
+        serial_number: SerialNumber::from(serial.clone()),
+        revocation_time: (*at).into(),
         reason_code: None,
         invalidity_date: None,
     };
-    let list = CertificateRevocationListParams {
+    let list = || CertificateRevocationListParams {
         this_update: now.into(),
         next_update: (now + NEXT_LIST).into(),
         crl_number: SerialNumber::from(since_1970),
         issuing_distribution_point: None,
-        revoked_certs: revoked.into_iter().map(entry).collect(),
+        revoked_certs: revoked.iter().map(entry).collect(),
         key_identifier_method: KeyIdMethod::Sha256,
     };
-    Ok(list.signed_by(&authority)?.pem()?)
+    authority_keys.iter().map(|key| Ok(list().signed_by(&issuer(key)?)?.pem()?)).collect()
 }
 
-/// The serial numbers on a list, with when they were revoked.
-fn revoked_by(list: &[u8]) -> Result<BTreeMap<Vec<u8>, SystemTime>, IssueError> {
+/// What signs with an authority's key: its name follows from it.
+fn issuer(key: &str) -> Result<Issuer<'static, KeyPair>, IssueError> {
+    let key =
+        KeyPair::from_pem(key).map_err(|_| IssueError::Malformed("the authority's key", "private key"))?;
+    let now = SystemTime::now();
+    Ok(Issuer::new(authority_parameters(&key, now, now)?, key))
+}
+
+/// The serial numbers on lists, with when they were revoked.
+fn revoked_by(lists: &[u8]) -> Result<BTreeMap<Vec<u8>, SystemTime>, IssueError> {
     let malformed = || IssueError::Malformed("the former list", "list of revoked certificates");
-    let list = CertificateRevocationListDer::from_pem_slice(list).map_err(|_| malformed())?;
-    let list = webpki::BorrowedCertRevocationList::from_der(&list).map_err(|_| malformed())?;
-    let entry = |entry: Result<webpki::BorrowedRevokedCert<'_>, webpki::Error>| {
-        let entry = entry.map_err(|_| malformed())?;
-        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.revocation_date.as_secs());
-        Ok((entry.serial_number.to_vec(), at))
-    };
-    list.into_iter().map(entry).collect()
+    let mut revoked = BTreeMap::new();
+    for list in CertificateRevocationListDer::pem_slice_iter(lists) {
+        let list = list.map_err(|_| malformed())?;
+        let list = webpki::BorrowedCertRevocationList::from_der(&list).map_err(|_| malformed())?;
+        for entry in &list {
+            let entry = entry.map_err(|_| malformed())?;
+            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.revocation_date.as_secs());
+            revoked.insert(entry.serial_number.to_vec(), at);
+        }
+    }
+    if revoked.is_empty() && CertificateRevocationListDer::from_pem_slice(lists).is_err() {
+        return Err(malformed());
+    }
+    Ok(revoked)
 }
 
-fn authority(begin: SystemTime, end: SystemTime) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
-    CertifiedIssuer::self_signed(authority_parameters(begin, end)?, KeyPair::generate()?)
+fn new_authority(
+    begin: SystemTime,
+    end: SystemTime,
+) -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
+    let key = KeyPair::generate()?;
+    CertifiedIssuer::self_signed(authority_parameters(&key, begin, end)?, key)
 }
 
-fn authority_parameters(begin: SystemTime, end: SystemTime) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = named("Cavalcade authority", Vec::new(), begin, end)?;
+fn authority_parameters(
+    key: &KeyPair,
+    begin: SystemTime,
+    end: SystemTime,
+) -> Result<CertificateParams, rcgen::Error> {
+    let digest = ring::digest::digest(&ring::digest::SHA256, key.public_key_raw());
+    let short: String = digest.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut params = named(&format!("Cavalcade authority {short}"), Vec::new(), begin, end)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     Ok(params)

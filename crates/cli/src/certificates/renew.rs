@@ -1,0 +1,191 @@
+//! `cavalcade renew`: new certificates in the folder of a site, for all parts or some, for hosts that join, and under a new
+//! authority.
+//!
+//! Parts look at their folders every two seconds, so what is copied there is used without a restart. Every file is replaced as a
+//! whole; a part that sees a new key before the certificate to it waits for that.
+//!
+//! An authority is replaced in three steps, between which files are copied: `--new-authority` makes one and has every part trust
+//! both; a plain renewal signs certificates with the new one; `--retire-authority` ends the trust in the former one.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use cavalcade_model::PortId;
+use cavalcade_runtime::Role;
+use cavalcade_runtime::security::{
+    self, AUTHORITY_FILE, AUTHORITY_FOLDER, CERTIFICATE_FILE, IssueError, KEY_FILE, SEAL_FILE,
+};
+
+use super::{DAY, EARLIER};
+use crate::arguments::Renew;
+use crate::failure::{Failure, Kind};
+use crate::output::tell;
+
+/// The key of the authority that was replaced, until it is retired.
+const FORMER_KEY_FILE: &str = "former-key.pem";
+
+/// `cavalcade renew`.
+pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
+    let site = Site { dir: &options.dir };
+    let now = SystemTime::now();
+    let span = (now - EARLIER, now + DAY * options.days);
+    let dir = options.dir.display();
+    if options.new_authority {
+        site.new_authority(span)?;
+        tell(&format!(
+            "a new authority in {dir}: copy authority.pem to every part, then say 'cavalcade renew {dir}' and copy the \
+             certificates, then 'cavalcade renew {dir} --retire-authority'"
+        ));
+        return Ok(());
+    }
+    if options.retire_authority {
+        site.retire_authority()?;
+        tell(&format!(
+            "the former authority of {dir} is not trusted any more: copy authority.pem to every part"
+        ));
+        return Ok(());
+    }
+    let joined = options.hosts.map_or(Ok(Vec::new()), |hosts| site.add_hosts(hosts, span))?;
+    let named =
+        if options.parts.is_empty() && joined.is_empty() { site.parts()? } else { options.parts.clone() };
+    for part in &named {
+        site.renew(part, options.new_key, span)?;
+    }
+    let all: Vec<&str> = joined.iter().chain(&named).map(String::as_str).collect();
+    tell(&format!(
+        "certificates for {} in {dir}, valid for {} days: copy them to their hosts, where they are used within two seconds",
+        all.join(", "),
+        options.days
+    ));
+    Ok(())
+}
+
+/// The keys of the authorities that a site trusts: that which signs, and the former one where it has not been retired.
+pub(super) fn authority_keys(dir: &Path) -> Result<Vec<String>, Failure> {
+    let site = Site { dir };
+    let former = site.path(AUTHORITY_FOLDER, FORMER_KEY_FILE);
+    let former = former.exists().then(|| site.text(AUTHORITY_FOLDER, FORMER_KEY_FILE)).transpose()?;
+    Ok(std::iter::once(site.text(AUTHORITY_FOLDER, KEY_FILE)?).chain(former).collect())
+}
+
+type Span = (SystemTime, SystemTime);
+
+/// The folder of a site.
+struct Site<'a> {
+    dir: &'a Path,
+}
+
+impl Site<'_> {
+    fn path(&self, part: &str, file: &str) -> PathBuf {
+        self.dir.join(part).join(file)
+    }
+
+    fn text(&self, part: &str, file: &str) -> Result<String, Failure> {
+        let path = self.path(part, file);
+        fs::read_to_string(&path).map_err(|error| {
+            Failure::file("read", &path, &error)
+                .help("name the folder that 'cavalcade certificates' made, and parts by their folders in it")
+        })
+    }
+
+    /// Puts a file in the place of the former one, as a whole.
+    fn put(&self, part: &str, file: &str, contents: &str, is_secret: bool) -> Result<(), Failure> {
+        let (path, new) = (self.path(part, file), self.path(part, &format!("{file}.new")));
+        let mode = if is_secret { 0o600 } else { 0o644 };
+        let _ = fs::remove_file(&new);
+        let created = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new);
+        let written = created.and_then(|mut created| {
+            created.write_all(contents.as_bytes())?;
+            created.sync_all()?;
+            fs::rename(&new, &path)
+        });
+        written.map_err(|error| Failure::file("write", &path, &error))
+    }
+
+    /// All parts that have a certificate, in order of their names.
+    fn parts(&self) -> Result<Vec<String>, Failure> {
+        let entries = fs::read_dir(self.dir).map_err(|error| Failure::file("read", self.dir, &error))?;
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let mut parts: Vec<String> =
+            names.filter(|name| self.path(name, CERTIFICATE_FILE).exists()).collect();
+        parts.sort();
+        Ok(parts)
+    }
+
+    fn renew(&self, part: &str, has_new_key: bool, (begin, end): Span) -> Result<(), Failure> {
+        let role = Role::from_folder(part).ok_or_else(|| {
+            Failure::usage(format!("'{part}' is no part of a site"))
+                .help("parts are coordinator, administrator, and agent-0 and so on")
+        })?;
+        let key = (!has_new_key).then(|| self.text(part, KEY_FILE)).transpose()?;
+        let authority = self.text(AUTHORITY_FOLDER, KEY_FILE)?;
+        let signed = security::renew(&authority, role, key.as_deref(), begin, end).map_err(refused)?;
+        self.put(part, AUTHORITY_FILE, &self.text(AUTHORITY_FOLDER, AUTHORITY_FILE)?, false)?;
+        if has_new_key {
+            self.put(part, KEY_FILE, &signed.key, true)?;
+        }
+        self.put(part, CERTIFICATE_FILE, &signed.certificate, false)
+    }
+
+    /// Makes folders for those of the first `hosts` hosts that have none; returns their names.
+    fn add_hosts(&self, hosts: u32, span: Span) -> Result<Vec<String>, Failure> {
+        let seal = self.text("agent-0", SEAL_FILE)?;
+        let parts = (0..hosts).map(|port| Role::Agent(PortId(port)).to_string());
+        let joined: Vec<String> = parts.filter(|part| !self.dir.join(part).exists()).collect();
+        for part in &joined {
+            let folder = self.dir.join(part);
+            let made = fs::DirBuilder::new().mode(0o700).create(&folder);
+            made.map_err(|error| Failure::file("make", &folder, &error))?;
+            self.put(part, SEAL_FILE, &seal, true)?;
+            self.renew(part, true, span)?;
+        }
+        Ok(joined)
+    }
+
+    fn new_authority(&self, (begin, end): Span) -> Result<(), Failure> {
+        let former_key = self.path(AUTHORITY_FOLDER, FORMER_KEY_FILE);
+        if former_key.exists() {
+            return Err(Failure::usage("an authority is being replaced already")
+                .help("renew all certificates, copy them, and end it with --retire-authority"));
+        }
+        let key = self.text(AUTHORITY_FOLDER, KEY_FILE)?;
+        let both = self.text(AUTHORITY_FOLDER, AUTHORITY_FILE)?;
+        let authority = security::issue_authority(begin, end).map_err(refused)?;
+        self.put(AUTHORITY_FOLDER, FORMER_KEY_FILE, &key, true)?;
+        self.put(AUTHORITY_FOLDER, KEY_FILE, &authority.key, true)?;
+        self.trust(&(authority.certificate + &both))
+    }
+
+    fn retire_authority(&self) -> Result<(), Failure> {
+        let former_key = self.path(AUTHORITY_FOLDER, FORMER_KEY_FILE);
+        let both = self.text(AUTHORITY_FOLDER, AUTHORITY_FILE)?;
+        // The newest stands first.
+        let end = both.match_indices("-----END CERTIFICATE-----\n").next();
+        let Some((at, mark)) = end.filter(|_| former_key.exists()) else {
+            return Err(Failure::usage("no authority is being replaced").help("begin with --new-authority"));
+        };
+        let newest = &both[..at + mark.len()];
+        for part in self.parts()? {
+            let certificate = self.text(&part, CERTIFICATE_FILE)?;
+            if security::role_signed_by(certificate.as_bytes(), newest.as_bytes()).is_none() {
+                return Err(Failure::usage(format!("the certificate of {part} is the former authority's"))
+                    .help("renew it first, and copy it to its host"));
+            }
+        }
+        self.trust(newest)?;
+        fs::remove_file(&former_key).map_err(|error| Failure::file("remove", &former_key, &error))
+    }
+
+    /// Has every part trust these authorities.
+    fn trust(&self, authorities: &str) -> Result<(), Failure> {
+        self.put(AUTHORITY_FOLDER, AUTHORITY_FILE, authorities, false)?;
+        self.parts()?.iter().try_for_each(|part| self.put(part, AUTHORITY_FILE, authorities, false))
+    }
+}
+
+fn refused(error: IssueError) -> Failure {
+    Failure::new(Kind::Runtime, error.to_string())
+}
