@@ -33,7 +33,15 @@ fn greet(agent: &mut Agent, client: u64, user: u32) {
 
 fn register(agent: &mut Agent, client: u64, request: u32) {
     let (deadline, size, class) = (None, None, TaskClass::Online);
-    let message = ClientMessage::Register { request, parents: Vec::new(), deadline, size, class, weight: 1 };
+    let message = ClientMessage::Register {
+        request,
+        parents: Vec::new(),
+        deadline,
+        size,
+        class,
+        weight: 1,
+        name: None,
+    };
     agent.handle_client(NOW, ClientId(client), message);
 }
 

@@ -69,7 +69,8 @@ fn fifty_thousand_coflows_are_known_to_their_coordinator_and_to_the_next_one_and
     for request in 0..MANY {
         let (deadline, size, class) = (None, None, TaskClass::Online);
         let parents = Vec::new();
-        let message = ClientMessage::Register { request, parents, deadline, size, class, weight: 1 };
+        let message =
+            ClientMessage::Register { request, parents, deadline, size, class, weight: 1, name: None };
         agent.handle_client(now, CLIENT, message);
     }
     let ends = Endpoints { local: address(0), remote: address(1) };
@@ -126,7 +127,8 @@ fn an_agent_with_more_than_any_host_has_is_taken_in_as_far_as_its_limit_and_no_f
     for request in 0..5 {
         let (deadline, size, class) = (None, None, TaskClass::Online);
         let parents = Vec::new();
-        let message = ClientMessage::Register { request, parents, deadline, size, class, weight: 1 };
+        let message =
+            ClientMessage::Register { request, parents, deadline, size, class, weight: 1, name: None };
         agent.handle_client(now, CLIENT, message);
     }
     talk(&mut agent, &mut coordinator, &mut now, 1);

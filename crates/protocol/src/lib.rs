@@ -29,8 +29,8 @@ pub use client::{Client, ClientEvent, Registration};
 pub use counter::TaskCounter;
 pub use formats::{
     AgentMessage, ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Directive, Endpoints, Facts,
-    FlowEntry, FlowOrder, Frames, Gate, Keyed, KillSwitch, Limit, MAX_DATAGRAM, MAX_FRAME, Message, NameError,
-    Orders, Progress, Refusal, Report, Sealed, Standing, Statement, Subject, WireError, frame,
+    FlowEntry, FlowOrder, Frames, Gate, Keyed, KillSwitch, Limit, MAX_DATAGRAM, MAX_FRAME, Message,
+    NameError, Orders, Progress, Refusal, Report, Sealed, Standing, Statement, Subject, WireError, frame,
 };
 pub use negotiation::Negotiation;
 

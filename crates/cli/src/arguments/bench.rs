@@ -60,6 +60,7 @@ pub(crate) struct CoordinatorBench {
 /// `cavalcade bench agent`.
 #[cfg(feature = "live")]
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade bench agent --coflows 1000000 --flows 1000000")]
 pub(crate) struct AgentBench {
     /// How many coflows there are
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]

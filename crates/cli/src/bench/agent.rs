@@ -119,7 +119,15 @@ impl Pair {
 
     fn register(&mut self, request: u32) {
         let (deadline, size, class) = (None, None, TaskClass::Online);
-        self.say(ClientMessage::Register { request, parents: Vec::new(), deadline, size, class, weight: 1 });
+        self.say(ClientMessage::Register {
+            request,
+            parents: Vec::new(),
+            deadline,
+            size,
+            class,
+            weight: 1,
+            name: None,
+        });
     }
 
     fn open(&mut self, flow: u32, coflow: CoflowKey) {
