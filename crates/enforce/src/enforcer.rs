@@ -317,7 +317,7 @@ impl Enforcer {
                             self.kernel.cancel(flow);
                         }
                     }
-                    ClientEvent::Refused(_) => {}
+                    ClientEvent::Refused { .. } => {}
                 }
             }
         }
