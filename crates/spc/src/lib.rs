@@ -50,6 +50,7 @@
 
 mod endpoint;
 mod listener;
+pub mod proxy;
 mod reactor;
 mod stream;
 mod tasks;
