@@ -1,0 +1,194 @@
+//! What a switch costs: packets at an offered rate through real interfaces, plain and with SPC in turn.
+//!
+//! One thread plays all hosts, another is the switch. Generators that send as fast as they can starve a forwarder on the same
+//! cores and measure the scheduler; so packets leave at a rate, and the figures are the highest rate without loss and the
+//! processor time of the switch's thread for a packet.
+
+use std::io;
+use std::thread;
+
+use cavalcade_model::{BitsPerSec, Instant, Nanos};
+use cavalcade_transport::spc::{Returned, SpcHeader, scale_for};
+use cavalcade_transport::stream::frame::{Frame, FrameKind, HEADER};
+
+use crate::device::{BATCH, Device};
+use crate::error::SwitchError;
+use crate::packet::{ETHERNET, checksum};
+use crate::port::Packet;
+use crate::run::{Stop, run};
+use crate::switch::Setup;
+
+/// Of so many packets of SPC one asks: at 1 Gbps and a round trip of 1 ms a flow sends 83 in the time of a question.
+const QUESTIONS: u64 = 16;
+/// The switch's ports are no bottleneck.
+const PORT_RATE: BitsPerSec = BitsPerSec(10_000_000_000);
+/// Before the first packet counts.
+const SETTLE: Nanos = Nanos(400_000_000);
+/// What may still arrive after the last packet was sent.
+const DRAIN: Nanos = Nanos(100_000_000);
+
+/// What is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// At each port, in bits of IP packets.
+    pub rate: BitsPerSec,
+    /// Bytes of a packet, IP header included.
+    pub packet: u16,
+    /// For how long.
+    pub time: Nanos,
+    /// Whether packets are SPC's.
+    pub spc: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// Packets sent by all hosts.
+    pub offered: u64,
+    /// Packets that arrived where they were sent to.
+    pub delivered: u64,
+    /// The time in which they were sent.
+    pub elapsed: Nanos,
+    /// Processor time of the switch's thread from its start to its end.
+    pub busy: Nanos,
+}
+
+/// Offers a load to a switch over pairs of interfaces: a host's, and the switch's port at the other end of its cable. Each host
+/// sends to the next one.
+///
+/// # Errors
+/// Where an interface cannot be opened or goes away.
+pub fn measure(pairs: &[(String, String)], load: Load) -> Result<Measured, SwitchError> {
+    let stop = Stop::default();
+    let ports: Vec<_> = pairs.iter().map(|(_, port)| (port.clone(), PORT_RATE)).collect();
+    let asked = stop.clone();
+    let switch = thread::spawn(move || {
+        let before = busy();
+        let setup = Setup { life: 1, watch: Nanos(100_000_000), ..Setup::default() };
+        run(&ports, setup, &asked, Nanos(u64::MAX), |_| {}).map(|()| busy().get() - before.get())
+    });
+    let hosts = pairs.iter().map(|(host, _)| Device::open(host)).collect::<Result<Vec<_>, _>>();
+    let played = hosts.and_then(|hosts| Hosts::new(hosts, load).play());
+    stop.stop();
+    let failed = || SwitchError::System {
+        what: "measure".to_owned(),
+        error: io::Error::other("the switch's thread failed"),
+    };
+    let busy = switch.join().map_err(|_| failed())??;
+    Ok(Measured { busy: Nanos(busy), ..played? })
+}
+
+struct Hosts {
+    devices: Vec<Device>,
+    load: Load,
+    /// For each host, the packet with a question and the one without.
+    packets: Vec<[Packet; 2]>,
+    sent: Vec<u64>,
+    delivered: u64,
+}
+
+impl Hosts {
+    fn new(devices: Vec<Device>, load: Load) -> Self {
+        let hosts = devices.len();
+        let packet = |host: usize, asks: bool| Packet {
+            bytes: frame(host as u8, ((host + 1) % hosts) as u8, load, asks),
+            unfinished: None,
+        };
+        let packets = (0..hosts).map(|host| [packet(host, true), packet(host, false)]).collect();
+        Self { devices, load, packets, sent: vec![0; hosts], delivered: 0 }
+    }
+
+    fn play(mut self) -> Result<Measured, SwitchError> {
+        let started = std::time::Instant::now();
+        let clock = || Instant(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        while clock().get() < SETTLE.get() {
+            // The switch learns who is where.
+            for (device, packets) in self.devices.iter_mut().zip(&self.packets) {
+                device.send(&packets[1..])?;
+            }
+            thread::sleep(std::time::Duration::from_millis(50));
+        }
+        self.receive()?;
+        self.delivered = 0;
+        let begin = clock();
+        let bits = u128::from(self.load.packet) * 8;
+        loop {
+            let elapsed = clock().since(begin).get().min(self.load.time.get());
+            let due = u128::from(elapsed) * u128::from(self.load.rate.get()) / bits / 1_000_000_000;
+            let mut idle = true;
+            for host in 0..self.devices.len() {
+                idle &= !self.send(host, due as u64)?;
+            }
+            idle &= self.receive()? == 0;
+            if elapsed >= self.load.time.get() {
+                break;
+            }
+            if idle {
+                thread::sleep(std::time::Duration::from_micros(50));
+            }
+        }
+        let elapsed = clock().since(begin);
+        while clock().since(begin + elapsed).get() < DRAIN.get() {
+            self.receive()?;
+        }
+        let offered = self.sent.iter().sum();
+        Ok(Measured { offered, delivered: self.delivered, elapsed, busy: Nanos::ZERO })
+    }
+
+    /// Sends what is due from a host, one batch at most. Returns whether there was anything.
+    fn send(&mut self, host: usize, due: u64) -> Result<bool, SwitchError> {
+        let count = (due - self.sent[host].min(due)).min(BATCH as u64 / 2);
+        if count == 0 {
+            return Ok(false);
+        }
+        let [asking, plain] = &self.packets[host];
+        let pick = |number: u64| if number.is_multiple_of(QUESTIONS) { asking } else { plain };
+        let batch: Vec<Packet> = (0..count).map(|at| pick(self.sent[host] + at).clone()).collect();
+        self.sent[host] += self.devices[host].send(&batch)? as u64;
+        Ok(true)
+    }
+
+    fn receive(&mut self) -> Result<usize, SwitchError> {
+        let size = usize::from(self.load.packet) + ETHERNET;
+        let mut all = 0;
+        for device in &mut self.devices {
+            let delivered = &mut self.delivered;
+            all += device.receive(|frame, _, _| {
+                *delivered += u64::from(frame.len() == size);
+                Ok(())
+            })?;
+        }
+        Ok(all)
+    }
+}
+
+/// Makes a UDP datagram from one host to another, with a frame of SPC in it or something else.
+fn frame(from: u8, to: u8, load: Load, asks: bool) -> Vec<u8> {
+    let size = usize::from(load.packet);
+    let mut bytes = vec![2, 0, 0, 0, 9, to, 2, 0, 0, 0, 9, from, 8, 0, 0x45, 0];
+    bytes.extend(load.packet.to_be_bytes());
+    bytes.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, from + 1, 10, 9, 0, to + 1]);
+    let stated = checksum(&bytes[ETHERNET..], 0);
+    bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&stated.to_be_bytes());
+    bytes.extend([4_000, 5_000, (size - 20) as u16, 0].iter().flat_map(|field: &u16| field.to_be_bytes()));
+    if load.spc {
+        let line = PORT_RATE.get() / 8_000_000;
+        let plain = SpcHeader::new(u32::from(from) + 1, scale_for(line));
+        let spc = if asks { plain.asking(1, 10, &Returned::default()) } else { plain };
+        let payload = vec![0; size - 28 - HEADER];
+        let mut out = Vec::new();
+        Frame { payload: &payload, ..Frame::new(FrameKind::Data, u64::from(from), spc) }.encode(&mut out);
+        bytes.extend(out);
+    }
+    bytes.resize(size + ETHERNET, 0);
+    bytes
+}
+
+/// Returns the processor time of this thread.
+fn busy() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    #[expect(unsafe_code, reason = "the standard library does not know the processor time of a thread")]
+    // SAFETY: the kernel writes one `timespec`, which `time` is.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    if result == 0 { Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) } else { Nanos::ZERO }
+}
