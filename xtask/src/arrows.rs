@@ -81,6 +81,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "enforce",
             "runtime",
             "lab",
+            "spc",
+            "switch",
             "cavalcade",
         ],
     ),

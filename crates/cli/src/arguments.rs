@@ -24,6 +24,8 @@ pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
     LogLevel, Logging, Ps, Renew, Revoke, SiteOptions, Top, Up, user_budget,
 };
+#[cfg(feature = "live")]
+pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchOptions};
 
 mod bench;
 mod conditions;
@@ -34,6 +36,8 @@ mod fault;
 mod lab;
 #[cfg(feature = "live")]
 mod live;
+#[cfg(feature = "live")]
+mod spc;
 
 const EXIT_CODES: &str = "\
 Data goes to standard output, messages to standard error. Exit codes:
@@ -170,6 +174,13 @@ pub(crate) enum LiveCommand {
     /// Where 'cavalcade enforce' runs, all that the command sends and serves is scheduled. Elsewhere that is said, and the
     /// command runs all the same, with the coflow in CAVALCADE_COFLOW.
     Run(RunCommand),
+    /// Run a software switch that speaks SPC, Baraat's protocol: tasks get rates in the order of their ids
+    ///
+    /// Frames go between the interfaces that are its ports; any other traffic has what SPC leaves, and a sixteenth at least. It
+    /// needs root or CAP_NET_RAW, and changes nothing of the system.
+    Switch(SwitchOptions),
+    /// Carry the TCP connections of a program as SPC streams, each under a task-id
+    SpcProxy(SpcProxyOptions),
 }
 
 /// A trace and the fabric that it crosses.

@@ -14,6 +14,8 @@ mod coordinator;
 #[cfg(feature = "live")]
 mod enforce;
 mod packet;
+#[cfg(feature = "live")]
+mod switch;
 
 use std::time::Instant;
 
@@ -63,6 +65,8 @@ pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
         Bench::Enforce => enforce::run(),
         #[cfg(feature = "live")]
         Bench::Agent(options) => agent::run(options),
+        #[cfg(feature = "live")]
+        Bench::Switch(options) => switch::run(options),
         #[cfg(feature = "live")]
         Bench::Agents(options) => agents::run(options),
     }

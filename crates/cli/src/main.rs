@@ -43,6 +43,10 @@ mod report;
 #[cfg(feature = "live")]
 mod run_command;
 mod simulate;
+#[cfg(feature = "live")]
+mod spc_proxy;
+#[cfg(feature = "live")]
+mod switch;
 mod terminal;
 mod trace;
 mod trace_facts;
@@ -106,8 +110,11 @@ fn ends_by_itself(command: &Command) -> bool {
     match command {
         #[cfg(feature = "live")]
         Command::Live(command) => {
-            use LiveCommand::{Agent, Coordinator, Enforce, Lab, LabHost, Up};
-            matches!(command, Coordinator(_) | Agent(_) | Enforce(_) | Up(_) | Lab(_) | LabHost(_))
+            use LiveCommand::{Agent, Coordinator, Enforce, Lab, LabHost, Switch, Up};
+            matches!(
+                command,
+                Coordinator(_) | Agent(_) | Enforce(_) | Up(_) | Lab(_) | LabHost(_) | Switch(_)
+            )
         }
         _ => false,
     }
@@ -133,5 +140,7 @@ fn run_live(command: &LiveCommand) -> Result<(), Failure> {
         LiveCommand::Drain(options) => administration::drain(options),
         LiveCommand::Doctor(options) => doctor::run(options),
         LiveCommand::Run(options) => run_command::run(options),
+        LiveCommand::Switch(options) => switch::run(options),
+        LiveCommand::SpcProxy(options) => spc_proxy::run(options),
     }
 }

@@ -23,6 +23,9 @@ pub(crate) enum Bench {
     /// Time each operation of an agent with very many coflows and flows, and of its coordinator
     #[cfg(feature = "live")]
     Agent(AgentBench),
+    /// Measure what SPC costs in a software switch, beside plain forwarding in the same run (needs root on Linux)
+    #[cfg(feature = "live")]
+    Switch(super::SwitchBench),
     /// What plays agents for the coordinator
     #[command(hide = true)]
     #[cfg(feature = "live")]

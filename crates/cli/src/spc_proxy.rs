@@ -1,0 +1,47 @@
+//! `cavalcade spc-proxy`: SPC for programs that speak TCP.
+
+use std::net::TcpListener;
+
+use cavalcade_spc::{Endpoint, Options, Settings, TaskCounter, proxy};
+
+use crate::arguments::SpcProxyOptions;
+use crate::failure::{Failure, Kind};
+use crate::output::tell;
+
+/// Runs the command until an interrupt.
+///
+/// # Errors
+/// Where an address cannot be had.
+pub(crate) fn run(options: &SpcProxyOptions) -> Result<(), Failure> {
+    let settings = Settings { line_rate: options.rate, base_rtt: options.round_trip, ..Settings::default() };
+    let spc = Options { settings, ..Options::default() };
+    let complain = |error: &std::io::Error| tell(&format!("a connection was not carried: {error}"));
+    let cannot = |what: &str| {
+        let what = format!("cannot {what}");
+        move |error: std::io::Error| Failure::new(Kind::Runtime, format!("{what}: {error}"))
+    };
+    if let Some(address) = options.from_spc {
+        let endpoint =
+            Endpoint::bind(address, spc).map_err(cannot(&format!("listen for SPC on {address}")))?;
+        tell(&format!("SPC on {address} goes to TCP at {}; an interrupt (Ctrl-C) ends it", options.to));
+        return proxy::carry_spc(&endpoint.listen(), options.to, complain)
+            .map_err(cannot("accept SPC streams"));
+    }
+    let Some(address) = options.from_tcp else {
+        return Err(Failure::usage("the proxy has nothing to accept").help("give --from-tcp or --from-spc"));
+    };
+    let listener = TcpListener::bind(address).map_err(cannot(&format!("listen for TCP on {address}")))?;
+    let any: std::net::IpAddr = match options.to {
+        std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let endpoint = Endpoint::bind((any, 0), spc).map_err(cannot("open an SPC endpoint"))?;
+    let tasks = if options.background {
+        TaskCounter::background(options.first_task, options.task_step)
+    } else {
+        TaskCounter::new(options.first_task, options.task_step)
+    };
+    tell(&format!("TCP on {address} goes to SPC at {}; an interrupt (Ctrl-C) ends it", options.to));
+    proxy::carry_tcp(&listener, &endpoint, options.to, &tasks, complain)
+        .map_err(cannot("accept TCP connections"))
+}
