@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
 use cavalcade_model::{Instant, Nanos};
-use cavalcade_protocol::{ClientEvent, CoflowKey, Endpoints, Registration};
+use cavalcade_protocol::{ClientEvent, CoflowKey, Endpoints, Gate, Registration};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::door::{Asker, Door, Name, Request};
@@ -52,6 +52,7 @@ struct Known {
     number: Option<u32>,
     sent: u64,
     moved_at: Instant,
+    is_off: bool,
 }
 
 /// A coflow with the processes that were tagged with it.
@@ -295,7 +296,7 @@ impl Enforcer {
 
     /// Exchanges words with the agent, and carries out what it has said.
     fn talk(&mut self, now: Instant) -> Result<(), Error> {
-        let mut has_changed = false;
+        let mut has_opened = false;
         for (&number, tagged) in &mut self.coflows {
             tagged.link.turn(now);
             while let Some(event) = tagged.link.client.poll_event() {
@@ -307,10 +308,11 @@ impl Enforcer {
                     ClientEvent::FellBack => tagged.is_obedient = false,
                     ClientEvent::Registered { coflow, .. } => tagged.learn_key(coflow),
                     ClientEvent::Directed(of_client) => {
-                        has_changed = true;
-                        let Some(peer) = tagged.peer_of(of_client) else { continue };
-                        let flow = Flow { coflow: number, peer };
                         let directive = tagged.link.client.directive(of_client);
+                        let Some((peer, known)) = tagged.flow_of(of_client) else { continue };
+                        let was_off = std::mem::replace(&mut known.is_off, directive.gate == Gate::Off {});
+                        has_opened |= was_off && !known.is_off;
+                        let flow = Flow { coflow: number, peer };
                         if tagged.is_obedient {
                             self.kernel.order(flow, Order::new(directive, self.classes))?;
                         } else {
@@ -321,7 +323,9 @@ impl Enforcer {
                 }
             }
         }
-        if has_changed { self.kernel.refresh() } else { Ok(()) }
+        // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a
+        // round trip. A walk costs milliseconds where the kernel's table of connections is large.
+        if has_opened { self.kernel.refresh() } else { Ok(()) }
     }
 
     /// Forgets coflows without processes and connections.
@@ -345,8 +349,9 @@ impl Enforcer {
 }
 
 impl Tagged {
-    fn peer_of(&self, of_client: u32) -> Option<IpAddr> {
-        self.flows.iter().find(|(_, known)| known.number == Some(of_client)).map(|(&peer, _)| peer)
+    fn flow_of(&mut self, of_client: u32) -> Option<(IpAddr, &mut Known)> {
+        let mut flows = self.flows.iter_mut();
+        flows.find(|(_, known)| known.number == Some(of_client)).map(|(&peer, known)| (peer, known))
     }
 
     fn learn_key(&mut self, key: CoflowKey) {
@@ -356,7 +361,7 @@ impl Tagged {
 
     /// Tells the agent what a flow has done. Returns whether it has just lost its last connection.
     fn tell(&mut self, now: Instant, key: CoflowKey, peer: IpAddr, count: Count) -> bool {
-        let fresh = Known { number: None, sent: 0, moved_at: now };
+        let fresh = Known { number: None, sent: 0, moved_at: now, is_off: false };
         let known = self.flows.entry(peer).or_insert(fresh);
         let client = &mut self.link.client;
         let more = count.sent.0 - known.sent;
@@ -375,7 +380,7 @@ impl Tagged {
             return false;
         }
         client.close(number);
-        known.number = None;
+        (known.number, known.is_off) = (None, false);
         true
     }
 }

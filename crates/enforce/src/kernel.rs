@@ -173,12 +173,13 @@ impl Kernel {
     /// Where the kernel refuses.
     pub fn take_over(&mut self, process: u32, coflow: u32) -> Result<(), Error> {
         self.walkers.follow(process);
-        for socket in inherited::connections_of(process) {
+        let sockets = inherited::connections_of(process);
+        for socket in &sockets {
             // A socket that has a coflow keeps it.
             let tagged = tagged(coflow, socket.peer);
             let _ = self.tables.sockets.insert(&socket.descriptor, tagged, ONLY_IF_NONE);
         }
-        self.refresh()
+        if sockets.is_empty() { Ok(()) } else { self.refresh() }
     }
 
     /// Follows the members of a group into network namespaces that they have entered.
@@ -246,7 +247,12 @@ impl Kernel {
         let orders: Vec<FlowWords> = self.tables.orders.keys().filter(is_its).flatten().collect();
         let counts: Vec<FlowWords> = self.tables.counts.keys().filter(is_its).flatten().collect();
         orders.iter().for_each(|flow| drop(self.tables.orders.remove(flow)));
-        self.refresh()?;
+        let is_open = |flow: &FlowWords| {
+            self.tables.counts.get(flow, 0).is_ok_and(|count| Count::from_kernel(count).sockets > 0)
+        };
+        if counts.iter().any(is_open) {
+            self.refresh()?;
+        }
         counts.iter().for_each(|flow| drop(self.tables.counts.remove(flow)));
         Ok(())
     }
