@@ -351,6 +351,18 @@ fn java(folder: &Path, class: &str) -> Command {
 }
 
 #[test]
+fn java_reads_and_writes_the_bytes_of_the_specification() {
+    let folder = tempfile::tempdir().unwrap();
+    if javac(folder.path(), &clients().join("java/src/test/java/cavalcade/Vectors.java")) {
+        let ran =
+            java(folder.path(), "cavalcade.Vectors").arg(clients().join("vectors.txt")).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        // All that an agent says, and five of what a client does.
+        assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), "20");
+    }
+}
+
+#[test]
 fn java_conforms() {
     let folder = tempfile::tempdir().unwrap();
     if javac(folder.path(), &clients().join("java/src/test/java/Driver.java")) {

@@ -3,6 +3,12 @@
 //! Agent and coordinator are the machines of the live system, joined here without sockets: what is measured is what they
 //! compute, with messages as bytes between them. All flows leave one host for one other, so that all of them wait for the same
 //! receiver: whatever walks over those that wait is quadratic here, and would show.
+//!
+//! Measured with the program of the tests (opt-level 2) on a core that five other builds shared, so as upper bounds: with 10⁵ coflows
+//! and flows registering costs 4 µs, opening 9 µs, progress 4 µs, closing 14 µs, each flow of a process that ends 13 µs; with
+//! 10⁶ registering and opening cost 18 µs, progress 7 µs. `why` took 108 ms with 10⁵, where the coflow waits behind all others. The
+//! coordinator's longest pause is a round over all flows: 0.6 s with 10⁵ and 6 s with 10⁶, longer than the lease of 100 ms, so
+//! that flows go as plain TCP meanwhile. Shorter rounds take an allocator that goes on from the last one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant as Wall;
