@@ -98,7 +98,7 @@ fn receive(at: &str) -> (SocketAddr, Arc<Mutex<Seen>>) {
                 connections.push(Connection { socket, head: Vec::new(), body: None });
             }
             let may = began.elapsed().as_secs_f64() * BYTES_PER_SECOND;
-            // What nobody sent in time is lost, as on a link.
+            // What was not sent in time is lost, as on a link.
             taken = f64::max(taken, may - BYTES_PER_SECOND / 100.0);
             let mut came = 1;
             while taken < may && came > 0 {
@@ -283,7 +283,7 @@ fn curl_waits_where_the_policy_says_so_and_nothing_is_left_after_an_interrupt() 
     let Some(mut host) = Host::new("fifo") else { return };
     let (first, received) = host.compete(true);
     assert_eq!(first, "/large", "{received:?}");
-    // The same without it: whoever has less to send ends first.
+    // The same without it: the upload with less to send ends first.
     let (first, received) = host.compete(false);
     assert_eq!(first, "/small", "{received:?}");
     host.end_enforcer("-INT");

@@ -21,23 +21,23 @@ use crate::{Error, Flow, Kernel, Limits, Order, Place};
 
 /// Rates that are asked for, in Mbps, and for how many seconds each is measured.
 const RATES: [(u64, f64); 6] = [(1, 10.0), (5, 1.0), (50, 1.0), (500, 1.0), (2_000, 1.0), (10_000, 1.0)];
-/// How often a gate is closed and opened.
+/// The number of times that a gate is closed and opened.
 const ROUNDS: usize = 100;
-/// How long nothing new leaves for a gate to count as closed: on loopback packets follow each other by microseconds.
+/// The pause after which a gate counts as closed: on loopback packets follow each other by microseconds.
 const QUIET: Duration = Duration::from_millis(5);
-/// How long a rate has held before it is measured.
+/// The time for which a rate has held before it is measured.
 const SETTLE: Duration = Duration::from_millis(500);
 
 const COFLOW: u32 = 1;
 
-/// What a program costs.
+/// The cost of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// Its name in `bpf/enforce.bpf.c`.
     pub program: &'static str,
     /// Instructions that the verifier looked at when it was loaded.
     pub verified: u32,
-    /// How often it ran while the connection sent without limits.
+    /// The number of its runs while the connection sent without limits.
     pub runs: u64,
     /// Its mean time.
     pub nanos: f64,
@@ -48,9 +48,9 @@ pub struct Cost {
 pub struct Pace {
     /// The rate asked for.
     pub asked: BitsPerSec,
-    /// What arrived, in bits per second.
+    /// The rate at which bytes arrived, in bits per second.
     pub reached: f64,
-    /// Over how many seconds.
+    /// The seconds over which it was measured.
     pub seconds: f64,
 }
 
@@ -59,7 +59,7 @@ pub struct Pace {
 pub struct Figures {
     /// Of each program that runs for packets or connections.
     pub costs: Vec<Cost>,
-    /// What arrived without limits, in bits per second.
+    /// The rate without limits, in bits per second.
     pub unlimited: f64,
     /// By rate.
     pub paces: Vec<Pace>,
@@ -112,7 +112,7 @@ struct Flood {
 }
 
 impl Flood {
-    /// Both ends end with the process: what waits at a gate would hold up whoever waited for them.
+    /// Both ends end with the process: what waits at a gate would hold up a caller that waited for them.
     fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let mut sender = TcpStream::connect(listener.local_addr()?)?;
@@ -162,7 +162,7 @@ fn costs(flood: &Flood) -> Result<(Vec<Cost>, f64), Error> {
     Ok((costs.collect(), unlimited))
 }
 
-/// What the program of this name that was loaded last has cost.
+/// The cost of the program of this name that was loaded last.
 fn cost(program: &'static str) -> Option<Cost> {
     let infos = loaded_programs().filter_map(Result::ok);
     let info = infos.filter(|info| info.name_as_str() == Some(program)).max_by_key(|info| info.id())?;
@@ -186,7 +186,7 @@ fn pace(kernel: &mut Kernel, flood: &Flood, asked: BitsPerSec, seconds: f64) -> 
     Ok(Pace { asked, reached, seconds })
 }
 
-/// How long new bytes go on leaving after the order.
+/// Measures for how long new bytes go on leaving after the order.
 fn close(kernel: &mut Kernel) -> Result<Duration, Error> {
     kernel.stay_alive()?;
     let began = Instant::now();
@@ -201,7 +201,7 @@ fn close(kernel: &mut Kernel) -> Result<Duration, Error> {
     Ok(moved_at - began)
 }
 
-/// How long it takes until a new byte leaves after the order.
+/// Measures how long it takes until a new byte leaves after the order.
 fn open(kernel: &mut Kernel) -> Result<Duration, Error> {
     let (from, began) = (sent(kernel)?, Instant::now());
     order(kernel, Gate::Open {})?;

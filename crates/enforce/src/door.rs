@@ -1,4 +1,4 @@
-//! Where commands ask to be tagged: a Unix socket that every user may connect to.
+//! The door at which commands ask to be tagged: a Unix socket that every user may connect to.
 //!
 //! The kernel says who asks. Only the asking process is tagged, so a user can tag no process but their own. A request and
 //! its answer are a line each: `task=etl class=background deadline=5000000000` or `coflow=17.0.17`; `ok 17.0.17` or
@@ -21,10 +21,10 @@ use crate::Error;
 const LONGEST: usize = 512;
 /// The longest name of a task.
 const LONGEST_NAME: usize = 64;
-/// How long a command waits for the answer: the agent has a lease of less to give a key.
+/// The longest that a command waits for the answer: the agent's lease, in which it has to give a key, is shorter.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a command asks to belong to.
+/// The name of the coflow that a command asks to belong to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Name {
     /// A coflow that was registered elsewhere, perhaps on another host.
@@ -33,14 +33,14 @@ pub enum Name {
     Task(String),
 }
 
-/// What a command asks for.
+/// The request of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The coflow.
     pub name: Name,
-    /// Who waits for a new task.
+    /// The class of a new task.
     pub class: TaskClass,
-    /// How long from now a new task has time.
+    /// The time that a new task has from now.
     pub deadline: Option<Nanos>,
 }
 
@@ -104,7 +104,7 @@ impl FromStr for Request {
     }
 }
 
-/// Somebody who asks.
+/// A process that asks.
 #[derive(Debug)]
 pub(crate) struct Asker {
     pub(crate) stream: UnixStream,
@@ -185,7 +185,7 @@ impl Door {
         Ok(door)
     }
 
-    /// Who has come, if anybody has.
+    /// Accepts the next process that asks, if there is one.
     pub(crate) fn accept(&self) -> Option<Asker> {
         let (stream, _) = self.listener.accept().ok()?;
         Asker::new(stream).ok()

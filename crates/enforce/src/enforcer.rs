@@ -22,18 +22,18 @@ use crate::groups::{Group, Hierarchy};
 use crate::link::Link;
 use crate::{Count, Error, Flow, Kernel, Order};
 
-/// How often counts are read while there are coflows.
+/// The time between two looks at the counts while there are coflows.
 const PERIOD: Nanos = Nanos::from_millis(5);
-/// How often a sign of life is given, and looked for what has ended.
+/// The time between two signs of life, and between two looks for what has ended.
 const TICK: Nanos = Nanos::from_millis(100);
 /// A flow without new bytes for so long has nothing to send, unless data waits at its gate. Longer than the pauses of a
 /// connection that is held to some Mbps.
 const IDLE: Nanos = Nanos::from_millis(100);
-/// How many coflows a user may have at once.
+/// The most coflows that a user may have at once.
 const OF_USER: usize = 256;
-/// How many may be asking at once.
+/// The most processes that may be asking at once.
 const ASKERS: usize = 64;
-/// How long a request may take to come; a process that does not ask keeps nobody out for longer.
+/// The longest that a request may take to come: a process that does not ask keeps others out no longer.
 const HURRY: Duration = Duration::from_secs(1);
 
 /// Processes that are tagged without asking: those of a control group, as of a service or a container.
@@ -45,7 +45,7 @@ pub struct Rule {
     pub request: Request,
 }
 
-/// What a flow of a coflow has come to.
+/// A flow as the agent has been told of it.
 #[derive(Debug)]
 struct Known {
     /// Its number as a client's flow, while it has connections.
@@ -60,11 +60,11 @@ struct Known {
 struct Tagged {
     user: u32,
     name: Name,
-    /// Where its processes are: one group in each of those in which they were.
+    /// The groups of its processes: one in each of those in which they were.
     groups: Vec<Group>,
     link: Link,
     key: Option<CoflowKey>,
-    /// Who waits for the key.
+    /// Processes that wait for the key.
     askers: Vec<Asker>,
     flows: BTreeMap<IpAddr, Known>,
     is_obedient: bool,

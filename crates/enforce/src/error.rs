@@ -1,9 +1,9 @@
-//! What can stand in the way.
+//! Reasons for which the kernel path cannot be used.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why the kernel path cannot be used.
+/// A reason for which the kernel path cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The build has no programs.
@@ -28,11 +28,11 @@ pub enum Error {
     /// A file, a folder or a socket did not do what was asked.
     #[error("cannot {what} {}: {source}", .path.display())]
     File {
-        /// What was tried.
+        /// The attempt.
         what: &'static str,
-        /// Where.
+        /// The place.
         path: PathBuf,
-        /// What the system said.
+        /// The system's answer.
         source: io::Error,
     },
     /// The kernel refused a program or a table.
@@ -40,9 +40,9 @@ pub enum Error {
         "the kernel refuses {what}: {reason}; it takes Linux 5.15 or newer, CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
     )]
     Refused {
-        /// Which.
+        /// The thing refused.
         what: &'static str,
-        /// What it said.
+        /// The kernel's answer.
         reason: String,
     },
 }

@@ -21,7 +21,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// What holds for every peer of a coflow without orders of its own.
+    /// All peers of a coflow without orders of their own.
     pub fn of_all_peers(coflow: u32) -> Self {
         Self { coflow, peer: IpAddr::V6(Ipv6Addr::UNSPECIFIED) }
     }
@@ -47,10 +47,10 @@ impl Flow {
     }
 }
 
-/// How a flow is to be sent.
+/// The way in which a flow is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// Whether, and how fast.
+    /// The gate: off, open, or a rate.
     pub gate: Gate,
     /// The DSCP of its packets; none leaves the application's own.
     pub dscp: Option<u8>,
@@ -59,7 +59,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// What an agent has said, with classes as DSCP by `map`.
+    /// The order that an agent's directive makes, with classes as DSCP by `map`.
     pub fn new(directive: Directive, map: DscpMap) -> Self {
         let dscp = map.0[usize::from(directive.class).min(map.0.len() - 1)] & 0x3f;
         let priority = (LOWEST_CLASS - directive.class.min(LOWEST_CLASS)) as u8;
@@ -88,7 +88,7 @@ impl From<Gate> for Order {
     }
 }
 
-/// What a flow has done.
+/// The counts of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Payload, each byte once.
@@ -97,7 +97,7 @@ pub struct Count {
     pub messages: u64,
     /// Packets that the gate refused.
     pub refused: u64,
-    /// Whether data waits at the gate.
+    /// True while data waits at the gate.
     pub waits: bool,
     /// Connections that are open.
     pub sockets: u64,

@@ -10,7 +10,7 @@ use crate::Error;
 /// The hierarchy of control groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Where it is mounted.
+    /// The folder at which it is mounted.
     pub root: PathBuf,
 }
 
@@ -95,12 +95,12 @@ impl Group {
         Ok(Self { path, id, is_own: false })
     }
 
-    /// What the kernel calls it.
+    /// The kernel's number of it.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Where it is.
+    /// Its folder.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -30,17 +30,17 @@ const TAG: &str = "tag";
 const CONNECTIONS: &str = "connections";
 const GATE: &str = "gate";
 
-/// Where programs are attached and pinned. Enforcers at several places work side by side.
+/// A place at which programs are attached and pinned. Enforcers at several places work side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The control group whose sockets, and those of groups below it, can be tagged.
     pub above: PathBuf,
-    /// What the folder of pins is called, and groups of coflows with their number behind it.
+    /// The name of the folder of pins, and of groups of coflows with their number behind it.
     pub name: String,
 }
 
 impl Place {
-    /// Where the host's enforcer stands: all sockets can be tagged.
+    /// The place of the host's enforcer: all sockets can be tagged.
     ///
     /// # Errors
     /// Where there are no control groups of version 2.
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-/// How the kernel's side behaves without being told.
+/// The times by which the kernel's side acts without being told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Without a sign of life for so long all limits are lifted.
@@ -122,7 +122,7 @@ impl Kernel {
         }
     }
 
-    /// Where the programs are attached.
+    /// The place at which the programs are attached.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -221,7 +221,7 @@ impl Kernel {
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
     }
 
-    /// What all flows have done, in order.
+    /// The counts of all flows, in order of flows.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -272,7 +272,7 @@ const BESIDE_OTHERS: CgroupAttachMode = CgroupAttachMode::Single;
 /// The kernel's flag by which a socket's storage is only made where there is none.
 const ONLY_IF_NONE: u64 = 1;
 
-/// What a connection carries that was made before it was tagged.
+/// The storage of a connection that was made before it was tagged.
 fn tagged(coflow: u32, peer: Option<IpAddr>) -> SocketWords {
     let flow = peer.map_or(Flow::of_all_peers(coflow), |peer| Flow { coflow, peer });
     let flow = shared::Flow::from_words(flow.to_kernel());

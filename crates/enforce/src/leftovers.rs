@@ -1,4 +1,4 @@
-//! What an enforcer that was killed has left behind: pinned programs, which limit nothing by then, and groups.
+//! The remains of an enforcer that was killed: pinned programs, which limit nothing by then, and groups.
 
 use std::path::PathBuf;
 

@@ -10,13 +10,13 @@ use cavalcade_model::{Instant, Nanos};
 use cavalcade_protocol::{Client, Frames, frame};
 use rustix::process::Uid;
 
-/// How long an attempt to connect may take.
+/// The longest that an attempt to connect may take.
 const ATTEMPT: Duration = Duration::from_millis(200);
-/// How long an agent may take to say welcome.
+/// The longest that an agent may take to say welcome.
 const WELCOME: Nanos = Nanos::from_secs(1);
-/// How often an agent that is not there is looked for.
+/// The time between two attempts to reach an agent that is not there.
 const RETRY: Nanos = Nanos::from_millis(500);
-/// What may wait to be sent to an agent that does not read; then it is taken to hang.
+/// The most bytes that may wait for an agent that does not read; then it is taken to hang.
 const LONGEST_QUEUE: usize = 1 << 20;
 
 /// A client of the agent, with its connection where there is one.
@@ -111,7 +111,7 @@ impl Link {
 }
 
 /// Connects with the rights of `user`. A thread of its own does that: it has them only for this, and a listener whose queue
-/// is full holds up nobody else.
+/// is full holds up no other coflow.
 fn connect_as(agent: &Path, user: u32) -> io::Result<UnixStream> {
     let (say, hear) = mpsc::channel();
     let agent = agent.to_owned();
@@ -123,7 +123,7 @@ fn connect_as(agent: &Path, user: u32) -> io::Result<UnixStream> {
         } else {
             rustix::thread::set_thread_res_uid(None::<Uid>, user, None::<Uid>)
         };
-        // Nobody listens any more where it took too long.
+        // The caller has gone on where it took too long.
         let _ = say.send(became.map_err(io::Error::from).and_then(|()| UnixStream::connect(agent)));
     })?;
     hear.recv_timeout(ATTEMPT).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?

@@ -14,14 +14,14 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::pins::walk;
 
-/// Somebody who walks when told, and says how it went.
+/// A thread that walks when told, and says how it went.
 #[derive(Debug)]
 struct Walker {
     tell: mpsc::Sender<()>,
     hear: mpsc::Receiver<io::Result<()>>,
 }
 
-/// Who walks where, besides the calling thread in its own namespace.
+/// The walkers in other namespaces; in its own the calling thread walks.
 #[derive(Debug)]
 pub(crate) struct Walkers {
     program: PathBuf,

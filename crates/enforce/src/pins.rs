@@ -1,4 +1,4 @@
-//! Where programs are pinned, so that they outlive the process that loaded them.
+//! The folder in which programs are pinned, so that they outlive the process that loaded them.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -8,9 +8,9 @@ use rustix::fs::FlockOperation;
 
 use crate::Error;
 
-/// Where the kernel keeps what is pinned.
+/// The folder in which the kernel keeps what is pinned.
 const MOUNT: &str = "/sys/fs/bpf";
-/// How the file system of pins is known: the number that the kernel gives it.
+/// The number by which the file system of pins is known.
 const MAGIC: u64 = 0xcafe_4a11;
 
 /// A folder of pins, and the right to change them: one process at a time has it.
@@ -40,7 +40,7 @@ impl Pins {
         if Path::new(MOUNT).join(name).is_dir() { Self::take(name).map(Some) } else { Ok(None) }
     }
 
-    /// Where something is pinned.
+    /// The path of a pin.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -54,7 +54,7 @@ impl Pins {
         names
     }
 
-    /// Removes everything: the last reference of a program that nobody else holds goes with its pin.
+    /// Removes everything: the last reference to a program goes with its pin.
     pub(crate) fn clear(&self) {
         for name in self.names() {
             let _ = fs::remove_file(self.folder.join(name));

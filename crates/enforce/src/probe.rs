@@ -15,11 +15,11 @@ use crate::{Error, Flow, Kernel, Limits, Order, Place};
 /// One feature.
 #[derive(Debug)]
 pub struct Trial {
-    /// What it is called.
+    /// Its name.
     pub feature: &'static str,
-    /// What was found, or why it is not there, with a cure.
+    /// The finding, or the reason why it is not there, with a cure.
     pub found: Result<&'static str, String>,
-    /// What happens without it.
+    /// The consequence of its absence.
     pub otherwise: &'static str,
 }
 
