@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     /// Commands that make files, serve, or run something else: they print nothing for programs to read.
-    const WITHOUT_JSON: [&str; 15] = [
+    const WITHOUT_JSON: [&str; 18] = [
         "agent",
         "certificates",
         "completions",
@@ -63,9 +63,12 @@ mod tests {
         "figure",
         "man",
         "plot",
+        "renew",
         "report",
         "revoke",
         "run",
+        "spc-proxy",
+        "switch",
         "up",
         "help",
     ];
@@ -82,9 +85,9 @@ mod tests {
         command
     }
 
-    /// The words of a line as a shell takes them, up to where its output goes.
+    /// The words of a line as a shell takes them, without a comment and up to where its output goes.
     fn words(line: &str) -> Vec<String> {
-        let line = line.split(" > ").next().unwrap();
+        let line = line.split(" #").next().unwrap().split(" > ").next().unwrap();
         let mut words = Vec::new();
         for (index, part) in line.split('\'').enumerate() {
             match index % 2 {

@@ -51,7 +51,7 @@ pub(crate) struct SwitchOptions {
 /// `cavalcade spc-proxy`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example, memcached on 10.0.0.7:\n  there:  cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211\n  here:   cavalcade spc-proxy --from-tcp 127.0.0.1:11211 --to 10.0.0.7:4211 --first-task 1 --task-step 4"
+    after_help = "Example:\n  cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211  # beside memcached\n  cavalcade spc-proxy --from-tcp 127.0.0.1:11211 --to 10.0.0.7:4211 --first-task 1 --task-step 4"
 )]
 pub(crate) struct SpcProxyOptions {
     /// Accept TCP here and carry each connection as an SPC stream, under a task-id of its own
