@@ -12,7 +12,7 @@ const TRACE: &str = "../shared/data/coflow/FB2010-1Hr-150-0.txt";
 
 /// Each run as it is given to `--policy`, and its target in CPU seconds.
 const TARGETS: &[(&str, f64)] = &[
-    ("sebf:discipline=greedy", 0.1),
+    ("sebf:discipline=greedy", 0.35),
     ("fifo", 0.5),
     ("stf", 0.5),
     ("sincronia", 0.5),

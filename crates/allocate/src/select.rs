@@ -97,7 +97,7 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         Load::Known { flows, crowding } if fabric.is_one_switch() => (flows, crowding),
         // Allocators for one switch know how many flows there will be.
         _ if allocator == Allocator::Incremental && is_strict && terms.scope != Scope::Link => {
-            return Box::new(PathFill::new(capacity, false));
+            return Box::new(PathFill::new(capacity));
         }
         _ => return Box::new(Recompute::new(terms, capacity)),
     };
@@ -105,9 +105,7 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
     match (terms.scope, terms.discipline) {
         _ if allocator == Allocator::Reference => Box::new(Recompute::new(terms, capacity)),
         (Scope::Link, _) => Box::new(PerLinkFill::new(capacity, flows)),
-        (_, Discipline::MaxMin) if is_strict && crowding <= on_paths => {
-            Box::new(PathFill::new(capacity, false))
-        }
+        (_, Discipline::MaxMin) if is_strict && crowding <= on_paths => Box::new(PathFill::new(capacity)),
         (_, Discipline::MaxMin) => Box::new(MaxMinFill::new(capacity, &terms.shares, flows)),
         (_, Discipline::Greedy) => Box::new(GreedyFill::new(capacity, flows)),
         (_, Discipline::InTurn) => Box::new(GreedyFill::in_turn(capacity, flows)),

@@ -3,14 +3,13 @@
 //! # The problem
 //! On a tree or fat-tree a flow crosses up to six links. The rates wanted are those of strict classes with max-min sharing
 //! inside: at every link what a class leaves goes to the next, and a flow gets the least that its links allow. The class
-//! may be the same at all links (a coordinator, or a sender that marks its packets) or each link's own (switches that
-//! decide for themselves, Baraat Algorithms 1 and 2).
+//! is the same at all links of a flow.
 //!
 //! # The idea
 //! The flows of one class at one link form a *cell*. A cell's *level* is what a flow that is held back there gets: the
 //! level λ at which the sum of min(λ, what its other links allow) over its flows is the capacity that classes before it
 //! left; infinite if that suffices for all. A flow's rate is the least level along its path. Levels for which both hold are
-//! the rates wanted, and the only ones where classes agree along paths: every flow has a link that is full, up to and
+//! the rates wanted, and the only ones: every flow has a link that is full, up to and
 //! including its class, and on which nobody in the class has more (the bottleneck condition, Bertsekas and Gallager
 //! §6.5.2).
 //!
@@ -32,16 +31,10 @@
 //! class behind it that still has enough. Nothing depends on the size of the fabric but how far flows lie apart in memory:
 //! what an event touches of a cell, a flow or an account is therefore one cache line, or two.
 //!
-//! # Classes of each link's own
-//! Levels for which everything holds exist whatever links think of flows, but where two links rank two flows differently
-//! there may be several, and looking need not come upon any: three links, each of which prefers another one of three flows,
-//! chase each other for ever. Then, and only then, links have to agree (see the `agree` module).
-//!
 //! # Rejected
 //! Progressive filling of the connected component at each event: it grows with the component (SimGrid's collapse on
 //! shuffles). Rates for each flow in place of levels: writing every flow at every event.
 
-mod agree;
 mod ample;
 mod book;
 mod cell;
@@ -55,7 +48,7 @@ use crate::fill::{Due, Fill, Key};
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
 use book::{Account, Booked};
-use cell::{Cells, Flow, MOST_CELLS, MOST_LINKS, NOWHERE, Route, Seat};
+use cell::{Cells, Flow, MOST_CELLS, NOWHERE, Route};
 
 /// Max-min inside a class along paths of several links, classes strict.
 #[derive(Debug)]
@@ -63,15 +56,11 @@ pub struct PathFill {
     cells: Cells,
     routes: Vec<Route>,
     flows: Vec<Flow>,
-    /// The accounts of each flow behind its first link, where every link has classes of its own.
-    further_seats: Vec<[Seat; MOST_LINKS - 1]>,
     accounts: Vec<Account>,
     /// What is kept of each account that is booked.
     rates: Vec<Booked>,
     /// Accounts that are booked now.
     booked: usize,
-    /// Whether every link has classes of its own.
-    per_link: bool,
     /// When a flow held by each cell reaches its next milestone.
     ends: MinTree,
     /// When each watched account reaches its amount, where that does not follow from one flow.
@@ -87,19 +76,16 @@ pub struct PathFill {
 }
 
 impl PathFill {
-    /// For links of these capacities (bytes per nanosecond). `per_link`: accounts stand for the flows of a coflow at one
-    /// link, and have keys there alone.
-    pub fn new(capacity: Vec<f64>, per_link: bool) -> Self {
+    /// Creates an allocator for links of these capacities (bytes per nanosecond).
+    pub fn new(capacity: Vec<f64>) -> Self {
         Self {
             ample: ample::Links::new(&capacity),
             cells: Cells::new(capacity),
             routes: Vec::new(),
             flows: Vec::new(),
-            further_seats: Vec::new(),
             accounts: Vec::new(),
             rates: Vec::new(),
             booked: 0,
-            per_link,
             ends: MinTree::new(0),
             watches: MinTree::new(0),
             ends_outdated: Vec::new(),
@@ -113,11 +99,6 @@ impl PathFill {
     /// How often a cell has been looked at: what the solver's work is made of.
     pub fn looks(&self) -> u64 {
         self.refill.looks
-    }
-
-    /// The account of a flow at its `hop`-th link.
-    fn account_at(&self, flow: u32, hop: usize) -> u32 {
-        self.seat(flow, if self.per_link { hop } else { 0 }).account
     }
 
     fn bytes_left(&self, flow: u32, now: f64) -> f64 {
@@ -220,30 +201,18 @@ impl PathFill {
         self.outdate(least);
     }
 
-    /// Gives a flow the key of its account at `hop`, or at every one.
-    fn change_key(&mut self, flow: u32, only: Option<usize>, key: Key, now: f64) {
-        let hops = usize::from(self.flows[flow as usize].hops);
-        let is_there = |fill: &Self, hop: usize| {
-            fill.cells.contents[fill.routes[flow as usize].cells[hop] as usize].key == key
-        };
-        let range = only.map_or(0..hops, |hop| hop..hop + 1);
-        if range.clone().all(|hop| is_there(self, hop)) {
+    /// Gives a flow a new key.
+    fn change_key(&mut self, flow: u32, key: Key, now: f64) {
+        let first = self.routes[flow as usize].cells[0];
+        if self.cells.contents[first as usize].key == key {
             return;
         }
         let rate = self.rate_of(flow);
         self.release(flow, now);
-        for hop in 0..MOST_CELLS {
-            let cell = self.routes[flow as usize].cells[hop];
-            if cell == NOWHERE || self.cells.is_cap(cell) {
-                continue;
-            }
-            if range.contains(&hop) {
-                let link = self.cells.hot[cell as usize].link;
-                self.leave_cell(flow, hop, rate);
-                self.enter_cell(flow, hop, link, key, now);
-            } else {
-                self.lose(cell, rate);
-            }
+        for hop in 0..usize::from(self.flows[flow as usize].hops) {
+            let link = self.cells.hot[self.routes[flow as usize].cells[hop] as usize].link;
+            self.leave_cell(flow, hop, rate);
+            self.enter_cell(flow, hop, link, key, now);
         }
         self.loose.push(flow);
     }
@@ -263,7 +232,7 @@ impl PathFill {
                 self.leave_cell(flow, hop, rate);
             }
         }
-        self.leave_accounts(flow, now);
+        self.leave_account(flow, now);
         self.flows[flow as usize].hops = 0;
     }
 }
@@ -295,15 +264,12 @@ impl Fill for PathFill {
             let count = (flow as usize + 1).max(2 * self.flows.len());
             self.flows.resize(count, Flow::absent());
             self.routes.resize(count, Route::absent());
-            if self.per_link {
-                self.further_seats.resize(count, [Seat::NONE; MOST_LINKS - 1]);
-            }
         }
         self.flows[flow as usize] = Flow { hops: links.len() as u8, end: bytes, ..Flow::absent() };
         self.routes[flow as usize] = Route::absent();
-        self.join_accounts(flow, accounts, bytes, now);
+        self.join_account(flow, accounts[0], bytes, now);
+        let key = self.accounts[accounts[0] as usize].key;
         for (hop, &link) in links.iter().enumerate() {
-            let key = self.accounts[self.account_at(flow, hop) as usize].key;
             self.enter_cell(flow, hop, link, key, now);
         }
         self.loose.push(flow);
@@ -314,23 +280,14 @@ impl Fill for PathFill {
             self.accounts[account as usize].key = key;
             for index in 0..self.accounts[account as usize].flows.len() {
                 let flow = self.accounts[account as usize].flows[index];
-                if self.flows[flow as usize].agreed {
-                    self.end_agreement(flow, now);
-                    continue;
-                }
-                let hop = self.per_link.then(|| self.hop_of_account(flow, account));
-                self.change_key(flow, hop, key, now);
+                self.change_key(flow, key, now);
             }
         }
     }
 
     fn set_flow_key(&mut self, flow: u32, key: Key, now: f64) {
-        assert!(
-            !self.per_link,
-            "links order coflows; flow {flow} cannot have a priority of its own at one link"
-        );
         if self.flows[flow as usize].hops > 0 {
-            self.change_key(flow, None, key, now);
+            self.change_key(flow, key, now);
         }
     }
 
@@ -449,9 +406,6 @@ impl Fill for PathFill {
         }
     }
 }
-
-/// Looks at one cell in one refill after which links that contradict each other have to agree.
-const MOST_LOOKS_ALONE: u32 = 64;
 
 /// Looks at one cell in one refill after which levels may only fall.
 const MOST_LOOKS: u32 = 1000;

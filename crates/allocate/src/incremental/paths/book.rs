@@ -61,61 +61,27 @@ impl Account {
 }
 
 impl PathFill {
-    /// How many accounts a flow has.
-    fn seats(&self, flow: u32) -> usize {
-        if self.per_link { usize::from(self.flows[flow as usize].hops) } else { 1 }
-    }
-
-    /// The `nth` account of a flow.
-    pub(super) fn seat(&self, flow: u32, nth: usize) -> Seat {
-        match nth.checked_sub(1) {
-            None => self.flows[flow as usize].seat,
-            Some(further) => self.further_seats[flow as usize][further],
+    pub(super) fn join_account(&mut self, flow: u32, account: u32, bytes: f64, now: f64) {
+        let record = &mut self.accounts[account as usize];
+        self.flows[flow as usize].seat = Seat { account, place: record.flows.len() as u32 };
+        record.flows.push(flow);
+        record.added += bytes;
+        if record.watch < f64::INFINITY {
+            self.follow(account, now);
         }
     }
 
-    fn seat_mut(&mut self, flow: u32, nth: usize) -> &mut Seat {
-        match nth.checked_sub(1) {
-            None => &mut self.flows[flow as usize].seat,
-            Some(further) => &mut self.further_seats[flow as usize][further],
+    /// Takes a flow that no cell holds out of its account.
+    pub(super) fn leave_account(&mut self, flow: u32, now: f64) {
+        let Seat { account, place } = self.flows[flow as usize].seat;
+        // Its solo milestone goes with it.
+        let record = &mut self.accounts[account as usize];
+        record.flows.swap_remove(place as usize);
+        if let Some(&moved) = record.flows.get(place as usize) {
+            self.flows[moved as usize].seat.place = place;
         }
-    }
-
-    /// Which account of a flow this is: with one for each link, at which hop.
-    pub(super) fn hop_of_account(&self, flow: u32, account: u32) -> usize {
-        let nth = (0..self.seats(flow)).find(|&nth| self.seat(flow, nth).account == account);
-        nth.expect("a flow of an account has it")
-    }
-
-    pub(super) fn join_accounts(&mut self, flow: u32, accounts: &[u32], bytes: f64, now: f64) {
-        for (nth, &account) in accounts.iter().enumerate().take(self.seats(flow)) {
-            let record = &mut self.accounts[account as usize];
-            let place = record.flows.len() as u32;
-            record.flows.push(flow);
-            record.added += bytes;
-            let is_watched = record.watch < f64::INFINITY;
-            *self.seat_mut(flow, nth) = Seat { account, place };
-            if is_watched {
-                self.follow(account, now);
-            }
-        }
-    }
-
-    /// Takes a flow that nobody holds out of its accounts.
-    pub(super) fn leave_accounts(&mut self, flow: u32, now: f64) {
-        for nth in 0..self.seats(flow) {
-            let Seat { account, place } = self.seat(flow, nth);
-            // Its solo milestone goes with it.
-            let record = &mut self.accounts[account as usize];
-            record.flows.swap_remove(place as usize);
-            if let Some(&moved) = record.flows.get(place as usize) {
-                let nth = self.hop_of_account(moved, account);
-                self.seat_mut(moved, nth).place = place;
-            }
-            let record = &self.accounts[account as usize];
-            if record.watch < f64::INFINITY && (!record.booked || record.flows.len() < 2) {
-                self.follow(account, now);
-            }
+        if record.watch < f64::INFINITY && (!record.booked || record.flows.len() < 2) {
+            self.follow(account, now);
         }
     }
 
@@ -205,15 +171,13 @@ impl PathFill {
         if !self.is_booked(flow) {
             return;
         }
-        for nth in 0..self.seats(flow) {
-            let account = self.seat(flow, nth).account;
-            if self.accounts[account as usize].booked {
-                let record = &mut self.rates[account as usize];
-                record.sent += record.rate * (now - record.since);
-                record.since = now;
-                record.rate += change;
-                self.outdate_watch(account);
-            }
+        let account = self.flows[flow as usize].seat.account;
+        if self.accounts[account as usize].booked {
+            let record = &mut self.rates[account as usize];
+            record.sent += record.rate * (now - record.since);
+            record.since = now;
+            record.rate += change;
+            self.outdate_watch(account);
         }
     }
 

@@ -5,15 +5,14 @@
 
 use std::collections::BinaryHeap;
 
+use cavalcade_model::Path;
+
 use super::mark::Mark;
 use crate::fill::Key;
 use crate::incremental::switch::max_min::group::{NEGLIGIBLE, NONE};
 
-/// Links of the longest path.
-pub(super) const MOST_LINKS: usize = 6;
-
 /// A cell for each link of the longest path, and one for the flow's own cap.
-pub(super) const MOST_CELLS: usize = MOST_LINKS + 1;
+pub(super) const MOST_CELLS: usize = Path::LONGEST + 1;
 
 /// The cell that is none: its level is infinite, so that looking at it changes nothing.
 pub(super) const NOWHERE: u32 = 0;
@@ -60,16 +59,14 @@ pub(super) struct Flow {
     /// Bytes left at which the one account that has no other flow reaches its watched amount, and that account.
     pub(super) solo: f64,
     pub(super) solo_of: u32,
-    /// Its account, or that at its first link.
+    /// Its account.
     pub(super) seat: Seat,
     /// Where it stands among the members of each of its cells.
-    pub(super) place: [u32; MOST_LINKS],
+    pub(super) place: [u32; Path::LONGEST],
     /// Links on its path; 0 when it is not in the solver.
     pub(super) hops: u8,
     /// Whether any account that is watched by its rate counts this flow.
     pub(super) booked: bool,
-    /// Whether its links have agreed on a key for it that need not be what its accounts say.
-    pub(super) agreed: bool,
 }
 
 impl Flow {
@@ -80,10 +77,9 @@ impl Flow {
             solo: 0.0,
             solo_of: NONE,
             seat: Seat::NONE,
-            place: [0; MOST_LINKS],
+            place: [0; Path::LONGEST],
             hops: 0,
             booked: false,
-            agreed: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::cell::NOWHERE;
-use super::{FEASIBLE, FULL, MOST_LOOKS, MOST_LOOKS_ALONE, PathFill, SETTLED, TIE};
+use super::{FEASIBLE, FULL, MOST_LOOKS, PathFill, SETTLED, TIE};
 use crate::fill::Key;
 
 /// So many cells are followed from one to the next. With many classes at a link each is a wait for memory of its own: a
@@ -159,9 +159,6 @@ impl PathFill {
         }
         *looked += 1;
         let may_only_fall = *looked > MOST_LOOKS;
-        if self.per_link && looked.is_multiple_of(MOST_LOOKS_ALONE) && self.agree(cell, now) {
-            return;
-        }
         let offered = self.cells.offered(cell);
         if self.move_together(cell, offered, now) {
             return;

@@ -1,7 +1,6 @@
-//! What rates along paths have to be, whatever links think of flows: every link carries no more than it can, and every flow
-//! has a link that is full, up to and including the flow's class there, and on which nobody of the class has more. Where
-//! links agree this is what makes rates the wanted ones, and the only ones; where each has classes of its own, it is all
-//! that can be asked. Checked from the rates alone, link by link, after every change.
+//! What rates along paths have to be: every link carries no more than it can, and every flow has a link that is full, up to and
+//! including the flow's class, and on which no other flow of the class has more. Checked from the rates alone, link by
+//! link, after every change.
 
 use proptest::prelude::*;
 
@@ -14,8 +13,8 @@ const SLACK: f64 = 1e-9;
 enum Change {
     /// A flow of a coflow comes, over the links named by the bits.
     Come { coflow: u32, links: u8, bytes: u32 },
-    /// A link ranks a coflow anew; without classes of links' own, all do.
-    Rank { coflow: u32, link: u32, order: u64 },
+    /// A coflow is ranked again.
+    Rank { coflow: u32, order: u64 },
     /// Time passes until something ends.
     Pass,
 }
@@ -27,7 +26,7 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         4 => (0..COFLOWS, 1..1u8 << LINKS, 1..1000u32)
             .prop_map(|(coflow, links, bytes)| Change::Come { coflow, links, bytes }),
-        2 => (0..COFLOWS, 0..LINKS, 0..3u64).prop_map(|(coflow, link, order)| Change::Rank { coflow, link, order }),
+        2 => (0..COFLOWS, 0..3u64).prop_map(|(coflow, order)| Change::Rank { coflow, order }),
         2 => Just(Change::Pass),
     ]
 }
@@ -36,7 +35,6 @@ fn change() -> impl Strategy<Value = Change> {
 struct Scene {
     fill: PathFill,
     capacity: Vec<f64>,
-    per_link: bool,
     /// Of each flow that ever came: its coflow and its links.
     flows: Vec<(u32, Vec<u32>)>,
     active: Vec<u32>,
@@ -44,30 +42,23 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(capacity: &[f64], per_link: bool) -> Self {
-        let mut fill = PathFill::new(capacity.to_vec(), per_link);
-        fill.reserve_accounts((COFLOWS * LINKS) as usize);
-        Self { fill, capacity: capacity.to_vec(), per_link, flows: Vec::new(), active: Vec::new(), now: 0.0 }
-    }
-
-    fn account(&self, coflow: u32, link: u32) -> u32 {
-        coflow * LINKS + if self.per_link { link } else { 0 }
+    fn new(capacity: &[f64]) -> Self {
+        let mut fill = PathFill::new(capacity.to_vec());
+        fill.reserve_accounts(COFLOWS as usize);
+        Self { fill, capacity: capacity.to_vec(), flows: Vec::new(), active: Vec::new(), now: 0.0 }
     }
 
     fn make(&mut self, change: &Change) {
         match *change {
             Change::Come { coflow, links, bytes } => {
                 let path: Vec<u32> = (0..LINKS).filter(|link| links >> link & 1 == 1).collect();
-                let accounts: Vec<u32> = path.iter().map(|&link| self.account(coflow, link)).collect();
                 let flow = self.flows.len() as u32;
-                let accounts = if self.per_link { &accounts[..] } else { &accounts[..1] };
-                self.fill.add_along(flow, &path, accounts, f64::from(bytes), self.now);
+                self.fill.add_along(flow, &path, &[coflow], f64::from(bytes), self.now);
                 self.flows.push((coflow, path));
                 self.active.push(flow);
             }
-            Change::Rank { coflow, link, order } => {
-                let account = self.account(coflow, link);
-                self.fill.set_account_keys(&[(account, Key { class: 0, order })], self.now);
+            Change::Rank { coflow, order } => {
+                self.fill.set_account_keys(&[(coflow, Key { class: 0, order })], self.now);
             }
             Change::Pass => {
                 if self.fill.next() < f64::INFINITY {
@@ -84,24 +75,11 @@ impl Scene {
     /// The active flows on a link with their rates and the keys that they go by there.
     fn on(&self, link: u32) -> Vec<(u32, f64, Key)> {
         let here = self.active.iter().filter_map(|&flow| {
-            let hop = self.flows[flow as usize].1.iter().position(|&other| other == link)?;
-            let key = self.key(flow, hop);
-            Some((flow, self.fill.rate(flow), key))
+            let (coflow, path) = &self.flows[flow as usize];
+            let key = self.fill.accounts[*coflow as usize].key;
+            path.contains(&link).then(|| (flow, self.fill.rate(flow), key))
         });
         here.collect()
-    }
-
-    /// What a link thinks of a flow: its account's key, or that on which its links agreed.
-    fn key(&self, flow: u32, hop: usize) -> Key {
-        let (coflow, path) = &self.flows[flow as usize];
-        let own = self.fill.accounts[self.account(*coflow, path[hop]) as usize].key;
-        let cell = self.fill.routes[flow as usize].cells[hop];
-        let used = self.fill.cells.contents[cell as usize].key;
-        assert!(
-            used == own || self.fill.flows[flow as usize].agreed,
-            "flow {flow} goes by {used:?}, not {own:?}"
-        );
-        used
     }
 
     /// Whether `flow` can have no more for the sake of others on `link`.
@@ -142,10 +120,9 @@ proptest! {
     #[test]
     fn every_flow_is_held_back_by_a_full_link_that_gives_none_of_its_class_more(
         capacity in proptest::collection::vec(prop_oneof![Just(1.0), Just(2.0), 0.5..3.0f64], LINKS as usize),
-        per_link in any::<bool>(),
         changes in proptest::collection::vec(change(), 1..40),
     ) {
-        let mut scene = Scene::new(&capacity, per_link);
+        let mut scene = Scene::new(&capacity);
         for change in &changes {
             scene.make(change);
             scene.check()?;
