@@ -19,6 +19,7 @@ pub(crate) enum Bench {
     Coordinator(CoordinatorBench),
     /// Measure what the kernel path costs, and how exactly it holds rates and gates (needs root)
     #[cfg(feature = "live")]
+    #[command(after_help = "Example:\n  cavalcade bench enforce")]
     Enforce,
     /// Time each operation of an agent with very many coflows and flows, and of its coordinator
     #[cfg(feature = "live")]
