@@ -1,4 +1,4 @@
-//! How much a search for a bound may cost: a time, or a number of linear programs.
+//! The budget of a search for a bound: a time, or a number of linear programs.
 //!
 //! A time is what a person has. A number of linear programs gives the same bound on every machine, so it is what a
 //! comparison uses unless told otherwise: figures that differ from run to run cannot be compared.
@@ -10,7 +10,7 @@ use std::time::Duration;
 use cavalcade_bound::Progress;
 use cavalcade_model::Nanos;
 
-/// When a search is to stop if it has not ended by itself.
+/// The limit of a search that has not ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Budget {
     /// After this time.
@@ -29,7 +29,7 @@ impl Budget {
         if spent < of { spent / of } else { 1.0 }
     }
 
-    /// Whether the search stops at the same place on every machine.
+    /// Tells whether the search stops at the same place on every machine.
     pub const fn is_repeatable(self) -> bool {
         matches!(self, Self::Programs(_))
     }

@@ -29,7 +29,7 @@ impl Column {
     /// A column of whole numbers.
     ///
     /// # Panics
-    /// Where one is 2⁶³ or more: the model allows no such amount of bytes, and 2⁶³ ns are three centuries.
+    /// If one is 2⁶³ or more: the model allows no such amount of bytes, and 2⁶³ ns are three centuries.
     pub fn whole(name: &'static str, values: impl Iterator<Item = u64>) -> Self {
         let signed = |value| i64::try_from(value).expect("bytes and nanoseconds stay below 2^63");
         Self { name, values: Values::Whole(values.map(signed).collect()) }
@@ -102,7 +102,7 @@ pub fn stacked<'a>(
 /// Writes the columns, which are of equal length, as CSV with a header.
 ///
 /// # Errors
-/// Where `out` cannot be written.
+/// If `out` cannot be written.
 pub fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(columns.iter().map(|column| column.name))?;
@@ -115,7 +115,7 @@ pub fn write_csv(columns: &[Column], out: &mut dyn Write) -> io::Result<()> {
 /// Writes the columns, which are of equal length, as one row group of Parquet.
 ///
 /// # Errors
-/// Where `out` cannot be written.
+/// If `out` cannot be written.
 pub fn write_parquet(columns: &[Column], out: &mut (dyn Write + Send)) -> io::Result<()> {
     let attempt = || {
         let fields: Vec<String> = columns.iter().map(Column::declaration).collect();
@@ -157,7 +157,7 @@ fn write_column<W: Write + Send>(
 /// Reads the columns called `names`, of whole numbers, out of a CSV that [`write_csv`] wrote.
 ///
 /// # Errors
-/// What is wrong, with its line, in words.
+/// A problem with its line, in words.
 pub fn read_whole<const N: usize>(input: impl Read, names: [&str; N]) -> Result<[Vec<u64>; N], String> {
     let mut reader = csv::Reader::from_reader(input);
     let header = reader.headers().map_err(|error| error.to_string())?.clone();

@@ -16,7 +16,7 @@ use crate::scenario::Scenario;
 
 /// A run that is done.
 pub struct Finished {
-    /// What came out.
+    /// The outcome.
     pub outcome: Outcome,
     /// The seconds that it took.
     pub wall_s: f64,
@@ -25,10 +25,10 @@ pub struct Finished {
 /// Runs all `scenarios`, which share a workload and a fabric, on all cores and compares them with the one at `baseline`.
 ///
 /// # Errors
-/// Where an engine cannot run a policy.
+/// If an engine cannot run a policy.
 ///
 /// # Panics
-/// Where there is no scenario at `baseline`.
+/// If there is no scenario at `baseline`.
 pub fn compare(scenarios: &[Scenario], baseline: usize) -> Result<Comparison, Error> {
     compare_with(scenarios, baseline, None, false, &Progress::default())
 }
@@ -74,7 +74,7 @@ pub fn compare_with(
 /// Compares runs that are done, one of each of `scenarios`.
 ///
 /// # Panics
-/// Where there is no scenario at `baseline`, or not one run for each.
+/// If there is no scenario at `baseline`, or not one run for each.
 pub fn analyse(
     scenarios: &[Scenario],
     finished: Vec<Finished>,

@@ -1,4 +1,4 @@
-//! What carries the bytes of a run: the one place in which a policy meets a driver.
+//! The engines of a run: the one place in which a policy meets a driver.
 //!
 //! A driver is added here: a variant of [`Engine`], and an arm in [`Engine::check`] and [`Engine::run`]. What is watched of a
 //! run is the same for all of them ([`Watch`]).
@@ -36,7 +36,7 @@ pub enum Engine {
     Packet(Packets),
 }
 
-/// How packets are sent, what they are like, and what they cross.
+/// Packets: their transport, sizes and delays.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packets {
     /// The transport of all hosts.
@@ -158,7 +158,7 @@ impl Visitor for Visit {
     }
 }
 
-/// What is watched of a run.
+/// The observers of a run.
 #[derive(Default)]
 pub struct Watch<'p, 'o> {
     /// Counts coflows that are done, and cancels.
@@ -210,7 +210,7 @@ impl Engine {
     /// Checks that the engine can run the policy of `scenario` on its fabric.
     ///
     /// # Errors
-    /// Where it cannot, with the reason.
+    /// If it cannot, with the reason.
     pub(crate) fn check(&self, scenario: &Scenario) -> Result<(), Error> {
         let label = scenario.policy.as_ref().map_or("", Policy::label);
         match (self, &scenario.policy) {
@@ -275,7 +275,7 @@ impl Engine {
     /// Checks that packets can be captured as others read them.
     ///
     /// # Errors
-    /// Where there are none, or their headers have no room for those of TCP and IP.
+    /// If there are none, or their headers have no room for those of TCP and IP.
     pub fn check_capture(&self) -> Result<(), Error> {
         let Self::Packet(Packets { transport, headers, .. }) = self else {
             return Err(

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use cavalcade_spec::SpecError;
 
-/// What kind of failure it is; the number is the exit code.
+/// A kind of failure; the number is the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Something went wrong while running: a file cannot be written, a check did not hold.

@@ -34,7 +34,7 @@ pub const SCHEDULE: &str = "schedule.csv";
 /// schedule, which is written as it comes.
 ///
 /// # Errors
-/// Where the run is refused, or something cannot be written.
+/// If the run is refused, or something cannot be written.
 pub fn produce(
     scenario: &Scenario,
     dump_schedule: bool,
@@ -140,7 +140,7 @@ impl Recorded {
     /// Reads the manifest of `folder` and the trace that it names, or the one at `trace`.
     ///
     /// # Errors
-    /// Where the manifest or the trace is not there, is not valid, or the trace is another one.
+    /// If the manifest or the trace is not there, is not valid, or the trace is another one.
     pub fn open(folder: &Path, trace: Option<&Path>) -> Result<Self, Error> {
         let manifest = Manifest::read(folder)?;
         let place = folder.join(manifest::NAME);
@@ -171,7 +171,7 @@ impl Recorded {
     /// One of its files, to read.
     ///
     /// # Errors
-    /// Where it cannot be opened.
+    /// If it cannot be opened.
     pub fn file(&self, name: &str) -> Result<BufReader<File>, Error> {
         let path = self.folder.join(name);
         File::open(&path)
@@ -182,7 +182,7 @@ impl Recorded {
     /// The times that the files of the folder claim.
     ///
     /// # Errors
-    /// Where one is missing or broken.
+    /// If one is missing or broken.
     pub fn outcome(&self) -> Result<Outcome, Error> {
         let [flow_finish] = self.times(FLOWS, ["finish_ns"])?;
         Ok(Outcome { flow_finish, ..self.completions()? })
@@ -191,7 +191,7 @@ impl Recorded {
     /// The times of coflows and tasks that the files of the folder claim, without those of flows.
     ///
     /// # Errors
-    /// Where one is missing, broken, or of another workload.
+    /// If one is missing, broken, or of another workload.
     pub fn completions(&self) -> Result<Outcome, Error> {
         let [coflow_arrival, coflow_finish] = self.times(COFLOWS, ["arrival_ns", "finish_ns"])?;
         let [task_finish] = self.times(TASKS, ["finish_ns"])?;

@@ -1,4 +1,4 @@
-//! What is needed to run a simulation again, bit for bit, and what came out.
+//! The manifest: what a simulation needs to be run again, bit for bit, and what came out.
 //!
 //! `manifest.json` names the trace by its content (SHA-256), so that another file of the same name is noticed, and every
 //! parameter with its value, so that a default that changes later changes nothing. The digests of all results are in it
@@ -44,18 +44,18 @@ pub struct Manifest {
     /// The live control plane; absent where decisions held at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     control: Option<ControlRecord>,
-    /// How packets were carried; absent where bytes flowed.
+    /// The packets; absent where bytes flowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     packets: Option<PacketsRecord>,
     /// For each file of results, its SHA-256.
     pub results: BTreeMap<String, String>,
 }
 
-/// Which trace.
+/// The trace of a run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceRecord {
-    /// Where it was, as it was named; '-' for standard input.
+    /// Its path, as it was named; '-' for standard input.
     #[serde(with = "path_text")]
     pub path: PathBuf,
     /// Its format.
@@ -74,7 +74,7 @@ impl TraceRecord {
     /// file in which it stands `place`.
     ///
     /// # Errors
-    /// Where it is not there, is another one, or is not valid.
+    /// If it is not there, is another one, or is not valid.
     pub fn read_again(&self, instead: Option<&Path>, whole: &str, place: &Path) -> Result<Workload, Error> {
         if instead.is_none() && self.path == Path::new(STANDARD_INPUT) {
             return Err(Error::input(format!("the {whole} read its trace from standard input"))
@@ -161,7 +161,7 @@ fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// Which policy.
+/// The policy of a run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyRecord {
@@ -192,7 +192,7 @@ struct ControlRecord {
     period_ns: u64,
 }
 
-/// How packets were carried.
+/// The packets of a run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PacketsRecord {
@@ -232,7 +232,7 @@ impl Manifest {
     /// A manifest of this version, without results yet.
     ///
     /// # Panics
-    /// Where the policy is not one of the registry: its text could not make it again.
+    /// If the policy is not one of the registry: its text could not make it again.
     pub fn new(trace: TraceRecord, scenario: &Scenario) -> Self {
         let policy = scenario.policy.as_ref().and_then(Policy::registered);
         let policy = policy.expect("a run that is kept has a policy of the registry");
@@ -264,7 +264,7 @@ impl Manifest {
     /// Reads the manifest of a run's folder.
     ///
     /// # Errors
-    /// Where there is none, or it is not one of this version.
+    /// If there is none, or it is not one of this version.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join(NAME);
         let shown = path.display();
@@ -301,7 +301,7 @@ impl Manifest {
     /// The engine.
     ///
     /// # Errors
-    /// Where it names an unknown transport.
+    /// If it names an unknown transport.
     pub fn engine(&self) -> Result<Engine, SpecError> {
         if let Some(ControlRecord { period_ns }) = self.control {
             return Ok(Engine::Control { period: Nanos(period_ns) });

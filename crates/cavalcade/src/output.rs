@@ -24,7 +24,7 @@ use flate2::write::GzEncoder;
 
 use crate::error::{Error, Kind};
 
-/// What is being written now.
+/// The outputs that are being written now.
 static PENDING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn pending() -> MutexGuard<'static, BTreeSet<PathBuf>> {
@@ -82,7 +82,7 @@ impl Drop for Temporary {
 /// Writes a file as a whole, compressed where its name says so.
 ///
 /// # Errors
-/// Where it cannot be written; then nothing is left of it, and a file that had the name is as it was.
+/// If it cannot be written; then nothing is left of it, and a file that had the name is as it was.
 pub fn write_file(target: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
     let attempt = || {
         let (temporary, file) = Temporary::beside(target, |path| fs::File::create_new(path))?;
@@ -112,7 +112,7 @@ pub fn write_file(target: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
 /// Checks that a file can be written at `target`, without writing it: before a long run, not after it.
 ///
 /// # Errors
-/// Where it cannot.
+/// If it cannot.
 pub fn check_writable(target: &Path) -> Result<(), Error> {
     if target.is_dir() {
         let problem = format!("cannot write {}: it is a folder", target.display());
@@ -131,7 +131,7 @@ impl Folder {
     /// Begins a folder that will be called `target`.
     ///
     /// # Errors
-    /// Where it cannot be made, or something of that name is there that is not an empty folder.
+    /// If it cannot be made, or something of that name is there that is not an empty folder.
     pub fn create(target: &Path) -> Result<Self, Error> {
         let occupied = match fs::read_dir(target) {
             Ok(mut entries) => entries.next().is_some(),
@@ -154,7 +154,7 @@ impl Folder {
     /// A new file in it.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// If it cannot be made.
     pub fn file(&self, name: &str) -> Result<fs::File, Error> {
         let file = fs::File::create_new(self.path(name));
         file.map_err(|error| self.failure(name, &error))
@@ -168,7 +168,7 @@ impl Folder {
     /// Gives it its name, and returns that.
     ///
     /// # Errors
-    /// Where it cannot be renamed; then nothing is left of it.
+    /// If it cannot be renamed; then nothing is left of it.
     pub fn keep(self) -> Result<PathBuf, Error> {
         let target = self.temporary.target.clone();
         let kept = self.temporary.keep();

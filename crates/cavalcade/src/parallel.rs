@@ -20,7 +20,7 @@ pub struct Progress {
     runs: Mutex<Vec<Run>>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Debug)]
 struct Run {
     began: Instant,
@@ -80,7 +80,7 @@ impl Progress {
     }
 }
 
-/// What unwinds out of a run that is cancelled.
+/// The payload that unwinds out of a cancelled run.
 pub(crate) struct Cancelled;
 
 /// Turns a running total of coflows into progress.

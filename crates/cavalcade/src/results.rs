@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::manifest::hexadecimal;
 use crate::output::Folder;
 
-/// Where results go.
+/// A destination of results.
 pub struct Results<'a> {
     folder: Option<&'a Folder>,
     digests: BTreeMap<String, String>,
@@ -27,7 +27,7 @@ impl<'a> Results<'a> {
     /// Writes one file.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If it cannot be written.
     pub fn write(
         &mut self,
         name: &str,
@@ -62,7 +62,7 @@ impl<'a> Results<'a> {
 /// The digest of all that `input` holds.
 ///
 /// # Errors
-/// Where it cannot be read.
+/// If it cannot be read.
 pub fn digest_of(mut input: impl io::Read) -> io::Result<String> {
     let mut digesting = Digesting { inner: io::sink(), hash: Sha256::new() };
     io::copy(&mut input, &mut digesting)?;

@@ -15,7 +15,7 @@ use crate::error::{Error, Kind};
 use crate::parallel::Cancelled;
 use crate::policies::Policy;
 
-/// What holds for a run besides its workload, engine and policy.
+/// Conditions of a run besides its workload, engine and policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// The capacity of every port in each direction.
@@ -73,7 +73,7 @@ impl Scenario {
     /// Puts `workload` on the fabric of the conditions, under max-min fairness on the fluid engine.
     ///
     /// # Errors
-    /// Where there can be no such fabric, it cannot carry the workload, or there are more counters than task-ids.
+    /// If there can be no such fabric, it cannot carry the workload, or there are more counters than task-ids.
     pub fn new(workload: Workload, conditions: Conditions) -> Result<Self, Error> {
         let workload = if conditions.offline { workload.offline() } else { workload };
         let counters = conditions.counters;
@@ -103,7 +103,7 @@ impl Scenario {
     /// `pias over dctcp`, or a transport that orders packets itself as `over pfabric`.
     ///
     /// # Errors
-    /// Where a name is unknown, or a value cannot be used.
+    /// If a name is unknown, or a value cannot be used.
     pub fn under(&self, text: &str) -> Result<Self, SpecError> {
         let Carried { policy, transport } = Carried::read(text);
         let policy = policy.map(cavalcade_policy::parse).transpose()?.map(Policy::from);
@@ -139,7 +139,7 @@ impl Scenario {
     /// Checks that the engine can run the policy on the fabric.
     ///
     /// # Errors
-    /// Where it cannot, with the reason.
+    /// If it cannot, with the reason.
     pub fn check(&self) -> Result<(), Error> {
         self.engine.check(self)
     }
@@ -147,7 +147,7 @@ impl Scenario {
     /// Runs it.
     ///
     /// # Errors
-    /// Where the engine cannot run the policy, or packets cannot be as they are asked for.
+    /// If the engine cannot run the policy, or packets cannot be as they are asked for.
     pub fn run(&self) -> Result<Outcome, Error> {
         self.run_with(Watch::default())
     }

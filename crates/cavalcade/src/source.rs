@@ -27,7 +27,7 @@ impl Source {
     /// Reads the bytes of `path`.
     ///
     /// # Errors
-    /// Where it cannot be read, or is a folder of something else than a rolling log.
+    /// If it cannot be read, or is a folder of something else than a rolling log.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if path.is_dir() {
             return Self::open_folder(path);
@@ -68,7 +68,7 @@ impl Source {
         Ok(Self { name, bytes, files })
     }
 
-    /// What messages call it.
+    /// Returns its name in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -81,7 +81,7 @@ impl Source {
     /// All that reading them gives.
     ///
     /// # Errors
-    /// What is wrong with them, and where.
+    /// Returns an error of a trace with its place.
     pub fn read(&self, format: Option<Format>) -> Result<Reading, Error> {
         let options = ReadOptions { format, ..ReadOptions::default() };
         let files: Vec<File<'_>> =
@@ -117,7 +117,7 @@ impl Source {
 /// Reads the trace at `path`: a file, the folder of a rolling Spark log, or '-' for standard input.
 ///
 /// # Errors
-/// Where it cannot be read, or is not valid; the error shows the line.
+/// If it cannot be read, or is not valid; the error shows the line.
 pub fn read(path: impl AsRef<Path>) -> Result<Workload, Error> {
     Ok(Source::open(path.as_ref())?.read(None)?.workload)
 }
@@ -125,7 +125,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<Workload, Error> {
 /// Makes a workload from text such as `facebook:coflows=100,ports=50` and a seed.
 ///
 /// # Errors
-/// Where there is no such generator or parameter, or a parameter is out of range.
+/// If there is no such generator or parameter, or a parameter is out of range.
 pub fn generate(spec: &str, seed: u64) -> Result<Workload, Error> {
     let generator: Generator = spec.parse()?;
     cavalcade_trace::generate(&generator, seed).map_err(|error| Error::usage(format!("{spec}: {error}")))

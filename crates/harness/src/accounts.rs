@@ -126,7 +126,7 @@ impl Accounts {
     /// Forgets the account of what has finished at `place`, and returns it.
     ///
     /// # Panics
-    /// Where `coflow` has none there.
+    /// If `coflow` has none there.
     pub fn close(&mut self, coflow: CoflowId, place: u32) -> u32 {
         let places = &mut self.of_coflow[coflow.index()];
         let at = places.at(place).expect("what finishes has an account until then");
@@ -160,7 +160,7 @@ impl Accounts {
     /// The accounts that a flow under way belongs to: one, except with one at each of its links.
     ///
     /// # Panics
-    /// Where the flow has not arrived, or is over.
+    /// If the flow has not arrived, or is over.
     #[inline]
     pub fn of_flow(&self, workload: &Workload, fabric: &Fabric, flow: FlowId) -> Few {
         let coflow = workload.coflow_of(flow);

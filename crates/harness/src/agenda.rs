@@ -33,7 +33,7 @@ struct Letter<T> {
     message: Message,
 }
 
-/// What a turn tells now.
+/// The part of a turn that is told now.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Amounts,
@@ -41,13 +41,13 @@ enum Part {
     Wakes,
 }
 
-/// What is to be told to the instances of a policy, each at its *place*: the fabric, a host or a link (see
+/// The news for the instances of a policy, each at its *place*: the fabric, a host or a link (see
 /// [`Accounts`](crate::Accounts)).
 #[derive(Debug)]
 pub(crate) struct Agenda<T> {
     amounts: BTreeSet<(Target, u32)>,
     letters: VecDeque<Letter<T>>,
-    /// What was asked for last, in the order in which it comes due.
+    /// The amounts that were asked for last, in the order in which they come due.
     wakes: BTreeSet<(Instant, u32)>,
     /// The same by place.
     wake_at: Vec<Option<Instant>>,
@@ -55,10 +55,10 @@ pub(crate) struct Agenda<T> {
     random: SplitMix64,
     messages: u64,
     part: Part,
-    /// Whether this turn has told anything.
+    /// This turn has told something.
     told: bool,
     turns: u32,
-    /// How many of the letters and amounts that there were when they were last counted have not been told.
+    /// The number of letters and amounts of the last count that have not been told.
     counted: usize,
 }
 
@@ -94,19 +94,19 @@ impl<T: Copy + PartialOrd> Agenda<T> {
         }
     }
 
-    /// Whether an amount has been reached that is still to be told of.
+    /// Tells whether an amount has been reached that is still to be told of.
     #[inline]
     pub(crate) fn has_amounts(&self) -> bool {
         !self.amounts.is_empty()
     }
 
-    /// When the next message arrives.
+    /// Returns the arrival of the next message.
     #[inline]
     pub(crate) fn next_message(&self) -> Option<T> {
         self.letters.front().map(|letter| letter.due)
     }
 
-    /// When the next wake-up is due.
+    /// Returns the time of the next wake-up.
     #[inline]
     pub(crate) fn next_wake(&self) -> Option<Instant> {
         self.wakes.first().map(|&(when, _)| when)
@@ -115,7 +115,7 @@ impl<T: Copy + PartialOrd> Agenda<T> {
     /// The instance at `place` asks at `now` to be woken at `when`, and no more at what it asked for before.
     ///
     /// # Panics
-    /// Where that is not later than `now`.
+    /// If that is not later than `now`.
     pub(crate) fn wake_at(&mut self, place: u32, now: Instant, when: Instant) {
         assert!(when > now, "a policy asks to be woken later than now ({now:?}), not at {when:?}");
         if let Some(before) = self.wake_at[place as usize].replace(when) {
@@ -137,7 +137,7 @@ impl<T: Copy + PartialOrd> Agenda<T> {
     /// wake-ups asked for by `clock`. Call it until there is none.
     ///
     /// # Panics
-    /// Where more is due at once without end.
+    /// If more is due at once without end.
     pub(crate) fn next(&mut self, arrived: T, clock: Instant) -> Option<(u32, Event)> {
         loop {
             let due = match self.part {

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How much unused time may be used later.
+/// Unused time that may be used later.
 const SLACK: Duration = Duration::from_millis(3);
 
 /// A rate, and when the line is free.
@@ -22,7 +22,7 @@ impl Bucket {
         Self { nanos_per_byte: 8e9 / bits_per_second.max(1) as f64, free_at: Mutex::new(Instant::now()) }
     }
 
-    /// How many bytes to take at once: a millisecond's worth.
+    /// Returns the bytes to take at once: a millisecond's worth.
     pub(crate) fn piece(&self) -> usize {
         ((1e6 / self.nanos_per_byte) as usize).clamp(2_048, 65_536)
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in a lab.
+//! Errors of a lab.
 
 use std::io;
 
@@ -8,9 +8,9 @@ pub enum LabError {
     /// The machine lacks something.
     #[error("{what}")]
     Missing {
-        /// What, and how it shows.
+        /// The problem, and how it shows.
         what: String,
-        /// What to do about it.
+        /// The cure.
         cure: &'static str,
     },
     /// The trace is not one that can be replayed.
@@ -19,9 +19,9 @@ pub enum LabError {
     /// A process cannot be started, or ended when it should not have.
     #[error("{what} {how}")]
     Process {
-        /// Which.
+        /// Its name.
         what: String,
-        /// What happened to it, and what it said last.
+        /// Its end, and its last words.
         how: String,
     },
     /// A transfer failed.
@@ -49,7 +49,7 @@ pub enum LabError {
     /// The run took too long.
     #[error("{unfinished} transfers had not arrived after {seconds} s")]
     TimedOut {
-        /// How many.
+        /// The number.
         unfinished: usize,
         /// After how long.
         seconds: u64,
@@ -60,7 +60,7 @@ pub enum LabError {
     /// The system refused something.
     #[error("cannot {what}: {error}")]
     System {
-        /// What.
+        /// The problem.
         what: String,
         /// Why.
         error: io::Error,

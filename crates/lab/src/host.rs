@@ -24,17 +24,17 @@ const PIECE: usize = 256 << 10;
 /// The largest packet where buckets stand for ports, as on Ethernet: loopback's own of 64 KB are each as long as several Δ when
 /// a flow is paced at a few Mbps.
 const PACKET: u32 = 1448;
-/// How long an agent may take to answer at the start.
+/// The time within which an agent answers at the start.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Threads here hold no data of their own.
 const STACK: usize = 256 << 10;
 
-/// What a host's application is started with.
+/// The options of a host's application.
 #[derive(Clone, Debug)]
 pub struct HostSetup {
     /// Its address.
     pub address: IpAddr,
-    /// Where its agent listens; none for plain TCP.
+    /// The socket of its agent; none for plain TCP.
     pub agent: Option<PathBuf>,
     /// The rate of its port each way, where it is to be held here.
     pub rate: Option<BitsPerSec>,
@@ -53,7 +53,7 @@ struct Host<W> {
 /// Does what `commands` say until they end, and writes what comes of it to `out`. The lab's own processes run this.
 ///
 /// # Errors
-/// Where the address cannot be bound, the agent does not answer, or a command cannot be read.
+/// If the address cannot be bound, the agent does not answer, or a command cannot be read.
 pub fn serve_host<W: Write + Send + 'static>(
     setup: &HostSetup,
     commands: impl BufRead,
@@ -225,7 +225,7 @@ impl<W: Write + Send + 'static> Host<W> {
     }
 }
 
-/// What the client library's threads have taken of processors, as the kernel counts it; zero where it does not say.
+/// Returns the processor time of the client library's threads, as the kernel counts it; zero where it does not say.
 fn client_library_nanos() -> u64 {
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0 };
     let of_thread = |path: PathBuf| {

@@ -1,4 +1,4 @@
-//! What the lab and its hosts say to each other: a line of JSON each, over standard input and output.
+//! Messages between the lab and its hosts: a line of JSON each, over standard input and output.
 
 use std::net::SocketAddr;
 
@@ -18,9 +18,9 @@ pub(crate) enum Told {
 pub(crate) struct Start {
     /// The flow's place in the trace.
     pub(crate) flow: u32,
-    /// How often it was begun before: after a crash it is begun anew.
+    /// The number of earlier attempts: after a crash it begins again.
     pub(crate) attempt: u32,
-    /// Where its receiver listens.
+    /// The address of its receiver.
     pub(crate) to: SocketAddr,
     /// Its bytes.
     pub(crate) size: u64,
@@ -35,24 +35,24 @@ pub(crate) enum Said {
     Ready(SocketAddr),
     /// A flow has arrived, or as much of it as will.
     Received {
-        /// Which.
+        /// The transfer.
         flow: u32,
-        /// Which attempt.
+        /// The attempt.
         attempt: u32,
         /// Its bytes.
         bytes: u64,
         /// Their digest.
         digest: u64,
-        /// When the last one was read, in nanoseconds since 1970.
+        /// The time at which the last one was read, in nanoseconds since 1970.
         at: u64,
     },
     /// A flow could not be sent or received.
     Failed {
-        /// Which, where that is known.
+        /// The transfer, where that is known.
         flow: Option<(u32, u32)>,
         /// Why.
         reason: String,
     },
-    /// What the client library's own threads have cost, in nanoseconds of a processor; the host's last word.
+    /// The cost of the client library's own threads, in nanoseconds of a processor; the host's last word.
     Cost(u64),
 }

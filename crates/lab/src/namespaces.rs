@@ -27,19 +27,19 @@ use cavalcade_model::BitsPerSec;
 
 use crate::error::LabError;
 
-/// What names of namespaces begin with.
+/// The prefix of names of namespaces.
 const PREFIX: &str = "cvl-";
-/// Where coordinators listen, and where agents hear each other.
+/// The ports of coordinators, and of agents among each other.
 pub(crate) const CONTROL_PORT: u16 = 7337;
 /// As above, over UDP.
 pub(crate) const PEER_PORT: u16 = 7338;
-/// Where named namespaces are.
+/// The folder of named namespaces.
 const FOLDER: &str = "/run/netns";
 
-/// How much a port buffers, in milliseconds of its rate; and at least in bytes.
+/// The buffer of a port, in milliseconds of its rate; and at least in bytes.
 const QUEUE_MS: u128 = 4;
 const SHORTEST_QUEUE: u128 = 100_000;
-/// How much is handed to a port at once, in microseconds of its rate; and in bytes, from two packets to the most that there is.
+/// The burst handed to a port at once, in microseconds of its rate; and in bytes, from two packets to the most that there is.
 const PACKET_MICROS: u128 = 350;
 const PACKETS: [u128; 2] = [3_100, 65_536];
 
@@ -121,7 +121,7 @@ fn is_stale(name: &str) -> bool {
     owner.and_then(|owner| owner.parse().ok()).is_some_and(is_gone)
 }
 
-/// Whether there is no process of that number.
+/// Tells whether there is no process of that number.
 pub(crate) fn is_gone(process: u32) -> bool {
     !std::path::Path::new(&format!("/proc/{process}")).exists()
 }

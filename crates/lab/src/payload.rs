@@ -1,4 +1,4 @@
-//! What transfers carry, such that a byte that is wrong, missing, doubled or out of place shows in a digest.
+//! The payload of transfers, made such that a byte that is wrong, missing, doubled or out of place shows in a digest.
 //!
 //! All flows are windows onto one ring of pseudo-random bytes, each from a place of its own. So a sender copies
 //! nothing and computes nothing, and the receiver's digest (XXH3, 64 bits) costs less than reading. The ring's length is
@@ -8,7 +8,7 @@ use twox_hash::XxHash3_64;
 
 /// The length of the ring: the first prime above a mebibyte.
 const LENGTH: usize = 1_048_583;
-/// How far apart two flows begin.
+/// The distance between the beginnings of two flows.
 const STEP: u64 = 611_953;
 
 /// The bytes of all flows.
@@ -61,7 +61,7 @@ impl Digest {
         self.length += bytes.len() as u64;
     }
 
-    /// How many bytes there were.
+    /// The number of bytes.
     pub(crate) fn length(&self) -> u64 {
         self.length
     }

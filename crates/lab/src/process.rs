@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::error::LabError;
 
-/// How long a service may take to say that it is up.
+/// The time within which a service says that it is up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A process that is killed when it is dropped, and by the kernel when the lab dies.
@@ -24,15 +24,15 @@ pub(crate) struct Process {
     child: Child,
 }
 
-/// How to start one.
+/// The command that starts a service.
 pub(crate) struct Launch<'a> {
-    /// What messages call it; its log has that name.
+    /// Its name in messages and of its log.
     pub(crate) what: String,
     /// The program.
     pub(crate) program: &'a Path,
     /// The network namespace that it belongs into.
     pub(crate) namespace: Option<&'a str>,
-    /// Where logs go.
+    /// The folder of logs.
     pub(crate) folder: &'a Path,
 }
 
@@ -117,7 +117,7 @@ impl Process {
         }
     }
 
-    /// What it has taken of processors in nanoseconds; zero where the kernel does not say.
+    /// Returns the processor time that it has taken, in nanoseconds; zero where the kernel does not say.
     pub(crate) fn nanos(&self) -> u64 {
         let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.id())) else { return 0 };
         threads.flatten().map(|entry| nanos_of_thread(&entry.path())).sum()
@@ -139,7 +139,7 @@ impl Drop for Process {
     }
 }
 
-/// What the thread whose folder below /proc this is has taken of processors.
+/// Returns the processor time of the thread with this folder below /proc.
 pub(crate) fn nanos_of_thread(folder: &Path) -> u64 {
     let read = std::fs::read_to_string(folder.join("schedstat")).ok();
     read.and_then(|text| text.split(' ').next().and_then(|nanos| nanos.parse().ok())).unwrap_or(0)

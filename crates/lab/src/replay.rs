@@ -20,9 +20,9 @@ use crate::run::{Cost, Recovery};
 use crate::site::{Heard, Running, Site};
 use crate::workload::Scheduler;
 
-/// How often to look whether it is to stop.
+/// The pause between two looks at whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long agents may take to answer.
+/// The time within which agents answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// From when everything is up until the trace begins: agents are with their coordinator by then.
 const LEAD: Nanos = Nanos::from_millis(300);
@@ -30,15 +30,15 @@ const LEAD: Nanos = Nanos::from_millis(300);
 /// Something that breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// When, from the start of the replay.
+    /// The time from the start of the replay.
     pub at: Nanos,
-    /// What.
+    /// The fault.
     pub victim: Victim,
     /// For how long it hangs; where nothing is said it is killed, and started again at once.
     pub hangs: Option<Nanos>,
 }
 
-/// What can break.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Victim {
     /// The coordinator.
@@ -49,21 +49,21 @@ pub enum Victim {
     Application(u32),
 }
 
-/// What came of it.
+/// The result of a replay.
 pub(crate) struct Replayed {
-    /// When each flow had arrived.
+    /// The time at which each flow had arrived.
     pub(crate) finished: Vec<Instant>,
     pub(crate) cost: Cost,
     pub(crate) recoveries: Vec<Recovery>,
 }
 
-/// What is to happen at some time.
+/// A planned event.
 #[derive(Clone, Copy)]
 enum Step {
     Register(CoflowId),
     Begin(FlowId),
     Break(Fault),
-    /// What hangs goes on.
+    /// A process that hangs goes on.
     GoOn(usize),
 }
 
@@ -80,7 +80,7 @@ struct Replay<'a> {
     workload: &'a Workload,
     scheduler: &'a Scheduler,
     payload: Payload,
-    /// When the trace began, in nanoseconds since 1970.
+    /// The begin of the trace, in nanoseconds since 1970.
     began: u64,
     sessions: Vec<Session>,
     keys: Vec<Option<CoflowKey>>,
@@ -196,12 +196,12 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Whether a victim is not back yet.
+    /// Tells whether a victim is not back yet.
     fn is_somebody_away(&self) -> bool {
         self.broken.iter().any(|(_, back, _)| back.is_none())
     }
 
-    /// Whether there is such a victim in this run.
+    /// Tells whether there is such a victim in this run.
     fn runs(&self, victim: Victim) -> bool {
         match victim {
             Victim::Coordinator => self.running.coordinator.is_some(),
@@ -427,7 +427,7 @@ impl Replay<'_> {
     }
 }
 
-/// Whether a transfer from `src` to `dst` has to do with what broke.
+/// Tells whether a transfer from `src` to `dst` has to do with what broke.
 fn concerns(victim: Victim, src: u32, dst: u32) -> bool {
     match victim {
         Victim::Coordinator => true,

@@ -11,7 +11,7 @@ use crate::replay::{Fault, Replayed, replay};
 use crate::site::Site;
 use crate::workload::Scheduler;
 
-/// What hosts are, and what is between them.
+/// The kind of hosts, and of the network between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// Network namespaces, joined by a bridge.
@@ -20,16 +20,16 @@ pub enum Transport {
     Loopback,
 }
 
-/// What holds for all runs.
+/// Conditions of all runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The program whose commands are run: the lab's own.
     pub program: PathBuf,
-    /// What is between hosts.
+    /// The network between hosts.
     pub transport: Transport,
-    /// How many hosts there are; at least as many as the trace has ports.
+    /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,
-    /// What each port can send and receive, in payload.
+    /// The rate of each port each way, in payload.
     pub rate: BitsPerSec,
     /// Δ.
     pub period: Nanos,
@@ -37,7 +37,7 @@ pub struct Setup {
     pub limit: Nanos,
 }
 
-/// What the control plane cost at hosts.
+/// The cost of the control plane at hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Processor time of all agents.
@@ -48,12 +48,12 @@ pub struct Cost {
     pub coordinator: Nanos,
     /// Bytes transferred.
     pub bytes: Bytes,
-    /// How long the run took.
+    /// The duration of the run.
     pub wall: Nanos,
 }
 
 impl Cost {
-    /// Which share of a core agent and client library take at a host that sends at 1 Gbps all the time, as if cost went with
+    /// The share of a core that agent and client library take at a host that sends at 1 Gbps all the time, as if cost went with
     /// bytes; it goes with time and flows as well, so at lower rates this is an upper estimate.
     pub fn core_share_at_gigabit(&self) -> f64 {
         let seconds_at_gigabit = self.bytes.0 as f64 * 8.0 / 1e9;
@@ -61,32 +61,32 @@ impl Cost {
     }
 }
 
-/// How the lab got over a fault.
+/// The recovery from a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// What happened.
+    /// The fault.
     pub fault: Fault,
-    /// How long it took until the victim, or its successor, was there again.
+    /// The time until the victim, or its successor, was there again.
     pub back: Nanos,
-    /// How long it took until the next transfer arrived that the victim has to do with, if there was one.
+    /// The time until the next transfer of the victim arrived, if there was one.
     pub next_arrival: Option<Nanos>,
 }
 
-/// What a run came to. All transfers arrived whole.
+/// The result of a run. All transfers arrived whole.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// When everything finished, from the start of the replay.
+    /// The finish times, from the start of the replay.
     pub outcome: Outcome,
-    /// What it cost.
+    /// Its cost.
     pub cost: Cost,
-    /// How each fault went, in order of time.
+    /// The recovery from each fault, in order of time.
     pub recoveries: Vec<Recovery>,
 }
 
 /// Replays `workload` under `scheduler` while `faults` happen, until `stop` becomes true.
 ///
 /// # Errors
-/// Where the lab cannot be built, a transfer fails or arrives with wrong bytes, it takes longer than the limit, or it is
+/// If the lab cannot be built, a transfer fails or arrives with wrong bytes, it takes longer than the limit, or it is
 /// stopped. Whatever happens, nothing of it is left.
 pub fn run(
     setup: &Setup,
@@ -103,7 +103,7 @@ pub fn run(
     Ok(Measured { outcome: outcome(workload, &finished), cost, recoveries })
 }
 
-/// What came of `workload` when each flow finished when it did.
+/// Returns the outcome of `workload` from the finish times of its flows.
 fn outcome(workload: &Workload, finished: &[Instant]) -> Outcome {
     let ends: Vec<Instant> = workload
         .coflows()

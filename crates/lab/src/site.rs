@@ -16,9 +16,9 @@ use crate::process::{Launch, Process};
 use crate::run::{Setup, Transport};
 use crate::workload::Scheduler;
 
-/// What names of folders begin with; the number of the lab's process stands behind it.
+/// The prefix of names of folders; the number of the lab's process stands behind it.
 const FOLDER: &str = "cavalcade-lab-";
-/// How long a host may take to come up.
+/// The time within which a host comes up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Removes what labs left behind whose processes are gone, and returns what that was.
@@ -92,7 +92,7 @@ impl Site {
         IpAddr::V4(Ipv4Addr::new(127, 77, high, low))
     }
 
-    /// Where a host's agent listens for clients.
+    /// Returns the socket on which a host's agent listens for clients.
     pub(crate) fn socket(&self, host: u32) -> PathBuf {
         self.folder.0.join(format!("agent{host}.sock"))
     }
@@ -101,7 +101,7 @@ impl Site {
         Launch { what, program: &self.setup.program, namespace, folder: &self.folder.0 }
     }
 
-    /// What coordinator and agents are both told. Namespaces of a lab reach nobody else, so what is said there needs no
+    /// Returns the options that coordinator and agents share. Namespaces of a lab reach nobody else, so what is said there needs no
     /// certificates.
     fn common(&self) -> Vec<String> {
         let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
@@ -202,7 +202,7 @@ fn nanos(time: Nanos) -> String {
     format!("{}ns", time.0)
 }
 
-/// What a host's application said; nothing where it has ended.
+/// Returns the next message of a host's application; nothing where it has ended.
 #[derive(Debug)]
 pub(crate) struct Heard {
     pub(crate) host: u32,

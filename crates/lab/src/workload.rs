@@ -4,10 +4,10 @@ use cavalcade_model::{Bytes, Flow, Instant, Nanos, Work, Workload, WorkloadBuild
 
 use crate::error::LabError;
 
-/// Who decides in a run.
+/// The system that decides in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Nobody: plain TCP, without agents.
+    /// None: plain TCP, without agents.
     Tcp,
     /// A policy at a coordinator, by its specification.
     Coordinator(String),
@@ -18,7 +18,7 @@ pub enum Scheduler {
 /// A trace that can be replayed, and what was left out of it.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    /// What is replayed.
+    /// The replayed tasks.
     pub workload: Workload,
     /// Flows that stay on their host, and cross no port in a lab.
     pub local_flows: usize,
@@ -30,7 +30,7 @@ pub struct Prepared {
 /// flow that stays on its host.
 ///
 /// # Errors
-/// Where tasks have several stages, or nothing is left.
+/// If tasks have several stages, or nothing is left.
 pub fn prepare(workload: &Workload, scale: f64) -> Result<Prepared, LabError> {
     let mut builder = WorkloadBuilder::new(workload.ports());
     let (mut local_flows, mut local_bytes) = (0, Bytes::ZERO);

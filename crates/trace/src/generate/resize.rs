@@ -52,7 +52,7 @@ fn bytes_of(workload: &Workload, task: &Task) -> f64 {
 /// first arrival to the last at `rate`.
 ///
 /// # Errors
-/// Where an arrival no longer fits the scale of times.
+/// If an arrival no longer fits the scale of times.
 pub fn at_load(workload: &Workload, load: f64, rate: BitsPerSec) -> Result<Workload, WorkloadError> {
     assert!(load > 0.0 && load.is_finite(), "a load is above zero");
     let mut bytes = vec![[0u64; 2]; workload.ports() as usize];

@@ -1,4 +1,4 @@
-//! What most generators have in common: coflows of mappers and reducers, and when they arrive.
+//! The common part of most generators: coflows of mappers and reducers, and when they arrive.
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, LATEST, Nanos, PortId, Stage, Task, TaskClass, Work,

@@ -37,7 +37,7 @@ const SMALLEST: f64 = 1e5;
 const LARGEST: f64 = 1e9;
 const LOAD: f64 = 0.7;
 
-/// How flows arrive.
+/// Arrivals of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// One by one, Poisson.
@@ -48,7 +48,7 @@ pub enum Arrivals {
     Shuffles,
 }
 
-/// One of the workloads on one switch.
+/// Returns one of the workloads on one switch.
 pub fn on_a_switch(arrivals: Arrivals, hosts: u32, flows: u32) -> Workload {
     let mut random = SplitMix64::new(12_345 + u64::from(hosts) + u64::from(flows));
     let mean = SHAPE / (SHAPE - 1.0) * SMALLEST * (1.0 - libm::pow(SMALLEST / LARGEST, SHAPE - 1.0))
@@ -82,7 +82,7 @@ pub fn on_a_switch(arrivals: Arrivals, hosts: u32, flows: u32) -> Workload {
     builder.build().expect("what is generated is valid")
 }
 
-/// Where mid-level aggregators are.
+/// Places of mid-level aggregators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregators {
     /// Always the same host of a rack.
@@ -104,7 +104,7 @@ pub struct PartitionAggregate {
 }
 
 impl PartitionAggregate {
-    /// So many tasks on 1 Gbps links, at `load` of the busiest link.
+    /// Generates so many tasks on 1 Gbps links, at `load` of the busiest link.
     pub fn new(
         [pods, racks, hosts]: [u32; 3],
         aggregators: Aggregators,

@@ -55,7 +55,7 @@ pub enum SwimError {
 /// largest inputs of a day are ten thousand times the median, and one of them would be the workload.
 ///
 /// # Errors
-/// Where the text is none of SWIM's.
+/// If the text is none of SWIM's.
 pub fn swim_inputs(text: &str, cut: f64) -> Result<Vec<u64>, SwimError> {
     let mut sizes: Vec<u64> = lines(text)?.iter().map(|job| job.input).filter(|&input| input > 0).collect();
     sizes.sort_unstable();
