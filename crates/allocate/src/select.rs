@@ -12,6 +12,9 @@
 //! All give the rates of [`reference`](crate::reference). An allocator is here because it is at least three times as fast as
 //! the one that could do its work instead.
 //!
+//! Measured so far: [`PerLinkFill`] against [`Recompute`] on Sincronia's trace of 200 coflows, processor time of the whole run:
+//! 0.06 s against 0.81 s for `baraat` (13 times), 0.52 s against 8.9 s for `las:at=link` (17 times), same results.
+//!
 //! # Two for max-min on one switch
 //! [`MaxMinFill`] fills all pairs of ports together: what it does in an event goes with the number of ports, hardly with
 //! that of flows, and wide shuffles over few ports are its case. [`PathFill`] moves levels where something changed: what
