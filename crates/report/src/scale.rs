@@ -107,6 +107,11 @@ impl Log {
     /// At least three values to name, `spacing` pixels apart where the domain has that many: powers of ten, then 2 and 5
     /// times them, then the other digits, then whatever is round.
     pub(crate) fn three_ticks(&self, spacing: f64) -> Vec<f64> {
+        self.round_ticks(spacing, None)
+    }
+
+    /// The same with one more digit, tried last.
+    pub(crate) fn round_ticks(&self, spacing: f64, more: Option<f64>) -> Vec<f64> {
         let named: Vec<f64> =
             self.ticks(spacing).into_iter().filter(|tick| tick.labelled).map(|tick| tick.value).collect();
         if named.len() >= 3 {
@@ -116,7 +121,7 @@ impl Log {
             chosen.iter().all(|&other| (self.at(other) - self.at(value)).abs() >= spacing)
         };
         let mut chosen = named;
-        for digit in [1.0, 5.0, 2.0, 3.0, 7.0, 4.0, 6.0, 8.0, 9.0, 1.5, 1.2] {
+        for digit in [1.0, 5.0, 2.0, 3.0, 7.0, 4.0, 6.0, 8.0, 9.0, 1.5].into_iter().chain(more) {
             for power in magnitude(self.domain.0)..=magnitude(self.domain.1) {
                 let value = digit * power_of_ten(power);
                 let is_inside = value >= self.domain.0 && value <= self.domain.1;

@@ -126,7 +126,7 @@ impl Horizontal {
 pub(super) fn vertical_axis(svg: &mut Svg, vertical: &Vertical, y: &Scale, frame: &Frame, title_at: f64) {
     let ticks = match y {
         Scale::Linear(scale) => scale.three_ticks(),
-        Scale::Log(scale) => scale.three_ticks(20.0),
+        Scale::Log(scale) => scale.round_ticks(20.0, Some(1.2)),
     };
     for value in ticks {
         let at = y.at(value);
