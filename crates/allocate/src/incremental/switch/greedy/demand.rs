@@ -185,7 +185,7 @@ impl Demand {
                 most = most.max(load);
             }
         }
-        (fullest != NONE).then_some(fullest + other.words.start as u32 * 64)
+        (fullest != NONE).then(|| fullest + other.words.start as u32 * 64)
     }
 
     /// Opens or closes a pair of links.
