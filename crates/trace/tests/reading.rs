@@ -119,7 +119,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "hello, world\n",
-        "t:1: cannot tell the format from the first line, \"hello, world\": expected `ports coflows`, a flow `id src dst bytes start_ns` or a JSON object; if the trace is one of coflow-benchmark, sincronia, flows, csv, native, spark, name the format",
+        "t:1: cannot tell the format from the first line, \"hello, world\": expected `ports coflows`, a flow `id src dst bytes start_ns`, a CSV header `src,dst,bytes,start_ns` or a JSON object; if the trace is one of coflow-benchmark, sincronia, flows, csv, native, spark, name the format",
     ),
     // coflow-benchmark
     ("150 0\n", "t: the trace has no coflows: expected at least one; add some or choose another trace"),
@@ -153,19 +153,19 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "4 1\n1 0 1 0 1 1:0.0\n",
-        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:0.0\": remove reducers that receive nothing, and check that sizes are in MB",
+        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:0.0\": remove reducers that receive nothing",
     ),
     (
         "4 1\n1 0 1 0 1 1:-5\n",
-        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:-5\": remove reducers that receive nothing, and check that sizes are in MB",
+        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:-5\": write the size in MB, as 12.5, and not in bytes",
     ),
     (
         "4 1\n1 0 1 0 1 1:NaN\n",
-        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:NaN\": remove reducers that receive nothing, and check that sizes are in MB",
+        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:NaN\": write the size in MB, as 12.5, and not in bytes",
     ),
     (
         "4 1\n1 0 1 0 1 1:1e30\n",
-        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:1e30\": remove reducers that receive nothing, and check that sizes are in MB",
+        "t:2:11: expected a reducer as `port:MB` with MB above 0 and at most 2^43, found \"1:1e30\": write the size in MB, as 12.5, and not in bytes",
     ),
     (
         "4 1\n1 0 0 1 1:1.0\n",
@@ -249,7 +249,7 @@ const WRONG: &[(&str, &str)] = &[
     ("0 0 1 5 1\n1 0 1 5 1 0\n", "t:2:11: task 0 is given twice: names must be unique"),
     (
         "0 0 1 5 1 c extra\n",
-        "t:1: cannot tell the format from the first line, \"0 0 1 5 1 c extra\": expected `ports coflows`, a flow `id src dst bytes start_ns` or a JSON object; if the trace is one of coflow-benchmark, sincronia, flows, csv, native, spark, name the format",
+        "t:1: cannot tell the format from the first line, \"0 0 1 5 1 c extra\": expected `ports coflows`, a flow `id src dst bytes start_ns`, a CSV header `src,dst,bytes,start_ns` or a JSON object; if the trace is one of coflow-benchmark, sincronia, flows, csv, native, spark, name the format",
     ),
     // native
     (

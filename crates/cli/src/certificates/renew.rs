@@ -16,7 +16,7 @@ use std::time::SystemTime;
 use cavalcade_model::PortId;
 use cavalcade_runtime::Role;
 use cavalcade_runtime::security::{
-    self, AUTHORITY_FILE, AUTHORITY_FOLDER, CERTIFICATE_FILE, IssueError, KEY_FILE, SEAL_FILE,
+    self, AUTHORITY_FILE, AUTHORITY_FOLDER, CERTIFICATE_FILE, IssueError, KEY_FILE, REVOKED_FILE, SEAL_FILE,
 };
 
 use super::{DAY, EARLIER};
@@ -44,7 +44,8 @@ pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
     if options.retire_authority {
         site.retire_authority()?;
         tell(&format!(
-            "the former authority of {dir} is not trusted any more: copy authority.pem to every part"
+            "the former authority of {dir} is not trusted any more: copy authority.pem to every part, and authority/revoked.pem \
+             where there is one"
         ));
         return Ok(());
     }
@@ -174,6 +175,13 @@ impl Site<'_> {
                 return Err(Failure::usage(format!("the certificate of {part} is the former authority's"))
                     .help("renew it first, and copy it to its host"));
             }
+        }
+        // A list that only the former authority has signed is refused once it is not trusted.
+        if self.path(AUTHORITY_FOLDER, REVOKED_FILE).exists() {
+            let former = self.text(AUTHORITY_FOLDER, REVOKED_FILE)?;
+            let key = self.text(AUTHORITY_FOLDER, KEY_FILE)?;
+            let list = security::revoke(&[&key], Some(former.as_bytes()), &[], SystemTime::now());
+            self.put(AUTHORITY_FOLDER, REVOKED_FILE, &list.map_err(refused)?, false)?;
         }
         self.trust(newest)?;
         fs::remove_file(&former_key).map_err(|error| Failure::file("remove", &former_key, &error))

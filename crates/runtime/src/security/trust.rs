@@ -152,6 +152,10 @@ impl Trust {
         }
         let lists = self.lists(files.list.as_deref())?;
         let revoked = revoked_on(&lists).ok_or_else(|| self.malformed_list())?;
+        // A list by a stranger is not heeded by anything below: it would revoke nothing, and not say so.
+        if !lists.is_empty() && !lists.iter().any(|list| is_by_one_of(list, &authorities)) {
+            return Err(self.malformed_list());
+        }
         if before.is_some_and(|before| !before.revoked.is_subset(&revoked)) {
             return Err(SecurityError::RolledBack { path: self.folder.join(REVOKED_FILE) });
         }
@@ -205,6 +209,15 @@ impl Trust {
     pub(super) fn until(&self) -> u64 {
         self.accepted().until
     }
+}
+
+/// Returns whether a list names one of `authorities` as its issuer.
+fn is_by_one_of(list: &CertificateRevocationListDer<'_>, authorities: &[CertificateDer<'_>]) -> bool {
+    let Ok(list) = webpki::BorrowedCertRevocationList::from_der(list) else { return false };
+    let list = webpki::CertRevocationList::from(list);
+    authorities.iter().any(|authority| {
+        webpki::anchor_from_trusted_cert(authority).is_ok_and(|anchor| *anchor.subject == *list.issuer())
+    })
 }
 
 /// The serial numbers on lists; `None` where one is no list.
