@@ -30,7 +30,7 @@
 //! | verifier | `gate` 359 instructions, `connections` 1,002 |
 //! | `gate`, for a packet of up to 64 KB as it leaves TCP | 380 to 550 ns |
 //! | `connections`, once in a round trip | 380 to 790 ns |
-//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps over 1 s | within 0.3 % |
+//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps over 1 s | within 0.3 % under bbr, 1.4 % under reno |
 //! | rates of 2 and 10 Gbps, where 4.5 Gbps went through without limits | 1.8 and 4.0 Gbps |
 //! | 5 Mbps over 1 s with the kernel's own `tcp_tso_rtt_log`, 9 | −39 % |
 //! | from OFF to the last new byte: p50, p99 | 0.09, 0.16 ms |
