@@ -81,7 +81,7 @@ pub trait Fill: std::fmt::Debug {
     /// Takes out what has come due by `now`.
     fn take_due(&mut self, now: f64, due: &mut Due);
 
-    /// Computes rates anew where anything changed.
+    /// Computes rates again where anything changed.
     fn refill(&mut self, now: f64);
 
     /// Bytes that `flow` has still to send; zero if it is not in the solver.

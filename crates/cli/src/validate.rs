@@ -65,7 +65,7 @@ fn schedule(folder: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Fa
     ))
 }
 
-/// Derives the bound of a certificate anew.
+/// Derives the bound of a certificate again.
 fn bound(path: &Path, trace: Option<&Path>, as_json: bool) -> Result<(), Failure> {
     let (subject, certificate) = certificate::read(path)?;
     let workload = subject.trace.read_again(trace, "certificate", path)?;

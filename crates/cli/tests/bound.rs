@@ -1,4 +1,4 @@
-//! Bounds: what is printed of them, and that their certificates are derived anew, from the right trace and no other.
+//! Bounds: what is printed of them, and that their certificates are derived again, from the right trace and no other.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 

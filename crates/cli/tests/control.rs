@@ -26,7 +26,7 @@ fn what_the_control_plane_brings_about_stands_beside_the_policy_alone() {
         assert_eq!(carried_out["period_s"], 0.01);
         assert!(carried_out["messages"].as_u64().unwrap() > 0);
     }
-    // With nobody to be ordered nothing differs: all gates are open.
+    // With no coflow to be ordered nothing differs: all gates are open.
     assert_eq!(mean(&run("fair", Value::Null)), mean(&run("fair", "control".into())));
 }
 

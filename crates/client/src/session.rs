@@ -380,7 +380,7 @@ fn keep_connected(weak: &Weak<Shared>, path: &PathBuf) {
     while weak.strong_count() > 0 {
         let mut pause = RETRY;
         if let Ok(socket) = UnixStream::connect(path) {
-            // Whatever ends it, the next connection begins anew.
+            // Whatever ends it, the next connection starts over.
             let _ = attend(weak, socket);
             let Some(shared) = weak.upgrade() else { return };
             let mut state = shared.lock();

@@ -2,7 +2,7 @@
 //!
 //! # The idea
 //! The truth about flows is with the clients, the truth about the order is with the coordinator; an agent loses nothing
-//! that one of them cannot say again. So every doubt is resolved the same way: a flow that nobody has decided about is
+//! that one of them cannot say again. So every doubt is resolved the same way: a flow without a decision is
 //! open, which is plain TCP (Aalo §3: local prioritisation; and fault tolerance).
 //!
 //! | state | what clients are told |
@@ -201,7 +201,7 @@ struct Part {
     is_over: bool,
     /// Bytes of flows that are open.
     open: u64,
-    /// Since when nobody takes part, and when it is forgotten.
+    /// Time since which it has no participants, and when it is forgotten.
     empty_since: Option<Instant>,
     expires: Option<Instant>,
     /// Whether it counts among its user's coflows for itself, because no client takes part.
@@ -511,7 +511,7 @@ impl Agent {
         busy.then(|| self.looked_at.map_or(Instant::ZERO, |last| last + self.link.period(&self.config)))
     }
 
-    /// When a policy of the agent's own has to decide anew.
+    /// When a policy of the agent's own has to decide again.
     fn decide_at(&self) -> Option<Instant> {
         let Mode::Decentralised(own) = &self.mode else { return None };
         let needed = own.hosted.is_dirty() || own.hosted.has_changed() || own.hosted.has_statements();

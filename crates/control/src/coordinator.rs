@@ -7,7 +7,7 @@
 //!   twice is left out, a gap in the numbers of reports makes the part unknown until a snapshot: no byte counts twice.
 //! - The kill switch is where its latest throw put it, and throws are ordered by term, then by count. Agents keep it as the
 //!   coordinator has sealed it and say it in snapshots: neither a restart nor another leader ends it, and no agent does.
-//! - Orders hold for a lease. An agent that has not been heard of for as long obeys nobody, and is forgotten here.
+//! - Orders hold for a lease. An agent that has not been heard of for as long obeys no coordinator, and is forgotten here.
 //! - A coordinator that learns of a higher term than its own says nothing any more ([`Coordinator::is_deposed`]).
 //!
 //! # Rounds

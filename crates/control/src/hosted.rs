@@ -7,7 +7,7 @@
 //! # Names
 //! Live coflows have keys, policies have dense numbers; [`Numbering`] keeps numbers in the order of keys. When it
 //! runs out of room, or a policy's knowledge has become wrong (facts arrive late, bytes are taken back after a crash),
-//! the policy is told that coflows ended and arrived anew. Policies read their state from the view at an arrival, so that
+//! the policy is told that coflows ended and arrived again. Policies read their state from the view at an arrival, so that
 //! is safe, and it is the same path that a restarted coordinator takes.
 //!
 //! # Cost
@@ -476,7 +476,7 @@ impl Hosted {
 
     /// Tells the policy of coflows whose flows have appeared. A coflow arrives at its first flow, and what appeared together
     /// is seen together. Hosts report one after the other, so that a coflow may be seen in parts; a policy that goes by
-    /// sizes then looks at it anew with each part, for none of them says what the whole is.
+    /// sizes then looks at it again with each part, for none of them says what the whole is.
     pub(crate) fn announce_fresh(&mut self, now: Instant) {
         let goes_by_sizes = self.host.is_clairvoyant(HERE);
         for id in std::mem::take(&mut self.fresh) {
@@ -489,7 +489,7 @@ impl Hosted {
         }
     }
 
-    /// Tells the policy that a coflow has ended and arrived anew, so that it looks at it as it is now.
+    /// Tells the policy that a coflow has ended and arrived again, so that it looks at it as it is now.
     fn announce_anew(&mut self, now: Instant, id: CoflowId) {
         if !self.table.coflows[&id].is_announced {
             return;

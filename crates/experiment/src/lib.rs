@@ -3,7 +3,7 @@
 //! An experiment is a text, `experiment.toml` in a folder of its own: workloads, policies, seeds, what the paper says, and
 //! what it leaves open and we chose. From that text alone follow the [`Run`]s ([`Experiment::runs`]); each gives one
 //! [`Row`] of figures ([`Run::row`]); and from the rows follow estimates with intervals, verdicts, a chart and a page. So a
-//! figure can be traced back to a row and made again, and nobody writes a measured number by hand.
+//! figure can be traced back to a row and made again, and no measured number is written by hand.
 //!
 //! - `definition`: the text and what it means, checked; `claims`: the list of the papers' statements, each with its answer.
 //! - `workload`: where a workload comes from: a generator, a trace, a file beside the text; and what is done to it.

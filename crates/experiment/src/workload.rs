@@ -7,7 +7,7 @@
 //! | `swim:swim/FB.tsv` | 100 jobs of a SWIM file of the data folder, on 20 ports at 60 % load; the run's seed says which |
 //! | `file:example.jsonl` | a trace beside the experiment |
 //! | `dag:tasks=20 @ dag/shapes.json` | the generator `dag` with shapes of the data folder |
-//! | `… \| permute` | its arrival times given out anew, by the run's seed |
+//! | `… \| permute` | its arrival times given out again, by the run's seed |
 //! | `… \| spread 1` | the bytes of each receiver split by a log-normal law of this σ, by the run's seed |
 //! | `… \| shuffle` | the sizes of each coflow given out to its flows at random, by the run's seed |
 //! | `… \| inputs swim/FB.tsv` | each task as large as a job's input in a SWIM file of the data folder, drawn by the run's seed; none above their 99th percentile |

@@ -3,7 +3,7 @@
 //! One thread keeps the time and hears the hosts. It registers a coflow with the agent of the host that sends its first
 //! flow, as that host's application would, and hands the key to all hosts that send.
 //!
-//! A flow whose sender or receiver was killed is begun again from its first byte, as a framework does that runs a task anew;
+//! A flow whose sender or receiver was killed is begun again from its first byte, as a framework does that runs a task again;
 //! the number of the attempt tells what is left of the former one.
 
 use std::collections::VecDeque;

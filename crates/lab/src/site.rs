@@ -189,7 +189,7 @@ impl Site {
     }
 }
 
-/// A port that nobody listens at.
+/// A port without a listener.
 fn free_port(address: IpAddr) -> Result<u16, LabError> {
     let found = TcpListener::bind(SocketAddr::new(address, 0)).and_then(|listener| listener.local_addr());
     found.map(|at| at.port()).map_err(|error| LabError::Missing {

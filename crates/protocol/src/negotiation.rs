@@ -7,7 +7,7 @@
 //! A datagram may also be the newest and still be old, where the network held it back. Clocks differ, so its time of
 //! sending cannot be compared with the receiver's; but the smallest difference ever seen is the clocks' difference plus
 //! the shortest way, and what exceeds that by more than [`EXPIRY`] is dropped (D-CAS: expired messages are removed).
-//! Clocks that drift by 100 ppm move that by 0.4 s in an hour; the smallest is therefore taken anew from time to time.
+//! Clocks that drift by 100 ppm move that by 0.4 s in an hour; the smallest is therefore taken again from time to time.
 //!
 //! A datagram names its receiver and the receiver's session, both under the tag of the shell: one that was recorded is of no
 //! use at another host or in a later session of the receiver, which answers with its present session. What remains: a
@@ -28,7 +28,7 @@ const FORMER_SESSION: Nanos = Nanos::from_secs(3600);
 /// How far greetings to one peer are apart at least.
 const GREETING_PAUSE: Nanos = Nanos::from_millis(100);
 
-/// Periods of [`EXPIRY`] after which the smallest difference of clocks is measured anew.
+/// Periods of [`EXPIRY`] after which the smallest difference of clocks is measured again.
 const REMEASURE: u64 = 64;
 
 /// What one host knows of its peers' datagrams.

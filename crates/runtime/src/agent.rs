@@ -60,7 +60,7 @@ pub struct AgentSockets {
 }
 
 impl AgentSockets {
-    /// For clients, and for nobody else yet.
+    /// For clients only, so far.
     pub fn new(clients: UnixSocket) -> Self {
         let (coordinators, peers, identity) = (Vec::new(), None, None);
         let (administration, metrics, about) = (None, None, About::default());

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_model::Instant;
 
-/// The time of day at which it was made, and what has passed since by a clock that nobody sets.
+/// The time of day at which it was made, and what has passed since by a clock that is never set.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: std::time::Instant,

@@ -42,7 +42,7 @@ pub struct CoordinatorSockets {
     pub capacity: Capacity,
 }
 
-/// For agents, without certificates, and for nobody else.
+/// For agents only, without certificates.
 impl From<TcpListener> for CoordinatorSockets {
     fn from(agents: TcpListener) -> Self {
         let (about, capacity) = (About::default(), Capacity::of_system());

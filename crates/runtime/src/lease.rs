@@ -113,7 +113,7 @@ impl Leadership {
     }
 }
 
-/// Waits until nobody else holds the lease, and takes it; from an etcd that is spoken to over TLS by means of
+/// Waits until the lease is free, and takes it; from an etcd that is spoken to over TLS by means of
 /// `certificates`. Its term is above `above`, and above that of any leader before.
 ///
 /// # Errors

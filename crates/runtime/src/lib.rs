@@ -5,8 +5,8 @@
 //! its connections run on one thread ([`tokio::task::LocalSet`]); nothing in it is shared.
 //!
 //! # Who may be slow or wrong
-//! - A connection that does not take its messages is closed once a bounded queue is full: the other side connects anew and
-//!   gets a snapshot. A hung peer so costs a queue and blocks nobody.
+//! - A connection that does not take its messages is closed once a bounded queue is full: the other side connects again and
+//!   gets a snapshot. So a hung peer costs a queue and blocks no one.
 //! - What waits from and for the clients of one user, or all agents, is counted together (`meter`): where there is too much,
 //!   connections are not read for a while.
 //! - Bytes that are no message close their connection, and nothing else.

@@ -4,7 +4,7 @@
 //! One authority signs a certificate for each part of a site, and a part's *role* is a name in its certificate
 //! ([`Role`]): the coordinator, the agent at one port, or an administrator. Both sides of a TLS connection show theirs
 //! (TLS 1.3 only). So a host that has been broken into can say false things of its own port and of no other: the
-//! coordinator takes reports for port 3 from the certificate of agent 3 alone, and agents obey nobody but a coordinator.
+//! coordinator takes reports for port 3 from the certificate of agent 3 alone, and agents obey only a coordinator.
 //! Addresses prove nothing and are not looked at.
 //!
 //! Datagrams between agents without a coordinator carry a tag made with a key that all agents of a site share
@@ -280,7 +280,7 @@ fn read(path: &Path) -> Result<Vec<u8>, SecurityError> {
     std::fs::read(path).map_err(|error| SecurityError::Unreadable { path: path.to_owned(), error })
 }
 
-/// Reads what nobody but its owner and their group may read.
+/// Reads a file that only its owner and their group may read.
 fn read_secret(path: &Path) -> Result<Vec<u8>, SecurityError> {
     use std::os::unix::fs::PermissionsExt;
     let unreadable = |error| SecurityError::Unreadable { path: path.to_owned(), error };

@@ -215,7 +215,7 @@ fn a_standby_that_takes_over_knows_after_its_first_round_what_the_former_coordin
     let folder = tempfile::tempdir().unwrap();
     let of = |name: &str| folder.path().join(name);
     let (lead, at_lead) = coordinator(&of("lead.sock"), None);
-    // Nobody listens at the standby's place until it leads.
+    // No process listens at the standby's place until it leads.
     let reserved = TcpListener::bind("127.0.0.1:0").unwrap();
     let at_standby = reserved.local_addr().unwrap();
     drop(reserved);

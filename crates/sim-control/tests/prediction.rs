@@ -82,7 +82,7 @@ fn a_coordinator_brings_about_what_the_simulator_predicts_where_flows_are_long_b
 
 #[test]
 fn what_is_lost_to_the_period_goes_with_the_period() {
-    // Flows of half a megabyte last 4 ms: each end leaves links to nobody until the next round.
+    // Flows of half a megabyte last 4 ms: each end leaves links idle until the next round.
     for spec in ["sebf", "sincronia", "dclas:sync=0ms,first_threshold=1MB"] {
         let [short, middle, long] = [1, 10, 100].map(|period| off_by(100_000, spec, every(period)));
         assert!(short < middle && middle < long, "{spec}: {short} {middle} {long}");

@@ -2,7 +2,7 @@
 //!
 //! Each turn goes to the next instant at which anything happens and does, in this order: flows that end, flows that are
 //! released, watches that are reached, messages that arrive, policies that wake. Each of these may make the policy decide;
-//! decisions are gathered and carried out together, then rates are computed anew. Priorities are known before flows enter
+//! decisions are gathered and carried out together, then rates are computed again. Priorities are known before flows enter
 //! the solver, so an arriving coflow goes straight to its place in the order.
 //!
 //! What comes due in one instant is told in order of ids, whatever order the solver found it in, and decisions hold in the

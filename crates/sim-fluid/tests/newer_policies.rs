@@ -13,7 +13,7 @@ use instances::{ALL, cases, instance};
 use proptest::prelude::*;
 use worked::{SECOND, both_sides, flow, policy, run, senders_only, sum, task, times, units, workload};
 
-/// B needs both senders, A and C one each. FIFO serves a part of B beside A, which helps nobody, and makes C wait.
+/// B needs both senders, A and C one each. FIFO serves a part of B beside A, which helps none, and makes C wait.
 #[test]
 fn saath_serves_whoever_gets_all_ports_in_place_of_half_a_coflow() {
     let tasks = vec![
@@ -28,7 +28,7 @@ fn saath_serves_whoever_gets_all_ports_in_place_of_half_a_coflow() {
     assert_eq!(times(&workload, &senders_only(4), &saath), units([("A", 1.0), ("B", 2.0), ("C", 1.0)]));
 }
 
-/// The coflow in the middle meets both others, which meet nobody else.
+/// The coflow in the middle meets both others, which meet no other.
 #[test]
 fn saath_serves_first_whoever_is_in_fewest_others_way() {
     let tasks = vec![

@@ -136,7 +136,7 @@ fn ends(workload: &Workload, spec: &str) -> Vec<u64> {
 
 const DCLAS: &str = "dclas:sync=0ms,weighted=false,first_threshold=1TB";
 
-/// Starts-After: C waits for A. Its internal number is 1, that of B, which depends on nobody, 0; so B is first although C
+/// Starts-After: C waits for A. Its internal number is 1, that of B, which depends on none, 0; so B is first although C
 /// is the earlier stage.
 #[test]
 fn coflows_of_a_task_go_by_how_far_they_are_from_its_beginning() {
@@ -149,7 +149,7 @@ fn coflows_of_a_task_go_by_how_far_they_are_from_its_beginning() {
     assert_eq!(ends(&workload, "fifo"), [1, 2, 3]);
 }
 
-/// Finishes-Before: F may run beside E but not end sooner. CoflowIds put E first, so that nobody waits for what goes on.
+/// Finishes-Before: F may run beside E but not end sooner. CoflowIds put E first, so that none waits for what goes on.
 #[test]
 fn a_pipelined_coflow_gives_way_to_the_one_that_feeds_it() {
     let stages = vec![stage(&[], &[], transfer()), stage(&[], &[0], transfer())];

@@ -172,7 +172,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Returns whether another connection may begin: one that nobody confirmed makes room, the oldest first.
+    /// Returns whether another connection may begin: one that was not confirmed makes room, the oldest first.
     fn make_room(&self, state: &mut State) -> bool {
         let options = &self.shared.options;
         let unheld = state

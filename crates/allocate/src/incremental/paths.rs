@@ -10,10 +10,10 @@
 //! level λ at which the sum of min(λ, what its other links allow) over its flows is the capacity that classes before it
 //! left; infinite if that suffices for all. A flow's rate is the least level along its path. Levels for which both hold are
 //! the rates wanted, and the only ones: every flow has a link that is full, up to and
-//! including its class, and on which nobody in the class has more (the bottleneck condition, Bertsekas and Gallager
+//! including its class, and on which no flow of the class has more (the bottleneck condition, Bertsekas and Gallager
 //! §6.5.2).
 //!
-//! So nothing is filled anew. A flow that comes or goes makes one cell's level outdated; a new level makes those of other
+//! So nothing is filled again. A flow that comes or goes makes one cell's level outdated; a new level makes those of other
 //! cells of its flows outdated, but only where they are held back or short of capacity. Outdated cells are looked at by
 //! class and, inside, lowest level first: what is lower never depends on what is higher, so most cells are looked at once.
 //! Any order would end: after all cells were looked at twice, those of the lowest level are right for good, and so on up.
@@ -70,7 +70,7 @@ pub struct PathFill {
     watches_outdated: Vec<u32>,
     refill: refill::Worklist,
     ample: ample::Links,
-    /// Flows that nobody holds and that are to be looked at once all changes of the instant are in.
+    /// Flows that no cell holds and that are to be looked at once all changes of the instant are in.
     loose: Vec<u32>,
     places: Vec<u32>,
 }
@@ -117,7 +117,7 @@ impl PathFill {
         }
     }
 
-    /// Lets nobody hold a flow any more: what it still has to send stands in its `end`.
+    /// Has no cell hold a flow any more: what it still has to send stands in its `end`.
     fn release(&mut self, flow: u32, now: f64) {
         let held_by = self.routes[flow as usize].held_by;
         if held_by != NOWHERE {
@@ -130,7 +130,7 @@ impl PathFill {
         }
     }
 
-    /// Lets `cell` hold a flow that nobody holds.
+    /// Lets `cell` hold a flow that no cell holds.
     fn hold(&mut self, flow: u32, cell: u32, now: f64) {
         self.routes[flow as usize].held_by = cell;
         self.cells.hot[cell as usize].held += 1;
@@ -167,7 +167,7 @@ impl PathFill {
         self.crowd(link);
     }
 
-    /// Takes a flow, which nobody holds any more and which was sent at `rate`, out of its `hop`-th cell.
+    /// Takes a flow, which no cell holds any more and which was sent at `rate`, out of its `hop`-th cell.
     fn leave_cell(&mut self, flow: u32, hop: usize, rate: f64) {
         let cell = self.routes[flow as usize].cells[hop];
         let link = self.cells.hot[cell as usize].link;
@@ -191,7 +191,7 @@ impl PathFill {
         self.thin_out(link);
     }
 
-    /// Puts a flow that nobody holds where it will be looked at: the link that is most likely to hold it back.
+    /// Puts a flow that no cell holds where it will be looked at: the link that is most likely to hold it back.
     fn outdate_least(&mut self, flow: u32) {
         let cells = self.routes[flow as usize].cells;
         let least = cells.into_iter().filter(|&cell| cell != NOWHERE && !self.cells.is_cap(cell));

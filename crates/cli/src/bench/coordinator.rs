@@ -26,7 +26,7 @@ use crate::policies::configured;
 
 /// Rounds of the coordinator are at least so far apart: no wait worth mentioning.
 const PERIOD: Nanos = Nanos::from_millis(1);
-/// Nobody is to be forgotten because a round takes long.
+/// No agent is to be forgotten because a round takes long.
 const LEASE: Nanos = Nanos::from_secs(120);
 
 /// What the process that plays agents has measured.

@@ -111,7 +111,7 @@ fn peak_memory_mb() -> Option<f64> {
     Some(kilobytes * 1_024.0 / 1e6)
 }
 
-/// Starts the peak anew, where the system lets it.
+/// Resets the peak, where the system lets it.
 fn forget_peak_memory() {
     // Without it the peak is that of the workloads before as well: too high, never too low.
     drop(std::fs::write("/proc/self/clear_refs", "5"));

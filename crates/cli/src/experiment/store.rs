@@ -1,6 +1,6 @@
 //! The rows of one experiment as a Parquet file that is whole at every moment.
 //!
-//! Parquet files are not appended to. Rows are few (hundreds) and small, so the file is written anew as a whole: at most
+//! Parquet files are not appended to. Rows are few (hundreds) and small, so the file is written again as a whole: at most
 //! every few seconds while a sweep runs, so that an interrupt costs seconds of work, and once at its end. Rows stand in the
 //! order of the experiment's text, whoever finished first: equal results are equal files.
 

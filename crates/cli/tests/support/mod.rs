@@ -1,6 +1,6 @@
 //! Running the built program, and comparing what it prints with files in `tests/golden`.
 //!
-//! `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-cli` writes the files anew; read the difference before committing.
+//! `CAVALCADE_GOLDEN=rewrite cargo test -p cavalcade-cli` writes the files again; read the difference before committing.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]

@@ -80,7 +80,7 @@ impl Agent {
                     self.refuse(client, Subject::Flow { flow }, refusal);
                 }
             }
-            // A flow to an address that is nobody's port is not kept, and what is said of it is left out.
+            // A flow to an address that is no port is not kept, and what is said of it is left out.
             ClientMessage::Sent { flow, sent, idle } => {
                 if let Some(number) = self.flow_of(client, flow) {
                     self.moved(now, number, sent.0, idle);
@@ -320,7 +320,7 @@ impl Agent {
         let speaker = self.speaker(client).expect("a client that opens a flow has said hello");
         let part = self.join(now, client, key, None)?;
         let remote = ends.remote.ip().to_canonical();
-        // A flow to an address that is nobody's port is left alone.
+        // A flow to an address that is no port is left alone.
         let Some(&to) = self.config.directory.get(&remote) else { return Ok(()) };
         let number = Self::vacant(&mut self.next_flow, &self.flows);
         if let Some(part) = self.parts.get_mut(&part) {

@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// Finds flows that have stalled, and forgets coflows that nobody takes part in.
+    /// Finds flows that have stalled, and forgets coflows without participants.
     pub(super) fn look_over(&mut self, now: Instant) {
         self.looked_at = Some(now);
         let mut again = Vec::new();

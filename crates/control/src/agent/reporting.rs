@@ -247,7 +247,7 @@ impl Agent {
         last.checked_add(shortened(if has_news { period } else { Nanos(lease.0 / 4) }))
     }
 
-    /// Whether a coflow is small enough here to be nobody else's concern.
+    /// Whether a coflow is small enough here not to be reported.
     fn is_quiet(&self, part: &Part) -> bool {
         !part.reported && part.sent().saturating_add(part.open) < self.link.quiet.0
     }

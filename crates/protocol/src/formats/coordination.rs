@@ -220,7 +220,7 @@ variants! {
     }
 }
 
-/// What nobody has decided about may send.
+/// What a flow without a decision may send.
 impl Default for Gate {
     fn default() -> Self {
         Gate::Open {}

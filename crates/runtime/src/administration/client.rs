@@ -20,7 +20,7 @@ const LONGEST: usize = 64 << 20;
 /// Why an administrator gets no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AdministrationError {
-    /// Nobody is there.
+    /// No process listens there.
     #[error("nobody answers at {place}: {reason}")]
     Unreachable {
         /// Where.
@@ -60,7 +60,7 @@ impl Administrator {
     /// Connects to the socket at `path`.
     ///
     /// # Errors
-    /// Where nobody listens there, or it is not for this user.
+    /// If no process listens there, or it is not for this user.
     pub async fn at_socket(path: &Path) -> Result<Self, AdministrationError> {
         let owned = path.to_owned();
         let connect = move |_: Uri| {
@@ -74,7 +74,7 @@ impl Administrator {
     /// Connects to the coordinator at `address` with an administrator's certificate.
     ///
     /// # Errors
-    /// Where nobody listens there, or one of both certificates is refused.
+    /// If no process listens there, or one of both certificates is refused.
     pub async fn at_address(address: SocketAddr, identity: &Identity) -> Result<Self, AdministrationError> {
         let connector = identity.connector(ALPN_GRPC);
         let connect = move |_: Uri| {

@@ -1,6 +1,6 @@
 //! A lease kept in etcd: a key that lives as long as somebody renews it.
 //!
-//! Taking it is one transaction: if nobody has the key, and the term is still what it was when it was read, write
+//! Taking it is one transaction: if the key is free, and the term is still what it was when it was read, write
 //! both. The key hangs on an etcd lease of a few seconds, which is renewed three times in that time. By its own clock
 //! a leader counts from before it asked, so it knows that it has lost the lease before etcd gives it to somebody else.
 //!
@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often who stands by tries to take the key.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits until nobody has `key`, and takes it.
+/// Waits until `key` is free, and takes it.
 pub(super) async fn acquire(
     servers: &[SocketAddr],
     key: &str,

@@ -1,6 +1,6 @@
 //! Certificates for a site: an authority of its own, and one certificate for each part.
 //!
-//! Keys are ECDSA on P-256. The authority's key is made here, signs, and goes to nobody but who keeps the site's files. Its
+//! Keys are ECDSA on P-256. The authority's key is made here, signs, and goes only to those who keep the site's files. Its
 //! name in certificates follows from its key, so that two authorities of a site are told apart while one takes the
 //! other's place, and a key is all that signing takes.
 
@@ -40,7 +40,7 @@ pub struct IssuedFile {
     pub name: &'static str,
     /// Its contents.
     pub contents: String,
-    /// Whether nobody but its owner may read it.
+    /// True if only its owner may read it.
     pub is_secret: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The tag of datagrams: HMAC-SHA-256, cut to 16 bytes, behind the message.
 //!
 //! What is old or comes twice is left out by its number and time (`cavalcade_protocol::Negotiation`), so the tag only has to say that
-//! a site's agent has made the datagram, and that nobody has changed it.
+//! a site's agent has made the datagram, and that it was not changed.
 
 use cavalcade_control::Notary;
 use ring::hmac;
@@ -29,7 +29,7 @@ impl Seal {
         Self { bytes, key: hmac::Key::new(hmac::HMAC_SHA256, &bytes) }
     }
 
-    /// One that nobody knows; `None` where the operating system gives no random numbers.
+    /// A random one; `None` where the operating system gives no random numbers.
     pub fn generate() -> Option<Self> {
         let mut bytes = [0; KEY];
         SystemRandom::new().fill(&mut bytes).ok()?;

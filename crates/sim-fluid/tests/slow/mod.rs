@@ -1,4 +1,4 @@
-//! A fluid engine that is slow and obvious: plain vectors, everything computed anew at every event, nothing kept between
+//! A fluid engine that is slow and obvious: plain vectors, everything computed again at every event, nothing kept between
 //! events but bytes and priorities. It drives policies by the same contract as the real one and must agree with it.
 //!
 //! What is a convention rather than a consequence is the same in both, and stands here in one place:

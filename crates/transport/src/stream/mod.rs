@@ -11,11 +11,11 @@
 //! The opening packet is as large as a full segment will be, and so is its answer: what arrives is the segment's size for
 //! both directions, and an opening that gets no answer is tried smaller. The opening asks switches for nothing, but they
 //! count themselves in it, so that a path of too many is refused here. The answer's receiver confirms it, and only then is the
-//! connection accepted: an old copy of an opening finds nobody to confirm. All of it takes one round trip; the first
+//! connection accepted: an old copy of an opening finds no one to confirm. All of it takes one round trip; the first
 //! question takes the next.
 //!
 //! # Ends
-//! Each direction ends with a marked segment, acknowledged like any other. Once both have (or one has, and nobody reads
+//! Each direction ends with a marked segment, acknowledged like any other. Once both have (or one has, and the application does not read
 //! the other), a connection lingers for [`LINGER`] to
 //! acknowledge again what comes again. A peer that says nothing for the patience is given up; one without anything to say is
 //! asked four times in that time.
@@ -178,7 +178,7 @@ impl Halves {
 }
 
 impl Connection {
-    /// Opens the connection `id` for `task`; the caller chooses an id that nobody else has.
+    /// Opens the connection `id` for `task`; the caller chooses an id that is not in use.
     ///
     /// # Panics
     /// Where the settings have no size, or one outside [`SMALLEST`] to [`LARGEST`].
@@ -301,7 +301,7 @@ impl Connection {
         self.halves.as_ref().is_some_and(|halves| halves.incoming.is_at_end())
     }
 
-    /// Throws away what has arrived; a peer that sends more is told that nobody reads.
+    /// Throws away what has arrived; a peer that sends more is told that it is not read.
     pub fn stop_reading(&mut self) {
         if let Some(halves) = &mut self.halves {
             halves.incoming.stop_reading();

@@ -6,7 +6,7 @@
 //! taken at it; so a cell whose flows cross ample links else moves all of them together, whatever their number.
 //!
 //! A flow that is to be sent at more than the allowance makes its link *attended*: what its classes use is added up, and
-//! from then on it is as the [`super`] module says. It becomes ample again when nobody is held there and every flow has
+//! from then on it is as the [`super`] module says. It becomes ample again when no flow is held there and every flow has
 //! half of a new allowance or less; that is tried after so many departures that it costs O(1) each.
 //!
 //! When more flows crowd onto an ample link its allowance falls, by half at once, so that this too is O(1) for each flow.

@@ -123,7 +123,7 @@ impl PathFill {
         self.forget_way(account);
         self.set_time(account, f64::INFINITY);
         if self.accounts[account as usize].added < self.accounts[account as usize].watch {
-            // Only what is still to come can make up the amount; then it is chosen anew.
+            // Only what is still to come can make up the amount; then it is chosen again.
             return;
         }
         let flows = std::mem::take(&mut self.accounts[account as usize].flows);

@@ -52,7 +52,7 @@ impl Seat {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// What its cell will have served when it has sent everything; while nobody holds it, the bytes left.
+    /// What its cell will have served when it has sent everything; while no cell holds it, the bytes left.
     pub(super) end: f64,
     /// Bytes left at which it is next reported.
     pub(super) milestone: f64,

@@ -73,7 +73,7 @@ impl PathFill {
         }
     }
 
-    /// What is left to a cell has changed. One that holds nobody back takes note, if it still has enough, and so do those
+    /// What is left to a cell has changed. One that holds no flow back takes note, if it still has enough, and so do those
     /// after it; else it is to be looked at, and then those after it hear of it if that matters to them.
     pub(super) fn offer(&mut self, mut cell: u32) {
         if self.is_ample(cell) {
@@ -118,7 +118,7 @@ impl PathFill {
         true
     }
 
-    /// Has flows that nobody holds looked at where they are most likely to be held.
+    /// Has flows that no cell holds looked at where they are most likely to be held.
     fn place_loose(&mut self) {
         while let Some(flow) = self.loose.pop() {
             if self.flows[flow as usize].hops > 0 {

@@ -18,7 +18,7 @@
 //! # Cost
 //! For each link that something becomes free on: the heads of pairs ([`waiting`]) looked at until one finds room on both
 //! links, about 3 ns each, and O(log candidates) whenever another flow came first. A new key costs one move in the lists
-//! of the flow's links. A link with several flows (links differ, or flows are capped) adds them up anew each time.
+//! of the flow's links. A link with several flows (links differ, or flows are capped) adds them up again each time.
 //!
 //! Where all links are alike and no flow is capped (the common case), [`matching`] does the same with less.
 //!

@@ -4,7 +4,7 @@
 //! filling. Mostly something else knows the sum: the group that holds nothing but the account's flows, or the one row
 //! of a group that the account has to itself. Only otherwise are flows added up.
 //!
-//! A watched amount is predicted from the account's present rate, anew whenever a group changes its rates. A bound on
+//! A watched amount is predicted from the account's present rate, again whenever a group changes its rates. A bound on
 //! the rate says before when no prediction is needed.
 
 use std::cell::Cell;

@@ -27,7 +27,7 @@
 //! A heap of due pairs for each line (moves to and fro leave outdated entries behind, and a push costs as much as the
 //! search); a heap of links by level (each freeze changes the keys of all columns); rates per flow (touching every flow at
 //! every event costs 30 times the filling on the Facebook trace); lists of neighbours in place of bit sets (every pair is
-//! then visited from both sides); finding only the levels anew of lines that changed, and then of those that this changed
+//! then visited from both sides); finding again only the levels of lines that changed, and then of those that this changed
 //! (spares half of the fillings, but the cheap half: no gain except for `fair`).
 
 mod allotment;
@@ -178,7 +178,7 @@ impl Group {
         }
     }
 
-    /// The same group anew, without flows. Keeps its memory: growing tables line by line takes longer than to fill them.
+    /// The same group again, without flows. Keeps its memory: growing tables line by line takes longer than to fill them.
     pub(crate) fn clear(&mut self, now: f64) {
         assert!(self.is_empty() && self.capped.is_empty(), "only what has no flows left is used again");
         for &link in self.sides.iter().flat_map(|side| &side.link).filter(|link| **link != NONE) {

@@ -248,7 +248,7 @@ impl MaxMinFill {
         &self.groups[group as usize].waiting.links
     }
 
-    /// Makes the links anew if accounts went.
+    /// Makes the links again if accounts went.
     fn narrow(&mut self, group: u32) {
         let waiting = &mut self.groups[group as usize].waiting;
         if std::mem::take(&mut waiting.is_wide) {

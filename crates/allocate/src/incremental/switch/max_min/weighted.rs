@@ -187,7 +187,7 @@ impl Weighted {
                     total[link] += if counts { class.weight } else { 0.0 };
                 }
             }
-            // By unit of weight; where nobody wants it, nobody looks.
+            // By unit of weight; where no flow wants it, none looks.
             let mut free: Block = std::array::from_fn(|link| {
                 let free = full[link] - used[link];
                 if free > negligible[link] { free / total[link] } else { 0.0 }

@@ -2,13 +2,13 @@
 //!
 //! # The idea
 //! Rates are max-min fair exactly if every flow has a bottleneck: a link that is used up and on which no flow is faster.
-//! So most changes need no filling. More or less capacity on a link that is nobody's bottleneck changes nothing while
+//! So most changes need no filling. More or less capacity on a link that is no flow's bottleneck changes nothing while
 //! it suffices for what is used; a flow that ends changes nothing for the others if none of them has its bottleneck
 //! where the flow went. What was used is then corrected, and what is left is handed on.
 //!
 //! # Invariants
 //! Unless the allotment is `outdated`:
-//! - A flow without a cap gets the lower of its two lines' levels. A line that is nobody's bottleneck has level
+//! - A flow without a cap gets the lower of its two lines' levels. A line that is no flow's bottleneck has level
 //!   infinity, one without capacity level 0.
 //! - `given` holds for every line with flows if the group has a rate. An idle group passes on what it is given, does not
 //!   look at it, and so remembers nothing of what it handed on.
@@ -41,7 +41,7 @@ pub(super) struct Allotment {
     opened: Vec<(usize, u32)>,
     /// Bytes per nanosecond of all flows.
     pub(super) rate: f64,
-    /// Whether rates have to be found anew.
+    /// Whether rates have to be found again.
     pub(super) outdated: bool,
     /// Whether flows ended in a way that left all other rates as they were.
     touched: bool,
@@ -101,7 +101,7 @@ impl Allotment {
         }
     }
 
-    /// Corrects what is used. Apart, since most flows that go leave a group whose rates have to be found anew anyway.
+    /// Corrects what is used. Apart, since most flows that go leave a group whose rates have to be found again anyway.
     #[inline(never)]
     fn correct(&mut self, lines: [u32; 2], sides: &[Side; 2]) {
         let level = |side: usize| self.level[side][lines[side] as usize];
@@ -138,7 +138,7 @@ impl Allotment {
     }
 
     /// Takes note of what lines are given now. Returns whether all rates stay as they are; if not, `given` is to be set
-    /// anew.
+    /// again.
     pub(super) fn still_holds(
         &mut self,
         sides: &[Side; 2],
