@@ -1,6 +1,6 @@
 //! Sets of small numbers (links, lines) as words of 64 bits each.
 
-/// Whether a set has `bit`.
+/// Returns whether a set has `bit`.
 pub(crate) fn has(words: &[u64], bit: u32) -> bool {
     words[bit as usize / 64] & 1 << (bit % 64) != 0
 }

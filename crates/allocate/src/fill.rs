@@ -42,7 +42,7 @@ pub trait Fill: std::fmt::Debug {
     /// `accounts` has one for each link.
     ///
     /// # Panics
-    /// Where the solver knows only paths of two links and there are more.
+    /// If the solver knows only paths of two links and there are more.
     fn add_along(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
         let links = links.try_into().expect("this solver's paths have two links");
         let accounts = [accounts[0], accounts[accounts.len() - 1]];
@@ -70,12 +70,12 @@ pub trait Fill: std::fmt::Debug {
     /// Forgets everything about `account`, which has no flows: its number may stand for another from now on.
     ///
     /// # Panics
-    /// Where the solver does not use numbers again.
+    /// If the solver does not use numbers again.
     fn forget_account(&mut self, account: u32) {
         panic!("this solver keeps account {account} for good");
     }
 
-    /// When the next flow or account comes due; infinity if none does at the present rates.
+    /// Returns the time at which the next flow or account comes due; infinity if none does at the present rates.
     fn next(&self) -> f64;
 
     /// Takes out what has come due by `now`.

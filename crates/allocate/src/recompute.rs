@@ -80,7 +80,7 @@ impl Account {
         (self.sent, self.since, self.rate) = (self.sent_at(now), now, rate);
     }
 
-    /// When it reaches the amount that it is watched for.
+    /// Returns the time at which it reaches the amount that it is watched for.
     fn reaches(&self, now: f64) -> f64 {
         reaches_at(self.watch - self.sent_at(now), self.rate, now)
     }
@@ -107,12 +107,12 @@ pub struct Recompute {
     flows: BTreeMap<u32, Flow>,
     accounts: Vec<Account>,
     watched: BTreeSet<u32>,
-    /// When rates were computed.
+    /// Time at which rates were computed.
     since: f64,
     /// When flows end or reach their milestones. An entry that is not its flow's time is outdated; the first never is.
     ends: BinaryHeap<Reverse<(Bits, u32)>>,
     change: Change,
-    /// When the order changes although nothing else happens.
+    /// Time at which the order changes although nothing else happens.
     overtaking: f64,
 }
 
@@ -136,7 +136,7 @@ impl Recompute {
         self.change = self.change.max(change);
     }
 
-    /// When a flow ends or reaches its milestone; infinity if it has no rate or is not there.
+    /// Returns the time at which a flow ends or reaches its milestone; infinity if it has no rate or is not there.
     fn end(&self, flow: u32) -> f64 {
         self.flows.get(&flow).map_or(f64::INFINITY, |flow| flow.end(self.since))
     }

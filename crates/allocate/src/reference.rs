@@ -72,14 +72,14 @@ impl Flow<'_> {
 pub struct Past<'a> {
     /// The rate of each flow until now; zero for one that was not being served.
     pub rates: &'a [f64],
-    /// Whether coflows and priorities are as they were: all that has happened since is that flows have ended.
+    /// True if coflows and priorities are as they were: all that has happened since is that flows have ended.
     pub same_coflows: bool,
 }
 
 /// Returns the rate of each flow on links of these capacities.
 ///
 /// # Panics
-/// Where links have priorities of their own and the terms ask for anything but max-min in strict classes.
+/// If links have priorities of their own and the terms ask for anything but max-min in strict classes.
 pub fn allocate(terms: &Terms, capacity: &[f64], flows: &[Flow<'_>], past: Past<'_>) -> Vec<f64> {
     match (terms.scope, terms.discipline, &terms.shares) {
         (Scope::Link, Discipline::MaxMin, ClassShares::Strict) => per_link::allocate(capacity, flows),

@@ -88,7 +88,7 @@ const SHARED: f64 = 4.0;
 /// Returns an allocator for these terms on `fabric`.
 ///
 /// # Panics
-/// Where links have priorities of their own under anything but max-min in strict classes, which the contract excludes.
+/// If links have priorities of their own under anything but max-min in strict classes, which the contract excludes.
 pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) -> Box<dyn Fill> {
     let is_strict = terms.discipline == Discipline::MaxMin && terms.shares == ClassShares::Strict;
     assert!(

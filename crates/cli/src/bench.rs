@@ -54,7 +54,7 @@ const ON_A_TREE: [(&str, [u32; 3], u32, Aggregators); 5] = [
 /// Runs the command.
 ///
 /// # Errors
-/// Where a policy or workload is not there, or the policy cannot be run.
+/// If a policy or workload is not there, or the policy cannot be run.
 pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
     match command {
         Bench::Packet(options) => packet::run(options),

@@ -28,7 +28,7 @@ use crate::recorded::at_recorded_rate;
 /// Runs the command.
 ///
 /// # Errors
-/// Where an argument or the trace is not valid, or the certificate cannot be written.
+/// If an argument or the trace is not valid, or the certificate cannot be written.
 pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     options.certificate.iter().try_for_each(|path| check_writable(path))?;
     let source = Source::open(&options.input.trace)?;

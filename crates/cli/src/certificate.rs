@@ -40,7 +40,7 @@ impl Subject {
 /// Writes a certificate.
 ///
 /// # Errors
-/// Where `out` cannot be written.
+/// If `out` cannot be written.
 pub(crate) fn write(
     subject: &Subject,
     proof: &cavalcade_bound::Certificate,
@@ -62,7 +62,7 @@ pub(crate) fn write(
 /// Reads a certificate, compressed or not.
 ///
 /// # Errors
-/// Where there is none, or it is not one of this version.
+/// If there is none, or it is not one of this version.
 pub(crate) fn read(path: &Path) -> Result<(Subject, Certificate), Failure> {
     let (name, bytes) = read_file(path);
     let bytes = bytes.and_then(decompressed).map_err(|error| {

@@ -6,11 +6,11 @@ use cavalcade_report::time_rounded_down;
 /// What a bound is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
-    /// Whether tasks are bounded, not coflows.
+    /// True if tasks are bounded, not coflows.
     pub(crate) tasks: bool,
-    /// Whether weights count.
+    /// True if weights count.
     pub(crate) weighted: bool,
-    /// Whether all tasks are submitted at time zero.
+    /// True if all tasks are submitted at time zero.
     pub(crate) offline: bool,
     /// The capacity of every port in each direction.
     pub(crate) rate: BitsPerSec,

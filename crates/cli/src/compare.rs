@@ -26,7 +26,7 @@ use crate::terminal::table_options;
 /// Runs the command.
 ///
 /// # Errors
-/// Where an argument or the trace is not valid, an output cannot be written, or a claim does not hold.
+/// If an argument or the trace is not valid, an output cannot be written, or a claim does not hold.
 pub(crate) fn run(options: &Compare) -> Result<(), Failure> {
     // All that can be wrong with the command line comes before the trace is read.
     let (choices, baseline) = selected(&options.selection)?;
@@ -137,7 +137,7 @@ fn setups<'a>(choices: &'a [Choice], engines: &[Engine]) -> Vec<Setup<'a>> {
 /// otherwise the others are left out and listed.
 ///
 /// # Errors
-/// Where one that is named cannot be run.
+/// If one that is named cannot be run.
 pub(crate) fn runnable(
     scenario: &Scenario,
     choices: &[Choice],
@@ -177,7 +177,7 @@ pub(crate) fn runnable(
 /// records how busy links were.
 ///
 /// # Errors
-/// Where a scenario cannot be run.
+/// If a scenario cannot be run.
 pub(crate) fn run_all(
     scenarios: &[Scenario],
     baseline: usize,
@@ -192,7 +192,7 @@ pub(crate) fn run_all(
 /// Writes the report, whole or not at all.
 ///
 /// # Errors
-/// Where it cannot be written.
+/// If it cannot be written.
 pub(crate) fn write_report(path: &Path, comparison: &Comparison, info: &ReportInfo) -> Result<(), Failure> {
     let page = cavalcade_report::html(comparison, info);
     write_file(path, |out| out.write_all(page.as_bytes()))

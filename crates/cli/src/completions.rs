@@ -12,7 +12,7 @@ use crate::output::print;
 /// `cavalcade completions`.
 ///
 /// # Errors
-/// Where standard output cannot be written.
+/// If standard output cannot be written.
 pub(crate) fn run(options: &Completions) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Arguments::command(), "cavalcade", &mut script);
@@ -22,7 +22,7 @@ pub(crate) fn run(options: &Completions) -> Result<(), Failure> {
 /// `cavalcade man`: a page for the program and one for each command.
 ///
 /// # Errors
-/// Where the folder cannot be written.
+/// If the folder cannot be written.
 pub(crate) fn write_man_pages(options: &Man) -> Result<(), Failure> {
     let folder = Folder::create(&options.dir)?;
     let mut command = Arguments::command();

@@ -36,7 +36,7 @@ const LIVE_POLICIES: [&str; 3] = ["tcp", "dclas:first_threshold=1MB,weighted=fal
 /// Runs the command.
 ///
 /// # Errors
-/// Where the report cannot be written.
+/// If the report cannot be written.
 pub(crate) fn run(options: &Demo) -> Result<(), Failure> {
     check_writable(&options.report)?;
     let workload = generated(WORKLOAD, None, options.seed)?;

@@ -12,7 +12,7 @@ const DEFAULT: &str = "dctcp";
 /// The engines that the command line asks for, in the order given.
 ///
 /// # Errors
-/// Where a transport is unknown, or one is named for the fluid engine.
+/// If a transport is unknown, or one is named for the fluid engine.
 pub(crate) fn selected(options: &EngineOptions) -> Result<Vec<Engine>, Failure> {
     if let (Some(transports), false) = (&options.transport, options.engine.contains(&EngineName::Packet)) {
         let problem = format!("--transport {transports}: the fluid engine has no packets to send");

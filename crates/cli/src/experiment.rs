@@ -31,7 +31,7 @@ const CLAIMS: &str = "claims.toml";
 /// Runs the command.
 ///
 /// # Errors
-/// Where an experiment is not there or not valid, a run cannot be made, an output cannot be written, or a check fails.
+/// If an experiment is not there or not valid, a run cannot be made, an output cannot be written, or a check fails.
 pub(crate) fn run(command: &ExperimentCommand) -> Result<(), Failure> {
     match command {
         ExperimentCommand::List { folder, json } => list(folder, *json),

@@ -20,7 +20,7 @@ const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 /// Runs the command.
 ///
 /// # Errors
-/// Where there can be no such fabric.
+/// If there can be no such fabric.
 pub(crate) fn run(command: &Fabric) -> Result<(), Failure> {
     match command {
         Fabric::Info(options) => info(options),

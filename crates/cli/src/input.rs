@@ -10,7 +10,7 @@ use crate::output::tell;
 /// Reads the workload of `source` and its format, and says on standard error what the reader notes.
 ///
 /// # Errors
-/// Where it is not valid, with the place.
+/// If it is not valid, with the place.
 pub(crate) fn parse(source: &Source, format: Option<Format>) -> Result<(Workload, Format), Failure> {
     let Reading { workload, format, .. } = read(source, format)?;
     Ok((workload, format))
@@ -19,7 +19,7 @@ pub(crate) fn parse(source: &Source, format: Option<Format>) -> Result<(Workload
 /// Reads `source`, and says on standard error what the reader notes.
 ///
 /// # Errors
-/// Where it is not valid, with the place.
+/// If it is not valid, with the place.
 pub(crate) fn read(source: &Source, format: Option<Format>) -> Result<Reading, Failure> {
     let reading = source.read(format)?;
     tell_notes(source, &reading.notes);

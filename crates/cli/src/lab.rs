@@ -47,7 +47,7 @@ pub(crate) struct Row {
 /// `cavalcade lab`.
 ///
 /// # Errors
-/// Where the command line or the trace cannot be used, the machine cannot carry a lab, or a run fails.
+/// If the command line or the trace cannot be used, the machine cannot carry a lab, or a run fails.
 pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     let contenders = contenders(options)?;
     let faults = options.fault.clone();
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
 /// `cavalcade lab-host`, which the lab starts at every host.
 ///
 /// # Errors
-/// Where it cannot listen, or its agent does not answer.
+/// If it cannot listen, or its agent does not answer.
 pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
     let setup = HostSetup { address: options.address, agent: options.agent.clone(), rate: options.rate };
     cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
@@ -155,7 +155,7 @@ fn contenders(options: &Lab) -> Result<Vec<Contender>, Failure> {
 /// The contender that `spec` names.
 ///
 /// # Errors
-/// Where it is no policy.
+/// If it is no policy.
 pub(crate) fn contender(spec: &str) -> Result<Contender, Failure> {
     if spec == PLAIN {
         let predicted = Policy::from(configured(PLAIN_PREDICTED)?);
@@ -347,7 +347,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
 /// Reads a fault, as `kill:agent3@1s`, `kill:coordinator@1s` or `hang:host2@1s+500ms`.
 ///
 /// # Errors
-/// Where it is none, with what one looks like.
+/// If it is none, with what one looks like.
 pub(crate) fn parse_fault(text: &str) -> Result<Fault, String> {
     let expected =
         || "expected kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms".to_owned();

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Writes data to standard output. A reader that has seen enough (`| head`) is no error.
 ///
 /// # Errors
-/// Where standard output cannot be written for another reason.
+/// If standard output cannot be written for another reason.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }

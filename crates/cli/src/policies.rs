@@ -22,7 +22,7 @@ const COSTLY: (&str, &str) = ("dcas", "dcas-quiet");
 /// Reads one specification.
 ///
 /// # Errors
-/// Where a name is unknown (with the nearest one) or a value cannot be used.
+/// If a name is unknown (with the nearest one) or a value cannot be used.
 pub(crate) fn configured(spec: &str) -> Result<Configured, Failure> {
     parse(spec).map_err(|error| {
         Failure::usage(error.to_string()).help("'cavalcade policies' lists policies and their parameters")
@@ -41,7 +41,7 @@ pub(crate) struct Choice {
 /// Reads `POLICY`, `POLICY over TRANSPORT` or `over TRANSPORT`.
 ///
 /// # Errors
-/// Where a name is unknown or a value cannot be used.
+/// If a name is unknown or a value cannot be used.
 pub(crate) fn choice(text: &str) -> Result<Choice, Failure> {
     let Carried { policy, transport } = Carried::read(text);
     let policy = policy.map(configured).transpose()?.map(Policy::from);
@@ -53,7 +53,7 @@ pub(crate) fn choice(text: &str) -> Result<Choice, Failure> {
 /// Reads the policies that are asked for, each once, and finds the place of the baseline among them.
 ///
 /// # Errors
-/// Where a specification cannot be used, or the baseline is not among them.
+/// If a specification cannot be used, or the baseline is not among them.
 pub(crate) fn selected(selection: &Selection) -> Result<(Vec<Choice>, usize), Failure> {
     let mut named = spec::list(&selection.policies.join(","));
     named.extend(selection.policy.iter().cloned());

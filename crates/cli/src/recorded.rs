@@ -29,7 +29,7 @@ impl OnRecord {
     /// where it recorded nothing.
     ///
     /// # Errors
-    /// Where a simulation cannot be made under these conditions.
+    /// If a simulation cannot be made under these conditions.
     pub(crate) fn of(reading: &Reading, conditions: &Conditions) -> Result<Option<Self>, Failure> {
         if reading.queries.is_empty() {
             return Ok(None);
@@ -57,7 +57,7 @@ const TRIED: usize = 64;
 /// The rate that `conditions` ask for, or the one at which simulated times fit the recorded ones.
 ///
 /// # Errors
-/// Where a simulation cannot be made under these conditions, or the log has no time to fit.
+/// If a simulation cannot be made under these conditions, or the log has no time to fit.
 fn rate(reading: &Reading, conditions: &Conditions) -> Result<RateChoice, Failure> {
     if let Some(rate) = conditions.rate {
         return Ok(RateChoice::Asked(rate));

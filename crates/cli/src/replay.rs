@@ -12,7 +12,7 @@ use crate::progress::watched;
 /// Runs the command.
 ///
 /// # Errors
-/// Where the folder or the trace cannot be used, or a result differs from the manifest's.
+/// If the folder or the trace cannot be used, or a result differs from the manifest's.
 pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
     let recorded = Recorded::open(&options.dir, options.trace.as_deref())?;
     check_files(&recorded)?;

@@ -71,7 +71,7 @@ pub(crate) enum Width {
 /// Runs the command.
 ///
 /// # Errors
-/// Where the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
+/// If the inputs cannot be read or do not belong together, there is nothing to draw, or the file cannot be written.
 pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), Failure> {
     check_writable(&options.out)?;
     let are_runs = options.inputs.iter().all(|input| input.join(manifest::NAME).is_file());

@@ -22,7 +22,7 @@ const VARIABLE: &str = "CAVALCADE_COFLOW";
 /// Becomes the command. Returns only where that fails.
 ///
 /// # Errors
-/// Where the coflow is none, or the command cannot be run.
+/// If the coflow is none, or the command cannot be run.
 pub(crate) fn run(options: &RunCommand) -> Result<(), Failure> {
     let RunCommand { what, class, deadline, door, command } = options;
     let name = name(what)?;

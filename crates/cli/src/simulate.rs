@@ -25,7 +25,7 @@ use crate::terminal::table_options;
 /// Runs the command.
 ///
 /// # Errors
-/// Where an argument or the trace is not valid, or an output cannot be written.
+/// If an argument or the trace is not valid, or an output cannot be written.
 pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     let Choice { policy, transport } = policies::choice(&options.policy)?;
     let engines = engines::selected(&options.engine)?;

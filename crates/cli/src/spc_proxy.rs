@@ -11,7 +11,7 @@ use crate::output::tell;
 /// Runs the command until an interrupt.
 ///
 /// # Errors
-/// Where an address cannot be had.
+/// If an address cannot be had.
 pub(crate) fn run(options: &SpcProxyOptions) -> Result<(), Failure> {
     let settings = Settings { line_rate: options.rate, base_rtt: options.round_trip, ..Settings::default() };
     let spc = Options { settings, ..Options::default() };

@@ -12,7 +12,7 @@ use crate::output::{print, tell};
 /// Runs the command until an interrupt.
 ///
 /// # Errors
-/// Where an argument is not valid, an interface cannot be used, or the topology is wrong.
+/// If an argument is not valid, an interface cannot be used, or the topology is wrong.
 pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
     let ports =
         options.ports.iter().map(|port| parse_port(port, options.rate)).collect::<Result<Vec<_>, _>>()?;

@@ -21,7 +21,7 @@ use crate::trace_facts::Facts;
 /// Runs the command.
 ///
 /// # Errors
-/// Where the trace or the generator is not valid, or an output cannot be written.
+/// If the trace or the generator is not valid, or an output cannot be written.
 pub(crate) fn run(command: &Trace) -> Result<(), Failure> {
     match command {
         Trace::Info(options) => info(options),
@@ -112,7 +112,7 @@ fn catalogue_json() -> String {
 /// The workload that `spec` describes, with the shapes of a file where one is named.
 ///
 /// # Errors
-/// Where there is no such generator or parameter, or the file holds no shapes.
+/// If there is no such generator or parameter, or the file holds no shapes.
 pub(crate) fn generated(spec: &str, shapes: Option<&Path>, seed: u64) -> Result<Workload, Failure> {
     let generator: Generator = spec.parse().map_err(|error: SpecError| {
         Failure::usage(error.to_string())

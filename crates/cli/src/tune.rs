@@ -16,7 +16,7 @@ const FLOWS: u32 = 200_000;
 /// Runs the command.
 ///
 /// # Errors
-/// Where the distribution cannot be read, or is none.
+/// If the distribution cannot be read, or is none.
 pub(crate) fn run(command: &Tune) -> Result<(), Failure> {
     let Tune::Thresholds(options) = command;
     let text =

@@ -18,7 +18,7 @@ use crate::output::print;
 /// Runs the command.
 ///
 /// # Errors
-/// Where the folder, the certificate or the trace cannot be used, or what is checked is not valid.
+/// If the folder, the certificate or the trace cannot be used, or what is checked is not valid.
 pub(crate) fn run(options: &Validate) -> Result<(), Failure> {
     let trace = options.trace.as_deref();
     if options.path.is_dir() {

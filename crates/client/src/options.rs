@@ -71,7 +71,7 @@ pub struct TriedOptions {
 /// Tries on a connection of this host with itself what a client sets on its connections.
 ///
 /// # Errors
-/// Where there is no such connection.
+/// If there is no such connection.
 pub fn try_options() -> io::Result<TriedOptions> {
     let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
     let socket = TcpStream::connect(listener.local_addr()?)?;

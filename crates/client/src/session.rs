@@ -78,7 +78,7 @@ struct State {
     /// Who waits for a gate, each flow for itself: an agent's word wakes those whom it concerns. Where all flows of a host
     /// waited for any news, hundreds of threads woke for each word, and the lab's machine did little else.
     gates: BTreeMap<u32, Arc<Condvar>>,
-    /// When a flow that crawls may send next: what it was told last counts from then on.
+    /// Time at which a flow that crawls may send next: what it was told last counts from then on.
     due: BTreeMap<u32, Clock>,
     /// Who waits for a gate without a thread.
     #[cfg(feature = "tokio")]
@@ -86,9 +86,9 @@ struct State {
     /// The latest refusals, oldest first.
     refusals: VecDeque<Refused>,
     is_ready: bool,
-    /// Whether the agent has refused this connection.
+    /// True if the agent has refused this connection.
     is_refused: bool,
-    /// Whether the connection is to be closed: the agent hangs, or its end was seen.
+    /// True if the connection is to be closed: the agent hangs, or its end was seen.
     is_broken: bool,
 }
 
@@ -183,7 +183,7 @@ impl Session {
     /// Makes `socket`, connected to its receiver, carry a flow of `coflow`: as many bytes as `size` says, if that is known.
     ///
     /// # Errors
-    /// Where the socket is not connected.
+    /// If the socket is not connected.
     pub fn stream(
         &self,
         socket: TcpStream,
@@ -197,7 +197,7 @@ impl Session {
     /// As [`Session::stream`], for a connection of tokio.
     ///
     /// # Errors
-    /// Where the socket is not connected.
+    /// If the socket is not connected.
     #[cfg(feature = "tokio")]
     pub fn async_stream(
         &self,
@@ -281,7 +281,7 @@ impl Shared {
         }
     }
 
-    /// Whether a flow may send; where it may not, `context` is woken when it may.
+    /// Returns whether a flow may send; where it may not, `context` is woken when it may.
     #[cfg(feature = "tokio")]
     pub(crate) fn poll_gate(&self, flow: u32, context: &std::task::Context<'_>) -> std::task::Poll<()> {
         let mut state = self.lock();

@@ -69,7 +69,7 @@ pub struct AgentConfig {
     pub port: PortId,
     /// How many ports the fabric has.
     pub ports: u32,
-    /// When the agent started, in nanoseconds by its clock: later than that of any agent before it here.
+    /// Time at which the agent started, in nanoseconds by its clock: later than that of any agent before it here.
     pub session: u64,
     /// What the port can send.
     pub up: BitsPerSec,
@@ -197,17 +197,17 @@ struct Part {
     /// Clients that take part.
     clients: BTreeSet<ClientId>,
     flows: BTreeSet<u32>,
-    /// Whether an application has said that it is over.
+    /// True if an application has said that it is over.
     is_over: bool,
     /// Bytes of flows that are open.
     open: u64,
     /// Time since which it has no participants, and when it is forgotten.
     empty_since: Option<Instant>,
     expires: Option<Instant>,
-    /// Whether it counts among its user's coflows for itself, because no client takes part.
+    /// True if it counts among its user's coflows for itself, because no client takes part.
     lingers: bool,
     priority: Priority,
-    /// Whether the coordinator knows of it.
+    /// True if the coordinator knows of it.
     reported: bool,
 }
 
@@ -245,11 +245,11 @@ struct Flow {
     to: PortId,
     size: Option<Bytes>,
     sent: u64,
-    /// Whether the client says that it has nothing to send.
+    /// True if the client says that it has nothing to send.
     is_idle: bool,
-    /// Whether it makes no progress though it may.
+    /// True if it makes no progress though it may.
     is_stalled: bool,
-    /// When it moved last, or was first seen to be able to.
+    /// Time at which it moved last, or was first seen to be able to.
     moved_at: Option<Instant>,
     /// What the coordinator knows: bytes, and whether it is idle.
     reported: Option<(u64, bool)>,
@@ -282,7 +282,7 @@ pub struct FlowStatus {
     pub size: Option<Bytes>,
     /// Bytes sent.
     pub sent: Bytes,
-    /// Whether it has nothing to send or makes no progress.
+    /// True if it has nothing to send or makes no progress.
     pub rests: bool,
     /// What was decided about it; enforced unless the agent is in shadow mode, drained, or without a lease.
     pub ordered: Option<FlowOrder>,
@@ -305,7 +305,7 @@ pub struct PartStatus {
     pub sent: Bytes,
     /// The priority that it was given last.
     pub priority: Priority,
-    /// Whether an application has said that it is over.
+    /// True if an application has said that it is over.
     pub is_over: bool,
     /// Whose it is on this host.
     pub user: u32,
@@ -333,7 +333,7 @@ pub struct Agent {
     next_flow: u32,
     queues: queues::Queues,
     link: reporting::CoordinatorLink,
-    /// When things were last looked over: lingering parts, stalled flows, gates of a policy of its own.
+    /// Time at which things were last looked over: lingering parts, stalled flows, gates of a policy of its own.
     looked_at: Option<Instant>,
     decided_at: Option<Instant>,
     alive_at: Option<Instant>,
@@ -394,7 +394,7 @@ impl Agent {
         self.say_alive(now);
     }
 
-    /// When [`Agent::handle_timeout`] has something to do.
+    /// Returns the time at which [`Agent::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let own = match &self.mode {
             Mode::Decentralised(own) => own.hosted.wake_at(),
@@ -456,7 +456,7 @@ impl Agent {
         &self.mode
     }
 
-    /// Whether a kill switch is on: that of this host, or the fabric's.
+    /// Returns whether a kill switch is on: that of this host, or the fabric's.
     pub fn is_drained(&self) -> bool {
         self.is_drained || self.link.is_switched_off()
     }
@@ -480,7 +480,7 @@ impl Agent {
         }
     }
 
-    /// When orders came last, whether they still hold or not.
+    /// Returns the time at which orders came last, whether they still hold or not.
     pub fn orders_heard_at(&self) -> Option<Instant> {
         self.link.orders_at
     }
@@ -511,7 +511,7 @@ impl Agent {
         busy.then(|| self.looked_at.map_or(Instant::ZERO, |last| last + self.link.period(&self.config)))
     }
 
-    /// When a policy of the agent's own has to decide again.
+    /// Returns the time at which a policy of the agent's own has to decide again.
     fn decide_at(&self) -> Option<Instant> {
         let Mode::Decentralised(own) = &self.mode else { return None };
         let needed = own.hosted.is_dirty() || own.hosted.has_changed() || own.hosted.has_statements();

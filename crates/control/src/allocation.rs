@@ -27,7 +27,7 @@ pub(crate) struct Contender {
     pub(crate) coflow: u32,
     pub(crate) priority: Priority,
     pub(crate) remaining: f64,
-    /// Whether the last round let it send.
+    /// True if the last round let it send.
     pub(crate) is_served: bool,
     pub(crate) cap: Option<BitsPerSec>,
 }

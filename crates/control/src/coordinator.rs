@@ -145,13 +145,13 @@ pub struct Coordinator {
     outbox: VecDeque<(PortId, Orders)>,
     /// Who seals what agents keep.
     notary: Box<dyn Notary>,
-    /// When it was first told the time.
+    /// Time at which it was first told the time.
     started: Option<Instant>,
     /// How far most agents' clocks are ahead, in nanoseconds.
     offset: i128,
     /// Coflows that are over, and since when.
     remembered: BTreeMap<CoflowKey, Instant>,
-    /// When flows are next looked over for those that move nothing.
+    /// Time at which flows are next looked over for those that move nothing.
     stall_at: Option<Instant>,
     /// Peers that a round has something new for, once for each thing.
     touched: Vec<PortId>,
@@ -196,7 +196,7 @@ impl Coordinator {
         self.term
     }
 
-    /// Whether another coordinator has a higher term. This one says nothing any more and can be dropped.
+    /// Returns whether another coordinator has a higher term. This one says nothing any more and can be dropped.
     pub fn is_deposed(&self) -> bool {
         self.term > self.config.term
     }
@@ -236,7 +236,7 @@ impl Coordinator {
         }
     }
 
-    /// Whether the kill switch is on.
+    /// Returns whether the kill switch is on.
     pub fn is_drained(&self) -> bool {
         self.switch.is_some_and(|switch| switch.is_on)
     }
@@ -410,7 +410,7 @@ impl Coordinator {
         }
     }
 
-    /// When [`Coordinator::handle_timeout`] has something to do.
+    /// Returns the time at which [`Coordinator::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.is_deposed() {
             return None;
@@ -428,7 +428,7 @@ impl Coordinator {
         self.outbox.pop_front()
     }
 
-    /// When the next round is due: none while nothing has changed.
+    /// Returns the time at which the next round is due: none while nothing has changed.
     fn round_at(&self) -> Option<Instant> {
         let needed = self.hosted.is_dirty() || self.hosted.has_changed();
         needed.then(|| not_before(self.last_round, self.pause()))

@@ -37,7 +37,7 @@ pub struct Obstacle {
     pub ahead: Vec<CoflowKey>,
     /// What those have left to send on the link, as far as it is known.
     pub left: Bytes,
-    /// How many of their flows there are of unknown size.
+    /// Number of of their flows of unknown size.
     pub unknown: usize,
     /// How long what is known takes on the link.
     pub time: Nanos,

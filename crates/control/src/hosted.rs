@@ -58,7 +58,7 @@ struct Kept {
     statements: Vec<(PortId, Statement)>,
     /// Coflows whose priority has changed.
     changed: BTreeSet<CoflowKey>,
-    /// Whether gates may differ from those computed last.
+    /// True if gates may differ from those computed last.
     is_dirty: bool,
 }
 
@@ -314,7 +314,7 @@ impl Hosted {
         self.settle(now);
     }
 
-    /// When the policy wants to be woken.
+    /// Returns the time at which the policy wants to be woken.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         self.host.next_wake()
     }
@@ -324,7 +324,7 @@ impl Hosted {
         self.settle(now);
     }
 
-    /// Whether the policy wants to say something to other hosts.
+    /// Returns whether the policy wants to say something to other hosts.
     pub(crate) fn has_statements(&self) -> bool {
         !self.kept.statements.is_empty()
     }
@@ -354,7 +354,7 @@ impl Hosted {
         self.table.coflows.values()
     }
 
-    /// Whether the priority of some coflow has changed since [`Hosted::take_changed`].
+    /// Returns whether the priority of some coflow has changed since [`Hosted::take_changed`].
     pub(crate) fn has_changed(&self) -> bool {
         !self.kept.changed.is_empty()
     }
@@ -375,12 +375,12 @@ impl Hosted {
         self.table.coflows[&id].flows.get(&name).copied()
     }
 
-    /// Whether gates may differ from those that [`Hosted::decide`] gave last.
+    /// Returns whether gates may differ from those that [`Hosted::decide`] gave last.
     pub(crate) fn is_dirty(&self) -> bool {
         self.kept.is_dirty
     }
 
-    /// Whether there are any flows.
+    /// Returns whether there are any flows.
     pub(crate) fn has_flows(&self) -> bool {
         self.table.has_flows()
     }

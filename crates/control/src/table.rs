@@ -30,7 +30,7 @@ pub(crate) struct Coflow {
     pub(crate) attained: u64,
     pub(crate) flows: BTreeMap<FlowName, FlowId>,
     pub(crate) priority: Priority,
-    /// Whether the policy has been told of it.
+    /// True if the policy has been told of it.
     pub(crate) is_announced: bool,
 }
 
@@ -42,18 +42,18 @@ pub(crate) struct Flow {
     pub(crate) number: u32,
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
-    /// Whether it has nothing to send at present, by its agent's word.
+    /// True if it has nothing to send at present, by its agent's word.
     pub(crate) idle: bool,
-    /// Whether it might send and moves nothing.
+    /// True if it might send and moves nothing.
     pub(crate) is_stalled: bool,
-    /// When it last moved, or was let go on.
+    /// Time at which it last moved, or was let go on.
     pub(crate) moved_at: Instant,
     /// Its own priority, where that is not its coflow's.
     pub(crate) priority: Option<Priority>,
     pub(crate) cap: Option<BitsPerSec>,
     /// What was decided last: the flow's agent has been told, or is about to be.
     pub(crate) told: FlowOrder,
-    /// Whether the last decision let it send.
+    /// True if the last decision let it send.
     pub(crate) is_served: bool,
 }
 
@@ -65,7 +65,7 @@ impl Flow {
         (self.facts.src, self.number)
     }
 
-    /// Whether it holds no others.
+    /// Returns whether it holds no others.
     pub(crate) fn rests(&self) -> bool {
         self.idle || self.is_stalled
     }
@@ -103,7 +103,7 @@ impl Table {
         [flow.facts.src.0, self.ports() + flow.facts.dst.0]
     }
 
-    /// Whether there are any flows.
+    /// Returns whether there are any flows.
     pub(crate) fn has_flows(&self) -> bool {
         self.flows.len() > self.vacant.len()
     }

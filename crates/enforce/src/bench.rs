@@ -72,7 +72,7 @@ pub struct Figures {
 /// Measures everything; it takes half a minute.
 ///
 /// # Errors
-/// Where this host cannot do it.
+/// If this host cannot do it.
 pub fn measure() -> Result<Figures, Error> {
     let mut kernel = Kernel::load(Place::below(&own_group()?)?, Limits::default())?;
     let flood = Flood::start().map_err(Error::file("connect on", "loopback"))?;

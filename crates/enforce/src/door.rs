@@ -48,7 +48,7 @@ impl Request {
     /// Asks this enforcer to tag the calling process. Returns the key of its coflow.
     ///
     /// # Errors
-    /// Where there is no enforcer, or it refuses; the reason is for people.
+    /// If there is no enforcer, or it refuses; the reason is for people.
     pub fn send(&self, door: &Path) -> io::Result<CoflowKey> {
         let mut stream = UnixStream::connect(door)?;
         stream.set_read_timeout(Some(PATIENCE))?;

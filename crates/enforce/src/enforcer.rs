@@ -92,7 +92,7 @@ impl Enforcer {
     /// listens at `agent`, now or later.
     ///
     /// # Errors
-    /// Where the door cannot be opened, or there are no control groups.
+    /// If the door cannot be opened, or there are no control groups.
     pub fn new(
         kernel: Kernel,
         door: &Path,
@@ -126,7 +126,7 @@ impl Enforcer {
     /// Serves until told to stop; then all limits are lifted, and processes go on untagged.
     ///
     /// # Errors
-    /// Where the kernel refuses what it took before.
+    /// If the kernel refuses what it took before.
     pub fn serve(mut self, stop: &AtomicBool) -> Result<(), Error> {
         while !stop.load(Ordering::Relaxed) {
             self.wait();

@@ -18,7 +18,7 @@ impl Hierarchy {
     /// Finds where it is mounted.
     ///
     /// # Errors
-    /// Where it is not.
+    /// If it is not.
     pub fn find() -> Result<Self, Error> {
         let mounts = "/proc/self/mountinfo";
         let text = fs::read_to_string(mounts).map_err(Error::file("read", mounts))?;
@@ -72,7 +72,7 @@ impl Group {
     /// Makes a group below `parent`, or takes over the one that is there.
     ///
     /// # Errors
-    /// Where there is no right to.
+    /// If there is no right to.
     pub fn make(parent: &Path, name: &str) -> Result<Self, Error> {
         let path = parent.join(name);
         match fs::create_dir(&path) {
@@ -89,7 +89,7 @@ impl Group {
     /// The group of somebody else at `path`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn found(path: PathBuf) -> Result<Self, Error> {
         let id = fs::metadata(&path).map_err(Error::file("read", &path))?.ino();
         Ok(Self { path, id, is_own: false })
@@ -108,7 +108,7 @@ impl Group {
     /// Moves a process here; what it starts from now on begins here.
     ///
     /// # Errors
-    /// Where it is gone, or there is no right to.
+    /// If it is gone, or there is no right to.
     pub fn admit(&self, process: u32) -> Result<(), Error> {
         admit(&self.path, process)
     }

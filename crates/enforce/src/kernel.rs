@@ -43,7 +43,7 @@ impl Place {
     /// The place of the host's enforcer: all sockets can be tagged.
     ///
     /// # Errors
-    /// Where there are no control groups of version 2.
+    /// If there are no control groups of version 2.
     pub fn of_host() -> Result<Self, Error> {
         Ok(Self { above: Hierarchy::find()?.root, name: "cavalcade".to_owned() })
     }
@@ -51,7 +51,7 @@ impl Place {
     /// A place below the host's: only sockets of processes in this control group can be tagged.
     ///
     /// # Errors
-    /// Where there is no such group.
+    /// If there is no such group.
     pub fn below(group: &Path) -> Result<Self, Error> {
         let number = fs::metadata(group).map_err(Error::file("find the control group", group))?.ino();
         Ok(Self { above: group.to_owned(), name: format!("cavalcade-{number}") })
@@ -103,7 +103,7 @@ impl Kernel {
     /// first.
     ///
     /// # Errors
-    /// Where the build has no programs, the kernel or the process's rights do not suffice, or another enforcer is at work
+    /// If the build has no programs, the kernel or the process's rights do not suffice, or another enforcer is at work
     /// there; nothing is left behind then.
     pub fn load(place: Place, limits: Limits) -> Result<Self, Error> {
         let programs = PROGRAMS.map_err(Error::NotBuilt)?;
@@ -130,7 +130,7 @@ impl Kernel {
     /// Makes a control group for processes of a coflow, below `parent`.
     ///
     /// # Errors
-    /// Where there is no right to, or there are too many.
+    /// If there is no right to, or there are too many.
     pub fn tag(&mut self, parent: &Path, coflow: u32) -> Result<Group, Error> {
         let group = Group::make(parent, &format!("{}.{coflow}", self.place.name))?;
         self.tag_group(&group, coflow)?;
@@ -147,7 +147,7 @@ impl Kernel {
     /// Makes an existing control group stand for a coflow: sockets that its processes make from now on belong to it.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many.
     pub fn tag_group(&mut self, group: &Group, coflow: u32) -> Result<(), Error> {
         self.announce(coflow)?;
         self.tables.groups.insert(group.id(), coflow, 0).map_err(Error::refused("one more coflow"))
@@ -161,7 +161,7 @@ impl Kernel {
     /// Moves a process, with the sockets that it has already, into the group of a coflow.
     ///
     /// # Errors
-    /// Where it is gone, or there is no right to.
+    /// If it is gone, or there is no right to.
     pub fn admit(&mut self, process: u32, group: &Group, coflow: u32) -> Result<(), Error> {
         group.admit(process)?;
         self.take_over(process, coflow)
@@ -170,7 +170,7 @@ impl Kernel {
     /// Tags the sockets that a process has.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn take_over(&mut self, process: u32, coflow: u32) -> Result<(), Error> {
         self.walkers.follow(process);
         let sockets = inherited::connections_of(process);
@@ -191,7 +191,7 @@ impl Kernel {
     /// that wait.
     ///
     /// # Errors
-    /// Where there are too many flows.
+    /// If there are too many flows.
     pub fn order(&mut self, flow: Flow, order: Order) -> Result<(), Error> {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         let words = order.to_kernel(self.generation);
@@ -207,7 +207,7 @@ impl Kernel {
     /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn refresh(&mut self) -> Result<(), Error> {
         self.walkers.walk().map_err(|error| Error::refused("a walk over sockets")(error))
     }
@@ -215,7 +215,7 @@ impl Kernel {
     /// Gives the sign of life without which all limits end after [`Limits::silence`].
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn stay_alive(&mut self) -> Result<(), Error> {
         let words = settings(self.limits).to_words();
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
@@ -224,7 +224,7 @@ impl Kernel {
     /// The counts of all flows, in order of flows.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn counts(&self) -> Result<Vec<(Flow, Count)>, Error> {
         let mut counts = Vec::new();
         for entry in self.tables.counts.iter() {
@@ -238,7 +238,7 @@ impl Kernel {
     /// Forgets a coflow with its groups, orders and counts. Connections that are still open are plain TCP.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn forget(&mut self, coflow: u32, groups: Vec<Group>) -> Result<(), Error> {
         groups.iter().for_each(|group| drop(self.tables.groups.remove(&group.id())));
         let _ = self.tables.coflows.remove(&coflow);

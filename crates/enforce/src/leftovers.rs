@@ -12,7 +12,7 @@ use crate::{Error, groups, namespaces};
 /// Finds what was left behind at `place`; nothing where an enforcer is at work there.
 ///
 /// # Errors
-/// Where there is no right to look.
+/// If there is no right to look.
 pub fn find(place: &Place) -> Result<Vec<PathBuf>, Error> {
     let pins = match Pins::found(&place.name) {
         Ok(pins) => pins,
@@ -31,7 +31,7 @@ pub fn find(place: &Place) -> Result<Vec<PathBuf>, Error> {
 /// Lifts every limit that may still be set, and removes what was left behind. Returns what was removed.
 ///
 /// # Errors
-/// Where there is no right to, or an enforcer is at work at `place`.
+/// If there is no right to, or an enforcer is at work at `place`.
 pub fn fix(place: &Place) -> Result<Vec<PathBuf>, Error> {
     let found = find(place)?;
     if let Some(pins) = Pins::found(&place.name)? {

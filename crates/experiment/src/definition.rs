@@ -33,7 +33,7 @@ pub struct Experiment {
     pub assumptions: Vec<String>,
     /// What came out, in prose; written by a person who has seen the figures.
     pub findings: String,
-    /// Whether it is cheap enough for every change to run one seed of it.
+    /// True if it is cheap enough for every change to run one seed of it.
     pub smoke: bool,
     /// What holds for all runs that do not say otherwise.
     pub conditions: Conditions,
@@ -77,7 +77,7 @@ pub enum Axis {
         labels: Vec<String>,
         /// The values as numbers, where all are.
         numbers: Option<Vec<f64>>,
-        /// Whether equal ratios are equal distances.
+        /// True if equal ratios are equal distances.
         log: bool,
     },
     /// All coflows, and those of each bin, out of the same runs.
@@ -102,7 +102,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Whether it shows a figure as it is, compared with nothing.
+    /// Returns whether it shows a figure as it is, compared with nothing.
     pub(crate) const fn is_plain(self) -> bool {
         matches!(self, Self::Seconds | Self::Share)
     }
@@ -153,7 +153,7 @@ pub struct Expectation {
     pub claim: String,
     /// The reading of the paper under which it is tested; empty for the literal one.
     pub reading: String,
-    /// Whether it is true by construction: a worked example, a closed form, a limit of the policy.
+    /// True if it is true by construction: a worked example, a closed form, a limit of the policy.
     pub construction: bool,
     /// What is claimed.
     pub text: String,
@@ -192,7 +192,7 @@ pub enum Expected {
         at: usize,
         /// How much, in the expectation's form.
         limit: f64,
-        /// Whether it is the most that there may be; else the least.
+        /// True if it is the most that there may be; else the least.
         most: bool,
     },
     /// That it rises, falls or stays from one place to another.

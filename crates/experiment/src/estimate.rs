@@ -59,7 +59,7 @@ impl Estimate {
         Self { value: scale(self.value), low: low.min(high), high: low.max(high), seeds: self.seeds }
     }
 
-    /// Whether the interval holds `value`.
+    /// Returns whether the interval holds `value`.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }

@@ -39,7 +39,7 @@ pub struct Key {
 pub struct Conditions {
     /// The rate of every port in each direction.
     pub rate: BitsPerSec,
-    /// Whether all tasks are there at time zero.
+    /// True if all tasks are there at time zero.
     pub offline: bool,
     /// How long a message between instances of a policy travels.
     pub control_delay: Nanos,
@@ -49,7 +49,7 @@ pub struct Conditions {
     pub fabric: Option<FabricSpec>,
     /// How long a bit travels along a link, where packets are sent and the fabric says nothing of it.
     pub link_delay: Nanos,
-    /// Whether, where packets are sent, instances of a policy at hosts talk to each other over the same network.
+    /// True if, where packets are sent, instances of a policy at hosts talk to each other over the same network.
     pub in_band: bool,
     /// The share of the tasks, the first to arrive, that are run and not counted, so that an empty network does not flatter.
     pub warm_up: f64,
@@ -170,7 +170,7 @@ impl Run {
     /// Runs it.
     ///
     /// # Errors
-    /// Where its workload cannot be made.
+    /// If its workload cannot be made.
     pub fn row(&self, files: &dyn Files) -> Result<Row, RunError> {
         let Conditions {
             rate,

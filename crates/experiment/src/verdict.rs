@@ -59,7 +59,7 @@ pub struct Finding {
     pub claim: String,
     /// The reading of the paper; empty for the literal one.
     pub reading: String,
-    /// Whether it is true by construction.
+    /// True if it is true by construction.
     pub construction: bool,
     /// The statement.
     pub text: String,
@@ -76,7 +76,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether a paper states it.
+    /// Returns whether a paper states it.
     pub fn is_of_a_paper(&self) -> bool {
         self.claim != OURS
     }
@@ -360,7 +360,7 @@ impl Claim {
         libm::log(self.form.ratio_of(figure))
     }
 
-    /// Whether the paper's number has a side: whether it is a ratio other than one.
+    /// Returns whether the paper's number has a side: whether it is a ratio other than one.
     fn has_side(&self) -> bool {
         !self.form.is_plain() && self.effect(self.paper) != 0.0
     }

@@ -160,7 +160,7 @@ impl Step {
 }
 
 impl WorkloadSpec {
-    /// Whether another seed gives another workload.
+    /// Returns whether another seed gives another workload.
     pub fn is_random(&self) -> bool {
         matches!(self.source, Source::Generated(_) | Source::Shaped(..) | Source::Jobs(_))
             || self
@@ -183,7 +183,7 @@ impl WorkloadSpec {
     /// Makes the workload of `seed`.
     ///
     /// # Errors
-    /// Where a file is missing or not valid, or a generator's parameters are out of range.
+    /// If a file is missing or not valid, or a generator's parameters are out of range.
     pub fn build(&self, seed: u64, rate: BitsPerSec, files: &dyn Files) -> Result<Workload, WorkloadError> {
         let missing = |path: &String| WorkloadError::Missing(path.clone());
         let mut workload = match &self.source {
@@ -253,12 +253,12 @@ fn uncoupled(workload: &Workload) -> Result<Workload, cavalcade_model::WorkloadE
     builder.build()
 }
 
-/// When a wave starts.
+/// Time at which a wave starts.
 #[derive(Clone, Copy)]
 enum Apart {
-    /// When the one before could have ended at the earliest.
+    /// Time at which the one before could have ended at the earliest.
     AtRate(BitsPerSec),
-    /// When the one before has ended.
+    /// Time at which the one before has ended.
     InTurn,
 }
 

@@ -26,7 +26,7 @@ pub struct Account {
     pub flows_left: u32,
     /// Bytes of the flows that have arrived.
     pub arrived: u64,
-    /// Whether the instance has been told of the coflow.
+    /// True if the instance has been told of the coflow.
     pub announced: bool,
 }
 
@@ -77,7 +77,7 @@ impl Accounts {
         self.scope
     }
 
-    /// How many numbers there are: all accounts are below.
+    /// Returns the number of numbers: all accounts are below.
     pub fn count(&self) -> usize {
         self.list.len()
     }
@@ -151,7 +151,7 @@ impl Accounts {
         places.at(place).map(|at| places.accounts[at].1).filter(|&account| account != CLOSED)
     }
 
-    /// Whether `coflow` has arrived and not finished at every place.
+    /// Returns whether `coflow` has arrived and not finished at every place.
     #[inline]
     pub fn is_open(&self, coflow: CoflowId) -> bool {
         self.of_coflow[coflow.index()].open > 0

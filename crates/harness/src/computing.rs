@@ -55,9 +55,9 @@ struct Computing {
     host: Host,
     /// In order of keys; of equals the first to start first.
     running: Vec<Computation>,
-    /// When what is left was last brought up to date.
+    /// Time at which what is left was last brought up to date.
     since: Instant,
-    /// When the first of them ends.
+    /// Time at which the first of them ends.
     next: Option<Instant>,
 }
 
@@ -133,7 +133,7 @@ impl Hosts {
         self.reschedule(host);
     }
 
-    /// When the next computation ends.
+    /// Returns the time at which the next computation ends.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.first().map(|&(when, _)| when)
     }

@@ -23,7 +23,7 @@ pub enum Release {
         first: u32,
         /// Behind the last flow.
         end: u32,
-        /// Whether they are its first.
+        /// True if they are its first.
         opens: bool,
     },
     /// A stage of computation is over.
@@ -67,9 +67,9 @@ pub struct Releases {
     stages_left: Vec<u32>,
     hosts: Hosts,
     turns: BTreeMap<CoflowId, Turn>,
-    /// When each coflow was done, as it becomes known.
+    /// Time at which each coflow was done, as it becomes known.
     pub coflow_finish: Vec<Instant>,
-    /// When each task was done, as it becomes known.
+    /// Time at which each task was done, as it becomes known.
     pub task_finish: Vec<Instant>,
     /// Tasks that are done, for the driver to take out once it has taken note.
     pub done: Vec<TaskId>,
@@ -115,7 +115,7 @@ impl Releases {
         self
     }
 
-    /// When the next thing is released.
+    /// Returns the time at which the next thing is released.
     pub fn next(&self, workload: &Workload) -> Option<Instant> {
         // Without a list of what may be there: this is asked at every instant of a run.
         let never = Instant(u64::MAX);

@@ -209,7 +209,7 @@ impl Client {
         }
     }
 
-    /// Whether the application has nothing to send on a flow at present.
+    /// Returns whether the application has nothing to send on a flow at present.
     pub fn set_idle(&mut self, flow: u32, is_idle: bool) {
         if let Some(flow) = self.flows.get_mut(&flow) {
             flow.is_idle = is_idle;
@@ -347,7 +347,7 @@ impl Client {
         is_silent
     }
 
-    /// When [`Client::handle_timeout`] has something to do.
+    /// Returns the time at which [`Client::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.lease_until.into_iter().chain(self.says_at()).min()
     }
@@ -357,7 +357,7 @@ impl Client {
         busy.then(|| self.said_at.map_or(Instant::ZERO, |last| last + self.period))
     }
 
-    /// Whether there is something to be sent to the agent.
+    /// Returns whether there is something to be sent to the agent.
     pub fn has_messages(&self) -> bool {
         !self.outbox.is_empty()
     }

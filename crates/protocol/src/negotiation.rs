@@ -38,7 +38,7 @@ pub struct Negotiation {
     session: u64,
     sent: BTreeMap<PortId, u64>,
     peers: BTreeMap<PortId, Peer>,
-    /// When each peer was greeted last, and who is to be greeted.
+    /// Time at which each peer was greeted last, and who is to be greeted.
     greeted: BTreeMap<PortId, Instant>,
     to_greet: BTreeSet<PortId>,
 }

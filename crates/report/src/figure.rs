@@ -59,7 +59,7 @@ impl FigureWidth {
 /// A figure of these runs as an SVG file; `None` where there is nothing to show, such as no coflow or nothing to compare.
 ///
 /// # Panics
-/// Where there is no such run.
+/// If there is no such run.
 pub fn figure(
     comparison: &Comparison,
     kind: FigureKind,

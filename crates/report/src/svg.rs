@@ -106,7 +106,7 @@ impl Svg {
 /// A coordinate to a tenth of a pixel, in as few characters as it takes.
 ///
 /// # Panics
-/// Where it is not finite: that would be an empty chart in a paper.
+/// If it is not finite: that would be an empty chart in a paper.
 pub(crate) fn px(value: f64) -> String {
     assert!(value.is_finite(), "a coordinate is {value}");
     let text = format!("{value:.1}");

@@ -49,7 +49,7 @@ pub struct About {
     pub policy: String,
     /// What the policy does, in one line.
     pub title: String,
-    /// Whether decisions are made and not carried out.
+    /// True if decisions are made and not carried out.
     pub shadow: bool,
 }
 
@@ -171,7 +171,7 @@ const ASKED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_sec
 /// A connection of an administrator, wherever it came in.
 pub(crate) struct Line {
     stream: Box<dyn Duplex>,
-    /// When it is closed, until it has said something.
+    /// Time at which it is closed, until it has said something.
     silent_until: Option<Pin<Box<tokio::time::Sleep>>>,
     /// Its place among those that are served.
     #[allow(dead_code, reason = "it counts until it is dropped")]

@@ -111,7 +111,7 @@ struct Shell {
 /// Runs `agent` until told to stop; then puts all flows back to plain TCP and removes the socket file.
 ///
 /// # Errors
-/// Where the listener fails.
+/// If the listener fails.
 pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop) -> io::Result<()> {
     let clock = Clock::default();
     let started = clock.now();

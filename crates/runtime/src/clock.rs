@@ -24,7 +24,7 @@ impl Clock {
         Instant((self.offset + self.started.elapsed()).as_nanos() as u64)
     }
 
-    /// When `when` is, for a timer; at once where that is over.
+    /// Converts `when` for a timer; a time that is past becomes now.
     pub(crate) fn timer(&self, when: Instant) -> tokio::time::Instant {
         let wait = when.since(self.now());
         tokio::time::Instant::now() + Duration::from_nanos(wait.0)

@@ -75,7 +75,7 @@ impl<M: Message> Outlet<M> {
         self.abort.notify_one();
     }
 
-    /// Whether the other end is slow to take what was sent.
+    /// Returns whether the other end is slow to take what was sent.
     pub(crate) fn is_behind(&self) -> bool {
         self.waiting.bytes.borrow().len() + self.waiting.writing.get() > BEHIND
     }

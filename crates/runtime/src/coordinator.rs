@@ -91,7 +91,7 @@ struct Routes {
 /// Runs `coordinator` for agents that connect, until told to stop or deposed. Returns it as it is then.
 ///
 /// # Errors
-/// Where the listener fails.
+/// If the listener fails.
 pub async fn serve_coordinator(
     mut coordinator: Coordinator,
     sockets: impl Into<CoordinatorSockets>,
@@ -331,7 +331,7 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
 }
 
 impl Routes {
-    /// Whether one more connection may come in.
+    /// Returns whether one more connection may come in.
     fn has_room(&self, capacity: Capacity, visitors: usize) -> bool {
         let strangers = self.routes.values().filter(|route| !route.has_reported).count() + visitors;
         strangers < STRANGERS && self.routes.len() + visitors < capacity.connections

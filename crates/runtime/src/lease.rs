@@ -42,7 +42,7 @@ pub enum LeasePlace {
         servers: Vec<SocketAddr>,
         /// The key.
         key: String,
-        /// Whether it is spoken to over TLS.
+        /// True if it is spoken to over TLS.
         is_secure: bool,
     },
 }
@@ -117,7 +117,7 @@ impl Leadership {
 /// `certificates`. Its term is above `above`, and above that of any leader before.
 ///
 /// # Errors
-/// Where the file cannot be opened or locked, or certificates are missing. That etcd does not answer is no error: it may
+/// If the file cannot be opened or locked, or certificates are missing. That etcd does not answer is no error: it may
 /// come.
 pub async fn acquire(
     place: &LeasePlace,

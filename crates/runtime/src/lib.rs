@@ -49,7 +49,7 @@ pub type Stop = tokio::sync::watch::Receiver<bool>;
 /// Runs `work` on this thread, with its timers and sockets, to its end.
 ///
 /// # Errors
-/// Where the operating system gives no event queue, and what `work` ends with.
+/// If the operating system gives no event queue, and what `work` ends with.
 pub fn block_on<T>(work: impl Future<Output = std::io::Result<T>>) -> std::io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, work)
@@ -58,7 +58,7 @@ pub fn block_on<T>(work: impl Future<Output = std::io::Result<T>>) -> std::io::R
 /// Becomes true on Ctrl-C and on a request to terminate.
 ///
 /// # Errors
-/// Where signals cannot be waited for.
+/// If signals cannot be waited for.
 pub fn stop_on_signals() -> std::io::Result<Stop> {
     use tokio::signal::unix::{SignalKind, signal};
     let (sender, receiver) = tokio::sync::watch::channel(false);

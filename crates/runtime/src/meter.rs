@@ -31,7 +31,7 @@ struct State {
     room: Notify,
     /// How long a message takes at the highest rate; zero where there is none.
     pace: Duration,
-    /// When the next message is due.
+    /// Time at which the next message is due.
     due: Cell<Instant>,
     slowed: Cell<u64>,
 }

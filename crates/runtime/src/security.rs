@@ -175,7 +175,7 @@ impl Identity {
     /// again every two seconds while a coordinator or agent runs.
     ///
     /// # Errors
-    /// Where one is missing, is no PEM, or they do not fit.
+    /// If one is missing, is no PEM, or they do not fit.
     pub fn load(folder: &Path) -> Result<Self, SecurityError> {
         let path = folder.join(CERTIFICATE_FILE);
         let authorities = certificates(&folder.join(AUTHORITY_FILE))?;
@@ -219,7 +219,7 @@ impl Identity {
     /// That it is the certificate of `needed`.
     ///
     /// # Errors
-    /// Where it is that of another part: with it the other side would refuse what is said.
+    /// If it is that of another part: with it the other side would refuse what is said.
     pub fn require(self, needed: Role) -> Result<Self, SecurityError> {
         if self.role() == needed {
             return Ok(self);

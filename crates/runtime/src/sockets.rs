@@ -24,7 +24,7 @@ impl Drop for UnixSocket {
 /// is not. Every user of the host may connect: an agent tells users apart by what the kernel says of them.
 ///
 /// # Errors
-/// Where somebody listens there already, or the file cannot be made.
+/// If somebody listens there already, or the file cannot be made.
 pub fn bind_client_socket(path: &Path) -> io::Result<UnixSocket> {
     bind(path, 0o666)
 }

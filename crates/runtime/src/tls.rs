@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) struct Visitor {
     /// Who it is, by its certificate.
     pub(crate) role: Role,
-    /// Whether it wants to administrate.
+    /// True if it wants to administrate.
     pub(crate) is_grpc: bool,
 }
 

@@ -205,7 +205,7 @@ fn datagrams_of_peers_are_heard_with_the_sites_key_alone() {
     }
 }
 
-/// Whether an agent that decides by itself takes a datagram sealed with `seal`.
+/// Returns whether an agent that decides by itself takes a datagram sealed with `seal`.
 fn negotiating_agent(folder: &Path, seal: &cavalcade_runtime::security::Seal) -> bool {
     use cavalcade_protocol::{CoflowKey, Datagram, Message, PROTOCOL, Statement};
     let (stop, stopped) = watch::channel(false);

@@ -43,7 +43,7 @@ impl Deref for Book<'_> {
 }
 
 impl Book<'_> {
-    /// When the next task of a stream arrives.
+    /// Returns the time at which the next task of a stream arrives.
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
         match self {
             Book::Whole(_) => None,

@@ -181,7 +181,7 @@ impl<'a> Engine<'a> {
         (next < f64::INFINITY).then(|| next.max(self.now))
     }
 
-    /// Whether any coflow has not finished, or any task of a stream has not come.
+    /// Returns whether any coflow has not finished, or any task of a stream has not come.
     fn is_more_to_do(&self) -> bool {
         self.done_coflows < self.coflow_left.len() || self.run.workload.next_arrival().is_some()
     }

@@ -49,7 +49,7 @@ pub struct Options {
     pub control_loss: f64,
     /// Decides which messages get lost.
     pub seed: u64,
-    /// Whether to record how busy each link was.
+    /// True if to record how busy each link was.
     pub link_use: bool,
     /// Who computes first on a host with more computations than slots.
     pub cpu_order: CpuOrder,
@@ -64,7 +64,7 @@ pub trait Observer {
         let _ = (flow, from_ns, to_ns, bytes_per_nano);
     }
 
-    /// Whether [`Observer::segment`] is wanted: it costs a look at every flow at every event.
+    /// Returns whether [`Observer::segment`] is wanted: it costs a look at every flow at every event.
     fn wants_segments(&self) -> bool {
         true
     }
@@ -83,7 +83,7 @@ pub trait Observer {
 /// Runs `factory`'s policy over `workload` on `fabric`.
 ///
 /// # Panics
-/// Where the workload names ports that the fabric lacks, or the policy breaks its contract (asks to be woken in the
+/// If the workload names ports that the fabric lacks, or the policy breaks its contract (asks to be woken in the
 /// past, asks for per-link priorities with a discipline other than max-min).
 pub fn simulate(
     workload: &Workload,
@@ -118,7 +118,7 @@ pub struct StreamOutcome {
 /// of no segments.
 ///
 /// # Panics
-/// Where [`simulate`] would, and where tasks come out of order or are not valid on the fabric.
+/// If [`simulate`] would, and where tasks come out of order or are not valid on the fabric.
 pub fn simulate_stream(
     stream: Stream<'_>,
     fabric: &Fabric,

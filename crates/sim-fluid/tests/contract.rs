@@ -29,7 +29,7 @@ struct Checked<'a>(&'a dyn PolicyFactory);
 struct Checker {
     policy: Policy,
     flow_events: bool,
-    /// Whether a coflow may have begun elsewhere before it comes here.
+    /// True if a coflow may have begun elsewhere before it comes here.
     sees_a_part: bool,
     last: Instant,
     coflows: BTreeSet<CoflowId>,

@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// When each task finished.
+/// Time at which each task finished.
 #[derive(Default)]
 struct Finishes(BTreeMap<TaskId, Instant>);
 

@@ -67,11 +67,11 @@ pub(crate) type Key = (u64, bool);
 pub(crate) struct Entry {
     pub(crate) connection: Connection,
     pub(crate) peer: SocketAddr,
-    /// When its timer is set.
+    /// Time at which its timer is set.
     pub(crate) armed: Option<Instant>,
-    /// Whether a stream has it.
+    /// True if a stream has it.
     pub(crate) held: bool,
-    /// When it began.
+    /// Time at which it began.
     pub(crate) since: Instant,
     pub(crate) changed: Arc<Condvar>,
     pub(crate) reader: Option<Waker>,
@@ -180,10 +180,10 @@ impl Endpoint {
     /// An endpoint at the first of these addresses that can be had.
     ///
     /// # Errors
-    /// Where none can be had, or the system gives no thread.
+    /// If none can be had, or the system gives no thread.
     ///
     /// # Panics
-    /// Where the options' sizes of packets are not possible ones.
+    /// If the options' sizes of packets are not possible ones.
     pub fn bind(address: impl ToSocketAddrs, options: Options) -> io::Result<Self> {
         let sizes = &options.settings.sizes;
         assert!(
@@ -221,7 +221,7 @@ impl Endpoint {
     /// Its address.
     ///
     /// # Errors
-    /// Where the system does not say.
+    /// If the system does not say.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.owner.shared.socket.local_addr()
     }
@@ -245,7 +245,7 @@ impl Endpoint {
     /// Opens a stream to `peer` under a task, and waits until it is open.
     ///
     /// # Errors
-    /// Where there is no answer within the patience, the peer or a switch refuses, or there are too many connections.
+    /// If there is no answer within the patience, the peer or a switch refuses, or there are too many connections.
     pub fn connect(&self, peer: SocketAddr, task: u32) -> io::Result<SpcStream> {
         let shared = &self.owner.shared;
         let mut id = [0; 8];

@@ -26,7 +26,7 @@ impl SpcListener {
     /// Listens at an address, with an endpoint of its own.
     ///
     /// # Errors
-    /// Where the address cannot be had.
+    /// If the address cannot be had.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
         Ok(Endpoint::bind(address, Options::default())?.listen())
     }
@@ -34,7 +34,7 @@ impl SpcListener {
     /// Its address.
     ///
     /// # Errors
-    /// Where the system does not say.
+    /// If the system does not say.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.owner.shared.socket.local_addr()
     }
@@ -42,7 +42,7 @@ impl SpcListener {
     /// Waits for a stream.
     ///
     /// # Errors
-    /// Where the endpoint's socket has failed.
+    /// If the endpoint's socket has failed.
     pub fn accept(&self) -> io::Result<(SpcStream, SocketAddr)> {
         let shared = &self.owner.shared;
         let mut state = shared.lock();

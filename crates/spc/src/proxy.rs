@@ -25,7 +25,7 @@ const PIECE: usize = 64 * 1_024;
 /// of connections that cannot be carried.
 ///
 /// # Errors
-/// Where no more connections can be accepted.
+/// If no more connections can be accepted.
 pub fn carry_tcp(
     listener: &TcpListener,
     endpoint: &Endpoint,
@@ -49,7 +49,7 @@ pub fn carry_tcp(
 /// over.
 ///
 /// # Errors
-/// Where no more streams can be accepted.
+/// If no more streams can be accepted.
 pub fn carry_spc(
     listener: &SpcListener,
     peer: SocketAddr,

@@ -36,7 +36,7 @@ impl SpcStream {
     /// has one [`Endpoint`] for them.
     ///
     /// # Errors
-    /// Where none answers.
+    /// If none answers.
     pub fn connect(address: impl ToSocketAddrs, task: u32) -> io::Result<Self> {
         let mut last = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
         for peer in address.to_socket_addrs()? {
@@ -61,7 +61,7 @@ impl SpcStream {
     /// This end.
     ///
     /// # Errors
-    /// Where the system does not say.
+    /// If the system does not say.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.owner.shared.socket.local_addr()
     }
@@ -79,7 +79,7 @@ impl SpcStream {
     /// Ends what is written, what is read, or both. The peer reads to the end what was written before.
     ///
     /// # Errors
-    /// Where the stream has failed.
+    /// If the stream has failed.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.with(|entry, now| {
             if matches!(how, Shutdown::Write | Shutdown::Both) {
@@ -94,7 +94,7 @@ impl SpcStream {
     /// Waits until all that was written is acknowledged.
     ///
     /// # Errors
-    /// Where the stream fails before.
+    /// If the stream fails before.
     pub fn wait_acknowledged(&self) -> io::Result<()> {
         self.wait(None, |entry, _| match entry.connection.ending() {
             _ if !entry.connection.is_sending() => Some(Ok(())),

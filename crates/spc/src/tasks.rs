@@ -45,7 +45,7 @@ impl TaskCounter {
     /// fellows.
     ///
     /// # Panics
-    /// Where `step` is zero.
+    /// If `step` is zero.
     pub fn new(first: u32, step: u32) -> Self {
         Self::within(first..=Self::BACKGROUND - 1, step)
     }
@@ -53,7 +53,7 @@ impl TaskCounter {
     /// The same for background tasks, which go behind all others.
     ///
     /// # Panics
-    /// Where `step` is zero.
+    /// If `step` is zero.
     pub fn background(first: u32, step: u32) -> Self {
         Self::within(Self::BACKGROUND.saturating_add(first)..=u32::MAX, step)
     }
@@ -61,7 +61,7 @@ impl TaskCounter {
     /// Gives out every `step`-th id of a range.
     ///
     /// # Panics
-    /// Where `step` is zero.
+    /// If `step` is zero.
     pub fn within(range: RangeInclusive<u32>, step: u32) -> Self {
         assert!(step > 0, "a counter that does not count gives all tasks one id");
         Self { next: AtomicU64::new(u64::from(*range.start())), step, last: *range.end() }
@@ -70,7 +70,7 @@ impl TaskCounter {
     /// The id of the task that arrives now.
     ///
     /// # Errors
-    /// Where the range is used up: ids never wrap, since a wrapped one would go before all others.
+    /// If the range is used up: ids never wrap, since a wrapped one would go before all others.
     pub fn next_id(&self) -> Result<u32, UsedUp> {
         let used_up = UsedUp { last: self.last };
         let step = |next: u64| (next <= u64::from(self.last)).then(|| next + u64::from(self.step));

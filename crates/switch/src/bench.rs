@@ -36,7 +36,7 @@ pub struct Load {
     pub packet: u16,
     /// For how long.
     pub time: Nanos,
-    /// Whether packets are SPC's.
+    /// True if packets are SPC's.
     pub spc: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Measured {
 /// sends to the next one.
 ///
 /// # Errors
-/// Where an interface cannot be opened or goes away.
+/// If an interface cannot be opened or goes away.
 pub fn measure(pairs: &[(String, String)], load: Load) -> Result<Measured, SwitchError> {
     let stop = Stop::default();
     let ports: Vec<_> = pairs.iter().map(|(_, port)| (port.clone(), PORT_RATE)).collect();

@@ -43,7 +43,7 @@ impl Device {
     /// Opens an interface by its name.
     ///
     /// # Errors
-    /// Where there is none, it is down or carries packets that are too small, or the process may not.
+    /// If there is none, it is down or carries packets that are too small, or the process may not.
     pub fn open(name: &str) -> Result<Self, SwitchError> {
         let index = index_of(name).ok_or_else(|| SwitchError::NoInterface { name: name.to_owned() })?;
         let socket = socket(name)?;
@@ -124,7 +124,7 @@ impl Device {
     /// Takes in what has arrived, up to [`BATCH`] frames, and returns how many there were.
     ///
     /// # Errors
-    /// Where the interface has gone, or what `each` returns.
+    /// If the interface has gone, or what `each` returns.
     pub fn receive(
         &mut self,
         mut each: impl FnMut(&[u8], Option<Unfinished>, Option<u16>) -> Result<(), SwitchError>,
@@ -169,7 +169,7 @@ impl Device {
     /// Sends packets, and returns how many are done with: sent, or refused by the interface.
     ///
     /// # Errors
-    /// Where the interface has gone.
+    /// If the interface has gone.
     pub fn send(&mut self, packets: &[Packet]) -> Result<usize, SwitchError> {
         let packets = &packets[..packets.len().min(BATCH)];
         let mut notes = [[0u8; NOTE]; BATCH];

@@ -79,7 +79,7 @@ pub struct OutputPort {
     logic: Port,
     buffer: u64,
     queues: [Queue; CLASSES],
-    /// When the link is free, in picoseconds.
+    /// Time at which the link is free, in picoseconds.
     free_at: u64,
     /// Bytes that plain traffic may send ahead of SPC, times `PLAIN_SHARE` − 1.
     earned: u64,

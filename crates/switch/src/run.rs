@@ -46,7 +46,7 @@ pub struct Running {
 /// shown how it stands.
 ///
 /// # Errors
-/// Where an interface cannot be opened or goes away, or the topology is wrong. Nothing has been changed then.
+/// If an interface cannot be opened or goes away, or the topology is wrong. Nothing has been changed then.
 pub fn run(
     ports: &[(String, BitsPerSec)],
     setup: Setup,

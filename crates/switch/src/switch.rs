@@ -126,7 +126,7 @@ pub struct Switch {
     table: Table,
     counters: Counters,
     buffers: Vec<Vec<u8>>,
-    /// When it begins to forward.
+    /// Time at which it begins to forward.
     opens: Instant,
     beacon_at: Instant,
 }
@@ -150,7 +150,7 @@ impl Switch {
     /// Takes a frame that came in by a port. `piece` is the payload of a segment, where the kernel has left TCP uncut.
     ///
     /// # Errors
-    /// Where it proves a loop, or another switch of the same id.
+    /// If it proves a loop, or another switch of the same id.
     pub fn handle(
         &mut self,
         now: Instant,

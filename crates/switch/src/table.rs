@@ -15,7 +15,7 @@ pub const AGEING: Nanos = Nanos(300_000_000_000);
 #[derive(Clone, Copy, Debug)]
 struct Place {
     port: usize,
-    /// When it was last heard; `None` for what was said.
+    /// Time at which it was last heard; `None` for what was said.
     heard: Option<Instant>,
 }
 

@@ -61,9 +61,9 @@ pub struct PathFill {
     rates: Vec<Booked>,
     /// Accounts that are booked now.
     booked: usize,
-    /// When a flow held by each cell reaches its next milestone.
+    /// Time at which a flow held by each cell reaches its next milestone.
     ends: MinTree,
-    /// When each watched account reaches its amount, where that does not follow from one flow.
+    /// Time at which each watched account reaches its amount, where that does not follow from one flow.
     watches: MinTree,
     /// Cells whose entry in `ends` is outdated, accounts whose entry in `watches` is.
     ends_outdated: Vec<u32>,

@@ -75,7 +75,7 @@ impl Attained {
         }
     }
 
-    /// When the next watched account reaches its amount.
+    /// Returns the time at which the next watched account reaches its amount.
     pub(crate) fn next(&self) -> f64 {
         let watches = self.watched.iter().map(|&account| self.accounts[account as usize].watch_at);
         watches.fold(f64::INFINITY, f64::min)

@@ -91,7 +91,7 @@ impl Case {
         )
     }
 
-    /// Whether flows can have priorities of their own.
+    /// Returns whether flows can have priorities of their own.
     fn ranks_flows(self) -> bool {
         let terms = self.terms();
         terms.scope != Scope::Link

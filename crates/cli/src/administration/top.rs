@@ -86,7 +86,7 @@ async fn look(kept: &mut Option<Administrator>, place: &super::Place) -> Result<
     Ok(view)
 }
 
-/// Whether a key says that it is enough.
+/// Returns whether a key says that it is enough.
 fn ends() -> std::io::Result<bool> {
     while event::poll(Duration::ZERO)? {
         if let Event::Key(key) = event::read()? {

@@ -33,7 +33,7 @@ const PERIOD: Nanos = Nanos::from_millis(10);
 /// Runs the benchmark.
 ///
 /// # Errors
-/// Where the policy is unknown or output cannot be written.
+/// If the policy is unknown or output cannot be written.
 pub(crate) fn run(options: &AgentBench) -> Result<(), Failure> {
     let mut pair = Pair::new(options)?;
     print(&format!("{:<52}{:>12}{:>12}{:>14}\n", "operation", "times", "seconds", "µs each"))?;

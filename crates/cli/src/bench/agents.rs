@@ -35,7 +35,7 @@ const PROGRESS: Bytes = Bytes(1_250_000);
 /// Runs it.
 ///
 /// # Errors
-/// Where a connection is lost.
+/// If a connection is lost.
 pub(crate) fn run(options: &AgentsBench) -> Result<(), Failure> {
     let measured = block_on(play(options))
         .map_err(|error| Failure::new(Kind::Runtime, format!("playing agents failed: {error}")))?;

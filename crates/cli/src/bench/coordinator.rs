@@ -45,7 +45,7 @@ pub(crate) struct Measured {
 /// Runs the benchmark.
 ///
 /// # Errors
-/// Where sockets are not to be had, or agents lose their connections.
+/// If sockets are not to be had, or agents lose their connections.
 pub(crate) fn run(options: &CoordinatorBench) -> Result<(), Failure> {
     let policy = configured(&options.policy)?;
     let agents = options.agents;

@@ -11,7 +11,7 @@ use crate::output::print;
 /// Runs the benchmark.
 ///
 /// # Errors
-/// Where this host cannot load programs, or the output cannot be written.
+/// If this host cannot load programs, or the output cannot be written.
 pub(crate) fn run() -> Result<(), Failure> {
     let figures = measure().map_err(|error| Failure::new(Kind::Capability, error.to_string()))?;
     print(&text(&figures))

@@ -19,7 +19,7 @@ use crate::output::print;
 /// Runs the benchmark.
 ///
 /// # Errors
-/// Where the output cannot be written, or a run is not possible.
+/// If the output cannot be written, or a run is not possible.
 pub(crate) fn run(options: &PacketBench) -> Result<(), Failure> {
     let as_json = options.json;
     if !as_json {

@@ -21,7 +21,7 @@ const LEAST_OFFERED: f64 = 0.98;
 /// Runs the command.
 ///
 /// # Errors
-/// Where there can be no namespace, or an interface fails.
+/// If there can be no namespace, or an interface fails.
 pub(crate) fn run(options: &SwitchBench) -> Result<(), Failure> {
     if options.inside { inside(options) } else { outside(options) }
 }

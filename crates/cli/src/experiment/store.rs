@@ -49,7 +49,7 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the row of a run is there.
+    /// Returns whether the row of a run is there.
     pub(crate) fn has(&self, key: &Key) -> bool {
         self.state().rows.contains_key(key)
     }
@@ -57,7 +57,7 @@ impl Store {
     /// Keeps a row, and now and then all of them on disk.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub(crate) fn keep(&self, row: Row) -> Result<(), Failure> {
         let mut state = self.state();
         state.rows.insert(row.key.clone(), row);
@@ -71,7 +71,7 @@ impl Store {
     /// Writes all rows.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// If the file cannot be written.
     pub(crate) fn write(&self) -> Result<(), Failure> {
         self.write_rows(&self.state().rows)
     }
@@ -107,7 +107,7 @@ impl Store {
 /// Reads the rows of a file; none where it is not there.
 ///
 /// # Errors
-/// Where it is there and not what [`Store::write`] writes.
+/// If it is there and not what [`Store::write`] writes.
 pub(crate) fn read_rows(path: &Path) -> Result<BTreeMap<Key, Row>, Failure> {
     if !path.exists() {
         return Ok(BTreeMap::new());

@@ -101,7 +101,7 @@ impl FabricArgument {
     /// The fabric, with ports of `rate` unless it has a rate of its own.
     ///
     /// # Errors
-    /// Where there can be no such fabric, or the file is not valid.
+    /// If there can be no such fabric, or the file is not valid.
     pub(crate) fn build(&self, rate: BitsPerSec) -> Result<Fabric, Failure> {
         let spec = self.checked(rate)?;
         spec.build(rate).map_err(|error| Failure::usage(error.to_string()))

@@ -32,7 +32,7 @@ impl File {
     /// Refuses what `cavalcade up` would not obey.
     ///
     /// # Errors
-    /// Where the file sets something that only a coordinator or an agent of its own obeys.
+    /// If the file sets something that only a coordinator or an agent of its own obeys.
     pub(super) fn check_for_up(&self) -> Result<(), Failure> {
         let Self { coordinator, agent, .. } = self;
         let only_apart = [
@@ -136,7 +136,7 @@ fn user_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budg
 /// Reads the file at `path`; without one everything is left open.
 ///
 /// # Errors
-/// Where it cannot be read, is no TOML, or says something that there is not.
+/// If it cannot be read, is no TOML, or says something that there is not.
 pub(crate) fn read(path: Option<&Path>) -> Result<File, Failure> {
     let Some(path) = path else { return Ok(File::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| {

@@ -34,7 +34,7 @@ pub(super) struct Site {
 
 impl Site {
     /// # Errors
-    /// Where neither the flags nor the file name a host.
+    /// If neither the flags nor the file name a host.
     pub(super) fn new(options: &SiteOptions, file: &File) -> Result<Self, Failure> {
         let hosts = if options.hosts.is_empty() { &file.site.hosts } else { &options.hosts };
         if hosts.is_empty() {
@@ -57,7 +57,7 @@ impl Site {
     /// What a coordinator decides by.
     ///
     /// # Errors
-    /// Where the policy is unknown or none for a coordinator.
+    /// If the policy is unknown or none for a coordinator.
     pub(super) fn coordinator(
         &self,
         deciding: &Deciding,
@@ -88,7 +88,7 @@ impl Site {
     /// What the agent at `port` starts with; without one, at the port whose address is this host's.
     ///
     /// # Errors
-    /// Where there is no such port, or it is not clear which this host is.
+    /// If there is no such port, or it is not clear which this host is.
     pub(super) fn agent(
         &self,
         port: Option<u32>,
@@ -145,7 +145,7 @@ fn fabric_policy(spec: &str) -> Result<Configured, Failure> {
 /// The policy of an agent without a coordinator.
 ///
 /// # Errors
-/// Where it is unknown or needs a coordinator.
+/// If it is unknown or needs a coordinator.
 pub(super) fn own_policy(spec: &str) -> Result<Configured, Failure> {
     let policy = configured(spec)?;
     match scope(&policy) {
@@ -187,7 +187,7 @@ impl Gatekeeping {
     /// `role`.
     ///
     /// # Errors
-    /// Where certificates cannot be used.
+    /// If certificates cannot be used.
     pub(super) fn new(
         access: &Access,
         file: (&Option<PathBuf>, bool, &Option<PathBuf>, Option<SocketAddr>),
@@ -207,7 +207,7 @@ impl Gatekeeping {
     /// That what is said at or to `address` may be: on this host anything, elsewhere what certificates protect.
     ///
     /// # Errors
-    /// Where it would be said in clear text, and nobody has asked for that.
+    /// If it would be said in clear text, and nobody has asked for that.
     pub(super) fn check(&self, address: SocketAddr) -> Result<(), Failure> {
         allow(address, self.identity.is_some() || self.is_insecure)
     }
@@ -216,7 +216,7 @@ impl Gatekeeping {
 /// That clear text does not leave the host unless `is_allowed`.
 ///
 /// # Errors
-/// Where it would.
+/// If it would.
 pub(super) fn allow(address: SocketAddr, is_allowed: bool) -> Result<(), Failure> {
     if address.ip().is_loopback() || is_allowed {
         return Ok(());
@@ -230,7 +230,7 @@ pub(super) fn allow(address: SocketAddr, is_allowed: bool) -> Result<(), Failure
 /// A certificate from `folder`, which has to be that of `role`.
 ///
 /// # Errors
-/// Where it cannot be used.
+/// If it cannot be used.
 pub(crate) fn identity(folder: &Path, role: Role) -> Result<Identity, Failure> {
     let loaded = Identity::load(folder).and_then(|identity| identity.require(role));
     loaded.map_err(|error| {

@@ -85,7 +85,7 @@ impl Agent {
         self.place(number);
     }
 
-    /// Whether clients are told what was decided.
+    /// Returns whether clients are told what was decided.
     pub(super) fn enforces(&self) -> bool {
         let is_wanted = self.link.is_enforced || matches!(self.mode, Mode::Decentralised(_));
         is_wanted && !self.config.shadow && !self.is_drained()

@@ -43,10 +43,10 @@ pub(super) struct CoordinatorLink {
     heard: u64,
     period: Option<Nanos>,
     lease: Option<Nanos>,
-    /// When orders came last.
+    /// Time at which orders came last.
     pub(super) orders_at: Option<Instant>,
     quiet: Bytes,
-    /// Whether the coordinator wants its orders carried out.
+    /// True if the coordinator wants its orders carried out.
     pub(super) is_enforced: bool,
     /// The latest throw of the fabric's kill switch that was heard of, from whichever coordinator.
     switch: Option<KillSwitch>,
@@ -54,16 +54,16 @@ pub(super) struct CoordinatorLink {
     standing: Sealed,
     owes_snapshot: bool,
     needs_snapshot: bool,
-    /// Whether there is a connection that has said nothing yet.
+    /// True if there is a connection that has said nothing yet.
     pub(super) is_unproven: bool,
-    /// When a connection that says nothing is given up.
+    /// Time at which a connection that says nothing is given up.
     pub(super) patience_until: Option<Instant>,
     /// Coflows and flows of which the coordinator may not know all.
     pub(super) parts: BTreeSet<u32>,
     pub(super) flows: BTreeSet<u32>,
-    /// Whether its connection has not taken the last reports yet.
+    /// True if its connection has not taken the last reports yet.
     is_behind: bool,
-    /// Whether the next report is the first on its connection.
+    /// True if the next report is the first on its connection.
     is_first: bool,
     /// Flows that are over, with the bytes that the coordinator has not heard of.
     pub(super) closed: Vec<(u32, u64)>,
@@ -98,7 +98,7 @@ impl CoordinatorLink {
         !is_quiet || !self.closed.is_empty() || !self.left.is_empty()
     }
 
-    /// Whether the kill switch of the fabric is on.
+    /// Returns whether the kill switch of the fabric is on.
     pub(super) fn is_switched_off(&self) -> bool {
         self.switch.is_some_and(|switch| switch.is_on)
     }
@@ -221,7 +221,7 @@ impl Agent {
         }
     }
 
-    /// When a report is due: changes a period after the last, and else a quarter of the lease.
+    /// Returns the time at which a report is due: changes a period after the last, and else a quarter of the lease.
     pub(super) fn report_at(&self) -> Option<Instant> {
         self.report_after(|pause| pause)
     }
@@ -247,7 +247,7 @@ impl Agent {
         last.checked_add(shortened(if has_news { period } else { Nanos(lease.0 / 4) }))
     }
 
-    /// Whether a coflow is small enough here not to be reported.
+    /// Returns whether a coflow is small enough here not to be reported.
     fn is_quiet(&self, part: &Part) -> bool {
         !part.reported && part.sent().saturating_add(part.open) < self.link.quiet.0
     }

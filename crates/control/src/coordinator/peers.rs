@@ -21,11 +21,11 @@ pub(super) struct Peer {
     pub(super) up: BitsPerSec,
     /// Until when its new flows hold others only once they have moved.
     pub(super) distrusted_until: Option<Instant>,
-    /// Whether a snapshot from it is needed.
+    /// True if a snapshot from it is needed.
     pub(super) is_unknown: bool,
-    /// Whether it needs a snapshot from here.
+    /// True if it needs a snapshot from here.
     pub(super) owes_snapshot: bool,
-    /// Whether it stands on the list of those with news.
+    /// True if it stands on the list of those with news.
     pub(super) is_listed: bool,
     /// The number of the last orders.
     pub(super) sent: u64,
@@ -88,7 +88,7 @@ impl Peer {
         }
     }
 
-    /// Whether there is something to say other than that the coordinator is there.
+    /// Returns whether there is something to say other than that the coordinator is there.
     pub(super) fn has_news(&self) -> bool {
         let has_changes =
             !self.new_orders.is_empty() || !self.new_priorities.is_empty() || !self.refused.is_empty();

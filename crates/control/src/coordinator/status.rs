@@ -37,7 +37,7 @@ pub struct CoflowFlow {
     pub size: Option<Bytes>,
     /// Bytes sent, as far as reported.
     pub sent: Bytes,
-    /// Whether it has nothing to send or makes no progress.
+    /// True if it has nothing to send or makes no progress.
     pub rests: bool,
     /// What was decided about it.
     pub gate: Gate,

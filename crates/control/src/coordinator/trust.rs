@@ -21,7 +21,7 @@ use super::Coordinator;
 /// How long the numbers of coflows are remembered that are over: their hosts may have been cut off meanwhile.
 pub(super) const REMEMBERED: Nanos = Nanos::from_secs(600);
 
-/// How many of those there are at most.
+/// Number of of those at most.
 const MOST_REMEMBERED: usize = 1 << 20;
 
 /// How far a coflow's number may lie in the past where the coflow is new here: clients without an agent number their
@@ -121,7 +121,7 @@ impl Coordinator {
         bytes.min(u128::from(u64::MAX)) as u64
     }
 
-    /// Whether a coflow that is not known here has too old a number to be new.
+    /// Returns whether a coflow that is not known here has too old a number to be new.
     pub(super) fn is_stale(&self, now: Instant, key: CoflowKey) -> bool {
         let young = Nanos(YOUNG_LEASES * self.config.lease.0);
         let is_young = self.started.is_none_or(|started| now.since(started) <= young);

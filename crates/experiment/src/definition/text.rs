@@ -362,7 +362,7 @@ fn band(form: Form, paper: f64, said: Option<f64>) -> Result<f64, String> {
 }
 
 impl Panel {
-    /// Whether another seed gives any of its series another workload.
+    /// Returns whether another seed gives any of its series another workload.
     fn is_random(&self) -> bool {
         self.series.iter().flat_map(|series| &series.cells).any(|cell| cell.spec.is_random())
     }

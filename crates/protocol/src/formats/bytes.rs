@@ -16,7 +16,7 @@ pub trait Message: Sized {
     /// Reads a message that is all of `bytes`.
     ///
     /// # Errors
-    /// Where the bytes are anything but what [`Message::encode`] writes for some value.
+    /// If the bytes are anything but what [`Message::encode`] writes for some value.
     fn decode(bytes: &[u8]) -> Result<Self, WireError>;
 
     /// The message as bytes of its own.

@@ -83,7 +83,7 @@ variants! {
             flow: u32,
             /// Bytes sent in all: saying it twice does no harm.
             sent: Bytes,
-            /// Whether the application has nothing to send at present.
+            /// True if the application has nothing to send at present.
             idle: bool,
         },
         /// A flow is over.

@@ -28,11 +28,11 @@ fields! {
         session: u64,
         /// Counts the reports of the session.
         sequence: u64,
-        /// When it was made, by the agent's clock.
+        /// Time at which it was made, by the agent's clock.
         clock: Instant,
-        /// Whether it says everything, and stands for all before.
+        /// True if it says everything, and stands for all before.
         snapshot: bool,
-        /// Whether the agent has missed orders and wants a snapshot of them.
+        /// True if the agent has missed orders and wants a snapshot of them.
         resync: bool,
         /// In a snapshot, what the last coordinator that the agent obeyed has sealed.
         standing: Sealed,
@@ -61,7 +61,7 @@ fields! {
         term: u64,
         /// Counts the throws of the term.
         throw: u64,
-        /// Whether every flow goes as plain TCP.
+        /// True if every flow goes as plain TCP.
         is_on: bool,
     }
 }
@@ -93,7 +93,7 @@ fields! {
         size: Option<Bytes>,
         /// Bytes sent.
         sent: Bytes,
-        /// Whether it has nothing to send, or makes no progress though it may.
+        /// True if it has nothing to send, or makes no progress though it may.
         idle: bool,
     }
 }
@@ -104,7 +104,7 @@ fields! {
     Progress ("progress") {
         /// Bytes sent since.
         sent: Bytes,
-        /// Whether it has nothing to send, or makes no progress though it may.
+        /// True if it has nothing to send, or makes no progress though it may.
         idle: bool,
     }
 }
@@ -120,11 +120,11 @@ fields! {
         session: u64,
         /// Counts the orders of the term to this session.
         sequence: u64,
-        /// Whether they say everything, and stand for all before.
+        /// True if they say everything, and stand for all before.
         snapshot: bool,
-        /// Whether the coordinator has missed a report and wants a snapshot.
+        /// True if the coordinator has missed a report and wants a snapshot.
         resync: bool,
-        /// Whether they are to be carried out. If not, they are for looking at: every flow goes as plain TCP.
+        /// True if they are to be carried out. If not, they are for looking at: every flow goes as plain TCP.
         enforce: bool,
         /// In a snapshot, where the kill switch of the fabric stands, if it was ever thrown.
         switch: Option<KillSwitch>,
@@ -167,7 +167,7 @@ impl Sealed {
     /// What was sealed.
     ///
     /// # Panics
-    /// Where it is longer than [`Sealed::LONGEST`].
+    /// If it is longer than [`Sealed::LONGEST`].
     pub fn new(bytes: Vec<u8>) -> Self {
         assert!(bytes.len() <= Self::LONGEST, "a standing and its seal are short");
         Self(bytes)

@@ -9,7 +9,7 @@ pub const MAX_FRAME: usize = 2 << 20;
 /// Appends `message` as a frame.
 ///
 /// # Errors
-/// Where the message is longer than [`MAX_FRAME`]; nothing is appended then.
+/// If the message is longer than [`MAX_FRAME`]; nothing is appended then.
 pub fn frame(message: &impl Message, out: &mut Vec<u8>) -> Result<(), WireError> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -65,7 +65,7 @@ impl Frames {
     /// The next message; `None` until all of it has arrived.
     ///
     /// # Errors
-    /// Where a frame is too long or no message. The stream is of no use afterwards.
+    /// If a frame is too long or no message. The stream is of no use afterwards.
     pub fn pop<M: Message>(&mut self) -> Result<Option<M>, WireError> {
         let waiting = &self.buffer[self.start..];
         let Some((head, rest)) = waiting.split_first_chunk::<4>() else { return Ok(None) };

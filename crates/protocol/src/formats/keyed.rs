@@ -20,7 +20,7 @@ impl<T> Keyed<T> {
     /// Adds an item behind all others.
     ///
     /// # Panics
-    /// Where `number` is not above all before it.
+    /// If `number` is not above all before it.
     pub fn push(&mut self, number: u32, item: T) {
         assert!(self.0.last().is_none_or(|(last, _)| *last < number), "numbers ascend");
         self.0.push((number, item));
@@ -36,12 +36,12 @@ impl<T> Keyed<T> {
         self.0.binary_search_by_key(&number, |(number, _)| *number).ok().map(|at| &self.0[at].1)
     }
 
-    /// How many items there are.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

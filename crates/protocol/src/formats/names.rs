@@ -145,9 +145,9 @@ fields! {
     /// that all hosts have the same ones, whatever their clocks say.
     #[derive(Copy)]
     Facts ("the facts of a coflow") {
-        /// When it was registered.
+        /// Time at which it was registered.
         arrival: Instant,
-        /// When its task should be done.
+        /// Time at which its task should be done.
         deadline: Option<Instant>,
         /// Its bytes, if the application knows them.
         size: Option<Bytes>,

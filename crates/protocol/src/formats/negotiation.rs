@@ -19,15 +19,15 @@ fields! {
         protocol: u16,
         /// Who speaks.
         from: PortId,
-        /// When the speaker started, by its clock.
+        /// Time at which the speaker started, by its clock.
         session: u64,
         /// Who is spoken to.
         to: PortId,
-        /// When the receiver started, by its clock; none where the speaker has not heard from it.
+        /// Time at which the receiver started, by its clock; none where the speaker has not heard from it.
         to_session: Option<u64>,
         /// Counts the speaker's datagrams to this receiver.
         sequence: u64,
-        /// When it was sent, by the speaker's clock.
+        /// Time at which it was sent, by the speaker's clock.
         sent_at: Instant,
         /// What is said.
         statements: Vec<Statement>,

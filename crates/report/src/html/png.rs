@@ -14,7 +14,7 @@ pub(super) const LEVELS: u8 = 16;
 /// The `data:` address of a picture: `cells` row by row, each a level, all of the colour `rgb`.
 ///
 /// # Panics
-/// Where cells are not a whole number of rows, or one is no level.
+/// If cells are not a whole number of rows, or one is no level.
 pub(super) fn address(cells: &[u8], width: usize, rgb: [u8; 3]) -> String {
     format!("data:image/png;base64,{}", base64(&encode(cells, width, rgb)))
 }

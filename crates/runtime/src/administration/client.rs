@@ -106,7 +106,7 @@ impl Administrator {
     /// What there is: all coflows, or the one that `coflow` means (its key, id or name).
     ///
     /// # Errors
-    /// Where the connection is lost.
+    /// If the connection is lost.
     pub async fn look(&mut self, coflow: &str, with_flows: bool) -> Result<View, AdministrationError> {
         let request = LookRequest { coflow: coflow.to_owned(), with_flows };
         Ok(self.client.look(request).await?.into_inner())
@@ -115,7 +115,7 @@ impl Administrator {
     /// Why a coflow goes as it does.
     ///
     /// # Errors
-    /// Where it is not known there, or the connection is lost.
+    /// If it is not known there, or the connection is lost.
     pub async fn why(&mut self, coflow: &str) -> Result<Explanation, AdministrationError> {
         Ok(self.client.why(WhyRequest { coflow: coflow.to_owned() }).await?.into_inner())
     }
@@ -123,7 +123,7 @@ impl Administrator {
     /// Puts every flow back to plain TCP, or ends that.
     ///
     /// # Errors
-    /// Where the connection is lost.
+    /// If the connection is lost.
     pub async fn drain(&mut self, request: DrainRequest) -> Result<DrainReply, AdministrationError> {
         Ok(self.client.drain(request).await?.into_inner())
     }

@@ -69,7 +69,7 @@ impl Naming {
     /// Finds the coflow that `text` means; `None` where there is none.
     ///
     /// # Errors
-    /// Where it means several: the error is for people.
+    /// If it means several: the error is for people.
     pub(super) fn find(&self, text: &str) -> Result<Option<CoflowKey>, String> {
         if let Ok(key) = text.parse::<CoflowKey>() {
             return Ok(self.names.contains_key(&key).then_some(key));

@@ -15,7 +15,7 @@ pub(crate) trait Administered {
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String>;
     /// Why the coflow that `text` means goes as it does, or why that cannot be said.
     fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String>;
-    /// Whether it does what it is there for; else why it does not.
+    /// Returns whether it does what it is there for; else why it does not.
     fn readiness(&self) -> Result<(), String>;
     /// Sets the kill switch.
     fn switch(&mut self, is_drained: bool) -> proto::DrainReply;

@@ -26,7 +26,7 @@ impl LeaseCertificates {
     /// Reads `authority.pem` from `folder`, and `certificate.pem` and `key.pem` where the former is there.
     ///
     /// # Errors
-    /// Where one cannot be read, is no PEM, or they do not fit.
+    /// If one cannot be read, is no PEM, or they do not fit.
     pub fn load(folder: &Path) -> Result<Self, SecurityError> {
         let path = folder.join(CERTIFICATE_FILE);
         let authorities = certificates(&folder.join(AUTHORITY_FILE))?;

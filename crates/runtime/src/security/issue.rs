@@ -18,7 +18,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 
 use super::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, Role, SEAL_FILE, Seal, certificates_in, own_role};
 
-/// When a list of revoked certificates says that the next one comes. Nothing waits for it.
+/// Time at which a list of revoked certificates says that the next one comes. Nothing waits for it.
 const NEXT_LIST: Duration = Duration::from_secs(3650 * 86_400);
 
 /// The authority's own folder.
@@ -62,7 +62,7 @@ pub enum IssueError {
 /// each agent's.
 ///
 /// # Errors
-/// Where the operating system gives no random numbers.
+/// If the operating system gives no random numbers.
 pub fn issue(hosts: u32, begin: SystemTime, end: SystemTime) -> Result<Vec<Issued>, IssueError> {
     let authority = new_authority(begin, end)?;
     let seal = Seal::generate().ok_or(IssueError::NoRandomness)?;
@@ -102,7 +102,7 @@ pub struct Signed {
 /// An authority: its certificate and its key, in PEM form, valid from `begin` to `end`.
 ///
 /// # Errors
-/// Where the operating system gives no random numbers.
+/// If the operating system gives no random numbers.
 pub fn issue_authority(begin: SystemTime, end: SystemTime) -> Result<Signed, IssueError> {
     let authority = new_authority(begin, end)?;
     Ok(Signed { certificate: authority.pem(), key: authority.key().serialize_pem() })
@@ -112,7 +112,7 @@ pub fn issue_authority(begin: SystemTime, end: SystemTime) -> Result<Signed, Iss
 /// a new one. Keys are in PEM form.
 ///
 /// # Errors
-/// Where one of them is not what it should be.
+/// If one of them is not what it should be.
 pub fn renew(
     authority_key: &str,
     role: Role,
@@ -151,7 +151,7 @@ pub fn role_signed_by(certificate: &[u8], authorities: &[u8]) -> Option<Role> {
 /// keys. All are in PEM form.
 ///
 /// # Errors
-/// Where one of them is not what it should be.
+/// If one of them is not what it should be.
 pub fn revoke(
     authority_keys: &[&str],
     former: Option<&[u8]>,

@@ -108,7 +108,7 @@ impl Trust {
     /// Reads the files, and returns whether they are others than before.
     ///
     /// # Errors
-    /// Where one is gone or they cannot be used; what held goes on to hold.
+    /// If one is gone or they cannot be used; what held goes on to hold.
     pub(super) fn reread(&self) -> Result<bool, SecurityError> {
         let before = self.accepted.read().unwrap_or_else(PoisonError::into_inner).clone();
         let files = self.files(before.as_ref().is_some_and(|before| before.files.list.is_some()))?;

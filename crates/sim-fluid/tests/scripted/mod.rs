@@ -106,7 +106,7 @@ impl Script {
         }
     }
 
-    /// Whether flows cannot have priorities of their own.
+    /// Returns whether flows cannot have priorities of their own.
     fn orders_coflows(&self) -> bool {
         matches!(self.settings.discipline, Discipline::Greedy | Discipline::InTurn | Discipline::Madd)
     }

@@ -73,7 +73,7 @@ struct Engine<'a> {
     decided: Vec<(u32, Decision)>,
     schedule: Vec<Segment>,
     counts: EngineCounts,
-    /// Whether nothing has happened since rates were computed but that flows have ended.
+    /// True if nothing has happened since rates were computed but that flows have ended.
     same_coflows: bool,
 }
 
@@ -209,7 +209,7 @@ impl<'a> Engine<'a> {
         self.flows_at(place, coflow).into_iter().map(|flow| self.flows[flow.index()].rate).sum()
     }
 
-    /// When anything happens next.
+    /// Returns the time at which anything happens next.
     fn next_time(&self) -> Option<f64> {
         if self.flows.iter().all(|flow| flow.finish.is_some()) {
             return None;

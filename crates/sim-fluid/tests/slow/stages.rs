@@ -119,7 +119,7 @@ impl Busy {
         self.since = now;
     }
 
-    /// When the first ends, if nothing else starts.
+    /// Returns the time at which the first ends, if nothing else starts.
     fn next(&self) -> Option<Instant> {
         let wait = |&(key, _, left): &((u32, u32), Place, u128)| {
             let (slots, among) = self.share(key);

@@ -50,7 +50,7 @@ impl Links {
 }
 
 impl PathFill {
-    /// Whether the link of a cell is ample.
+    /// Returns whether the link of a cell is ample.
     pub(super) fn is_ample(&self, cell: u32) -> bool {
         let link = self.cells.hot[cell as usize].link;
         link != NONE && self.ample.links[link as usize].is_ample

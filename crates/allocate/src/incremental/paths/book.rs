@@ -23,10 +23,10 @@ pub(super) struct Account {
     watch: f64,
     /// The flow that has the watched amount as a milestone.
     solo: u32,
-    /// Whether rates are summed up.
+    /// True if rates are summed up.
     booked: bool,
     outdated: bool,
-    /// Whether it is known when it reaches its amount.
+    /// True if it is known when it reaches its amount.
     timed: bool,
 }
 
@@ -161,7 +161,7 @@ impl PathFill {
         }
     }
 
-    /// Whether an account that is watched by its rate counts this flow, or has.
+    /// Returns whether an account that is watched by its rate counts this flow, or has.
     pub(super) fn is_booked(&self, flow: u32) -> bool {
         self.booked > 0 && self.flows[flow as usize].booked
     }

@@ -65,7 +65,7 @@ pub(super) struct Flow {
     pub(super) place: [u32; Path::LONGEST],
     /// Links on its path; 0 when it is not in the solver.
     pub(super) hops: u8,
-    /// Whether any account that is watched by its rate counts this flow.
+    /// True if any account that is watched by its rate counts this flow.
     pub(super) booked: bool,
 }
 
@@ -244,7 +244,7 @@ impl Cells {
         self.retire(cell);
     }
 
-    /// Whether a cell is a flow's cap rather than a link's.
+    /// Returns whether a cell is a flow's cap rather than a link's.
     pub(super) fn is_cap(&self, cell: u32) -> bool {
         self.hot[cell as usize].link == NONE
     }
@@ -324,7 +324,7 @@ impl Cells {
         None
     }
 
-    /// When the next flow held by a cell comes due.
+    /// Returns the time at which the next flow held by a cell comes due.
     pub(super) fn next_end(&mut self, cell: u32, now: f64, routes: &[Route], flows: &[Flow]) -> f64 {
         let Hot { level, served, since, .. } = self.hot[cell as usize];
         let marks = &mut self.contents[cell as usize].marks;
@@ -339,7 +339,7 @@ impl Cells {
     }
 }
 
-/// Whether a mark still says where a flow comes due.
+/// Returns whether a mark still says where a flow comes due.
 fn is_valid(mark: &Mark, cell: u32, routes: &[Route], flows: &[Flow]) -> bool {
     routes[mark.what as usize].held_by == cell && flows[mark.what as usize].due() == mark.at
 }

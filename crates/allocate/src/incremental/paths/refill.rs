@@ -44,7 +44,7 @@ impl PathFill {
         }
     }
 
-    /// Whether a cell is to be looked at.
+    /// Returns whether a cell is to be looked at.
     pub(super) fn is_outdated(&self, cell: u32) -> bool {
         self.refill.is_queued.get(cell as usize).is_some_and(|&is_queued| is_queued)
     }

@@ -82,7 +82,7 @@ impl Scene {
         here.collect()
     }
 
-    /// Whether `flow` can have no more for the sake of others on `link`.
+    /// Returns whether `flow` can have no more for the sake of others on `link`.
     fn is_held_back(&self, flow: u32, link: u32) -> bool {
         let here = self.on(link);
         let &(_, rate, key) =

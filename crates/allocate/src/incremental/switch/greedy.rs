@@ -72,7 +72,7 @@ impl Default for Account {
 #[derive(Debug)]
 pub struct GreedyFill {
     measure: Measure,
-    /// Whether a link may serve several flows: capacities differ, or a flow was capped.
+    /// True if a link may serve several flows: capacities differ, or a flow was capped.
     shares_links: bool,
     running: Running,
     attained: Attained,

@@ -36,7 +36,7 @@ struct Ranked {
     number: u32,
     /// The account that the group began with; [`NONE`] before any flow came.
     first: u32,
-    /// Whether there was ever anything else in the group; if not, what the group sent is what the account sent.
+    /// True if there was ever anything else in the group; if not, what the group sent is what the account sent.
     mixed: bool,
     /// How many of the flows are here by a key of their own rather than that of their account.
     strays: u32,
@@ -93,7 +93,7 @@ pub struct MaxMinFill {
     flows: Vec<Flow>,
     links: Vec<[u32; 2]>,
     accounts: Vec<Account>,
-    /// When each account's watched amount is reached.
+    /// Time at which each account's watched amount is reached.
     watches: MinTree,
     /// Watched accounts with flows that have keys of their own.
     stray_watches: Vec<u32>,
@@ -101,7 +101,7 @@ pub struct MaxMinFill {
     /// Groups that are over, the latest last.
     free_groups: Vec<u32>,
     numbers: u32,
-    /// When the first flow of each group comes due.
+    /// Time at which the first flow of each group comes due.
     ends: MinTree,
     /// Groups in order of key.
     order: Vec<(Key, u32)>,

@@ -87,7 +87,7 @@ struct Candidate {
     other: u32,
     /// Where it stood among the heads of `link`, if it did.
     at: u32,
-    /// Whether the flows behind it on `link` are to be looked at next.
+    /// True if the flows behind it on `link` are to be looked at next.
     searches: bool,
 }
 
@@ -187,7 +187,7 @@ impl ShortestFill {
         if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
     }
 
-    /// Whether `link` has anything for a flow without a rate.
+    /// Returns whether `link` has anything for a flow without a rate.
     fn is_open(&self, link: u32, rank: Rank, now: f64) -> bool {
         rank < self.closed_from[link as usize]
             && match &self.gates[link as usize] {
@@ -267,7 +267,7 @@ impl ShortestFill {
         self.candidate_from(link, at, rank, now)
     }
 
-    /// Whether one flow fills `link` and stands no later than `rank`.
+    /// Returns whether one flow fills `link` and stands no later than `rank`.
     fn is_closed_behind(&self, link: u32, rank: Rank, now: f64) -> bool {
         matches!(&self.gates[link as usize], Gate::Before(served) if served.rank(now) <= rank)
     }
@@ -405,7 +405,7 @@ impl ShortestFill {
     }
 }
 
-/// When the first of these flows ranks before another of its key that ranks before it now.
+/// Returns the time at which the first of these flows ranks before another of its key that ranks before it now.
 fn first_overtaking(served: &[Served], now: f64) -> f64 {
     let mut first = f64::INFINITY;
     for (index, a) in served.iter().enumerate() {

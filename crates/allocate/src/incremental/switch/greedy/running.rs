@@ -31,7 +31,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// When it ends or reaches its milestone.
+    /// Returns the time at which it ends or reaches its milestone.
     fn end(&self) -> f64 {
         self.since + (self.left - self.milestone).max(0.0) / self.rate
     }
@@ -179,7 +179,7 @@ impl Running {
         self.ends.set(slot as usize, self[slot].end());
     }
 
-    /// When the first flow ends or reaches its milestone.
+    /// Returns the time at which the first flow ends or reaches its milestone.
     pub(crate) fn next(&self) -> f64 {
         self.ends.min()
     }

@@ -26,7 +26,7 @@ pub(super) struct Account {
     /// The link where its first flow entered, and whether all entered there, also those that are over.
     pub(super) row: u32,
     pub(super) one_row: bool,
-    /// Whether any of them ever had a key of its own, so that what the account was sent is not what one group sent.
+    /// True if any of them ever had a key of its own, so that what the account was sent is not what one group sent.
     pub(super) strayed: bool,
     /// What it had sent when it came into its group.
     pub(super) base: f64,

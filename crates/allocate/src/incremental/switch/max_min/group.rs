@@ -74,7 +74,7 @@ pub(crate) struct Flow {
     pub(crate) account: u32,
     /// Where it stands in its account's list.
     pub(crate) in_account: u32,
-    /// Whether it has its account's key rather than one of its own.
+    /// True if it has its account's key rather than one of its own.
     pub(crate) at_home: bool,
 }
 
@@ -149,11 +149,11 @@ pub(crate) struct Group {
     links: [Vec<u64>; 2],
     /// What the group is served by, then its trials.
     allotments: Vec<Allotment>,
-    /// When service was last settled.
+    /// Time at which service was last settled.
     since: f64,
     /// A buffer: how long until a line's first milestone.
     waits: Vec<f64>,
-    /// When the first flow reaches its milestone.
+    /// Time at which the first flow reaches its milestone.
     pub(crate) next: f64,
     /// Bytes per nanosecond of all flows together.
     pub(crate) rate: f64,
@@ -206,7 +206,7 @@ impl Group {
         self.flow_count
     }
 
-    /// Whether any flow has a cap.
+    /// Returns whether any flow has a cap.
     pub(crate) fn has_caps(&self) -> bool {
         !self.capped.is_empty()
     }
@@ -571,7 +571,7 @@ impl Group {
         }
     }
 
-    /// When the first flow with a cap reaches its milestone.
+    /// Returns the time at which the first flow with a cap reaches its milestone.
     fn next_capped(&self, flows: &[Flow]) -> f64 {
         self.capped.iter().map(|capped| capped.next(flows)).fold(f64::INFINITY, f64::min)
     }
@@ -680,7 +680,7 @@ pub(crate) fn least(values: &[f64]) -> f64 {
     lowest.found()
 }
 
-/// Whether the links of either side meet those in `bits`.
+/// Returns whether the links of either side meet those in `bits`.
 pub(crate) fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
     links[ROWS]
         .iter()
@@ -689,7 +689,7 @@ pub(crate) fn meet(links: &[Vec<u64>; 2], bits: &[u64]) -> bool {
         .any(|((rows, columns), bits)| (rows | columns) & bits != 0)
 }
 
-/// Whether no flow can have a rate while only the links in `open` have capacity.
+/// Returns whether no flow can have a rate while only the links in `open` have capacity.
 pub(crate) fn is_shut(links: &[Vec<u64>; 2], open: &[u64]) -> bool {
     let meets = |side: &[u64]| side.iter().zip(open).any(|(side, open)| side & open != 0);
     !(meets(&links[ROWS]) && meets(&links[COLUMNS]))

@@ -27,9 +27,9 @@ pub(super) struct Waiting {
     accounts: Vec<u32>,
     /// The links of all of them, as bits: where flows enter, and where they leave.
     links: [Vec<u64>; 2],
-    /// Whether accounts went since `links` was made.
+    /// True if accounts went since `links` was made.
     is_wide: bool,
-    /// Whether some have not been looked at yet at this place of the order.
+    /// True if some have not been looked at yet at this place of the order.
     is_new: bool,
 }
 

@@ -229,13 +229,13 @@ impl Weighted {
 }
 
 impl Class {
-    /// Whether there is no flow in the class, and was none before this refill.
+    /// Returns whether there is no flow in the class, and was none before this refill.
     fn is_out(&self) -> bool {
         !self.touched && self.present.iter().all(|word| *word == 0)
     }
 }
 
-/// Whether all that was offered of a link is used.
+/// Returns whether all that was offered of a link is used.
 fn wants(offer: f64, used: f64, negligible: f64) -> bool {
     (offer > 0.0) & (used >= offer - negligible)
 }

@@ -68,7 +68,7 @@ pub(super) struct Turns {
     served: Vec<u32>,
     served_before: Vec<u32>,
     from_rings: Vec<u32>,
-    /// Whether any flow has ever had a cap.
+    /// True if any flow has ever had a cap.
     pub(super) has_caps: bool,
     /// No link before this one has flows that wait.
     first: usize,

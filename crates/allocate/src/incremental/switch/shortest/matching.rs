@@ -24,7 +24,7 @@ use super::{Gate, Served, ShortestFill};
 /// What a refill keeps of a matching in the making.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
-    /// Whether all links are alike and no flow has ever been capped.
+    /// True if all links are alike and no flow has ever been capped.
     pub(super) is_possible: bool,
     /// Flows that have been given their links. They still stand in the queues and have no rate.
     seated: Vec<u32>,

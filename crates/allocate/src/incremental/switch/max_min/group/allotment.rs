@@ -41,11 +41,11 @@ pub(super) struct Allotment {
     opened: Vec<(usize, u32)>,
     /// Bytes per nanosecond of all flows.
     pub(super) rate: f64,
-    /// Whether rates have to be found again.
+    /// True if rates have to be found again.
     pub(super) outdated: bool,
-    /// Whether flows ended in a way that left all other rates as they were.
+    /// True if flows ended in a way that left all other rates as they were.
     touched: bool,
-    /// Whether the group stands elsewhere in the order, so that unmarked links may differ too.
+    /// True if the group stands elsewhere in the order, so that unmarked links may differ too.
     pub(super) moved: bool,
 }
 
@@ -80,7 +80,7 @@ impl Allotment {
         }
     }
 
-    /// Whether nothing happened to the group itself.
+    /// Returns whether nothing happened to the group itself.
     pub(super) fn is_untouched(&self) -> bool {
         !(self.outdated || self.touched || self.moved)
     }
@@ -221,7 +221,7 @@ impl Allotment {
     }
 }
 
-/// Whether any line that is given something else than before was a bottleneck, or is one now.
+/// Returns whether any line that is given something else than before was a bottleneck, or is one now.
 fn is_another_bottleneck(given: &Block, now: &Block, level: &Block, used: &Block) -> bool {
     (0..64).fold(false, |any, line| {
         let was = (level[line] > 0.0) & (level[line] < f64::INFINITY);

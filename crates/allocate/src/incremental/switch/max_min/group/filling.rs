@@ -37,7 +37,7 @@ pub(crate) struct Scratch {
     /// Lines being frozen, and the same as bits.
     batch: Vec<u32>,
     freezing: Vec<u64>,
-    /// Whether only levels are asked for: nothing is attached again.
+    /// True if only levels are asked for: nothing is attached again.
     is_trial: bool,
 }
 

@@ -142,7 +142,7 @@ impl Residual {
         &self.marked
     }
 
-    /// Whether any of 64 links may be marked.
+    /// Returns whether any of 64 links may be marked.
     pub(crate) fn any_marked(&self, links: Links<'_>) -> bool {
         match links {
             Links::Word(word) => self.marked[word] != 0,
@@ -165,7 +165,7 @@ impl Residual {
         }
     }
 
-    /// Whether nothing is marked.
+    /// Returns whether nothing is marked.
     pub(crate) fn is_as_before(&self) -> bool {
         self.marked.iter().all(|word| *word == 0)
     }

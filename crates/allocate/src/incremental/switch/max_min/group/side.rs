@@ -191,13 +191,13 @@ impl Side {
         self.list[line as usize] as usize * self.words
     }
 
-    /// When the pairs attached to a line are due, 64 partners at a time, where there are any.
+    /// Returns the time at which the pairs attached to a line are due, 64 partners at a time, where there are any.
     fn due_of(&self, line: u32) -> impl Iterator<Item = &[f64]> {
         let words = self.list(line)..self.list(line) + self.words;
         words.filter(|&word| self.attached[word] != 0).map(|word| &self.due[64 * word..][..64])
     }
 
-    /// When the pair at a place is due here.
+    /// Returns the time at which the pair at a place is due here.
     pub(super) fn due(&self, place: u32) -> f64 {
         self.due[place as usize]
     }
@@ -351,7 +351,7 @@ pub(super) fn wider<T: Copy>(table: &[T], lists: usize, before: usize, after: us
     wide
 }
 
-/// Whether two sets are the same; for a few words, calling for a comparison of memory takes longer.
+/// Returns whether two sets are the same; for a few words, calling for a comparison of memory takes longer.
 fn same(a: &[u64], b: &[u64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a == b)
 }
