@@ -4,7 +4,7 @@
 //! - [`packet`]: what a frame is: SPC, anything else, or malformed. [`offload`]: frames that the kernel has not finished.
 //! - [`port`]: an output port: the logic, two queues, the pace of the link.
 //! - [`table`]: which address is behind which port. [`Switch`]: all of that, sans-IO.
-//! - [`device`]: real interfaces (AF_PACKET). [`run()`]: the thread that turns a switch. [`bench`]: what it costs.
+//! - [`device`]: real interfaces (AF_PACKET). [`run()`]: the thread that turns a switch. [`mod@bench`]: what it costs.
 //!
 //! # Who goes first
 //! SPC has the first class, in order of arrival as in the simulator: its senders keep to their grants, so its queue is short, and
