@@ -35,6 +35,7 @@
 //! [`SHARED`]. A policy of strict classes under which no coflow starves puts none behind another.
 
 use cavalcade_model::{ClassShares, Discipline, Fabric, Scope, Terms, Work, Workload};
+use cavalcade_spec::Choice;
 
 use crate::{Fill, GreedyFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill};
 
@@ -46,6 +47,11 @@ pub enum Allocator {
     Incremental,
     /// Computed by the definition at each event ([`crate::reference`]).
     Reference,
+}
+
+impl Choice for Allocator {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("incremental", Self::Incremental), ("reference", Self::Reference)];
 }
 
 /// What is known of the flows to come.

@@ -73,4 +73,3 @@ pub use parallel::{Progress, map};
 pub use policies::Policy;
 pub use scenario::{Conditions, Scenario};
 pub use source::{STANDARD_INPUT, Source, generate, read, read_file};
-pub use words::Word;

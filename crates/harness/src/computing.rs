@@ -16,6 +16,7 @@
 use std::collections::BTreeSet;
 
 use cavalcade_model::{Host, Instant, Nanos, StageIndex, TaskId, Workload};
+use cavalcade_spec::Choice;
 
 /// Who computes first on a host with more computations than slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -27,6 +28,11 @@ pub enum CpuOrder {
     /// Tasks in order of their task-ids, and of a task one stage after the other (TAFE Fig 2).
     #[default]
     Stage,
+}
+
+impl Choice for CpuOrder {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("fair", Self::Fair), ("task", Self::Task), ("stage", Self::Stage)];
 }
 
 /// Parts of a nanosecond that are told apart.

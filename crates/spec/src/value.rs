@@ -97,6 +97,12 @@ impl Value for f64 {
 pub trait Choice: Copy + PartialEq + 'static {
     /// The word for each value.
     const WORDS: &'static [(&'static str, Self)];
+
+    /// Returns its word.
+    fn word(self) -> &'static str {
+        let word = Self::WORDS.iter().find(|(_, value)| *value == self).map(|(word, _)| *word);
+        word.expect("every value has a word")
+    }
 }
 
 impl<T: Choice> Value for T {
@@ -105,8 +111,7 @@ impl<T: Choice> Value for T {
         assign(self, found.map(|(_, value)| *value))
     }
     fn write(&self) -> String {
-        let word = T::WORDS.iter().find(|(_, value)| value == self).map(|(word, _)| *word);
-        word.expect("every value has a word").to_owned()
+        self.word().to_owned()
     }
     fn expected(&self) -> String {
         let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();

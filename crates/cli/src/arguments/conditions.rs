@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use cavalcade::Word;
 use cavalcade_harness::CpuOrder;
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_sim_fluid::Allocator;
+use cavalcade_spec::Choice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
@@ -48,9 +48,12 @@ pub(crate) struct Conditions {
 }
 
 /// Parses one of a few words.
-fn word<T: Word + Send + Sync>() -> impl TypedValueParser<Value = T> {
+fn word<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
     let known = T::WORDS.iter().map(|(word, _)| *word);
-    PossibleValuesParser::new(known).map(|word| T::of_word(&word).expect("only these words are parsed"))
+    PossibleValuesParser::new(known).map(|word| {
+        let found = T::WORDS.iter().find(|(known, _)| *known == word);
+        found.expect("only these words are parsed").1
+    })
 }
 
 /// The engines that runs are made on, and their options.
