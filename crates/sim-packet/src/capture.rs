@@ -23,6 +23,7 @@
 //! before is not in it.
 
 use cavalcade_model::{Bytes, FlowId, Instant, PortId};
+use cavalcade_transport::internet::{checksum, sum};
 use cavalcade_transport::{Flags, Header, Kind};
 
 /// A packet that has crossed a link.
@@ -132,7 +133,7 @@ fn ip(seen: &Seen<'_>, protocol: u8, own: &[u8], out: &mut Vec<u8>) {
         // Zero ends the list of options.
         out.resize(start + 4 * words, 0);
     }
-    let sum = checksum(&[&out[start..]]);
+    let sum = checksum(&out[start..], 0);
     out[start + 10..start + 12].copy_from_slice(&sum.to_be_bytes());
 }
 
@@ -167,7 +168,7 @@ fn tcp(seen: &Seen<'_>, out: &mut Vec<u8>) {
     let length = (out.len() - start) as u64 + payload;
     // Payload counts as zeros, which add nothing.
     let pseudo = [&address(src)[..], &address(dst), &[0, TCP], &(length as u16).to_be_bytes()].concat();
-    let sum = checksum(&[&pseudo, &out[start..]]);
+    let sum = checksum(&out[start..], sum(&pseudo));
     out[start + 16..start + 18].copy_from_slice(&sum.to_be_bytes());
 }
 
@@ -178,18 +179,9 @@ fn udp(seen: &Seen<'_>, out: &mut Vec<u8>) {
     out.extend(seen.own);
     out.resize(start + usize::from(length), 0);
     let pseudo = [&address(seen.src)[..], &address(seen.dst), &[0, UDP], &length.to_be_bytes()].concat();
-    let sum = checksum(&[&pseudo, &out[start..]]);
+    let sum = checksum(&out[start..], sum(&pseudo));
     // Nothing stands for no checksum, so a checksum of nothing is written as its other form (RFC 768).
     out[start + 6..start + 8].copy_from_slice(&if sum == 0 { u16::MAX } else { sum }.to_be_bytes());
-}
-
-/// The Internet checksum (RFC 1071) of parts of even length.
-fn checksum(parts: &[&[u8]]) -> u16 {
-    let words = parts.iter().flat_map(|part| part.chunks(2));
-    let sum: u64 =
-        words.map(|word| u64::from(u16::from_be_bytes([word[0], *word.get(1).unwrap_or(&0)]))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !(((folded & 0xffff) + (folded >> 16)) as u16)
 }
 
 #[cfg(test)]
@@ -227,7 +219,7 @@ mod tests {
         assert_eq!(udp[..6], [0x13, 0x88, 0x13, 0x88, 0, 23]);
         assert_eq!((&udp[8..11], &udp[11..]), (&b"abc"[..], &[0; 12][..]));
         let pseudo = [&ip[12..20], &[0, UDP, 0, 23]].concat();
-        assert_eq!((checksum(&[ip]), checksum(&[&pseudo, udp])), (0, 0));
+        assert_eq!((checksum(ip, 0), checksum(udp, sum(&pseudo))), (0, 0));
     }
 
     #[test]
@@ -241,7 +233,7 @@ mod tests {
         assert_eq!(out.len(), 56);
         assert_eq!((ip[0], ip[1], ip[8], ip[9]), (0x45, 6 << 5 | 0b11, 62, TCP));
         assert_eq!((&ip[12..16], &ip[16..20]), (&[10, 0, 0, 1][..], &[10, 0, 1, 44][..]));
-        assert_eq!(checksum(&[ip]), 0, "a sum over what holds its checksum is zero");
+        assert_eq!(checksum(ip, 0), 0, "a sum over what holds its checksum is zero");
         assert_eq!(&tcp[..4], [(1_025u16).to_be_bytes(), (5_002u16).to_be_bytes()].concat());
         assert_eq!(&tcp[4..8], 1_461u32.to_be_bytes());
         assert_eq!((tcp[12], tcp[13]), (5 << 4, 0x11));
@@ -264,7 +256,7 @@ mod tests {
         let out = one(&seen(&header, &[7; 26], 74));
         assert_eq!(least_overhead(26), 68);
         let ip = &out[16..16 + 48];
-        assert_eq!((ip[0], ip[9], checksum(&[ip])), (0x4c, TCP, 0));
+        assert_eq!((ip[0], ip[9], checksum(ip, 0)), (0x4c, TCP, 0));
         assert_eq!((ip[20], ip[21], &ip[22..48]), (0x9e, 28, &[7; 26][..]));
         // 74 bytes less 68 are 6: one word of TCP's options.
         assert_eq!((out[64 + 12], out.len()), (6 << 4, 64 + 24));

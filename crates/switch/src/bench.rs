@@ -8,12 +8,13 @@ use std::io;
 use std::thread;
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
+use cavalcade_transport::internet::checksum;
 use cavalcade_transport::spc::{Returned, SpcHeader, scale_for};
 use cavalcade_transport::stream::frame::{Frame, FrameKind, HEADER};
 
 use crate::device::{BATCH, Device};
 use crate::error::SwitchError;
-use crate::packet::{ETHERNET, checksum};
+use crate::packet::ETHERNET;
 use crate::port::Packet;
 use crate::run::{Stop, run};
 use crate::switch::Setup;

@@ -4,7 +4,9 @@
 //! ([`Unfinished`]). Large pieces are cut here into what the link carries: at 50 Mbps one of them would hold up all that comes
 //! behind it for 10 ms.
 
-use crate::packet::{ETHERNET, Unfinished, checksum, sum};
+use cavalcade_transport::internet::{checksum, sum};
+
+use crate::packet::{ETHERNET, Unfinished};
 
 const IPV4: [u8; 2] = [8, 0];
 const IPV6: [u8; 2] = [0x86, 0xdd];

@@ -4,6 +4,7 @@
 //! may have any. The UDP checksum is kept right by difference (RFC 1624), except where there is none or the kernel has
 //! left it to the device.
 
+use cavalcade_transport::internet::{checksum, fold, sum};
 use cavalcade_transport::spc::{BYTES, SpcHeader};
 use cavalcade_transport::stream::frame::{Frame, FrameKind, HEADER, Malformed, Reason, peek};
 
@@ -107,24 +108,6 @@ pub fn rewrite(frame: &mut [u8], at: usize, header: &SpcHeader, unfinished: bool
         sum.copy_from_slice(&corrected.to_be_bytes());
     }
     old.copy_from_slice(&new);
-}
-
-fn fold(sum: u32) -> u16 {
-    let once = (sum & 0xffff) + (sum >> 16);
-    ((once & 0xffff) + (once >> 16)) as u16
-}
-
-/// Sums bytes up as big-endian words, which the Internet checksum is the complement of.
-pub(crate) fn sum(bytes: &[u8]) -> u32 {
-    let words =
-        bytes.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], *pair.get(1).unwrap_or(&0)])));
-    // 64 KB of words fit 32 bits.
-    words.sum()
-}
-
-/// Computes the Internet checksum of bytes, on top of a sum.
-pub(crate) fn checksum(bytes: &[u8], before: u32) -> u16 {
-    !fold(u32::from(fold(before)) + u32::from(fold(sum(bytes))))
 }
 
 /// Makes the answer that refuses a question: from its destination to its sender. `None` where the question is broken.

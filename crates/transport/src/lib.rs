@@ -22,6 +22,7 @@
 //! - [`paced`]: the sender and receiver of all explicit-rate transports; [`capacity`]: what their ports give away.
 //! - [`rcp`], [`spc`], [`d3`], [`pdq`]: the explicit-rate transports, one file each.
 //! - [`stream`]: connections for real sockets: handshake, bytes in order both ways, flow control, half-close.
+//! - [`internet`]: the checksum of IP, TCP and UDP, for drivers that write packets.
 //! - [`mod@registry`]: from text to a transport. The only list of transports.
 //!
 //! # To add a transport
@@ -36,6 +37,7 @@
 
 pub mod capacity;
 pub mod contract;
+pub mod internet;
 pub mod paced;
 pub mod packet;
 pub mod registry;
