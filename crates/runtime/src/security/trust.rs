@@ -151,11 +151,7 @@ impl Trust {
             }
         }
         let lists = self.lists(files.list.as_deref())?;
-        let revoked = revoked_on(&lists).ok_or_else(|| self.malformed_list())?;
-        // A list by a stranger is not heeded by anything below: it would revoke nothing, and not say so.
-        if !lists.is_empty() && !lists.iter().any(|list| is_by_one_of(list, &authorities)) {
-            return Err(self.malformed_list());
-        }
+        let revoked = revoked_on(&lists, &authorities).ok_or_else(|| self.malformed_list())?;
         if before.is_some_and(|before| !before.revoked.is_subset(&revoked)) {
             return Err(SecurityError::RolledBack { path: self.folder.join(REVOKED_FILE) });
         }
@@ -211,25 +207,24 @@ impl Trust {
     }
 }
 
-/// Returns whether a list names one of `authorities` as its issuer.
-fn is_by_one_of(list: &CertificateRevocationListDer<'_>, authorities: &[CertificateDer<'_>]) -> bool {
-    let Ok(list) = webpki::BorrowedCertRevocationList::from_der(list) else { return false };
-    let list = webpki::CertRevocationList::from(list);
-    authorities.iter().any(|authority| {
-        webpki::anchor_from_trusted_cert(authority).is_ok_and(|anchor| *anchor.subject == *list.issuer())
-    })
-}
-
-/// The serial numbers on lists; `None` where one is no list.
-fn revoked_on(lists: &[CertificateRevocationListDer<'_>]) -> Option<BTreeSet<Vec<u8>>> {
-    let mut revoked = BTreeSet::new();
+/// The serial numbers on lists; `None` if one is no list, or none of them is by one of `authorities`: a list by a stranger
+/// is heeded by no check, so it would revoke nothing and not say so.
+fn revoked_on(
+    lists: &[CertificateRevocationListDer<'_>],
+    authorities: &[CertificateDer<'_>],
+) -> Option<BTreeSet<Vec<u8>>> {
+    let (mut revoked, mut is_heeded) = (BTreeSet::new(), lists.is_empty());
     for list in lists {
         let list = webpki::BorrowedCertRevocationList::from_der(list).ok()?;
         for entry in &list {
             revoked.insert(entry.ok()?.serial_number.to_vec());
         }
+        let list = webpki::CertRevocationList::from(list);
+        is_heeded |= authorities.iter().any(|authority| {
+            webpki::anchor_from_trusted_cert(authority).is_ok_and(|anchor| *anchor.subject == *list.issuer())
+        });
     }
-    Some(revoked)
+    is_heeded.then_some(revoked)
 }
 
 /// The last second since 1970, from now on, at which something holds that ends once.
