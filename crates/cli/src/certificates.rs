@@ -67,14 +67,18 @@ pub(crate) fn revoke(options: &Revoke) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Creates a file that is not there yet; a secret one only its owner may read.
+fn create(path: &Path, is_secret: bool) -> std::io::Result<std::fs::File> {
+    let mode = if is_secret { 0o600 } else { 0o644 };
+    std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+}
+
 fn write(folder: &Folder, part: &Issued) -> Result<(), Failure> {
     let failed = |error: std::io::Error| folder.failure(&part.folder, &error);
     std::fs::DirBuilder::new().mode(0o700).create(folder.path(&part.folder)).map_err(failed)?;
     for file in &part.files {
         let name = format!("{}/{}", part.folder, file.name);
-        let mode = if file.is_secret { 0o600 } else { 0o644 };
-        let created =
-            std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(folder.path(&name));
+        let created = create(&folder.path(&name), file.is_secret);
         let written = created.and_then(|mut created| created.write_all(file.contents.as_bytes()));
         written.map_err(|error| folder.failure(&name, &error))?;
     }

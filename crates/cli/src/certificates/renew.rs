@@ -9,7 +9,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -19,7 +19,7 @@ use cavalcade_runtime::security::{
     self, AUTHORITY_FILE, AUTHORITY_FOLDER, CERTIFICATE_FILE, IssueError, KEY_FILE, REVOKED_FILE, SEAL_FILE,
 };
 
-use super::{DAY, EARLIER};
+use super::{DAY, EARLIER, create};
 use crate::arguments::Renew;
 use crate::failure::{Failure, Kind};
 use crate::output::tell;
@@ -95,10 +95,8 @@ impl Site<'_> {
     /// Puts a file in the place of the former one, as a whole.
     fn put(&self, part: &str, file: &str, contents: &str, is_secret: bool) -> Result<(), Failure> {
         let (path, new) = (self.path(part, file), self.path(part, &format!("{file}.new")));
-        let mode = if is_secret { 0o600 } else { 0o644 };
         let _ = fs::remove_file(&new);
-        let created = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&new);
-        let written = created.and_then(|mut created| {
+        let written = create(&new, is_secret).and_then(|mut created| {
             created.write_all(contents.as_bytes())?;
             created.sync_all()?;
             fs::rename(&new, &path)
