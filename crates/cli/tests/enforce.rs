@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
 use cavalcade_skip::skipped;
-use support::Place;
+use support::{Place, Running, eventually};
 
 /// What the receiver takes in, of all connections together: a link of 100 Mbps.
 const BYTES_PER_SECOND: f64 = 12_500_000.0;
@@ -114,24 +114,6 @@ fn receive(at: &str) -> (SocketAddr, Arc<Mutex<Seen>>) {
         }
     });
     (address, seen)
-}
-
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}: never");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn start(place: &Place, arguments: &[&str]) -> Running {

@@ -4,17 +4,17 @@ mod support;
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cavalcade_client::{Registration, Session};
 use serde_json::Value;
-use support::Place;
+use support::{Place, Running, eventually};
 
-/// A command that serves, killed when the test ends.
-struct Serving(Child);
+/// A command that serves.
+struct Serving(Running);
 
 impl Serving {
     fn start(place: &Place, arguments: &[&str]) -> Self {
@@ -25,30 +25,15 @@ impl Serving {
     fn saying(place: &Place, arguments: &[&str], messages: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cavalcade"));
         command.args(arguments).current_dir(place.path(".")).env("XDG_RUNTIME_DIR", place.path("."));
-        Self(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages).spawn().expect("it starts"))
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+        Self(Running(command.spawn().expect("it starts")))
     }
 
     /// Asks it to end, and says with what code it did.
     fn interrupt(mut self) -> Option<i32> {
-        let pid = self.0.id().to_string();
+        let pid = self.0.0.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
-        self.0.wait().expect("it ends").code()
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // It has ended where the test has waited for that.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}: never");
-        std::thread::sleep(Duration::from_millis(10));
+        self.0.0.wait().expect("it ends").code()
     }
 }
 

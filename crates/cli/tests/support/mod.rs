@@ -9,7 +9,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What a run of the program came to.
 pub(crate) struct Ran {
@@ -19,6 +20,26 @@ pub(crate) struct Ran {
     pub(crate) out: String,
     /// Its standard error.
     pub(crate) err: String,
+}
+
+/// A process that is killed when the test ends.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended where the test has waited for that.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something holds.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}: never");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// A folder of its own for one test; the program runs in it, so that messages hold no machine's paths.
