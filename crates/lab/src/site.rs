@@ -101,8 +101,8 @@ impl Site {
         Launch { what, program: &self.setup.program, namespace, folder: &self.folder.0 }
     }
 
-    /// Returns the options that coordinator and agents share. Namespaces of a lab reach nobody else, so what is said there needs no
-    /// certificates.
+    /// Returns the options that coordinator and agents share. Namespaces of a lab are isolated, so no
+    /// certificates are needed.
     fn common(&self) -> Vec<String> {
         let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
         let rate = format!("{}bps", self.setup.rate.0);

@@ -1,7 +1,7 @@
-//! What one process holds at most, whoever asks for it: connections and bytes that wait.
+//! Limits of one process: connections, and bytes waiting in its buffers.
 //!
-//! Descriptors are what runs out first: without one a process accepts nobody, and reads no file either. So its limit is raised
-//! as far as the system lets it, and some are kept back for files, for the other parts and for administrators.
+//! File descriptors run out first, and without one a process can neither accept a connection nor open a file. So the limit is
+//! raised as far as the system allows, and some are reserved for files, other parts and administrators.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

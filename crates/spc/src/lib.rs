@@ -37,9 +37,9 @@
 //!   acknowledged, or its peer is given up.
 //!
 //! # What is trusted
-//! Hosts of the fabric: whoever can send packets with any content can take a task-id that is not his, as he could send faster
-//! than he was told. A switch keeps him from holding more than the link. Connections have 64 random bits for a name and frames
-//! a checksum, so that no stranger off the path can end or fill one; there is no encryption.
+//! The hosts of the fabric. A host that can send arbitrary packets can use a task-id of another, or send faster than its grant; a
+//! switch never lets it hold more than the link. Connection ids have 64 random bits and frames a checksum, so that an attacker
+//! off the path can neither close a connection nor inject data. There is no encryption.
 //!
 //! # Cost
 //! A system call for each packet, and one lock for the endpoint. Timers are as late as the kernel's; streams catch up with

@@ -261,7 +261,7 @@ fn is_passing(error: &io::Error) -> bool {
     no_room || kinds.contains(&error.kind())
 }
 
-/// Sets a connection's timer, tells who waits for it, and removes it once it is over and nobody has it.
+/// Sets a connection's timer, wakes its waiters, and removes it once it is closed and has no handle.
 fn settle(state: &mut State, key: Key) {
     let Some(entry) = state.entries.get_mut(&key) else { return };
     let connection = &entry.connection;

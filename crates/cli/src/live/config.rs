@@ -136,7 +136,7 @@ fn user_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budg
 /// Reads the file at `path`; without one everything is left open.
 ///
 /// # Errors
-/// If it cannot be read, is no TOML, or says something that there is not.
+/// If it cannot be read, is not TOML, or has an unknown key or value.
 pub(crate) fn read(path: Option<&Path>) -> Result<File, Failure> {
     let Some(path) = path else { return Ok(File::default()) };
     let text = std::fs::read_to_string(path).map_err(|error| {

@@ -207,7 +207,7 @@ impl Gatekeeping {
     /// That what is said at or to `address` may be: on this host anything, elsewhere what certificates protect.
     ///
     /// # Errors
-    /// If it would be said in clear text, and nobody has asked for that.
+    /// If it would go unencrypted and `--insecure` was not given.
     pub(super) fn check(&self, address: SocketAddr) -> Result<(), Failure> {
         allow(address, self.identity.is_some() || self.is_insecure)
     }
