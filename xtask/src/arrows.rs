@@ -103,7 +103,7 @@ const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio"];
 
 const PREFIX: &str = "cavalcade-";
 
-/// Whether a package stands at the outer edge (or is no part of the product at all, as this program).
+/// Returns whether a package stands at the outer edge (or is no part of the product at all, as this program).
 pub(crate) fn is_shell(package: &str) -> bool {
     package.strip_prefix(PREFIX).is_none_or(|name| SHELLS.contains(&name) || OF_TESTS.contains(&name))
 }

@@ -32,7 +32,7 @@ pub(crate) fn one(
         .map_err(|said| Failure::new(reason(manifest, &said.to_string())))
 }
 
-/// What cargo said, as one line with a cure.
+/// Returns cargo's error as one line with a cure.
 fn reason(manifest: &str, said: &str) -> String {
     if said.contains("--locked") {
         return format!(
@@ -45,7 +45,7 @@ fn reason(manifest: &str, said: &str) -> String {
     format!("cannot fetch the dependencies of {manifest}: is the network there? ({first}; {last})")
 }
 
-/// Whether a program runs at all.
+/// Returns whether a program runs at all.
 pub(crate) fn runs(program: &str, argument: &str) -> bool {
     let tried = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
     tried.is_ok_and(|status| status.success())

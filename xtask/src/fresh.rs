@@ -144,7 +144,7 @@ fn toolchain() -> Result<PathBuf, Failure> {
     if path.is_empty() { Err(Failure::new("rustc names no sysroot")) } else { Ok(path.into()) }
 }
 
-/// Whether an environment variable says how the network is reached.
+/// Returns whether an environment variable says how the network is reached.
 fn reaches_the_network(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     lower.ends_with("_proxy")

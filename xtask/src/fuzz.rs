@@ -11,7 +11,7 @@ use crate::fetch;
 use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
 
-/// What turns a build into one that libFuzzer can steer, with debug assertions and overflow checks on.
+/// The flags of a build that libFuzzer can steer, with debug assertions and overflow checks on.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
      -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
      -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
@@ -19,7 +19,7 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-saniti
 /// The target has to be named: without it the flags would also reach build scripts, which cannot link them.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What this machine lacks for fuzzing, if anything.
+/// Returns what this machine lacks for fuzzing, if anything.
 pub(crate) fn missing() -> Option<&'static str> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Some("x86-64 Linux");
@@ -27,7 +27,7 @@ pub(crate) fn missing() -> Option<&'static str> {
     (!fetch::runs("c++", "--version")).then_some("a C++ compiler as 'c++', for libFuzzer (Debian: g++)")
 }
 
-/// How long each target runs.
+/// The length of each target's run.
 #[derive(Clone, Copy)]
 pub(crate) enum Budget {
     /// The same inputs each time, so that a verdict of `cargo xtask test` does not change from run to run.

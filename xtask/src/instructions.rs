@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 
 const BASELINE: &str = "xtask/instructions.txt";
 
-/// How far a count may be from the baseline, as a share of it.
+/// The tolerance of a count, as a share of the baseline.
 const TOLERANCE: f64 = 0.03;
 
 /// The generated workloads: a name, and what `cavalcade trace generate` is asked for.

@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
 
-/// What the commands name.
+/// The folders that the commands name.
 const COPIED: &[&str] = &["examples", "clients", "docs"];
 
 /// Above a block that is not run.
@@ -67,7 +67,7 @@ pub(crate) fn tutorial(workspace: &Workspace) -> Result<(), Failure> {
     Err(Failure::new("docs/tutorial.md: 'cavalcade ps' never listed the small coflow before the big one"))
 }
 
-/// Whether a list of coflows began with the big one, and a later one had the small one before it.
+/// Returns whether a list of coflows began with the big one, and a later one had the small one before it.
 fn overtakes(session: &str) -> bool {
     let row = |list: &str, name| list.lines().position(|line| line.split_whitespace().nth(1) == Some(name));
     let mut lists =
@@ -76,7 +76,7 @@ fn overtakes(session: &str) -> bool {
         && lists.any(|(big, small)| small.is_some() && small < big)
 }
 
-/// All that a tutorial has its reader type, as one script that leaves nothing running.
+/// Joins all that a tutorial has its reader type, as one script that leaves nothing running.
 fn session(text: &str) -> String {
     let mut script = String::from("set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
     for block in text.split("\n```sh\n").skip(1).filter_map(|rest| rest.split("\n```").next()) {

@@ -13,7 +13,7 @@ use crate::arrows::is_shell;
 use crate::steps::Failure;
 use crate::workspace::Package;
 
-/// What the root of a crate that is no shell has to deny.
+/// The lints that the root of a crate that is no shell has to deny.
 const DENIED: &[&str] =
     &["clippy::disallowed_types", "clippy::disallowed_methods", "clippy::iter_over_hash_type"];
 

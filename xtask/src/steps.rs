@@ -107,7 +107,7 @@ impl Run {
     }
 }
 
-/// How a step ended.
+/// The end of a step.
 enum End {
     Passed,
     Failed(Failure),

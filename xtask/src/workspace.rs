@@ -11,11 +11,11 @@ use crate::steps::{Failure, Run};
 pub(crate) struct Workspace {
     /// The folder of the workspace's manifest.
     pub(crate) root: PathBuf,
-    /// Where cargo builds.
+    /// The folder in which cargo builds.
     pub(crate) target: PathBuf,
     /// The packages of the workspace.
     pub(crate) packages: Vec<Package>,
-    /// Whether cargo may not use the network.
+    /// True if cargo may not use the network.
     is_offline: bool,
 }
 

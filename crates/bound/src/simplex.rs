@@ -51,7 +51,7 @@ enum Place {
 }
 
 impl Simplex {
-    /// Nothing to cover yet. `weights` are positive.
+    /// Makes a program without anything to cover. `weights` are positive.
     pub(crate) fn new(weights: impl Iterator<Item = f64>) -> Self {
         let reduced: Vec<f64> = weights.collect();
         let columns = reduced.len();

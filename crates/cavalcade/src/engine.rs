@@ -27,7 +27,7 @@ pub enum Engine {
     /// Bytes flow at rates: exact and fast.
     #[default]
     Fluid,
-    /// As fluid, with the live system's coordinator, agents and clients between a decision and its effect.
+    /// The fluid engine with the live system's coordinator, agents and clients between a decision and its effect.
     Control {
         /// The time between reports of agents, and between rounds of the coordinator.
         period: Nanos,

@@ -174,7 +174,7 @@ pub struct PolicyRecord {
 }
 
 impl PolicyRecord {
-    /// All that is needed to make `policy` again.
+    /// Returns all that is needed to make `policy` again.
     pub(crate) fn of(policy: &Configured) -> Self {
         let params = policy.params().into_iter().map(|(name, value)| (name.to_owned(), value.into()));
         Self {
@@ -291,7 +291,7 @@ impl Manifest {
         self.trace.sha256 == other.trace.sha256 && self.conditions == other.conditions
     }
 
-    /// As text.
+    /// Formats the manifest as text.
     pub fn text(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("a manifest has only text keys");
         text.push('\n');

@@ -160,7 +160,7 @@ impl Folder {
         file.map_err(|error| self.failure(name, &error))
     }
 
-    /// That the file `name` in it could not be written.
+    /// Makes the error that the file `name` in it could not be written.
     pub fn failure(&self, name: &str, error: &io::Error) -> Error {
         Error::file("write", &self.temporary.target.join(name), error)
     }

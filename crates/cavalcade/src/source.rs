@@ -78,7 +78,7 @@ impl Source {
         &self.bytes
     }
 
-    /// All that reading them gives.
+    /// Reads them, with notes and names.
     ///
     /// # Errors
     /// Returns an error of a trace with its place.

@@ -1,6 +1,6 @@
 //! `cavalcade ps`, `describe`, `why` and `drain`: questions to a running coordinator or agent.
 //!
-//! Who is asked: the place that `--at` names, else whoever has an administration socket where such sockets are by default;
+//! The part that is asked: the one at `--at`, else the one with an administration socket in the default folder;
 //! a coordinator, which knows the whole fabric, before an agent.
 
 #[cfg(feature = "tui")]

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::fabric::argument::FabricArgument;
 use crate::report::ReportCommand;
 #[cfg(feature = "live")]
-pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench};
+pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench, EnforceBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
 #[cfg(feature = "live")]
@@ -84,7 +84,7 @@ pub(crate) enum Command {
     /// Check the dumped schedule of a run, or the certificate of a bound
     ///
     /// A schedule is checked for capacity, bytes, order and times; it needs a run made with --dump-schedule. A bound is
-    /// derived anew from the trace and the certificate's hints. The checkers share no code with what they check.
+    /// computed again from the trace and the certificate's hints. The checkers share no code with what they check.
     Validate(Validate),
     /// Run a simulation again from its manifest and check that every byte is the same
     Replay(RunFolder),

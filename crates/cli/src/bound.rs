@@ -50,7 +50,7 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
         write_file(path, |out| certificate::write(&subject, found.certificate(), out))?;
         if !options.json {
             let file = path.display();
-            text += &format!("Its proof is in {file}; 'cavalcade validate {file}' derives it anew.\n");
+            text += &format!("Its proof is in {file}; 'cavalcade validate {file}' checks it.\n");
         }
     }
     if !options.json && deadlines > 0 && options.objective != Objective::Deadlines {
@@ -279,7 +279,7 @@ fn reason(method: Method, noun: &str) -> String {
         Method::Isolation => format!("no {noun} is faster than alone on the fabric"),
         Method::SingleLink => "one link, served in the best order, and the rest alone".to_owned(),
         Method::Counts => "at each time the link that holds up most, shortest first".to_owned(),
-        Method::PrimalDual => "prices of links that charge nobody too much (Sincronia)".to_owned(),
+        Method::PrimalDual => "prices of links that charge no coflow too much (Sincronia)".to_owned(),
         Method::Parallel => "the best prices of that kind, with releases (a linear program)".to_owned(),
         Method::Completions => format!("by each time, only so many {noun}s can be done"),
     }

@@ -2,7 +2,7 @@
 //!
 //! The proof is as `cavalcade_bound::Certificate` writes it, with three keys more at the front: a certificate that is
 //! checked against another trace or at another rate than its own would only be found to prove too little, which tells
-//! nobody what went wrong.
+//! no reader what went wrong.
 
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! What an interrupt (Ctrl-C) or a termination does: it ends the program cleanly, or, once, a search that can be stopped.
 //!
-//! A search for a bound has a valid result at any time. Whoever interrupts it has seen enough and wants that result; a
+//! A search for a bound has a valid result at any time. A user who interrupts it has seen enough and wants that result; a
 //! second interrupt means the program.
 
 use std::sync::atomic::{AtomicBool, Ordering};

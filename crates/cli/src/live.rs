@@ -96,11 +96,11 @@ fn lease_certificates(
     let is_secure = matches!(lease, Some(LeasePlace::Etcd { is_secure: true, .. }));
     match folder {
         None if is_secure => Err(Failure::usage(
-            "etcd is to be spoken to over TLS, and nobody says whom to trust",
+            "etcd is reached over TLS, and no authority is given for it",
         )
         .help("name a folder with the authority.pem of etcd's certificates with --lease-certificates")),
         Some(_) if !is_secure => {
-            Err(Failure::usage("there are certificates for etcd, and none is spoken to over TLS")
+            Err(Failure::usage("there are certificates for etcd, and no etcd is reached over TLS")
                 .help("name it as etcds://ADDRESS:PORT/KEY with --lease"))
         }
         folder => {
@@ -185,7 +185,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         None => options.coordinator.clone(),
     };
     if coordinators.is_empty() && own.is_none() {
-        return Err(Failure::usage("nobody decides for this agent")
+        return Err(Failure::usage("this agent has neither a coordinator nor a policy")
             .help("name a coordinator with --coordinator ADDRESS, or a policy to run here with --policy"));
     }
     let listed = (&table.certificates, table.insecure, &table.administration, table.metrics);

@@ -370,7 +370,7 @@ fn next_due(due: Clock, now: Clock, takes: Duration) -> Clock {
     due.max(now.checked_sub(LATE).unwrap_or(now)) + takes
 }
 
-/// A thread whose name says to whoever looks at the application what it is there for.
+/// A thread whose name says to a reader of the application's threads what it is there for.
 fn named_thread(work: impl FnOnce() + Send + 'static) -> io::Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("cavalcade-client".to_owned()).spawn(work)
 }

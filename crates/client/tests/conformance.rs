@@ -242,7 +242,7 @@ fn obeys_and_falls_back_and_returns(
     });
     driver.does("finish early", "finished");
     driver.does(&format!("unregister {early}"), "unregistered");
-    // Its turn has come: whoever was before it is over.
+    // Its turn has come: what was before it is over.
     driver.does("finish third", "finished");
     assert!(received_again.join().unwrap()[&3] == contents(third_sent, 3));
     let received = received.join().unwrap();

@@ -15,7 +15,7 @@
 //! # Invariants
 //! - The agent obeys the highest term that it has heard of, and orders of that term in the order of their numbers.
 //! - Numbers of flows and coflows are used again only after all others.
-//! - A kill switch of the fabric that was heard of holds until a later throw is heard of, whoever is obeyed then.
+//! - A kill switch of the fabric that was heard holds until a later throw is heard, whichever coordinator is obeyed then.
 //! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
 //!
 //! # Files
@@ -121,7 +121,7 @@ pub enum Mode {
     /// A coordinator.
     Coordinated,
     /// The agent itself, by a policy of its own: one of scope host, whose instances talk to each other; or one of scope link,
-    /// for the host's own uplink, since nobody at the host sees the other links.
+    /// for the host's own uplink, since a host does not see the other links.
     Decentralised(Box<Decentralised>),
 }
 
@@ -401,7 +401,7 @@ impl Agent {
             Mode::Coordinated => None,
         };
         let decide = self.decide_at();
-        // Nobody waits for that, and while anything moves somebody comes long before.
+        // Nothing waits for that, and while anything moves an event comes long before.
         let look = self.look_at().map(|when| when + Nanos(LOOKS_LATE * self.link.period(&self.config).0));
         let patience = if self.link.is_unproven { Some(Instant::ZERO) } else { self.link.patience_until };
         let due = [self.link.lease_until, patience, look, own, decide, self.report_at(), self.alive_at()];

@@ -3,7 +3,7 @@
 //! The definition of the policy's discipline says what rate each flow would get. That is carried out with as little as does:
 //!
 //! - A flow without a rate is *off*: it would only contend at its receiver (Aalo §6.2).
-//! - A flow that gets all that its links have, or that has nobody of higher priority beside it, is *open*: TCP shares
+//! - A flow that gets all that its links have, or that has no flow of higher priority beside it, is *open*: TCP shares
 //!   among equals by itself, and takes up what others leave.
 //! - A flow that gets what others of higher priority leave over, or a share by weight, is *paced* at its rate, or it would
 //!   take from them. The rate is rounded up to one of 32 steps to the power of two, so that it changes only when it

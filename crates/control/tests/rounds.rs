@@ -225,7 +225,7 @@ fn only_what_changed_is_sent() {
     );
     site.say(9, ClientMessage::Close { flow: 3, sent: Bytes(1) });
     site.pass(20);
-    assert_eq!(site.news, news, "the end of a flow that was off is nobody's concern");
+    assert_eq!(site.news, news, "the end of a flow that was off concerns no other");
 }
 
 #[test]

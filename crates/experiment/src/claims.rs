@@ -18,13 +18,13 @@ pub struct Claim {
     pub id: String,
     /// The paper and the place in it.
     pub at: String,
-    /// What is claimed, in our words.
+    /// The claim, in our words.
     pub says: String,
     /// The paper's value, as text.
     pub paper: String,
     /// The tests that cover it, as `path::name`, where no experiment does.
     pub tests: Vec<String>,
-    /// What would be needed to test it; empty where it is tested.
+    /// The means that a test would need; empty where it is tested.
     pub missing: String,
     line: usize,
 }
@@ -64,7 +64,7 @@ pub enum ClaimsError {
     Experiment {
         /// The name of its folder.
         experiment: String,
-        /// What is wrong there.
+        /// The error there.
         error: DefinitionError,
     },
 }

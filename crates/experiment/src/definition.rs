@@ -23,19 +23,19 @@ use crate::workload::{WorkloadError, WorkloadSpec};
 pub struct Experiment {
     /// The name of its folder.
     pub name: String,
-    /// What it is called.
+    /// The title.
     pub title: String,
     /// The paper and the place in it.
     pub source: String,
-    /// What is asked.
+    /// The question.
     pub question: String,
-    /// What the paper leaves open, and what was chosen.
+    /// The choices made where the paper leaves something open.
     pub assumptions: Vec<String>,
-    /// What came out, in prose; written by a person who has seen the figures.
+    /// The findings in prose; written by a person who has seen the figures.
     pub findings: String,
     /// True if it is cheap enough for every change to run one seed of it.
     pub smoke: bool,
-    /// What holds for all runs that do not say otherwise.
+    /// The conditions of all runs that do not set others.
     pub conditions: Conditions,
     /// Its panels: each a measurement along an axis.
     pub panels: Vec<Panel>,
@@ -46,21 +46,21 @@ pub struct Experiment {
 pub struct Panel {
     /// The line of the text on which it begins.
     pub line: usize,
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// Along what.
     pub axis: Axis,
-    /// What is measured.
+    /// The measure.
     pub measure: Measure,
-    /// How it is shown.
+    /// The form in which it is shown.
     pub form: Form,
-    /// What series are compared with.
+    /// The baseline of the series.
     pub against: Option<usize>,
-    /// What is compared.
+    /// The compared series.
     pub series: Vec<Series>,
-    /// How many seeds are run of what is random.
+    /// Number of seeds of what is random.
     pub seeds: u64,
-    /// What the paper says of it.
+    /// The paper's statements.
     pub expectations: Vec<Expectation>,
 }
 
@@ -73,7 +73,7 @@ pub enum Axis {
         name: String,
         /// Its values, as `{x}` is replaced.
         values: Vec<String>,
-        /// How they are called; numbers are called what they are.
+        /// Their labels; numbers are their own.
         labels: Vec<String>,
         /// The values as numbers, where all are.
         numbers: Option<Vec<f64>>,
@@ -86,10 +86,10 @@ pub enum Axis {
     Measures(Vec<Measure>),
 }
 
-/// How a figure is shown.
+/// The form of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// That of the baseline over that of the series: above one is better than the baseline.
+    /// The baseline's figure over that of the series: above one is better than the baseline.
     Factor,
     /// By how many per cent that of the series is below that of the baseline (Baraat's "reduction").
     Reduction,
@@ -108,7 +108,7 @@ impl Form {
     }
 }
 
-/// What is compared: a policy, and the workload and fabric that it meets at each value of the axis.
+/// A compared policy, and the workload and fabric that it meets at each value of the axis.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Its name.
@@ -155,7 +155,7 @@ pub struct Expectation {
     pub reading: String,
     /// True if it is true by construction: a worked example, a closed form, a limit of the policy.
     pub construction: bool,
-    /// What is claimed.
+    /// The claim.
     pub text: String,
     /// About which series.
     pub series: usize,
@@ -165,64 +165,64 @@ pub struct Expectation {
     pub measure: Option<Measure>,
     /// In which form.
     pub form: Form,
-    /// What is expected.
+    /// The expected figures.
     pub expected: Expected,
     /// Why it came out otherwise; written by a person.
     pub why: String,
 }
 
-/// What is expected, and where along the axis (as an index).
+/// An expected figure, and its place along the axis (as an index).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expected {
     /// A number.
     Value {
-        /// Where.
+        /// The place.
         at: usize,
         /// The paper's number, in the expectation's form.
         paper: f64,
-        /// How far off still counts as the same: a share of the ratio to the baseline (of a time, where there is none), or
+        /// The tolerance that still counts as the same: a share of the ratio to the baseline (of a time, where there is none), or
         /// percentage points where the figure is a share.
         band: f64,
         /// The limit that the paper states beside the number ("up to", "less than"), in the same form.
         inside: Option<f64>,
     },
-    /// That it is no more, or no less, than so much.
+    /// A figure that is no more, or no less, than so much.
     Limit {
-        /// Where.
+        /// The place.
         at: usize,
-        /// How much, in the expectation's form.
+        /// The limit, in the expectation's form.
         limit: f64,
         /// True if it is the most that there may be; else the least.
         most: bool,
     },
-    /// That it rises, falls or stays from one place to another.
+    /// A figure that rises, falls or stays from one place to another.
     Trend {
-        /// Which of them.
+        /// The direction.
         direction: Direction,
         /// From where.
         from: usize,
         /// To where.
         to: usize,
-        /// What still counts as no change, as a share.
+        /// The tolerance that counts as no change, as a share.
         band: f64,
     },
-    /// That of these series each is at least as good as the next, everywhere or at one place.
+    /// An order of series, each at least as good as the next, everywhere or at one place.
     Order {
         /// The best first.
         series: Vec<usize>,
-        /// Where; `None` for everywhere.
+        /// The place; `None` for everywhere.
         at: Option<usize>,
-        /// What still counts as equal, as a share.
+        /// The tolerance that counts as equal, as a share.
         band: f64,
     },
-    /// That the best value of the axis is among these.
+    /// A best value of the axis that is among these.
     Best {
-        /// Where the best may be.
+        /// The places where the best may be.
         among: Vec<usize>,
     },
 }
 
-/// Where a figure goes.
+/// The direction of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Up.
@@ -241,7 +241,7 @@ pub enum DefinitionError {
     Text {
         /// The line of the text.
         line: usize,
-        /// What, and what was expected.
+        /// The fault, and what was expected.
         fault: String,
     },
     /// A part says something that cannot be.
@@ -249,9 +249,9 @@ pub enum DefinitionError {
     Part {
         /// The line of the text on which the part begins.
         line: usize,
-        /// Where.
+        /// The place.
         place: String,
-        /// What, and what was expected.
+        /// The fault, and what was expected.
         fault: String,
     },
 }
@@ -380,7 +380,7 @@ impl Experiment {
         seeds.map(sample).collect()
     }
 
-    /// How many tasks (coflows, where nothing is cut) a figure at a place is of, in the run that has fewest.
+    /// Returns the number of tasks (coflows, where nothing is cut) that a figure at a place is of, in the run that has fewest.
     pub(crate) fn counted(
         &self,
         rows: &BTreeMap<Key, Row>,
@@ -415,7 +415,7 @@ impl Form {
     }
 }
 
-/// How a figure is looked at.
+/// The view of a figure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     /// Instead of the panel's.
@@ -425,7 +425,7 @@ pub(crate) struct View {
 }
 
 impl Panel {
-    /// How many places the axis has.
+    /// Returns the number of places on the axis.
     pub fn places(&self) -> usize {
         match &self.axis {
             Axis::Values { values, .. } => values.len(),
@@ -434,7 +434,7 @@ impl Panel {
         }
     }
 
-    /// What a place of the axis is called.
+    /// Returns the label of a place on the axis.
     pub fn place(&self, place: usize) -> String {
         match &self.axis {
             Axis::Values { labels, .. } => labels[place].clone(),
@@ -443,7 +443,7 @@ impl Panel {
         }
     }
 
-    /// What is measured at a place.
+    /// Returns the measure at a place.
     pub(crate) fn measure_at(&self, place: usize) -> Measure {
         match &self.axis {
             Axis::Measures(measures) => measures[place],
@@ -451,12 +451,12 @@ impl Panel {
         }
     }
 
-    /// How the panel itself looks at its series.
+    /// Returns the panel's own view of its series.
     pub(crate) fn view(&self) -> View {
         View { measure: None, against: self.against, form: self.form }
     }
 
-    /// Which cell of a series, and which figure of its row, a place is.
+    /// Returns the cell of a series, and the figure of its row, at a place.
     fn look(&self, place: usize, measure: Option<Measure>) -> (usize, Figure) {
         let own = measure.unwrap_or(self.measure);
         match &self.axis {

@@ -13,7 +13,7 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// How many seeds there were.
+    /// Number of seeds.
     pub seeds: usize,
 }
 

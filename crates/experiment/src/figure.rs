@@ -63,7 +63,7 @@ fn horizontal(panel: &Panel) -> Horizontal {
     }
 }
 
-/// What is plotted and in which direction it is better.
+/// Returns what is plotted and in which direction it is better.
 fn vertical(panel: &Panel) -> Vertical {
     let subject = match panel.axis {
         Axis::Measures(_) => String::new(),
@@ -105,7 +105,7 @@ fn in_words(measure: Measure) -> String {
     format!("{statistic} {subject}")
 }
 
-/// Where a place stands on the axis.
+/// Returns the number of a place on the axis.
 fn number_of(panel: &Panel, place: usize) -> f64 {
     match &panel.axis {
         Axis::Values { numbers: Some(numbers), .. } => numbers[place],

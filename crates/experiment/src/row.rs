@@ -15,7 +15,7 @@ use cavalcade_model::{CoflowId, CoflowRef, Fabric, Nanos, Task, Workload};
 
 use crate::run::Key;
 
-/// What of many completion times.
+/// A statistic of many completion times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// The mean.
@@ -30,7 +30,7 @@ pub enum Statistic {
     Max,
 }
 
-/// Whose completion times.
+/// The completion times that a statistic is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Coflows.
@@ -43,18 +43,18 @@ pub enum Subject {
     FreeShort,
     /// Tasks with a deadline: one where it was missed, else zero. Their mean is the share that was missed.
     Missed,
-    /// What instances of a policy said to each other over the network. The mean is its share of all bytes on links.
+    /// The messages of a policy's instances over the network. The mean is its share of all bytes on links.
     Negotiation,
-    /// How long datagrams of theirs took.
+    /// The time that their datagrams took.
     Delay,
 }
 
 /// A figure over all coflows or tasks, or some: `mean(cct)`, `p95(tct)`, `p99(free-short)`, `mean(missed)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// What of them.
+    /// The statistic.
     pub statistic: Statistic,
-    /// Whose.
+    /// Its subject.
     pub subject: Subject,
 }
 
@@ -117,10 +117,10 @@ pub struct Figure {
     pub bin: Option<Bin>,
 }
 
-/// How many figures a row has.
+/// Number of figures in a row.
 pub(crate) const FIGURES: usize = 33;
 
-/// How many of them every workload has; the columns of the others may be missing in a file of rows.
+/// Number of those that every workload has; the columns of the others may be missing in a file of rows.
 pub const ALWAYS: usize = 18;
 
 /// The names of the figures, in the order of [`Row::figures`]: columns of a table of rows.
@@ -160,7 +160,7 @@ pub(crate) const NAMES: [&str; FIGURES] = [
     "tasks_counted",
 ];
 
-/// Which tasks of a run are counted, and how.
+/// The tasks of a run that are counted, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Counted {
     pub(crate) bins: BinThresholds,
@@ -171,9 +171,9 @@ pub(crate) struct Counted {
 /// The figures of one run.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which run.
+    /// The run.
     pub key: Key,
-    /// How many coflows there were.
+    /// Number of coflows.
     pub coflows: u64,
     /// In seconds (shares from 0 to 1), in the order of [`Row::columns`].
     pub figures: [f64; FIGURES],
@@ -204,7 +204,7 @@ impl Row {
         self.figures[index]
     }
 
-    /// How many tasks its figures are of; how many coflows, where no warm-up is cut.
+    /// Returns the number of tasks its figures are of; of coflows, where no warm-up is cut.
     pub(crate) fn counted(&self) -> f64 {
         let tasks = self.figures[FIGURES - 1];
         if tasks.is_nan() { self.coflows as f64 } else { tasks }

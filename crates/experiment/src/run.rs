@@ -21,7 +21,7 @@ use cavalcade_transport::Configured as Transport;
 use crate::row::{Counted, Row};
 use crate::workload::{Files, WorkloadError, WorkloadSpec};
 
-/// What identifies a run: equal keys give equal rows.
+/// The identity of a run: equal keys give equal rows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// The workload, as the experiment writes it.
@@ -34,26 +34,26 @@ pub struct Key {
     pub seed: u64,
 }
 
-/// What holds for all runs of an experiment.
+/// The conditions of all runs of an experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// The rate of every port in each direction.
     pub rate: BitsPerSec,
     /// True if all tasks are there at time zero.
     pub offline: bool,
-    /// How long a message between instances of a policy travels.
+    /// Travel time of a message between instances of a policy.
     pub control_delay: Nanos,
-    /// Where short ends and wide begins.
+    /// The limits of short and of wide.
     pub bins: BinThresholds,
     /// The fabric; `None` for one switch with as many ports as the workload needs.
     pub fabric: Option<FabricSpec>,
-    /// How long a bit travels along a link, where packets are sent and the fabric says nothing of it.
+    /// Travel time of a bit along a link, where packets are sent and the fabric says nothing of it.
     pub link_delay: Nanos,
     /// True if, where packets are sent, instances of a policy at hosts talk to each other over the same network.
     pub in_band: bool,
     /// The share of the tasks, the first to arrive, that are run and not counted, so that an empty network does not flatter.
     pub warm_up: f64,
-    /// How many counters give out task-ids without talking to each other.
+    /// Number of independent counters that give out task-ids.
     pub counters: NonZeroU32,
 }
 
@@ -87,7 +87,7 @@ impl Conditions {
     }
 }
 
-/// What is run on a workload.
+/// The policy or bound that is run on a workload.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     Policy(Configured),
@@ -157,7 +157,7 @@ pub enum RunError {
 }
 
 impl Run {
-    /// What identifies it.
+    /// Returns its identity.
     pub fn key(&self) -> &Key {
         &self.key
     }

@@ -67,7 +67,7 @@ pub struct Finding {
     pub paper: String,
     /// Our figure.
     pub ours: String,
-    /// How far off still counts.
+    /// The tolerance.
     pub band: String,
     /// The verdict.
     pub verdict: Verdict,
@@ -110,11 +110,11 @@ struct Judge<'a> {
     expectation: &'a Expectation,
 }
 
-/// How many tasks have to lie beyond a percentile.
+/// The fewest tasks that lie beyond a percentile.
 const BEYOND: f64 = 30.0;
-/// How many seeds are needed where the interval is wider than the effect.
+/// The fewest seeds where the interval is wider than the effect.
 const MANY_SEEDS: usize = 20;
-/// How many times the paper's effect is another effect.
+/// The multiple of the paper's effect that is another effect.
 const MOST_EFFECT: f64 = 4.0;
 
 impl Judge<'_> {
@@ -189,7 +189,7 @@ impl Judge<'_> {
         Some((shown, claim.verdict(&ours)))
     }
 
-    /// Where fewer tasks than needed lie beyond the percentile that is asked for, the fault.
+    /// Returns the fault where too few tasks lie beyond the percentile that is asked for.
     fn too_few_beyond(&self, series: usize, at: usize) -> Option<String> {
         let measure = self.expectation.measure.unwrap_or_else(|| self.panel.measure_at(at));
         let beyond = match measure {
@@ -334,7 +334,7 @@ impl Judge<'_> {
     }
 }
 
-/// What a step of a trend may go the other way, where the band is narrower.
+/// The most that a step of a trend may go the other way, where the band is narrower.
 const STEP: f64 = 0.02;
 
 /// A statement that holds or does not, or of which the interval decides nothing.

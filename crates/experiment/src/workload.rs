@@ -99,7 +99,7 @@ pub enum WorkloadError {
     /// A generator's parameters make no workload.
     #[error(transparent)]
     Generate(#[from] GenerateError),
-    /// What was made is no workload.
+    /// The generated workload is invalid.
     #[error(transparent)]
     Model(#[from] cavalcade_model::WorkloadError),
 }
@@ -293,7 +293,7 @@ fn in_waves(workload: &Workload, most: usize, split: bool, apart: Apart) -> Resu
     Ok(builder.build()?)
 }
 
-/// How many waves each task has: the more senders, the more.
+/// Returns the number of waves of each task: the more senders, the more.
 fn waves(workload: &Workload, shares: &[f64]) -> Vec<usize> {
     let tasks = workload.tasks();
     let senders = |index: usize| match tasks[index].stages[0].work {

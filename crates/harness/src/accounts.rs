@@ -15,7 +15,7 @@ use std::ops::{Deref, Index, IndexMut};
 
 use cavalcade_model::{CoflowId, Fabric, FlowId, Path, Scope, TaskId, Work, Workload};
 
-/// What a coflow is at one place.
+/// The account of a coflow at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The coflow.
@@ -53,7 +53,7 @@ struct Places {
 const CLOSED: u32 = u32::MAX;
 
 impl Places {
-    /// Where a place stands in the list. Places ascend and differ, so no more of them lie before it than it is away from
+    /// Returns the index of a place in the list. Places ascend and differ, so no more of them lie before it than it is away from
     /// the first, and no more behind it than it is away from the last: among neighbours little is left to search.
     fn at(&self, place: u32) -> Option<usize> {
         let (&(first, _), &(last, _)) = (self.accounts.first()?, self.accounts.last()?);
@@ -72,7 +72,7 @@ impl Accounts {
         Self { scope, list: Vec::new(), of_coflow, free: Vec::new() }
     }
 
-    /// What each instance sees.
+    /// Returns what each instance sees.
     pub fn scope(&self) -> Scope {
         self.scope
     }
@@ -193,7 +193,7 @@ impl IndexMut<u32> for Accounts {
     }
 }
 
-/// As many numbers as a path has links, or fewer.
+/// Numbers, at most as many as a path has links.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Few {
     numbers: [u32; Path::LONGEST],

@@ -18,10 +18,10 @@ use std::collections::BTreeSet;
 use cavalcade_model::{Host, Instant, Nanos, StageIndex, TaskId, Workload};
 use cavalcade_spec::Choice;
 
-/// Who computes first on a host with more computations than slots.
+/// The order of computation on a host with more computations than slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum CpuOrder {
-    /// Nobody: all share the slots evenly (TAFE §II-B, "flow-aware").
+    /// All share the slots evenly (TAFE §II-B, "flow-aware").
     Fair,
     /// Tasks in order of their task-ids; the computations of one task share (TAFE §II-B, "task-aware").
     Task,
@@ -41,11 +41,11 @@ const PARTS: u128 = 1 << 20;
 /// A computation that has started and not ended.
 #[derive(Clone, Copy, Debug)]
 struct Computation {
-    /// Whom it goes by: equal keys share.
+    /// Its key: equal keys share.
     key: (u32, u32),
     task: TaskId,
     stage: StageIndex,
-    /// What is left on a slot of full speed, in parts of a nanosecond.
+    /// Time left on a slot of full speed, in parts of a nanosecond.
     left: u128,
 }
 
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// When each of some computations ends that are given by start, task and duration; stages count within a task.
+    /// Returns the ends of computations given by start, task and duration; stages count within a task.
     fn ends(host: Host, order: CpuOrder, given: &[(u64, u32, u64)]) -> Vec<u64> {
         let mut hosts = Hosts {
             order,
@@ -251,7 +251,7 @@ mod tests {
             prop_assert_eq!(ends(host(slots, 100), CpuOrder::Stage, &given), step_by_step(slots, &given));
         }
 
-        /// One slot that is never idle while there is work is done with all of it at the same time, whoever goes first; but
+        /// One slot that is never idle while there is work is done with all of it at the same time, whichever goes first; but
         /// for less than a nanosecond at each end, since ends are whole.
         #[test]
         fn the_order_does_not_change_when_all_is_done(

@@ -49,7 +49,7 @@ struct Turn {
     started: Instant,
     /// The wave that is there.
     wave: Nanos,
-    /// How many of its flows are not done.
+    /// Number of its flows that are not done.
     left: usize,
 }
 
@@ -76,7 +76,7 @@ pub struct Releases {
 }
 
 impl Releases {
-    /// Nothing has started yet.
+    /// Makes the releases of a workload before anything has started.
     pub fn new(workload: &Workload) -> Self {
         let mut releases = Self {
             next_task: 0,
@@ -145,7 +145,7 @@ impl Releases {
         out.sort_unstable();
     }
 
-    /// What waited for time alone.
+    /// Takes what waited for time alone.
     fn take_timed(&mut self, workload: &Workload, now: Instant, out: &mut Vec<Release>) {
         while self.timed.peek().is_some_and(|Reverse((when, ..))| *when <= now) {
             let Some(Reverse((_, _, release))) = self.timed.pop() else { break };

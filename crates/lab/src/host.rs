@@ -118,7 +118,7 @@ fn listen(setup: &HostSetup) -> io::Result<TcpListener> {
 impl<W: Write + Send + 'static> Host<W> {
     fn say(&self, said: &Said) {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever would hear that it cannot be said is gone.
+        // The reader of a failure here is gone.
         let _ = serde_json::to_writer(&mut *out, said).map_err(io::Error::from).and_then(|()| {
             out.write_all(b"\n")?;
             out.flush()
@@ -141,7 +141,7 @@ impl<W: Write + Send + 'static> Host<W> {
 
     fn receive(&self, mut socket: TcpStream) {
         let (mut flow, mut attempt) = ([0; 4], [0; 4]);
-        // Whoever connects and says nothing is no sender of ours.
+        // A peer that connects and sends nothing is no sender of ours.
         if socket.read_exact(&mut flow).and_then(|()| socket.read_exact(&mut attempt)).is_err() {
             return;
         }

@@ -127,7 +127,7 @@ pub(crate) fn is_gone(process: u32) -> bool {
 }
 
 fn remove(name: &str) {
-    // Its devices go with it. There is nobody to tell where that fails; the next lab tries again.
+    // Its devices go with it. A failure cannot be reported here; the next lab tries again.
     let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
 }
 
@@ -153,7 +153,7 @@ fn use_reno(namespace: &str) -> Result<(), LabError> {
     match written {
         Ok(status) if status.success() => Ok(()),
         _ => Err(LabError::Missing {
-            what: "this machine lets nobody choose TCP's congestion control in a network namespace"
+            what: "TCP's congestion control cannot be chosen in a network namespace on this machine"
                 .to_owned(),
             cure: CURE,
         }),

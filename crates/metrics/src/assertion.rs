@@ -47,7 +47,7 @@ pub enum Quantity {
     Statistic {
         /// The statistic.
         function: Function,
-        /// Of what.
+        /// The measured quantity.
         measure: Measure,
     },
     /// From time zero to the end of the last task.

@@ -24,7 +24,7 @@ impl Bin {
     /// All four, in order; a bin's position here is [`Bin::index`].
     pub const ALL: [Bin; 4] = [Bin::ShortNarrow, Bin::LongNarrow, Bin::ShortWide, Bin::LongWide];
 
-    /// As an index into an array of four.
+    /// Returns it as an index into an array of four.
     pub const fn index(self) -> usize {
         self as usize
     }

@@ -52,7 +52,7 @@ pub enum Discipline {
     /// pre-empt. It orders coflows: flows have no priorities of their own. Any order-preserving allocation of this kind is
     /// within 4× of the order's optimum (Sincronia).
     Greedy,
-    /// As [`Discipline::Greedy`], but a coflow's flows go in the order of how many *flows* of the coflow are left on their
+    /// Rates as [`Discipline::Greedy`], but a coflow's flows go in the order of how many *flows* of the coflow are left on their
     /// links: of policies that know no sizes, the allocator may not look at them either. On each link one flow of a coflow
     /// is served at a time, so flows end early and one after the other.
     InTurn,
@@ -398,7 +398,7 @@ impl History {
         Self { ascending, flows: Vec::new() }
     }
 
-    /// As if `workload` were what the past was like.
+    /// Makes the history of a site whose past was like `workload`.
     pub fn of(workload: &Workload) -> Self {
         Self::new(workload.tasks().iter().map(|task| task_size(workload, task)))
             .with_flow_sizes(workload.flows().iter().map(|flow| flow.size))

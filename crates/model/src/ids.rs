@@ -10,7 +10,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// As an index into an array.
+            /// Returns it as an index into an array.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }

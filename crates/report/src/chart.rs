@@ -211,7 +211,7 @@ fn draw(
     }
 }
 
-/// How far from its place on the axis a series stands, and what the paper says of it.
+/// The offset of a series from its place on the axis, and what the paper says of it.
 struct Aside {
     point: f64,
     paper: f64,

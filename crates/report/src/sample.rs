@@ -161,7 +161,7 @@ fn outcome(workload: &Workload, fabric: &Fabric, alone: &[Nanos], rank: u64) -> 
     }
 }
 
-/// When each coflow is done by a server that gives each a share by its remaining time to the power of `-favour`, at most
+/// Returns when each coflow is done by a server that gives each a share by its remaining time to the power of `-favour`, at most
 /// what it could use alone.
 fn served(arrival: &[Instant], alone: &[Nanos], favour: f64) -> Vec<Instant> {
     const STEP_S: f64 = 0.2;

@@ -126,7 +126,7 @@ fn chromium() -> Option<PathBuf> {
     found.into_iter().find(|path| path.is_file())
 }
 
-/// What the browser finds wrong with pages of a name, a text and a width.
+/// Returns what the browser finds wrong with pages of a name, a text and a width.
 fn faults(browser: &Path, folder: &str, pages: &[(String, String, u32)]) -> Vec<String> {
     let found =
         [false, true].map(|is_dark| faults_in(browser, &format!("{folder}-{is_dark}"), is_dark, pages));

@@ -69,7 +69,7 @@ pub fn stop_on_signals() -> std::io::Result<Stop> {
             _ = terminate.recv() => {}
         }
         let _ = sender.send(true);
-        // Whoever listens goes on doing so while it winds up.
+        // Listeners go on while it winds up.
         sender.closed().await;
     });
     Ok(receiver)

@@ -15,7 +15,7 @@ pub struct UnixSocket {
 
 impl Drop for UnixSocket {
     fn drop(&mut self) {
-        // There is nobody to tell where it is gone already.
+        // A failure means that it is gone already.
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -120,7 +120,7 @@ fn an_agent_is_heard_for_its_own_port_with_the_right_certificate_and_nobody_else
     let _ = garbage.write_all(&[0x55; 4096]);
     let right = agent(0, folder.path(), at, Some(identity(folder.path(), "agent-0")));
     eventually("the right agent is heard", || heard(&path) == [0]);
-    // As long again as it took: nobody else is let in meanwhile.
+    // As long again as it took: no other is let in meanwhile.
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(heard(&path), [0]);
     intruders.into_iter().for_each(Running::stop);

@@ -7,7 +7,7 @@ use cavalcade_model::{Coflow, Instant, Task, TaskId, Window, Workload, WorkloadE
 /// Tasks in order of arrival, each with the flows of its transfers.
 pub type Stream<'a> = &'a mut dyn Iterator<Item = (Task, Vec<Coflow>)>;
 
-/// What is run.
+/// The workload or stream that is run.
 pub(crate) enum Book<'a> {
     /// All tasks are known from the start.
     Whole(&'a Workload),

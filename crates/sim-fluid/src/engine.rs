@@ -28,7 +28,7 @@ use crate::{Observer, Options, StreamOutcome};
 /// Everything that a run is made of.
 pub(crate) struct Run<'a> {
     pub(crate) workload: Book<'a>,
-    /// What is known of past workloads; `None` where the workload itself says.
+    /// The history of past workloads; `None` where the workload itself says.
     pub(crate) history: Option<&'a History>,
     pub(crate) fabric: &'a Fabric,
     pub(crate) factory: &'a dyn PolicyFactory,
@@ -36,7 +36,7 @@ pub(crate) struct Run<'a> {
     pub(crate) options: &'a Options,
 }
 
-/// What the policy decided in this turn and is still to be carried out.
+/// The policy's decisions of this turn that are still to be carried out.
 #[derive(Default)]
 struct Decided {
     accounts: Vec<(u32, Priority)>,

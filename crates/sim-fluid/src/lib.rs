@@ -40,10 +40,10 @@ use cavalcade_model::{Fabric, FlowId, History, Instant, Nanos, PolicyFactory, Ta
 
 pub use cavalcade_allocate::Allocator;
 
-/// What does not belong to the workload, fabric or policy.
+/// The options beside workload, fabric and policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
-    /// How long a message between hosts takes.
+    /// Travel time of a message between hosts.
     pub control_delay: Nanos,
     /// The share of messages that get lost, from 0 to 1.
     pub control_loss: f64,
@@ -51,9 +51,9 @@ pub struct Options {
     pub seed: u64,
     /// True if to record how busy each link was.
     pub link_use: bool,
-    /// Who computes first on a host with more computations than slots.
+    /// Order of computation on a host with more computations than slots.
     pub cpu_order: CpuOrder,
-    /// How rates are found: kept up to date, or computed by the definitions at each event.
+    /// Source of rates: kept up to date, or computed by the definitions at each event.
     pub allocator: Allocator,
 }
 
@@ -99,7 +99,7 @@ pub fn simulate(
     engine::Run { workload, history: None, fabric, factory, terms: &terms, options }.with(fill, observer)
 }
 
-/// What came out of a stream of tasks, summed up: a run that holds no more than what is active keeps no more either. When
+/// The outcome of a stream of tasks, summed up: a run that holds no more than what is active keeps no more either. When
 /// each task finished is told to the [`Observer`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamOutcome {
@@ -107,7 +107,7 @@ pub struct StreamOutcome {
     pub tasks: usize,
     /// Coflows that have finished.
     pub coflows: usize,
-    /// What the engine did.
+    /// The engine's counts.
     pub counts: EngineCounts,
     /// The most flows that were held at once.
     pub peak_flows: usize,

@@ -16,7 +16,7 @@ pub struct LinkRecorder {
 impl LinkRecorder {
     const MAX_INTERVALS: usize = 512;
 
-    /// Nothing has been carried yet.
+    /// Makes the record of links that have carried nothing yet.
     pub fn new(links: usize) -> Self {
         Self { links, interval: 1e6, bytes: Vec::new(), rates: vec![0.0; links] }
     }

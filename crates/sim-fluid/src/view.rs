@@ -13,7 +13,7 @@ use cavalcade_model::{
 use crate::pending::Pending;
 use crate::time::slack;
 
-/// What the instance at one place may look at.
+/// The view of the instance at one place.
 pub(crate) struct View<'a> {
     pub(crate) place: u32,
     pub(crate) now: f64,

@@ -33,7 +33,7 @@ struct Tally {
     watch: u64,
 }
 
-/// Nothing is watched.
+/// Stands for no watch.
 const UNWATCHED: u64 = u64::MAX;
 
 /// State of the flows.

@@ -105,7 +105,7 @@ impl Port {
         self.free_at.saturating_sub(now)
     }
 
-    /// That in bytes, rounded down.
+    /// Returns it in bytes, rounded down.
     pub(crate) fn unsent(&self, now: Picos) -> u64 {
         let time = self.busy_for(now);
         time.checked_div(self.byte).unwrap_or_else(|| {

@@ -28,7 +28,7 @@ struct Scene {
     flows: &'static [Ranked],
 }
 
-/// Where ranks are reversed, SPC does not come to rest: the mean over different starts is compared, and may be off by the
+/// The scenes. Where ranks are reversed, SPC does not come to rest: the mean over different starts is compared, and may be off by the
 /// capacity that is lost on the way.
 const SCENES: &[Scene] = &[
     Scene {
@@ -143,7 +143,7 @@ impl Scene {
         self.flows.iter().map(|&(src, dst, _)| fabric.path(PortId(src), PortId(dst))).collect()
     }
 
-    /// How long each flow takes over packets where one comes after the other, in the order given; in times that a flow takes
+    /// Returns the time of each flow over packets where one comes after the other, in the order given; in times that a flow takes
     /// alone.
     fn over_packets(&self, order: &[usize], apart: Nanos) -> Vec<f64> {
         let network = Network::new(&self.fabric()).unwrap();

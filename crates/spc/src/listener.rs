@@ -64,7 +64,7 @@ impl Drop for SpcListener {
     fn drop(&mut self) {
         let mut state = self.owner.shared.lock();
         state.listening = false;
-        // Nobody will have them any more.
+        // They will not be accepted any more.
         while let Some(key) = state.waiting.pop_front() {
             if let Some(entry) = state.entries.get_mut(&key) {
                 entry.connection.abort();

@@ -32,7 +32,7 @@ const SERVERS: u8 = 3;
 const PORT: u16 = 4_000;
 const ROUNDS: usize = 3;
 
-/// Serves 400 KB to whoever asks, for ever.
+/// Serves 400 KB to each connection, for ever.
 fn serve(host: &str, number: u8) {
     let (ready, started) = std::sync::mpsc::channel();
     within(host, move || {

@@ -1,6 +1,6 @@
 //! Real interfaces: AF_PACKET sockets, with up to [`BATCH`] packets in a system call.
 //!
-//! The socket receives what comes in by its interface, whoever it is for, and nothing that leaves it. The kernel says with each
+//! The socket receives what comes in by its interface, whatever its destination, and nothing that leaves it. The kernel says with each
 //! packet what it has not finished (`struct virtio_net_hdr`), and is told the same when the packet leaves. All of these are
 //! settings of the socket: they go with it, however the process ends.
 //!

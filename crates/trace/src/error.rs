@@ -29,7 +29,7 @@ pub struct TraceError {
 /// Problem of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceErrorKind {
-    /// Nothing but blank space.
+    /// The trace is blank.
     #[error("the trace is empty: expected the text of a trace; check that the file was written to its end")]
     Empty,
     /// A header, and no coflow after it.

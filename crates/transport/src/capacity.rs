@@ -20,7 +20,7 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 /// Gains of the virtual capacity, in hundredths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gains {
-    /// Of what the link had to spare, for each interval (RCP's a; 10 to 40 in its authors' scripts).
+    /// Share of the link's spare rate, for each interval (RCP's a; 10 to 40 in its authors' scripts).
     pub spare: u32,
     /// Of the queue, taken as a rate over an interval (RCP's b; 10 to 100 there).
     pub queue: u32,

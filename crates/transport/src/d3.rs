@@ -46,7 +46,7 @@ pub struct D3 {
 }
 
 impl Default for D3 {
-    /// As RCP's.
+    /// The same as RCP's.
     fn default() -> Self {
         Self {
             spare_gain: 40,

@@ -83,7 +83,7 @@ pub struct PacedSender<L> {
     ask_at: Option<Instant>,
     /// Time at which the pace lets the next packet go, in picoseconds.
     free_at: u64,
-    /// How far behind its pace it may be and still catch up, in picoseconds; one packet's time at least.
+    /// The most that it may be behind its pace and still catch up, in picoseconds; one packet's time at least.
     late: u64,
     wake: Instant,
 }
@@ -138,7 +138,7 @@ impl<L: RateLaw> PacedSender<L> {
         self.board.next()
     }
 
-    /// How long an answer may take before it is given up.
+    /// Returns the longest time before an answer is given up.
     pub fn patience(&self) -> Nanos {
         self.round_trip.patience()
     }

@@ -55,7 +55,7 @@ pub struct Delivery {
     pub segments: u32,
     /// Segments are taken for lost, and none were before: the beginning of a recovery.
     pub loss: bool,
-    /// All that was out when the recovery began has arrived.
+    /// True once all that was out when the recovery began has arrived.
     pub recovered: bool,
 }
 

@@ -21,7 +21,7 @@ struct Weather {
     /// The least and the additional, random delay.
     delay: u64,
     jitter: u64,
-    /// Nothing comes through from here on for 10 ms.
+    /// The start of 10 ms in which all packets are lost.
     outage: u64,
 }
 

@@ -62,7 +62,7 @@ pub trait WindowLaw {
     fn on_ack(&mut self, ack: &Ack);
     /// Segments were lost; once for each recovery.
     fn on_loss(&mut self, ack: &Ack);
-    /// Nothing came for too long.
+    /// Reacts to a time-out.
     fn on_timeout(&mut self, now: Instant);
     /// Returns the gap between segments.
     fn gap(&self) -> Nanos {

@@ -12,7 +12,7 @@ macro_rules! quantity {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Nothing.
+            /// Zero.
             pub const ZERO: Self = Self(0);
             /// The largest value that the type holds.
             pub const MAX: Self = Self(u64::MAX);

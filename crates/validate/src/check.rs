@@ -14,7 +14,7 @@ use crate::violation::Violation;
 /// Optional checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Checks {
-    /// That no flow waits while both its links have capacity to spare. For policies that claim it
+    /// Checks that no flow waits while both its links have capacity to spare. For policies that claim it
     /// (`Terms::work_conserving`).
     pub work_conservation: bool,
 }

@@ -2,7 +2,7 @@
 //!
 //! Parquet files are not appended to. Rows are few (hundreds) and small, so the file is written again as a whole: at most
 //! every few seconds while a sweep runs, so that an interrupt costs seconds of work, and once at its end. Rows stand in the
-//! order of the experiment's text, whoever finished first: equal results are equal files.
+//! order of the experiment's text, whichever run ended first: equal results are equal files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -128,7 +128,7 @@ pub(crate) fn read_rows(path: &Path) -> Result<BTreeMap<Key, Row>, Failure> {
     };
     read().map_err(|fault| {
         Failure::input(format!("{}: {fault}", path.display()))
-            .help("remove the file, and 'cavalcade experiment run' makes it anew")
+            .help("remove the file, and 'cavalcade experiment run' makes it again")
     })
 }
 

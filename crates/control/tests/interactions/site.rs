@@ -260,7 +260,7 @@ impl Site {
                         self.agents[port].handle_gone(self.now, client);
                     }
                     AgentOutput::Reconnect => {
-                        self.line(&format!("host {port} connects anew"));
+                        self.line(&format!("host {port} connects again"));
                         self.agents[port].handle_coordinator_connected();
                     }
                 }

@@ -99,7 +99,7 @@ pub(super) struct PanelText {
     form: FormText,
     against: Option<String>,
     seeds: Option<u64>,
-    /// What holds in this panel instead of the experiment's conditions.
+    /// The conditions of this panel in place of the experiment's.
     #[serde(default)]
     conditions: ConditionsText,
     #[serde(default)]
@@ -222,15 +222,15 @@ enum TrendText {
     Flat,
 }
 
-/// What counts as the same where nothing is said: a fifth, and never more than half the effect.
+/// The default tolerance that counts as the same: a fifth, and never more than half the effect.
 const BAND: f64 = 0.2;
 /// The same where the paper says "no difference".
 const BAND_NEUTRAL: f64 = 0.05;
 /// The same of a share, in points, and never more than half the paper's number.
 const BAND_POINTS: f64 = 5.0;
-/// What counts as no change.
+/// The default tolerance that counts as no change.
 const BAND_EQUAL: f64 = 0.02;
-/// How many seeds a paper's statement needs at least.
+/// The fewest seeds for a paper's statement.
 const SEEDS: u64 = 10;
 
 impl PanelText {

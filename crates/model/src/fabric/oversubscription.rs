@@ -31,7 +31,7 @@ impl Value for Oversubscription {
 }
 
 impl Oversubscription {
-    /// As much out as in.
+    /// No oversubscription: as much out as in.
     pub const NONE: Self = Self(1000);
 
     /// So many thousandths.

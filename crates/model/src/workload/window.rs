@@ -18,7 +18,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Nothing yet, on so many ports.
+    /// Makes an empty window on so many ports.
     pub fn new(ports: u32) -> Self {
         let (tasks, coflows, ranges) = (Vec::new(), Vec::new(), Vec::new());
         let (hosts, numbers, in_turn) = (Vec::new(), Vec::new(), Vec::new());

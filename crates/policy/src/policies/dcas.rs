@@ -221,9 +221,9 @@ struct Host {
     rules: Rules,
     /// Its subcoflows, ascending by coflow.
     sending: Vec<Subcoflow>,
-    /// As a receiver: what senders desire, ascending by coflow.
+    /// The desires of senders, kept by a receiver, ascending by coflow.
     heard: Vec<Heard>,
-    /// As a receiver of leaders: what is to be answered.
+    /// The answers still due to leaders, kept by a receiver.
     gathering: Gathering,
     /// Time at which the next tick is due.
     tick: Option<Instant>,

@@ -60,7 +60,7 @@ impl Choice for Order {
     const WORDS: &'static [(&'static str, Self)] = &[("arrival", Order::Arrival), ("none", Order::None)];
 }
 
-/// Whose counts decide.
+/// The counts that decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     /// Those of the whole fabric.

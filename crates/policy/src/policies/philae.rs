@@ -57,7 +57,7 @@ pub(crate) struct Philae {
 enum Pilots {
     /// A share of its flows.
     Percent,
-    /// As many as it has senders, or receivers if these are fewer.
+    /// The number of its senders, or of its receivers if these are fewer.
     Least,
 }
 

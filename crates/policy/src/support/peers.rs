@@ -57,7 +57,7 @@ impl Latest {
         before.map(|before| before.at)
     }
 
-    /// As [`Latest::put`]; and where `peer` lowers the largest value, all others that said the same are lowered with it,
+    /// Puts a value as [`Latest::put`] does; and where `peer` lowers the largest value, all others that said the same are lowered with it,
     /// none the younger for it.
     pub(crate) fn put_with_equals(&mut self, peer: PortId, order: u64, now: Instant) -> Option<Instant> {
         let index = self.heard.binary_search_by_key(&peer, |heard| heard.peer);

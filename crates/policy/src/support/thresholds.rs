@@ -36,7 +36,7 @@ pub(crate) enum Thresholds {
     DataMining,
     /// Computed for the flow sizes in the history; the web search table where there are none.
     Optimised,
-    /// As given.
+    /// The thresholds as given.
     Given(Ascending),
 }
 

@@ -21,7 +21,7 @@ const LONGEST: usize = 64 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum AdministrationError {
     /// No process listens there.
-    #[error("nobody answers at {place}: {reason}")]
+    #[error("no answer at {place}: {reason}")]
     Unreachable {
         /// Where.
         place: String,

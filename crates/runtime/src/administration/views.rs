@@ -146,7 +146,7 @@ fn unknown(text: &str) -> String {
     format!("this agent knows no coflow '{text}'")
 }
 
-/// What is known of a coflow, whoever knows it.
+/// The knowledge of a coflow, from a coordinator or an agent.
 struct Known {
     key: CoflowKey,
     facts: Option<Facts>,
@@ -299,7 +299,7 @@ fn sentence(found: &proto::Explanation) -> String {
         (0, 0, 0) => "has no open flows".to_owned(),
         (0, 0, _) => "has nothing to send".to_owned(),
         (0, ..) => "is held back by the policy, though no coflow goes before it at its ports".to_owned(),
-        (_, 0, _) => "sends: nobody goes before it".to_owned(),
+        (_, 0, _) => "sends: nothing goes before it".to_owned(),
         _ => "sends in part: the policy holds the rest back".to_owned(),
     }
 }

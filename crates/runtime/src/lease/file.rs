@@ -1,7 +1,7 @@
 //! A lease kept in a file: a lock, and a beat that shows that its holder runs.
 //!
 //! The lock goes with the holder's process, at once. A holder that hangs keeps it, so it also writes a number into the file
-//! twice a second; whoever stands by and sees the same number for [`SILENCE`] puts another file, which it has locked, in
+//! twice a second; a standby that sees the same number for [`SILENCE`] puts another file, which it has locked, in
 //! the place of this one. The former holder finds that its file is no longer there, or that it was silent for too long,
 //! and has lost the lease. Until then agents know better: they obey the higher term.
 //!

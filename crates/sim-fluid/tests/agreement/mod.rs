@@ -8,7 +8,7 @@ use crate::instances::Instance;
 use crate::slow;
 use crate::timeline::{Logged, parting};
 
-/// How far times may differ, as a share of them.
+/// The tolerance of times, as a share of them.
 const CLOSE: f64 = 1e-9;
 
 /// The same where links have priorities of their own: what they share round and round comes to them in ever smaller steps.

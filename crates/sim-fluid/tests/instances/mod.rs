@@ -15,7 +15,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
-/// What to simulate, on what.
+/// A workload and its fabric.
 #[derive(Clone)]
 pub(crate) struct Instance {
     pub(crate) workload: Workload,
@@ -23,7 +23,7 @@ pub(crate) struct Instance {
 }
 
 impl fmt::Debug for Instance {
-    /// As few lines as can be run again by hand.
+    /// Formats it in as few lines as can be run again by hand.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rates: Vec<BitsPerSec> = self.fabric.links().map(|link| self.fabric.capacity(link)).collect();
         writeln!(f, "{:?} with links {rates:?}", self.fabric.shape())?;
@@ -83,7 +83,7 @@ pub(crate) fn hold<S: Strategy>(usual: u32, drawn: S, check: impl Fn(S::Value) -
     }
 }
 
-/// Which shapes are drawn.
+/// The shapes that are drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shapes {
     /// At most so many ports, tasks, and flows of a coflow.

@@ -48,7 +48,7 @@ struct Script {
     settings: Scripted,
     line_rate: BitsPerSec,
     there: BTreeSet<CoflowId>,
-    /// How often something has happened to a target, so that each time is another draw.
+    /// Number of times that something has happened to a target, so that each time is another draw.
     counts: BTreeMap<(u8, u32), u64>,
 }
 

@@ -31,7 +31,7 @@ use view::View;
 #[derive(Clone, Debug)]
 pub(crate) struct FlowState {
     pub(crate) arrived: bool,
-    /// How many arrived before it.
+    /// Number of flows that arrived before it.
     entered: usize,
     pub(crate) finish: Option<Instant>,
     pub(crate) remaining: f64,
@@ -67,7 +67,7 @@ struct Engine<'a> {
     flows: Vec<FlowState>,
     policies: Vec<Policy>,
     wake_at: Vec<Option<Instant>>,
-    /// What each instance knows of each coflow that it has been told of.
+    /// The knowledge of each instance of the coflows it has been told of.
     parts: BTreeMap<(u32, CoflowId), Part>,
     letters: Vec<Letter>,
     decided: Vec<(u32, Decision)>,
@@ -95,12 +95,12 @@ pub(crate) fn simulate(
     engine.outcome()
 }
 
-/// How close two times are one.
+/// Returns the distance at which two times are one.
 fn grain(now: f64) -> f64 {
     (now * 1e-15).max(1e-3)
 }
 
-/// What an amount may lack that counts as reached.
+/// The most that an amount may lack and count as reached.
 const MILLIBYTE: f64 = 1e-3;
 
 /// The whole nanosecond in which a time ends.
@@ -177,7 +177,7 @@ impl<'a> Engine<'a> {
         ids.filter(|&flow| self.places(flow).contains(&place)).collect()
     }
 
-    /// How many flows arrived before the first of a coflow.
+    /// Returns the number of flows that arrived before the first of a coflow.
     fn opened(&self, coflow: CoflowId) -> usize {
         let flows = self.workload.flow_ids(coflow).map(|flow| &self.flows[flow as usize]);
         let entered = flows.filter(|flow| flow.arrived).map(|flow| flow.entered).min();
@@ -241,7 +241,7 @@ impl<'a> Engine<'a> {
         if missing <= rate * grain(self.now) + MILLIBYTE { self.now } else { self.now + missing / rate }
     }
 
-    /// When a flow that sends faster comes to have fewer bytes left than one that sends slower: by a 1024th of a byte
+    /// Returns when a flow that sends faster comes to have fewer bytes left than one that sends slower: by a 1024th of a byte
     /// and a moment later, so that the order has changed by then.
     fn overtaking(&self) -> Vec<f64> {
         let mut times = Vec::new();

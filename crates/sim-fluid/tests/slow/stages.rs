@@ -58,7 +58,7 @@ pub(crate) fn done(workload: &Workload, flows: &[FlowState], order: CpuOrder) ->
     }
 }
 
-/// When each stage is done, and when each computation on a host starts, given when those that have ended did.
+/// Returns when each stage is done, and when each computation on a host starts, given when those that have ended did.
 fn known(
     workload: &Workload,
     flows: &[FlowState],
@@ -103,7 +103,7 @@ impl Busy {
         Self { host, running: Vec::new(), since: Instant::ZERO }
     }
 
-    /// How many slots those with the same key share, and among how many.
+    /// Returns the number of slots that those with the same key share, and their number.
     fn share(&self, key: (u32, u32)) -> (u128, u128) {
         let before = self.running.iter().filter(|(other, ..)| *other < key).count() as u128;
         let among = self.running.iter().filter(|(other, ..)| *other == key).count() as u128;

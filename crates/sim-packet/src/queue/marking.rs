@@ -20,7 +20,7 @@ pub enum Measured {
 pub struct Marking {
     /// At so many bytes or more.
     pub at: Bytes,
-    /// Of what.
+    /// The measured quantity.
     pub measured: Measured,
 }
 

@@ -36,7 +36,7 @@ fn ip(arguments: &[&str]) -> bool {
 }
 
 impl Net {
-    /// `None` where the machine lets nobody build any; the test is then reported as skipped.
+    /// `None` where none can be built on this machine; the test is then reported as skipped.
     pub(crate) fn new() -> Option<Self> {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         // As the lab names its own, so that 'cavalcade doctor --fix-leftovers' finds what a killed test left.

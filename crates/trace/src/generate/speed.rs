@@ -44,7 +44,7 @@ pub enum Arrivals {
     Poisson,
     /// All at once.
     Batch,
-    /// As shuffles of 40 × 30, Poisson.
+    /// Shuffles of 40 × 30, Poisson.
     Shuffles,
 }
 

@@ -61,7 +61,7 @@ impl SpcHeader {
         Self { task: task.to_be_bytes(), scale, ..Self::default() }
     }
 
-    /// As a question, the `round`-th modulo 4: ports return `previous` and grant again.
+    /// Returns it as a question, the `round`-th modulo 4: ports return `previous` and grant again.
     #[must_use]
     pub fn asking(self, round: u8, demand: u8, returned: &Returned) -> Self {
         let mut header = self;
@@ -144,7 +144,7 @@ impl SpcHeader {
         *byte = if parity { *byte | bit } else { *byte & !bit };
     }
 
-    /// As on the wire.
+    /// Encodes it as on the wire.
     pub fn to_bytes(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         bytes[..4].copy_from_slice(&self.task);

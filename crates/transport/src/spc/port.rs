@@ -147,7 +147,7 @@ impl Port {
         self.tasks.iter().map(|task| task.now.flows).sum()
     }
 
-    /// All that it has granted.
+    /// Returns the sum of its grants.
     pub fn granted(&self) -> BitsPerSec {
         BitsPerSec(self.granted * 8_000_000)
     }

@@ -27,7 +27,7 @@ use crate::spc::{BYTES, SpcHeader};
 pub const HEADER: usize = 60;
 /// Bytes of an IPv4 and a UDP header and of a frame without payload: what each packet costs.
 pub const OVERHEAD: u16 = 28 + HEADER as u16;
-/// Where the frame's kind stands.
+/// Offset of the frame's kind.
 const KIND: usize = 30;
 
 const MAGIC: [u8; 4] = *b"SPC\x01";
@@ -59,7 +59,7 @@ impl FrameKind {
 pub enum Reason {
     /// The other end knows no such connection.
     Unknown,
-    /// Nothing listens there, or too many connections wait to be accepted.
+    /// There is no listener, or too many connections wait to be accepted.
     Refused,
     /// The path has more switches than the header has room for.
     TooManySwitches,
@@ -100,17 +100,17 @@ pub enum Malformed {
 /// A packet of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// What switches read and write.
+    /// The header that switches read and write.
     pub spc: SpcHeader,
-    /// What it is for.
+    /// The frame's kind.
     pub kind: FrameKind,
-    /// Whether it opens the connection, or answers one that does.
+    /// True if it opens the connection, or answers one that does.
     pub opening: bool,
-    /// Whether its segment is the stream's last.
+    /// True if its segment is the stream's last.
     pub last: bool,
-    /// Whether what it acknowledges had arrived before.
+    /// True if what it acknowledges had arrived before.
     pub duplicate: bool,
-    /// Whether it comes from the end that accepted the connection, not from the one that opened it.
+    /// True if it comes from the end that accepted the connection, not from the one that opened it.
     pub accepted: bool,
     /// The connection.
     pub connection: u64,
@@ -120,7 +120,7 @@ pub struct Frame<'a> {
     pub room: u32,
     /// The run of segments around the one that is acknowledged.
     pub run: (u32, u32),
-    /// What is delivered.
+    /// The delivered bytes.
     pub payload: &'a [u8],
 }
 

@@ -30,9 +30,9 @@ pub(crate) struct Incoming {
     edge: u32,
     /// One more than the last segment's number, once that has arrived.
     end: Option<u32>,
-    /// Whether the reader has gone.
+    /// True once the reader has gone.
     unread: bool,
-    /// Whether the sender is to be told of room.
+    /// True if the sender is to be told of room.
     announce: bool,
 }
 

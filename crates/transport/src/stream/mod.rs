@@ -64,13 +64,13 @@ pub struct Settings {
     pub line_rate: BitsPerSec,
     /// The round trip of the idle fabric, across its longest path: the same at all hosts and switches.
     pub base_rtt: Nanos,
-    /// How late the driver's timers may be.
+    /// The most that the driver's timers may be late.
     pub late: Nanos,
     /// Bytes that may wait to be sent or acknowledged.
     pub send_buffer: usize,
     /// Bytes that may wait to be read.
     pub receive_buffer: usize,
-    /// How long the peer may say nothing.
+    /// The longest silence of the peer.
     pub patience: Nanos,
     /// The sizes of packets that an opening tries, IP header included, largest first.
     pub sizes: Vec<u16>,
@@ -152,15 +152,15 @@ enum Phase {
 pub struct Connection {
     id: u64,
     task: u32,
-    /// Whether this end accepted it.
+    /// True if this end accepted it.
     accepted: bool,
     settings: Settings,
     phase: Phase,
     halves: Option<Halves>,
-    /// When the peer was last heard, and when it is to be asked whether it is there.
+    /// The time the peer was last heard, and the time it is to be asked whether it is there.
     heard: Instant,
     inquire_at: Instant,
-    /// When both directions were done.
+    /// The time at which both directions were done.
     done: Option<Instant>,
 }
 

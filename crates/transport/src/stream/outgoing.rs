@@ -39,7 +39,7 @@ pub(crate) struct Outgoing {
     /// The receiver has room for all segments below.
     edge: u32,
     finished: bool,
-    /// When to ask the receiver whether it has room, and how often that was done in a row.
+    /// The time to ask the receiver whether it has room, and the number of such questions in a row.
     inquire_at: Option<Instant>,
     inquiries: u32,
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the network does to packets, in thousandths.
+/// The faults of the network, in thousandths of packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weather {
     seed: u64,
@@ -17,7 +17,7 @@ struct Weather {
     jitter: u64,
     /// Packets of more bytes than this do not get through.
     most: Option<usize>,
-    /// Nothing gets through within this time.
+    /// A time in which all packets are lost.
     outage: (u64, u64),
 }
 

@@ -132,7 +132,7 @@ pub enum CertificateError {
 }
 
 impl CertificateError {
-    /// That a JSON reader stopped at `error`.
+    /// Makes the error that a JSON reader stopped at `error`.
     pub fn unreadable(error: &serde_json::Error) -> Self {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();

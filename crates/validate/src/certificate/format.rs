@@ -72,7 +72,7 @@ pub enum Proof {
     },
     /// Link, job that is placed last, and price (decimal digits, units of 2⁻⁶⁴) for each place from the last on.
     PrimalDual {
-        /// As above.
+        /// Link, job and price of each place.
         prices: Vec<(u32, u32, String)>,
     },
     /// Prices of links for sets of their jobs.

@@ -105,7 +105,7 @@ fn sentence(comparison: &Comparison, run: usize) -> String {
     )
 }
 
-/// Whose policy it is and whether it is told sizes, in parentheses.
+/// Formats the source of a policy and whether it is told sizes, in parentheses.
 fn about(run: &RunFigures) -> String {
     let told = if run.about.told_sizes { "told all sizes" } else { "not told sizes" };
     match run.about.paper.as_str() {

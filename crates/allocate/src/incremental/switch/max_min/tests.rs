@@ -62,7 +62,7 @@ fn a_group_that_was_idle_meanwhile_tells_those_behind_it_what_it_leaves() {
 }
 
 /// A class has its weight on the links of those that wait there. One that waited beside others and was given a key of
-/// another class left its class's weight behind, on a link that nobody of that class used any more.
+/// another class left its class's weight behind, on a link that no flow of that class used any more.
 #[test]
 fn who_goes_from_a_class_waiting_takes_its_share_along() {
     let shares = ClassShares::Weighted { weights: vec![2, 1], excess: Excess::Weighted };
