@@ -62,7 +62,7 @@ pub(crate) fn run(command: &Bench) -> Result<(), Failure> {
         #[cfg(feature = "live")]
         Bench::Coordinator(options) => coordinator::run(options),
         #[cfg(feature = "live")]
-        Bench::Enforce => enforce::run(),
+        Bench::Enforce(options) => enforce::run(options),
         #[cfg(feature = "live")]
         Bench::Agent(options) => agent::run(options),
         #[cfg(feature = "live")]

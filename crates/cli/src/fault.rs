@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
-use cavalcade::Source;
 use cavalcade::model::Workload;
+use cavalcade::{Progress, Source};
 use cavalcade_sim_control::fault::{Account, Bug, Violation, run as run_seed};
 use serde_json::json;
 
 use crate::arguments::Fault;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
+use crate::progress::watched;
 
 /// Runs the command.
 ///
@@ -23,15 +24,8 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
     if options.seeds == 1 && !options.json {
         return one(options, bug, workload);
     }
-    let mut total = Account::default();
-    for seed in options.seed..options.seed.saturating_add(options.seeds) {
-        let account =
-            run_seed(seed, bug, workload).map_err(|found| failure(options, seed, &found.0, &found.1))?;
-        total.messages += account.messages;
-        total.lost += account.lost;
-        total.faults += account.faults;
-        total.fallbacks += account.fallbacks;
-    }
+    let seeds = usize::try_from(options.seeds).unwrap_or(usize::MAX);
+    let total = watched(seeds, |progress| several(options, bug, workload, progress))?;
     if options.json {
         let document = json!({
             "schema_version": 1,
@@ -49,6 +43,26 @@ pub(crate) fn run(options: &Fault) -> Result<(), Failure> {
         "{} seeds from {}: everything held\n{} faults, {} messages of which {} were lost, {} fallbacks to plain TCP\n",
         options.seeds, options.seed, total.faults, total.messages, total.lost, total.fallbacks
     ))
+}
+
+/// Runs all seeds and sums up what happened, up to the first that something must not happen in.
+fn several(
+    options: &Fault,
+    bug: Option<Bug>,
+    workload: Option<&Workload>,
+    progress: &Progress,
+) -> Result<Account, Failure> {
+    let mut total = Account::default();
+    for seed in options.seed..options.seed.saturating_add(options.seeds) {
+        let account =
+            run_seed(seed, bug, workload).map_err(|found| failure(options, seed, &found.0, &found.1))?;
+        total.messages += account.messages;
+        total.lost += account.lost;
+        total.faults += account.faults;
+        total.fallbacks += account.fallbacks;
+        progress.add(1);
+    }
+    Ok(total)
 }
 
 /// Runs one seed and prints all that broke.

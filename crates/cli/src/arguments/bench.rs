@@ -19,8 +19,7 @@ pub(crate) enum Bench {
     Coordinator(CoordinatorBench),
     /// Measure what the kernel path costs, and how exactly it holds rates and gates (needs root)
     #[cfg(feature = "live")]
-    #[command(after_help = "Example:\n  cavalcade bench enforce")]
-    Enforce,
+    Enforce(EnforceBench),
     /// Time each operation of an agent with very many coflows and flows, and of its coordinator
     #[cfg(feature = "live")]
     Agent(AgentBench),
@@ -75,6 +74,19 @@ pub(crate) struct AgentBench {
     /// The policy, with parameters
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
     pub(crate) policy: String,
+    /// Print a JSON object on a line for each operation, in place of the table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade bench enforce`.
+#[cfg(feature = "live")]
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade bench enforce")]
+pub(crate) struct EnforceBench {
+    /// Print JSON in place of text
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `cavalcade bench agents`.

@@ -20,6 +20,7 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, TaskClass};
 use cavalcade_protocol::{
     AgentMessage, ClientMessage, CoflowKey, Endpoints, MAX_FRAME, Message, Orders, PROTOCOL, Report,
 };
+use serde_json::json;
 
 use crate::arguments::AgentBench;
 use crate::failure::Failure;
@@ -36,7 +37,9 @@ const PERIOD: Nanos = Nanos::from_millis(10);
 /// If the policy is unknown or output cannot be written.
 pub(crate) fn run(options: &AgentBench) -> Result<(), Failure> {
     let mut pair = Pair::new(options)?;
-    print(&format!("{:<52}{:>12}{:>12}{:>14}\n", "operation", "times", "seconds", "µs each"))?;
+    if !options.json {
+        print(&format!("{:<52}{:>12}{:>12}{:>14}\n", "operation", "times", "seconds", "µs each"))?;
+    }
     let (coflows, flows) = (options.coflows, options.flows);
     pair.measure("register a coflow", coflows, |pair| {
         (0..coflows).for_each(|request| pair.register(request));
@@ -77,6 +80,7 @@ struct Pair {
     now: Instant,
     keys: Vec<CoflowKey>,
     reports: Vec<Report>,
+    as_json: bool,
 }
 
 /// What an exchange took.
@@ -108,6 +112,7 @@ impl Pair {
             now,
             keys: Vec::new(),
             reports: Vec::new(),
+            as_json: options.json,
         };
         pair.agent.handle_connected(CLIENT, 1);
         pair.agent.handle_client(now, CLIENT, ClientMessage::Hello { protocol: PROTOCOL, client: 1 });
@@ -120,7 +125,7 @@ impl Pair {
         work(self);
         let took = began.elapsed().as_secs_f64();
         self.drain();
-        line(what, times, took)
+        self.line(what, times, took)
     }
 
     fn register(&mut self, request: u32) {
@@ -205,11 +210,20 @@ impl Pair {
     fn exchange_timed(&mut self, what: &str, items: u32) -> Result<(), Failure> {
         let spent = self.exchange();
         let reports = format!("report {what} ({} reports, {} B at most)", spent.reports, spent.largest);
-        line(&reports, items, spent.reporting)?;
-        line(&format!("take in {what}"), items, spent.taking_in)?;
-        line(&format!("decide on {what}"), items, spent.deciding)?;
-        line(&format!("obey after {what}"), items, spent.obeying)?;
-        line(&format!("longest pause of the coordinator, {what}"), 1, spent.longest)
+        self.line(&reports, items, spent.reporting)?;
+        self.line(&format!("take in {what}"), items, spent.taking_in)?;
+        self.line(&format!("decide on {what}"), items, spent.deciding)?;
+        self.line(&format!("obey after {what}"), items, spent.obeying)?;
+        self.line(&format!("longest pause of the coordinator, {what}"), 1, spent.longest)
+    }
+    /// Prints what an operation took.
+    fn line(&self, what: &str, times: u32, seconds: f64) -> Result<(), Failure> {
+        if self.as_json {
+            let row = json!({ "operation": what, "times": times, "seconds": seconds });
+            return print(&format!("{row}\n"));
+        }
+        let each = seconds * 1e6 / f64::from(times.max(1));
+        print(&format!("{what:<52}{times:>12}{seconds:>12.3}{each:>14.2}\n"))
     }
 }
 
@@ -217,11 +231,6 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let began = Wall::now();
     let done = work();
     (done, began.elapsed().as_secs_f64())
-}
-
-fn line(what: &str, times: u32, seconds: f64) -> Result<(), Failure> {
-    let each = seconds * 1e6 / f64::from(times.max(1));
-    print(&format!("{what:<52}{times:>12}{seconds:>12.3}{each:>14.2}\n"))
 }
 
 fn address(host: u8) -> SocketAddr {

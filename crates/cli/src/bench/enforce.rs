@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use cavalcade_enforce::bench::{Figures, measure};
+use cavalcade_enforce::bench::{Cost, Figures, Pace, measure};
+use serde_json::{Value, json};
 
+use crate::arguments::EnforceBench;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
 
@@ -12,9 +14,23 @@ use crate::output::print;
 ///
 /// # Errors
 /// If this host cannot load programs, or the output cannot be written.
-pub(crate) fn run() -> Result<(), Failure> {
+pub(crate) fn run(options: &EnforceBench) -> Result<(), Failure> {
     let figures = measure().map_err(|error| Failure::new(Kind::Capability, error.to_string()))?;
-    print(&text(&figures))
+    print(&if options.json { format!("{}\n", document(&figures)) } else { text(&figures) })
+}
+
+fn document(figures: &Figures) -> Value {
+    let cost = |cost: &Cost| json!({ "program": cost.program, "verified": cost.verified, "runs": cost.runs, "nanos": cost.nanos });
+    let pace = |pace: &Pace| json!({ "asked_bps": pace.asked.0, "reached_bps": pace.reached, "seconds": pace.seconds });
+    let all = |times: &[Duration]| times.iter().map(|&time| millis(time)).collect::<Vec<f64>>();
+    json!({
+        "schema_version": 1,
+        "programs": figures.costs.iter().map(cost).collect::<Vec<Value>>(),
+        "unlimited_bps": figures.unlimited,
+        "paces": figures.paces.iter().map(pace).collect::<Vec<Value>>(),
+        "off_ms": all(&figures.off),
+        "on_ms": all(&figures.on),
+    })
 }
 
 fn text(figures: &Figures) -> String {
