@@ -2,8 +2,10 @@
 /*
  * The kernel path: connections of programs that know nothing of coflows are tagged, counted, gated, paced and marked.
  *
- * tag          a socket that is made in a coflow's control group carries the coflow; what it accepts inherits that
- * connections  a connection learns its peer when it is made, and takes on its flow's rate and class
+ * tag          a socket that is made in a coflow's control group, or by its user, carries the coflow; what it accepts
+ *              inherits that
+ * connections  a connection learns its peer when it is made, and takes on its flow's rate and class; one that has no coflow
+ *              yet may get one by its port
  * gate         counts new data as it leaves, and refuses it while the flow is off
  * refresh      goes over all TCP sockets: sets what has changed, and pushes what waited at a gate that has opened
  *
@@ -20,6 +22,7 @@
 #define COFLOWS 4096
 #define FLOWS 65536
 #define DEEPEST_GROUP 16
+#define RULES 1024
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -27,6 +30,21 @@ struct {
 	__type(key, __u64);
 	__type(value, __u32);
 } groups SEC(".maps");
+
+/* Coflows of rules: all sockets of a user, and all connections to or from a port. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RULES);
+	__type(key, __u32);
+	__type(value, __u32);
+} users SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RULES);
+	__type(key, __u32);
+	__type(value, __u32);
+} ports SEC(".maps");
 
 /* The coflows that there are, with anything: a connection may outlive its coflow. */
 struct {
@@ -129,7 +147,9 @@ static inline_always void count_socket(struct cv_socket *socket, int is_open)
 	count = count_of(socket);
 	if (!count)
 		return;
-	__sync_fetch_and_add(&count->sockets, is_open ? 1 : -1);
+	/* A count that was forgotten meanwhile has none to take away. */
+	if (is_open || count->sockets)
+		__sync_fetch_and_add(&count->sockets, is_open ? 1 : -1);
 	socket->is_counted = is_open;
 }
 
@@ -173,26 +193,52 @@ static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, 
 	socket->applied = generation;
 }
 
-/* The innermost group that stands for a coflow counts: programs make groups of their own below it. */
+/* The innermost group that stands for a coflow counts: programs make groups of their own below it. A rule for the user comes
+ * after all groups. */
 SEC("cgroup/sock_create")
 int tag(struct bpf_sock *sk)
 {
 	struct cv_socket fresh = {};
-	__u32 *coflow;
+	__u32 *coflow = 0;
+	__u32 user;
 	__u64 group;
 
 	if (sk->type != SOCK_STREAM || (sk->family != AF_INET && sk->family != AF_INET6))
 		return 1;
-	for (int depth = DEEPEST_GROUP; depth > 0; depth--) {
+	for (int depth = DEEPEST_GROUP; depth > 0 && !coflow; depth--) {
 		group = bpf_get_current_ancestor_cgroup_id(depth);
-		coflow = group ? bpf_map_lookup_elem(&groups, &group) : 0;
-		if (coflow) {
-			fresh.coflow = *coflow;
-			bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
-			break;
-		}
+		if (group)
+			coflow = bpf_map_lookup_elem(&groups, &group);
+	}
+	if (!coflow) {
+		user = bpf_get_current_uid_gid();
+		coflow = bpf_map_lookup_elem(&users, &user);
+	}
+	if (coflow) {
+		fresh.coflow = *coflow;
+		bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 	}
 	return 1;
+}
+
+/* The storage of a connection that has none yet: a rule may name the port that it is made to, or was accepted at. */
+static inline_always struct cv_socket *tag_by_port(struct bpf_sock_ops *ops, struct bpf_sock *sk)
+{
+	struct cv_socket fresh = {};
+	__u32 *coflow;
+	__u32 port;
+
+	if (ops->op == BPF_SOCK_OPS_TCP_CONNECT_CB)
+		port = from_network_32(ops->remote_port);
+	else if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		port = ops->local_port;
+	else
+		return 0;
+	coflow = bpf_map_lookup_elem(&ports, &port);
+	if (!coflow)
+		return 0;
+	fresh.coflow = *coflow;
+	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
 static inline_always void learn_peer(struct bpf_sock_ops *ops, struct cv_socket *socket)
@@ -216,6 +262,8 @@ int connections(struct bpf_sock_ops *ops)
 	if (!sk)
 		return 1;
 	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	if (!socket)
+		socket = tag_by_port(ops, sk);
 	if (!socket)
 		return 1;
 	switch (ops->op) {
@@ -287,33 +335,23 @@ static inline_always void count_data(struct cv_socket *socket, struct cv_count *
 	if (!socket->passed_at || now - socket->passed_at > idle)
 		__sync_fetch_and_add(&count->messages, 1);
 	__sync_fetch_and_add(&count->sent, bytes);
+	if (count->waiting)
+		count->resumed_at = now;
 	count->waiting = 0;
 	socket->passed_at = now;
 	socket->is_refused = 0;
 }
 
-SEC("cgroup_skb/egress")
-int gate(struct __sk_buff *skb)
+/* Decides over a packet of a connection whose next new byte is `next`: 1 lets it pass. */
+static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket, __u32 next)
 {
 	struct cv_settings *all = read_settings();
-	struct bpf_sock *sk = skb->sk;
 	struct tcp_segment segment;
-	struct cv_socket *socket;
-	struct bpf_tcp_sock *tcp;
 	struct cv_count *count;
 	struct cv_order *order;
 	__u64 now;
 
-	if (!sk || !all)
-		return 1;
-	sk = bpf_sk_fullsock(sk);
-	if (!sk)
-		return 1;
-	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	if (!socket || !read_segment(skb, &segment) || !segment.payload)
-		return 1;
-	tcp = bpf_tcp_sock(sk);
-	if (!tcp || (__s32)(segment.sequence - tcp->snd_nxt) < 0)
+	if (!all || !read_segment(skb, &segment) || !segment.payload || (__s32)(segment.sequence - next) < 0)
 		return 1;
 	count = count_of(socket);
 	if (!count)
@@ -328,6 +366,41 @@ int gate(struct __sk_buff *skb)
 	}
 	count_data(socket, count, segment.payload, now, all->idle);
 	return 1;
+}
+
+SEC("cgroup_skb/egress")
+int gate(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct cv_socket *socket;
+	struct bpf_tcp_sock *tcp;
+
+	if (!sk)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return 1;
+	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	tcp = socket ? bpf_tcp_sock(sk) : 0;
+	return tcp ? decide(skb, socket, tcp->snd_nxt) : 1;
+}
+
+/* What a packet's socket carries where tests run the gate as a function: the kernel gives such packets no TCP socket. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct cv_socket);
+} trial SEC(".maps");
+
+/* The gate, of a packet whose mark is the next new byte of its connection. Nothing attaches it. */
+SEC("cgroup_skb/egress")
+int gate_as_function(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	struct cv_socket *socket = bpf_map_lookup_elem(&trial, &zero);
+
+	return socket ? decide(skb, socket, skb->mark) : 1;
 }
 
 struct sock_common {

@@ -30,6 +30,7 @@ static long (*bpf_map_update_elem)(void *map, const void *key, const void *value
 	(void *)BPF_FUNC_map_update_elem;
 static __u64 (*bpf_ktime_get_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
 static __u64 (*bpf_get_current_ancestor_cgroup_id)(int level) = (void *)BPF_FUNC_get_current_ancestor_cgroup_id;
+static __u64 (*bpf_get_current_uid_gid)(void) = (void *)BPF_FUNC_get_current_uid_gid;
 static long (*bpf_skb_load_bytes)(const void *skb, __u32 offset, void *to, __u32 length) =
 	(void *)BPF_FUNC_skb_load_bytes;
 static struct bpf_sock *(*bpf_sk_fullsock)(struct bpf_sock *sk) = (void *)BPF_FUNC_sk_fullsock;

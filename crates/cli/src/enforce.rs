@@ -7,26 +7,45 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Enforcer, Error, Kernel, Limits, Place};
+use cavalcade_enforce::{Conditions, Enforcer, Error, Kernel, Limits, Place, containers};
 
-use crate::arguments::Enforce;
+use crate::arguments::{DOOR, Enforce, rule};
 use crate::failure::{Failure, Kind};
-use crate::live::socket_path;
+use crate::live::{config, socket_path};
 use crate::output::tell;
 
 /// `cavalcade enforce`.
 pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
-    let Enforce { socket, door, group, tag, silence, idle } = options;
-    let agent = socket_path(socket.as_deref());
-    let place = group.as_deref().map_or_else(Place::of_host, Place::below).map_err(lacking)?;
-    let limits = Limits { silence: *silence, idle: *idle, ..Limits::default() };
+    let listed = config::read(options.file.config.as_deref())?;
+    let table = listed.enforce;
+    let agent = socket_path(options.socket.as_deref().or(listed.agent.socket.as_deref()));
+    let door = options.door.clone().or(table.door).unwrap_or_else(|| DOOR.into());
+    let place = options.group.as_deref().map_or_else(Place::of_host, Place::below).map_err(lacking)?;
+    let limits = Limits { silence: options.silence, idle: options.idle, ..Limits::default() };
+    let mut folders = options.containers.clone();
+    folders.extend(table.containers);
+    if folders.is_empty() {
+        folders = containers::FOLDERS.map(Into::into).to_vec();
+    }
+    let mut rules = options.tag.clone();
+    for text in &table.tag {
+        let failed = |reason| Failure::input(format!("[enforce] tag = \"{text}\": {reason}"));
+        rules.push(rule(text).map_err(failed)?);
+    }
+    let conditions = Conditions {
+        door: door.clone(),
+        agent: agent.clone(),
+        classes: DscpMap::default(),
+        rules,
+        of_user: options.coflows_of_user.or(table.coflows_of_user).unwrap_or(COFLOWS_OF_USER),
+        containers: folders,
+    };
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     // Without the handler a signal ends the process, and the kernel lifts all limits.
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
     let kernel = Kernel::load(place, limits).map_err(lacking)?;
-    let classes = DscpMap::default();
-    let enforcer = Enforcer::new(kernel, door, &agent, classes, tag.clone()).map_err(lacking)?;
+    let enforcer = Enforcer::new(kernel, conditions).map_err(lacking)?;
     tell(&format!(
         "Commands are tagged at {}; the agent is looked for at {}.",
         door.display(),
@@ -34,6 +53,9 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     ));
     enforcer.serve(&stop).map_err(|error| Failure::new(Kind::Runtime, error.to_string()))
 }
+
+/// How many coflows a user may have at once, unless it is said otherwise.
+const COFLOWS_OF_USER: usize = 256;
 
 /// A reason for which this host cannot do it, with the next best thing.
 fn lacking(error: Error) -> Failure {

@@ -3,7 +3,7 @@
 //! Hosts are named in one list that is the same everywhere; a host's place in it is its port. What leaves a host needs
 //! certificates, or `--insecure`.
 
-mod config;
+pub(crate) mod config;
 mod logging;
 mod settings;
 

@@ -5,10 +5,13 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,6 +25,9 @@ const LARGE: usize = 30_000_000;
 const SMALL: usize = 6_000_000;
 /// What has come of the large upload when the small one begins.
 const LEAD: usize = 5_000_000;
+
+/// What starts a command as a user without rights.
+const AS_STRANGER: [&str; 3] = ["setpriv", "--reuid=65534", "--clear-groups"];
 
 /// An upload as the receiver sees it.
 #[derive(Debug, Default)]
@@ -141,6 +147,12 @@ impl Drop for Host {
 
 impl Host {
     fn new(policy: &str) -> Option<Self> {
+        Self::with(policy, &["--tag", "{group}/service=web:background"])
+    }
+
+    /// With more for the enforcer's command line, in which `{group}` stands for the test's control group.
+    fn with(policy: &str, more: &[&str]) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
         if let Some(reason) = cavalcade_enforce::missing() {
             skipped(format_args!("programs for the kernel ({reason})"));
             return None;
@@ -159,14 +171,18 @@ impl Host {
             return None;
         };
         let place = Place::new();
-        let group = Group::make(&root, &format!("cavalcade-cli-{}-{policy}", std::process::id())).unwrap();
+        // Other users come here as well.
+        std::fs::set_permissions(place.path("."), Permissions::from_mode(0o755)).unwrap();
+        let name = format!("cavalcade-cli-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let group = Group::make(&root, &name).unwrap();
         let hosts = "127.0.0.1,127.0.0.2";
         let up = start(&place, &["up", "--hosts", hosts, "--rate", "100Mbps", "--policy", policy]);
         eventually("the agent", || place.path("cavalcade.sock").exists());
         let in_group = group.path().display().to_string();
-        let rule = format!("{in_group}/service=web:background");
-        let mut enforce = vec!["enforce", "--group", &in_group, "--door", "door", "--tag", &rule];
+        let more: Vec<String> = more.iter().map(|word| word.replace("{group}", &in_group)).collect();
+        let mut enforce = vec!["enforce", "--group", &in_group, "--door", "door"];
         enforce.extend(["--socket", "cavalcade.sock"]);
+        enforce.extend(more.iter().map(String::as_str));
         let enforcer = start(&place, &enforce);
         eventually("the enforcer", || place.path("door").exists());
         Some(Self { place, enforcer: Some(enforcer), _up: up, group })
@@ -188,6 +204,30 @@ impl Host {
             command
         };
         Running(command.arg(url).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Uploads [`LARGE`] with curl that nothing but its group, user or port says to tag; `before` is what starts it.
+    fn upload_in(&self, group: &Group, before: &[&str], to: SocketAddr) -> Running {
+        let file = self.place.path("large");
+        std::fs::write(&file, vec![0; LARGE]).unwrap();
+        let enter = format!(
+            "echo $$ > {}/cgroup.procs; exec {} curl -s -H Expect: -T {} http://{to}/large",
+            group.path().display(),
+            before.join(" "),
+            file.display()
+        );
+        Running(Command::new("sh").args(["-c", &enter]).stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// Tells whether a line of `cavalcade ps` has both words.
+    fn lists(&self, name: &str, word: &str) -> bool {
+        let ps = self.place.command().arg("ps").env("XDG_RUNTIME_DIR", self.place.path(".")).output();
+        let text = String::from_utf8(ps.unwrap().stdout).unwrap();
+        text.lines().any(|line| line.contains(name) && line.contains(word))
+    }
+
+    fn sees_bytes_of(&self, name: &str) {
+        eventually("bytes of its coflow", || self.lists(name, " MB"));
     }
 
     /// A large upload and, some time later, a small one: what had come of each when the first of them ended, and which
@@ -242,22 +282,69 @@ fn a_tagged_command_stays_below_its_own_group_and_goes_back_there() {
 #[test]
 fn processes_of_a_group_that_a_rule_names_are_tagged_without_asking() {
     let Some(host) = Host::new("dclas") else { return };
-    let (address, _seen) = receive("127.0.0.2");
     let service = Group::make(host.group.path(), "service").unwrap();
-    let file = host.place.path("large");
-    std::fs::write(&file, vec![0; LARGE]).unwrap();
-    let enter = format!(
-        "echo $$ > {}/cgroup.procs; exec curl -s -H Expect: -T {} http://{address}/large",
-        service.path().display(),
-        file.display()
-    );
-    let mut command = Command::new("sh");
-    let _curl = Running(command.args(["-c", &enter]).stdout(Stdio::null()).spawn().unwrap());
-    eventually("its coflow", || {
-        let ps = host.place.command().arg("ps").env("XDG_RUNTIME_DIR", host.place.path(".")).output();
-        let text = String::from_utf8(ps.unwrap().stdout).unwrap();
-        text.lines().skip(2).any(|line| line.contains(" MB"))
-    });
+    let _curl = host.upload_in(&service, &[], receive("127.0.0.2").0);
+    host.sees_bytes_of("web");
+}
+
+#[test]
+fn containers_are_tagged_by_a_label() {
+    let rule = ["--tag", "label:app=web=site", "--containers", "containers"];
+    let Some(host) = Host::with("dclas", &rule) else { return };
+    let id = "4f0c2e8a91b34f0c2e8a91b34f0c2e8a91b34f0c2e8a91b34f0c2e8a91b34f0c";
+    let folder = host.place.path(&format!("containers/{id}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.v2.json"), r#"{"Config":{"Labels":{"app":"web"}}}"#).unwrap();
+    let scope = Group::make(host.group.path(), &format!("docker-{id}.scope")).unwrap();
+    let _curl = host.upload_in(&scope, &[], receive("127.0.0.2").0);
+    host.sees_bytes_of("site");
+}
+
+#[test]
+fn a_users_transfers_are_tagged_by_user_and_belong_to_that_user() {
+    let Some(host) = Host::with("dclas", &["--tag", "user:65534=jobs"]) else { return };
+    let _curl = host.upload_in(&host.group, &AS_STRANGER, receive("127.0.0.2").0);
+    host.sees_bytes_of("jobs");
+}
+
+#[test]
+fn transfers_are_tagged_by_the_port_that_they_go_to() {
+    let (address, _seen) = receive("127.0.0.2");
+    let rule = format!("port:{}=ingest", address.port());
+    let Some(host) = Host::with("dclas", &["--tag", &rule]) else { return };
+    let curl = host.upload_in(&host.group, &[], address);
+    host.sees_bytes_of("ingest");
+    // It ends with its connections, and begins again with the next.
+    drop(curl);
+    eventually("its end", || !host.lists("ingest", ""));
+    let _next = host.upload_in(&host.group, &[], address);
+    host.sees_bytes_of("ingest");
+}
+
+#[test]
+fn a_user_without_rights_can_tag_a_command_of_their_own_but_not_too_many() {
+    let Some(host) = Host::with("dclas", &["--coflows-of-user", "1"]) else { return };
+    let run = |task: &str, command: &[&str]| {
+        let mut run = Command::new(AS_STRANGER[0]);
+        run.args(&AS_STRANGER[1..]).arg(env!("CARGO_BIN_EXE_cavalcade"));
+        run.args(["run", "--task", task, "--door", "door", "--"]).args(command);
+        run.current_dir(host.place.path("."));
+        run
+    };
+    let mut first = run("one", &["sh", "-c", "cat /proc/self/cgroup; exec sleep 600"]);
+    let mut first = Running(first.stdout(Stdio::piped()).spawn().unwrap());
+    let mut groups = vec![0; 4096];
+    let length = first.0.stdout.as_mut().unwrap().read(&mut groups).unwrap();
+    assert!(String::from_utf8_lossy(&groups[..length]).contains("/cavalcade-"));
+    let said = |task: &str| {
+        let out = run(task, &["cat", "/proc/self/cgroup"]).output().unwrap();
+        (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+    };
+    let (groups, refusal) = said("two");
+    assert!(refusal.contains("a user may have 1 coflows at once"), "{refusal}");
+    assert!(!groups.contains("/cavalcade-"), "{groups}");
+    let (groups, refusal) = said("one");
+    assert!(groups.contains("/cavalcade-") && refusal.is_empty(), "{groups}{refusal}");
 }
 
 #[test]

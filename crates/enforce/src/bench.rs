@@ -17,7 +17,8 @@ use cavalcade_model::BitsPerSec;
 use cavalcade_protocol::Gate;
 
 use crate::groups::Hierarchy;
-use crate::{Error, Flow, Kernel, Limits, Order, Place};
+use crate::kernel::monotonic;
+use crate::{Count, Error, Flow, Kernel, Limits, Order, Place, urgency};
 
 /// Rates that are asked for, in Mbps, and for how many seconds each is measured.
 const RATES: [(u64, f64); 6] = [(1, 10.0), (5, 1.0), (50, 1.0), (500, 1.0), (2_000, 1.0), (10_000, 1.0)];
@@ -74,6 +75,8 @@ pub struct Figures {
 /// # Errors
 /// If this host cannot do it.
 pub fn measure() -> Result<Figures, Error> {
+    // As the enforcer does.
+    urgency::go_first();
     let mut kernel = Kernel::load(Place::below(&own_group()?)?, Limits::default())?;
     let flood = Flood::start().map_err(Error::file("connect on", "loopback"))?;
     kernel.announce(COFLOW)?;
@@ -89,6 +92,7 @@ pub fn measure() -> Result<Figures, Error> {
     for _ in 0..ROUNDS {
         off.push(close(&mut kernel)?);
         on.push(open(&mut kernel)?);
+        kernel.refresh()?;
         // Full speed again.
         kernel.stay_alive()?;
         std::thread::sleep(Duration::from_millis(10));
@@ -186,14 +190,15 @@ fn pace(kernel: &mut Kernel, flood: &Flood, asked: BitsPerSec, seconds: f64) -> 
     Ok(Pace { asked, reached, seconds })
 }
 
-/// Measures for how long new bytes go on leaving after the order.
+/// Measures for how long new bytes go on leaving after the order; returns when some wait at the gate.
 fn close(kernel: &mut Kernel) -> Result<Duration, Error> {
-    kernel.stay_alive()?;
     let began = Instant::now();
     kernel.order(flow(), Gate::Off {}.into())?;
-    let (mut last, mut moved_at) = (sent(kernel)?, Instant::now());
-    while moved_at.elapsed() < QUIET {
-        let now = sent(kernel)?;
+    let (mut last, mut moved_at) = (count(kernel)?.sent, Instant::now());
+    // Where the receiver has not had a processor for a while, the sender has nothing that it may send yet.
+    while moved_at.elapsed() < QUIET || !count(kernel)?.waits {
+        kernel.stay_alive()?;
+        let now = count(kernel)?.sent;
         if now != last {
             (last, moved_at) = (now, Instant::now());
         }
@@ -201,17 +206,19 @@ fn close(kernel: &mut Kernel) -> Result<Duration, Error> {
     Ok(moved_at - began)
 }
 
-/// Measures how long it takes until a new byte leaves after the order.
+/// Measures how long it takes after the order until what waited leaves, by the kernel's own note of that: the call that pushes
+/// comes back only when much more has been sent.
 fn open(kernel: &mut Kernel) -> Result<Duration, Error> {
-    let (from, began) = (sent(kernel)?, Instant::now());
-    order(kernel, Gate::Open {})?;
-    while sent(kernel)? == from && began.elapsed() < Duration::from_secs(10) {
+    let (began, instant) = (monotonic(), Instant::now());
+    kernel.order(flow(), Order::from(Gate::Open {}))?;
+    kernel.push(std::process::id());
+    while count(kernel)?.resumed_at < began && instant.elapsed() < Duration::from_secs(10) {
         std::thread::yield_now();
     }
-    Ok(began.elapsed())
+    Ok(Duration::from_nanos(count(kernel)?.resumed_at.0.saturating_sub(began.0)))
 }
 
-fn sent(kernel: &Kernel) -> Result<u64, Error> {
+fn count(kernel: &Kernel) -> Result<Count, Error> {
     let counts = kernel.counts()?;
-    Ok(counts.iter().find(|(of, _)| *of == flow()).map_or(0, |(_, count)| count.sent.0))
+    Ok(counts.iter().find(|(of, _)| *of == flow()).map(|&(_, count)| count).unwrap_or_default())
 }

@@ -2,13 +2,14 @@
 //!
 //! To the agent each tagged coflow is a client: it opens a flow for each peer, says what the kernel has counted, and is told
 //! how to send. So the live system knows one way to carry out orders, and a coflow is its user's, with that user's limits.
-//! One thread does everything; it wakes for an agent's word at once, and looks at counts each [`PERIOD`].
+//! One thread does everything; it wakes for an agent's word at once, and looks at counts each [`PERIOD`], but takes no more
+//! than a small share of its time for that: it goes before all ordinary threads (`urgency`).
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,31 +19,66 @@ use cavalcade_protocol::{ClientEvent, CoflowKey, Endpoints, Gate, Registration};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::door::{Asker, Door, Name, Request};
-use crate::groups::{Group, Hierarchy};
+use crate::groups::{self, Group, Hierarchy};
 use crate::link::Link;
-use crate::{Count, Error, Flow, Kernel, Order};
+use crate::{Count, Error, Flow, Kernel, Order, containers, urgency};
 
 /// The time between two looks at the counts while there are coflows.
 const PERIOD: Nanos = Nanos::from_millis(5);
+/// With very many flows a look takes long: the time between two is so many times as long as the last one took.
+const SPARING: u64 = 20;
 /// The time between two signs of life, and between two looks for what has ended.
 const TICK: Nanos = Nanos::from_millis(100);
 /// A flow without new bytes for so long has nothing to send, unless data waits at its gate. Longer than the pauses of a
 /// connection that is held to some Mbps.
 const IDLE: Nanos = Nanos::from_millis(100);
-/// The most coflows that a user may have at once.
-const OF_USER: usize = 256;
+/// A coflow without connections or processes ends this long after it began at the earliest: the agent has to hear of it first.
+const GRACE: Nanos = Nanos::from_secs(1);
+/// The time between two looks for containers.
+const LOOK_FOR_CONTAINERS: Nanos = Nanos::from_secs(1);
 /// The most processes that may be asking at once.
 const ASKERS: usize = 64;
 /// The longest that a request may take to come: a process that does not ask keeps others out no longer.
 const HURRY: Duration = Duration::from_secs(1);
 
-/// Processes that are tagged without asking: those of a control group, as of a service or a container.
+/// What is tagged without asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The processes of a control group, as of a service or a container: the group as a folder or as its path in the
+    /// hierarchy. The task belongs to the group's owner.
+    Group(PathBuf),
+    /// Connections made to a port, and those that are accepted at it. The task is the enforcer's own user's.
+    Port(u16),
+    /// All sockets of a user, whose task it is.
+    User(u32),
+    /// The processes of containers with a label of this value.
+    Label(String, String),
+}
+
+/// A rule: what is tagged without asking, as a task that there is while there are processes or connections of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The group, as a folder or as its path in the hierarchy.
-    pub group: PathBuf,
-    /// The task that they are while there are any; it belongs to the group's owner.
+    /// What it tags.
+    pub subject: Subject,
+    /// The task.
     pub request: Request,
+}
+
+/// What an enforcer works by.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// Where commands ask to be tagged.
+    pub door: PathBuf,
+    /// Where the agent listens, now or later.
+    pub agent: PathBuf,
+    /// Classes as DSCP.
+    pub classes: DscpMap,
+    /// What is tagged without asking, now or when it is there.
+    pub rules: Vec<Rule>,
+    /// The most coflows that a user may have at once.
+    pub of_user: usize,
+    /// The folders in which runtimes keep what they know of containers.
+    pub containers: Vec<PathBuf>,
 }
 
 /// A flow as the agent has been told of it.
@@ -68,6 +104,9 @@ struct Tagged {
     askers: Vec<Asker>,
     flows: BTreeMap<IpAddr, Known>,
     is_obedient: bool,
+    began: Instant,
+    /// True where it had connections at the last look.
+    has_sockets: bool,
 }
 
 /// Loaded programs, a door, and the way to the agent.
@@ -75,52 +114,80 @@ struct Tagged {
 pub struct Enforcer {
     kernel: Kernel,
     door: Door,
-    agent: PathBuf,
-    classes: DscpMap,
+    conditions: Conditions,
+    /// Rules that look for groups.
     rules: Vec<Rule>,
     askers: Vec<Asker>,
     coflows: BTreeMap<u32, Tagged>,
+    /// Numbers that the kernel gives to sockets by user or port, with the user and the task that each stands for. They stay:
+    /// a socket that listens passes its number on.
+    standing: BTreeMap<u32, (u32, Request)>,
     next: u32,
     started: std::time::Instant,
     offset: u64,
-    looked_at: Instant,
+    look_at: Instant,
     ticked_at: Instant,
+    scanned_at: Instant,
 }
 
 impl Enforcer {
-    /// Opens `door` to commands, and tags what `rules` name, now or when it is there; coflows are scheduled by the agent that
-    /// listens at `agent`, now or later.
+    /// Opens the door to commands, and tags what rules name.
     ///
     /// # Errors
-    /// If the door cannot be opened, or there are no control groups.
-    pub fn new(
-        kernel: Kernel,
-        door: &Path,
-        agent: &Path,
-        classes: DscpMap,
-        rules: Vec<Rule>,
-    ) -> Result<Self, Error> {
+    /// If the door cannot be opened, there are no control groups, or the kernel takes no rule.
+    pub fn new(kernel: Kernel, conditions: Conditions) -> Result<Self, Error> {
         let root = Hierarchy::find()?.root;
-        let below_root = |rule: Rule| {
-            let is_folder = rule.group.starts_with(&root);
-            let path = rule.group.strip_prefix("/").unwrap_or(&rule.group);
-            Rule { group: if is_folder { rule.group.clone() } else { root.join(path) }, ..rule }
-        };
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
-        Ok(Self {
+        let mut made = Self {
             kernel,
-            door: Door::open(door)?,
-            agent: agent.to_owned(),
-            classes,
-            rules: rules.into_iter().map(below_root).collect(),
+            door: Door::open(&conditions.door)?,
+            rules: Vec::new(),
             askers: Vec::new(),
             coflows: BTreeMap::new(),
+            standing: BTreeMap::new(),
             next: 1,
             started: std::time::Instant::now(),
             offset,
-            looked_at: Instant::ZERO,
+            look_at: Instant::ZERO,
             ticked_at: Instant::ZERO,
-        })
+            scanned_at: Instant::ZERO,
+            conditions,
+        };
+        for mut rule in std::mem::take(&mut made.conditions.rules) {
+            match &mut rule.subject {
+                Subject::Group(group) => {
+                    if !group.starts_with(&root) {
+                        *group = root.join(group.strip_prefix("/").unwrap_or(group));
+                    }
+                    made.rules.push(rule);
+                }
+                Subject::Label(..) => made.rules.push(rule),
+                Subject::User(_) | Subject::Port(_) => made.stand(rule)?,
+            }
+        }
+        Ok(made)
+    }
+
+    /// Has the kernel tag by user or port.
+    fn stand(&mut self, rule: Rule) -> Result<(), Error> {
+        let number = self.next;
+        self.next += 1;
+        let owner = match rule.subject {
+            Subject::User(user) => {
+                self.kernel.tag_user(user, number)?;
+                for process in groups::processes_of(user) {
+                    self.kernel.take_over(process, number)?;
+                }
+                user
+            }
+            Subject::Port(port) => {
+                self.kernel.tag_port(port, number)?;
+                rustix::process::geteuid().as_raw()
+            }
+            Subject::Group(_) | Subject::Label(..) => return Ok(()),
+        };
+        self.standing.insert(number, (owner, rule.request));
+        Ok(())
     }
 
     /// Serves until told to stop; then all limits are lifted, and processes go on untagged.
@@ -128,6 +195,7 @@ impl Enforcer {
     /// # Errors
     /// If the kernel refuses what it took before.
     pub fn serve(mut self, stop: &AtomicBool) -> Result<(), Error> {
+        urgency::go_first();
         while !stop.load(Ordering::Relaxed) {
             self.wait();
             self.turn()?;
@@ -148,7 +216,8 @@ impl Enforcer {
             .chain(streams.map(AsFd::as_fd));
         let mut heard: Vec<PollFd<'_>> =
             heard.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
-        let longest = if self.coflows.is_empty() { TICK } else { PERIOD };
+        let is_idle = self.coflows.is_empty() && self.standing.is_empty();
+        let longest = if is_idle { TICK } else { PERIOD };
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
@@ -157,9 +226,10 @@ impl Enforcer {
     fn turn(&mut self) -> Result<(), Error> {
         let now = self.now();
         self.hear_askers(now);
-        if now.since(self.looked_at) >= PERIOD {
-            self.looked_at = now;
+        if now >= self.look_at {
             self.look(now)?;
+            let took = self.now().since(now);
+            self.look_at = now + PERIOD.max(Nanos(took.0.saturating_mul(SPARING)));
         }
         self.talk(now)?;
         if now.since(self.ticked_at) >= TICK {
@@ -169,9 +239,7 @@ impl Enforcer {
             groups.for_each(|group| self.kernel.follow(group));
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
             self.end_what_is_over(now)?;
-            for rule in self.rules.clone() {
-                self.follow_rule(now, rule)?;
-            }
+            self.follow_rules(now)?;
         }
         Ok(())
     }
@@ -227,17 +295,37 @@ impl Enforcer {
         self.kernel.admit(asker.process, &tagged.groups[at], number)
     }
 
-    /// Tags the processes of a rule's group, where there are any and they are not tagged yet.
-    fn follow_rule(&mut self, now: Instant, rule: Rule) -> Result<(), Error> {
+    /// Tags the processes of groups that rules name, by path or by a container's label.
+    fn follow_rules(&mut self, now: Instant) -> Result<(), Error> {
+        let is_time_to_scan = now.since(self.scanned_at) >= LOOK_FOR_CONTAINERS;
+        if is_time_to_scan {
+            self.scanned_at = now;
+        }
+        for Rule { subject, request } in self.rules.clone() {
+            match subject {
+                Subject::Group(group) => self.follow_group(now, group, request)?,
+                Subject::Label(key, value) if is_time_to_scan => {
+                    let (above, folders) = (&self.kernel.place().above, &self.conditions.containers);
+                    for group in containers::labelled(above, folders, (&key, &value)) {
+                        self.follow_group(now, group, request.clone())?;
+                    }
+                }
+                Subject::Label(..) | Subject::User(_) | Subject::Port(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Tags the processes of a group, where there are any and they are not tagged yet.
+    fn follow_group(&mut self, now: Instant, group: PathBuf, request: Request) -> Result<(), Error> {
         let mut groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
-        let is_known = groups.any(|group| group.path() == rule.group);
-        let Some(group) = Group::found(rule.group).ok().filter(|group| !is_known && group.is_populated())
-        else {
+        let is_known = groups.any(|known| known.path() == group);
+        let Some(group) = Group::found(group).ok().filter(|group| !is_known && group.is_populated()) else {
             return Ok(());
         };
         let Ok(owner) = std::fs::metadata(group.path()).map(|found| found.uid()) else { return Ok(()) };
         // Its owner may have too many coflows for now.
-        let Ok(number) = self.number_for(now, owner, rule.request) else { return Ok(()) };
+        let Ok(number) = self.number_for(now, owner, request) else { return Ok(()) };
         self.kernel.tag_group(&group, number)?;
         for process in group.all_members() {
             self.kernel.take_over(process, number)?;
@@ -256,12 +344,22 @@ impl Enforcer {
     }
 
     fn open(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {
-        if self.coflows.values().filter(|tagged| tagged.user == user).count() >= OF_USER {
-            return Err(format!("a user may have {OF_USER} coflows at once: wait until some have ended"));
-        }
         let number = self.next;
+        self.open_as(now, number, user, request)?;
         self.next = number.checked_add(1).ok_or("the enforcer has used up its numbers: start it again")?;
-        let mut link = Link::new(&self.agent, user, now.0.rotate_left(20) ^ u64::from(number));
+        Ok(number)
+    }
+
+    /// Opens a coflow under this number.
+    fn open_as(&mut self, now: Instant, number: u32, user: u32, request: Request) -> Result<(), String> {
+        let most = self.conditions.of_user;
+        if self.coflows.values().filter(|tagged| tagged.user == user).count() >= most {
+            return Err(format!(
+                "a user may have {most} coflows at once: wait until some have ended, or start the enforcer with a larger \
+                 --coflows-of-user"
+            ));
+        }
+        let mut link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
         link.turn(now);
         let Request { name, class, deadline } = request;
         let key = match &name {
@@ -274,18 +372,29 @@ impl Enforcer {
             }
         };
         let (groups, askers, flows) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let tagged = Tagged { user, name, groups, link, key, askers, flows, is_obedient: false };
+        let (is_obedient, began, has_sockets) = (false, now, true);
+        let tagged = Tagged { user, name, groups, link, key, askers, flows, is_obedient, began, has_sockets };
         self.coflows.insert(number, tagged);
-        Ok(number)
+        Ok(())
     }
 
     /// Tells clients what their flows have sent.
     fn look(&mut self, now: Instant) -> Result<(), Error> {
-        if self.coflows.is_empty() {
+        if self.coflows.is_empty() && self.standing.is_empty() {
             return Ok(());
         }
+        self.coflows.values_mut().for_each(|tagged| tagged.has_sockets = false);
         for (flow, count) in self.kernel.counts()? {
+            let is_open = count.sockets > 0;
+            if is_open
+                && !self.coflows.contains_key(&flow.coflow)
+                && let Some((user, request)) = self.standing.get(&flow.coflow).cloned()
+            {
+                // One user too many coflows: its connections are plain TCP until some have ended.
+                let _ = self.open_as(now, flow.coflow, user, request);
+            }
             let Some(tagged) = self.coflows.get_mut(&flow.coflow) else { continue };
+            tagged.has_sockets |= is_open;
             let Some(key) = tagged.key else { continue };
             if tagged.tell(now, key, flow.peer, count) {
                 self.kernel.cancel(flow);
@@ -296,7 +405,7 @@ impl Enforcer {
 
     /// Exchanges words with the agent, and carries out what it has said.
     fn talk(&mut self, now: Instant) -> Result<(), Error> {
-        let mut has_opened = false;
+        let (mut has_opened, mut woken) = (false, Vec::new());
         for (&number, tagged) in &mut self.coflows {
             tagged.link.turn(now);
             while let Some(event) = tagged.link.client.poll_event() {
@@ -311,10 +420,15 @@ impl Enforcer {
                         let directive = tagged.link.client.directive(of_client);
                         let Some((peer, known)) = tagged.flow_of(of_client) else { continue };
                         let was_off = std::mem::replace(&mut known.is_off, directive.gate == Gate::Off {});
-                        has_opened |= was_off && !known.is_off;
+                        let opens = was_off && !known.is_off;
+                        has_opened |= opens;
+                        // One that is paced is not to burst before the walk has set its rate.
+                        if opens && directive.gate == (Gate::Open {}) {
+                            woken.extend(tagged.groups.iter().flat_map(Group::all_members));
+                        }
                         let flow = Flow { coflow: number, peer };
                         if tagged.is_obedient {
-                            self.kernel.order(flow, Order::new(directive, self.classes))?;
+                            self.kernel.order(flow, Order::new(directive, self.conditions.classes))?;
                         } else {
                             self.kernel.cancel(flow);
                         }
@@ -323,6 +437,9 @@ impl Enforcer {
                 }
             }
         }
+        woken.sort_unstable();
+        woken.dedup();
+        woken.into_iter().for_each(|process| self.kernel.push(process));
         // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a
         // round trip. A walk costs milliseconds where the kernel's table of connections is large.
         if has_opened { self.kernel.refresh() } else { Ok(()) }
@@ -331,8 +448,10 @@ impl Enforcer {
     /// Forgets coflows without processes and connections.
     fn end_what_is_over(&mut self, now: Instant) -> Result<(), Error> {
         let is_over = |tagged: &Tagged| {
-            let has_connections = tagged.flows.values().any(|known| known.number.is_some());
-            !has_connections && !tagged.groups.iter().any(Group::is_populated)
+            let has_connections =
+                tagged.has_sockets || tagged.flows.values().any(|known| known.number.is_some());
+            let is_young = now.since(tagged.began) < GRACE;
+            !has_connections && !is_young && !tagged.groups.iter().any(Group::is_populated)
         };
         let over: Vec<u32> =
             self.coflows.iter().filter(|(_, tagged)| is_over(tagged)).map(|(&number, _)| number).collect();
@@ -342,7 +461,10 @@ impl Enforcer {
                 tagged.link.client.unregister(key);
                 tagged.link.turn(now);
             }
-            self.kernel.forget(number, tagged.groups)?;
+            match self.standing.contains_key(&number) {
+                true => self.kernel.clear(number)?,
+                false => self.kernel.forget(number, tagged.groups)?,
+            }
         }
         Ok(())
     }

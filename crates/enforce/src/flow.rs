@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use cavalcade_client::DscpMap;
-use cavalcade_model::{BitsPerSec, Bytes};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_protocol::{Directive, Gate};
 
 use crate::shared;
@@ -101,12 +101,16 @@ pub struct Count {
     pub waits: bool,
     /// Connections that are open.
     pub sockets: u64,
+    /// The instant at which data passed that had waited at the gate, by this host's monotonic clock; zero where none has.
+    pub resumed_at: Nanos,
 }
 
 impl Count {
     pub(crate) fn from_kernel(words: shared::CountWords) -> Self {
-        let shared::Count { sent, messages, refused, waiting, sockets } = shared::Count::from_words(words);
-        Self { sent: Bytes(sent), messages, refused, waits: waiting != 0, sockets }
+        let shared::Count { sent, messages, refused, waiting, sockets, resumed_at } =
+            shared::Count::from_words(words);
+        let (sent, resumed_at) = (Bytes(sent), Nanos(resumed_at));
+        Self { sent, messages, refused, waits: waiting != 0, sockets, resumed_at }
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn of_place(above: &Path, name: &str) -> Vec<PathBuf> {
     found
 }
 
-fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+pub(crate) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.map(|entry| entry.path())
@@ -152,6 +152,13 @@ fn admit(group: &Path, process: u32) -> Result<(), Error> {
 fn members(group: &Path) -> Vec<u32> {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// The processes of a user.
+pub(crate) fn processes_of(user: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_its = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|process| process.uid() == user);
+    entries.filter(is_its).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Removes a group and those below it; their processes go to the group above. What cannot be removed stays: it limits nothing

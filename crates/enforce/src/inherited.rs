@@ -29,6 +29,19 @@ pub(crate) fn connections_of(process: u32) -> Vec<Inherited> {
     copies.filter(is_tcp).map(Inherited::new).collect()
 }
 
+/// Has the connections of a process send what they hold back. TCP tries when TCP_NODELAY is set; the application's own choice
+/// comes back at once.
+pub(crate) fn push(process: u32) {
+    for socket in connections_of(process).iter().filter(|socket| socket.peer.is_some()) {
+        let own = sockopt::tcp_nodelay(&socket.descriptor).unwrap_or(true);
+        // One that has ended meanwhile has nothing to send.
+        let _ = sockopt::set_tcp_nodelay(&socket.descriptor, true);
+        if !own {
+            let _ = sockopt::set_tcp_nodelay(&socket.descriptor, false);
+        }
+    }
+}
+
 fn is_tcp(socket: &OwnedFd) -> bool {
     sockopt::socket_protocol(socket).is_ok_and(|protocol| protocol == Some(ipproto::TCP))
 }

@@ -79,6 +79,8 @@ impl Default for Limits {
 /// The tables that programs and this process share.
 struct Tables {
     groups: HashMap<MapData, u64, u32>,
+    users: HashMap<MapData, u32, u32>,
+    ports: HashMap<MapData, u32, u32>,
     coflows: HashMap<MapData, u32, u32>,
     orders: HashMap<MapData, FlowWords, OrderWords>,
     counts: HashMap<MapData, FlowWords, CountWords>,
@@ -153,6 +155,26 @@ impl Kernel {
         self.tables.groups.insert(group.id(), coflow, 0).map_err(Error::refused("one more coflow"))
     }
 
+    /// Makes a user stand for a coflow: sockets that the user's processes make from now on belong to it, unless their control
+    /// group says otherwise.
+    ///
+    /// # Errors
+    /// If there are too many such rules.
+    pub fn tag_user(&mut self, user: u32, coflow: u32) -> Result<(), Error> {
+        self.announce(coflow)?;
+        self.tables.users.insert(user, coflow, 0).map_err(Error::refused("one more rule"))
+    }
+
+    /// Makes a port stand for a coflow: connections to it, and those accepted at it, belong to the coflow from now on, unless
+    /// their sockets belong to one already.
+    ///
+    /// # Errors
+    /// If there are too many such rules.
+    pub fn tag_port(&mut self, port: u16, coflow: u32) -> Result<(), Error> {
+        self.announce(coflow)?;
+        self.tables.ports.insert(u32::from(port), coflow, 0).map_err(Error::refused("one more rule"))
+    }
+
     /// There is such a coflow: its flows are counted.
     pub(crate) fn announce(&mut self, coflow: u32) -> Result<(), Error> {
         self.tables.coflows.insert(coflow, 1, 0).map_err(Error::refused("one more coflow"))
@@ -204,6 +226,12 @@ impl Kernel {
         let _ = self.tables.orders.remove(&flow.to_kernel());
     }
 
+    /// Has connections of a process that waited at a gate which has opened send at once. A refresh reaches them as well, and
+    /// others with them, but only after a walk of milliseconds.
+    pub fn push(&self, process: u32) {
+        inherited::push(process);
+    }
+
     /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.
     ///
     /// # Errors
@@ -243,6 +271,14 @@ impl Kernel {
         groups.iter().for_each(|group| drop(self.tables.groups.remove(&group.id())));
         let _ = self.tables.coflows.remove(&coflow);
         drop(groups);
+        self.clear(coflow)
+    }
+
+    /// Forgets a coflow's orders and counts.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn clear(&mut self, coflow: u32) -> Result<(), Error> {
         let is_its = |flow: &Result<FlowWords, _>| flow.as_ref().is_ok_and(|flow| flow[0] == coflow);
         let orders: Vec<FlowWords> = self.tables.orders.keys().filter(is_its).flatten().collect();
         let counts: Vec<FlowWords> = self.tables.counts.keys().filter(is_its).flatten().collect();
@@ -282,11 +318,16 @@ fn tagged(coflow: u32, peer: Option<IpAddr>) -> SocketWords {
 }
 
 /// Settings with a sign of life from now.
-fn settings(limits: Limits) -> Settings {
-    let now = clock_gettime(ClockId::Monotonic);
-    let alive_at = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+pub(crate) fn settings(limits: Limits) -> Settings {
+    let alive_at = monotonic().0;
     let Limits { silence, trickle, idle } = limits;
     Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, is_lifted: 0 }
+}
+
+/// The kernel's monotonic clock.
+pub(crate) fn monotonic() -> Nanos {
+    let now = clock_gettime(ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
 /// Loads, attaches and pins the programs.
@@ -357,6 +398,8 @@ impl Tables {
         let refused = || Error::refused("the tables");
         Ok(Self {
             groups: take("groups").try_into().map_err(refused())?,
+            users: take("users").try_into().map_err(refused())?,
+            ports: take("ports").try_into().map_err(refused())?,
             coflows: take("coflows").try_into().map_err(refused())?,
             orders: take("orders").try_into().map_err(refused())?,
             counts: take("counts").try_into().map_err(refused())?,

@@ -18,23 +18,30 @@
 //! - No module, no patched kernel, no queueing discipline. What a kernel lacks, [`probe`] says by trying it.
 //!
 //! # Cost
-//! An order costs one write. One that opens a gate also takes a walk over the host's table of TCP connections, with all others
-//! of its turn; with 262,144 entries that is 1.7 ms of processor time, whatever is in it (measured).
+//! An order costs one write. One that opens a gate also has the connections of the coflow's processes send at once
+//! ([`Kernel::push`]: some microseconds for each descriptor of theirs), and takes a walk over the host's table of TCP
+//! connections, with all others of its turn; with 262,144 entries that is 1.7 ms of processor time, whatever is in it. The
+//! enforcer's thread goes before all ordinary ones (`urgency`), and therefore spends no more than a twentieth of its time on
+//! looking at counts.
 //!
-//! Measured with [`mod@bench`] (`cavalcade bench enforce`, here at the highest priority, in a network namespace with packets of
-//! 1,500 B and `net.ipv4.tcp_tso_rtt_log` 0) on two cores of a virtual machine with Linux 6.18 that did other work all the
-//! while (load 13 to 20), so times are too long rather than too short:
+//! Measured with [`mod@bench`] (`cavalcade bench enforce`, in a network namespace with packets of 1,500 B and
+//! `net.ipv4.tcp_tso_rtt_log` 0) on two cores of a virtual machine with Linux 6.18, on which 15 to 17 other threads wanted to
+//! run all the while. "Busy" is as it then comes out; "free" is with sender and receiver scheduled before those threads
+//! (`chrt -f 20`), as on a machine with a processor to spare:
 //!
 //! | what | figure |
 //! |---|---|
 //! | verifier | `gate` 359 instructions, `connections` 1,002 |
-//! | `gate`, for a packet of up to 64 KB as it leaves TCP | 380 to 550 ns |
-//! | `connections`, once in a round trip | 380 to 790 ns |
-//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps over 1 s | within 0.3 % under bbr, 1.4 % under reno |
-//! | rates of 2 and 10 Gbps, where 4.5 Gbps went through without limits | 1.8 and 4.0 Gbps |
+//! | `gate`, for a packet of up to 64 KB as it leaves TCP | 270 (free) to 550 ns |
+//! | `connections`, once in a round trip | 190 (free) to 790 ns |
+//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps over 1 s | within 0.7 %, busy or free, reno or bbr |
+//! | 2 Gbps over 1 s | within 0.4 % (reno); bbr −0.4 to −6 % free, −5 to −8 % busy |
+//! | 10 Gbps over 1 s | free −2 % (bbr), −18 % (reno, where 11.2 Gbps went through without limits); up to −48 % busy: one connection takes more than a core there |
 //! | 5 Mbps over 1 s with the kernel's own `tcp_tso_rtt_log`, 9 | −39 % |
-//! | from OFF to the last new byte: p50, p99 | 0.09, 0.16 ms |
-//! | from ON to the first new byte: p50, p99 | 6.9, 32 ms with reno; 21, 45 ms with bbr, which paces by itself (2 ms were aimed at; the walk alone took 1.6 to 18 ms there, 4.5 at the median) |
+//! | from OFF to the last new byte: p50, p99 | 0.08, 0.12 ms |
+//! | from ON to the first new byte, free: p50, p99 | 0.18, 0.19 ms with reno; 0.17, 32 ms with bbr, whose own pacing holds back 2 of 100 |
+//! | the same, busy | 0.19, 5.4 ms with reno; 0.19, 7.7 ms with bbr: a sender that is put off in the middle of a call holds its socket's lock until it runs again |
+//! | the same by a walk alone, free | 2.3, 3.0 ms |
 //! | the enforcer's processor time: idle; one flow of 1.8 Gbps; 456 short connections a second | 0; 0.7 %; 1.7 % of a core |
 //!
 //! # Limits
@@ -43,11 +50,15 @@
 //!   their TOS.
 //! - A rate is held over the time of some bursts. At round trips of microseconds a burst is 64 KB unless
 //!   `net.ipv4.tcp_tso_rtt_log` is 0, which `cavalcade doctor` asks for and nothing here sets.
-//! - A flow that is off wakes within a walk; one that was held to a low rate finishes the pause behind its last burst first.
+//! - A flow that opens to a rate rather than without one waits for the walk, which sets the rate; so do connections that only a
+//!   rule for a port or user has tagged. One that was held to a low rate finishes the pause behind its last burst first.
+//! - Rules for ports and users tag connections that are made after the enforcer has started, and those that processes of such
+//!   a user have then; connections at a port from before stay as they are.
 //!
 //! # Rights
 //! Root, or: CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON for the programs; CAP_DAC_OVERRIDE for groups below those of others;
-//! CAP_SETUID to speak to the agent for other users; CAP_SYS_PTRACE for connections from before a process was tagged. Where
+//! CAP_SETUID to speak to the agent for other users; CAP_SYS_PTRACE for connections from before a process was tagged and to push;
+//! CAP_SYS_NICE to go before other threads. Where
 //! /sys/fs/bpf is not mounted, CAP_SYS_ADMIN mounts it.
 //!
 //! # Rejected
@@ -57,10 +68,13 @@
 //! - A process that watches the enforcer and cleans up: it dies with it where a service manager ends the whole group.
 
 pub mod bench;
+pub mod containers;
 mod door;
 mod enforcer;
 mod error;
 mod flow;
+#[cfg(test)]
+mod functions;
 mod groups;
 mod inherited;
 mod kernel;
@@ -70,9 +84,10 @@ mod namespaces;
 mod pins;
 pub mod probe;
 mod shared;
+mod urgency;
 
 pub use door::{Name, Request};
-pub use enforcer::{Enforcer, Rule};
+pub use enforcer::{Conditions, Enforcer, Rule, Subject};
 pub use error::Error;
 pub use flow::{Count, Flow, Order};
 pub use groups::{Group, Hierarchy};

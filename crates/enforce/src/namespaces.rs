@@ -13,6 +13,7 @@ use std::sync::mpsc;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::pins::walk;
+use crate::urgency;
 
 /// A thread that walks when told, and says how it went.
 #[derive(Debug)]
@@ -68,6 +69,7 @@ impl Walker {
         let (tell, told) = mpsc::channel();
         let (say, hear) = mpsc::channel();
         let work = move || {
+            urgency::go_first();
             let entered = move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network));
             while told.recv().is_ok() {
                 let walked = entered.map_err(io::Error::from).and_then(|()| walk(&program));

@@ -91,6 +91,79 @@ fn groups_that_a_program_makes_below_its_own_belong_to_its_coflow() {
 }
 
 #[test]
+fn sockets_of_a_user_belong_to_the_users_coflow_unless_their_group_says_otherwise() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    kernel.tag_user(support::STRANGER, 7).unwrap();
+    let sink = Sink::new("127.0.0.1");
+    let mut stranger = Player::new_in(&ground.group(), &format!("stranger send {} 5000", sink.address));
+    stranger.go();
+    assert_eq!(stranger.hears(), "sent");
+    let mut own = Player::new_in(&ground.group(), &format!("send {} 3000", sink.address));
+    own.go();
+    assert_eq!(own.hears(), "sent");
+    let role = format!("stranger send {} 400", sink.address);
+    let (mut tagged, _group) = Player::tagged(&mut kernel, 1, &role);
+    assert_eq!(tagged.hears(), "sent");
+    let sent = |coflow| count(&kernel, coflow, "127.0.0.1").sent;
+    assert_eq!((sent(7), sent(1)), (Bytes(5000), Bytes(400)));
+}
+
+#[test]
+fn connections_to_a_port_and_those_accepted_there_belong_to_the_ports_coflow() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let (sink, other) = (Sink::new("127.0.0.2"), Sink::new("127.0.0.3"));
+    kernel.tag_port(sink.address.port(), 7).unwrap();
+    let mut client = Player::new_in(&ground.group(), &format!("send {} 5000", sink.address));
+    client.go();
+    assert_eq!(client.hears(), "sent");
+    let mut elsewhere = Player::new_in(&ground.group(), &format!("send {} 3000", other.address));
+    elsewhere.go();
+    assert_eq!(elsewhere.hears(), "sent");
+    assert_eq!(count(&kernel, 7, "127.0.0.2").sent, Bytes(5000));
+    assert_eq!(count(&kernel, 7, "127.0.0.3").sent, Bytes(0));
+    let mut server = Player::new_in(&ground.group(), "serve 200000");
+    server.go();
+    let address: std::net::SocketAddr = server.hears().parse().unwrap();
+    kernel.tag_port(address.port(), 8).unwrap();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.read_exact(&mut vec![0; 200_000]).unwrap();
+    assert_eq!(count(&kernel, 8, "127.0.0.1").sent, Bytes(200_000));
+}
+
+#[test]
+fn another_user_can_neither_open_tables_nor_move_processes_into_a_coflow() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
+    let role = format!("stranger intrude {} {}", ground.place.name, group.path().display());
+    let mut stranger = Player::new(&role);
+    stranger.go();
+    assert_eq!(stranger.hears(), "table by pin: refused");
+    assert_eq!(stranger.hears(), "tables by number: refused");
+    assert_eq!(stranger.hears(), "own process: refused");
+    assert_eq!(stranger.hears(), "other process: refused");
+    assert_eq!(group.members(), Vec::<u32>::new());
+}
+
+#[test]
+fn a_push_reaches_what_waits_at_a_gate_that_has_opened_without_a_walk() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    sink.wait_for(10_000_000);
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    kernel.order(to("127.0.0.1"), Gate::Open {}.into()).unwrap();
+    kernel.push(player.number());
+    assert!(!count(&kernel, 1, "127.0.0.1").waits);
+    let socket = support::connection_of(player.number());
+    assert_eq!(support::option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY), 0);
+}
+
+#[test]
 fn a_connection_from_before_is_tagged_with_its_process() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();

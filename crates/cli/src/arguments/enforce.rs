@@ -3,29 +3,41 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use cavalcade_enforce::{Request, Rule};
+use cavalcade_enforce::{Request, Rule, Subject};
 use cavalcade_model::Nanos;
 use clap::{Args, ValueEnum};
+
+use super::live::ConfigFile;
 
 /// `cavalcade enforce`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cavalcade enforce --socket /run/cavalcade.sock --tag /system.slice/backup.service=backup:background"
+    after_help = "Example:\n  cavalcade enforce --socket /run/cavalcade.sock --tag /system.slice/backup.service=backup:background --tag port:5432=database"
 )]
 pub(crate) struct Enforce {
+    #[command(flatten)]
+    pub(crate) file: ConfigFile,
     /// Where the agent listens; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
-    /// Where 'cavalcade run' connects
-    #[arg(long, value_name = "FILE", default_value = DOOR)]
-    pub(crate) door: PathBuf,
+    /// Where 'cavalcade run' connects [default: /run/cavalcade-enforce.sock]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) door: Option<PathBuf>,
     /// The control group of version 2 whose processes can be tagged; without it, all of the host
     #[arg(long, value_name = "DIR")]
     pub(crate) group: Option<PathBuf>,
-    /// Tag all processes of a control group without being asked, as those of a service: they are a task while there are any
-    /// (may be repeated; ':background' behind the name where no user waits)
-    #[arg(long, value_name = "GROUP=TASK", value_parser = rule)]
+    /// Tag without being asked: the processes of a control group (by its path), connections to or from a port (port:5432), the
+    /// sockets of a user (user:postgres), or containers by a label (label:app=web). They are a task while there are any
+    /// (may be repeated; ':background' behind the name where no user waits; a group goes before a user, a user before a port)
+    #[arg(long, value_name = "WHAT=TASK", value_parser = rule)]
     pub(crate) tag: Vec<Rule>,
+    /// A folder in which a runtime keeps what it knows of containers, each under its id; may be repeated [default: those of
+    /// Docker, Podman and containerd]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) containers: Vec<PathBuf>,
+    /// How many coflows a user may have at once [default: 256]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) coflows_of_user: Option<usize>,
     /// For how long the kernel keeps limits without a sign of life from this process
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = silence)]
     pub(crate) silence: Nanos,
@@ -35,7 +47,7 @@ pub(crate) struct Enforce {
 }
 
 /// Where the host's enforcer listens.
-const DOOR: &str = "/run/cavalcade-enforce.sock";
+pub(crate) const DOOR: &str = "/run/cavalcade-enforce.sock";
 
 /// `cavalcade run`.
 #[derive(Debug, Args)]
@@ -81,15 +93,49 @@ pub(crate) enum Class {
 }
 
 /// Reads a rule, as `/system.slice/backup.service=backup:background`.
-fn rule(text: &str) -> Result<Rule, String> {
-    let wrong = || "expected GROUP=TASK, as /system.slice/backup.service=backup".to_owned();
-    let (group, task) = text.rsplit_once('=').ok_or_else(wrong)?;
+///
+/// # Errors
+/// If it is none, with what one looks like.
+pub(crate) fn rule(text: &str) -> Result<Rule, String> {
+    let wrong = || {
+        "expected WHAT=TASK, as /system.slice/backup.service=backup, port:5432=database, user:postgres=database or \
+         label:app=web=site"
+            .to_owned()
+    };
+    let (what, task) = text.rsplit_once('=').ok_or_else(wrong)?;
     let (task, class) = task.split_once(':').unwrap_or((task, "online"));
-    if group.is_empty() || task.contains(char::is_whitespace) {
+    if task.contains(char::is_whitespace) {
         return Err(wrong());
     }
     let request: Request = format!("task={task} class={class}").parse()?;
-    Ok(Rule { group: group.into(), request })
+    let subject = match what.split_once(':') {
+        _ if what.starts_with('/') => Subject::Group(what.into()),
+        Some(("port", port)) => match port.parse() {
+            Ok(port @ 1..) => Subject::Port(port),
+            _ => return Err(format!("'{port}': expected a port from 1 to 65535")),
+        },
+        Some(("user", user)) => Subject::User(user_number(user)?),
+        Some(("label", label)) => {
+            let (key, value) = label.split_once('=').ok_or_else(wrong)?;
+            Subject::Label(key.to_owned(), value.to_owned())
+        }
+        _ => return Err(wrong()),
+    };
+    Ok(Rule { subject, request })
+}
+
+/// The number of a user, from it or from the user's name in /etc/passwd.
+fn user_number(user: &str) -> Result<u32, String> {
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        if fields.next() == Some(user) { fields.nth(1)?.parse().ok() } else { None }
+    };
+    user.parse().ok().or_else(|| known.lines().find_map(of_line)).ok_or_else(|| {
+        format!(
+            "there is no user '{user}' in /etc/passwd; one of another directory goes by number, as user:1000"
+        )
+    })
 }
 
 fn silence(text: &str) -> Result<Nanos, String> {
@@ -105,5 +151,30 @@ fn within(text: &str, least: Nanos, most: Nanos, range: &str) -> Result<Nanos, S
         Ok(time) if (least..=most).contains(&time) => Ok(time),
         Ok(_) => Err(format!("expected {range}")),
         Err(error) => Err(format!("{error}, as in 2s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_by_what_they_tag() {
+        let subject = |text| rule(text).unwrap().subject;
+        assert_eq!(subject("/a/b.service=x"), Subject::Group("/a/b.service".into()));
+        assert_eq!(subject("port:5432=db"), Subject::Port(5432));
+        assert_eq!(subject("user:root=admin"), Subject::User(0));
+        assert_eq!(subject("user:1234=jobs:background"), Subject::User(1234));
+        assert_eq!(subject("label:app=web=site"), Subject::Label("app".to_owned(), "web".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_rule_is_refused_with_an_example() {
+        for wrong in ["", "etl", "a.service=x", "label:app=x", "port:5432", "/a=x y", "=x"] {
+            assert!(rule(wrong).is_err(), "{wrong}");
+        }
+        assert!(rule("port:0=x").unwrap_err().contains("65535"));
+        assert!(rule("user:no-such-user=x").unwrap_err().contains("by number"));
+        assert!(rule("/a=x:urgent").unwrap_err().contains("class=urgent"));
     }
 }

@@ -1,7 +1,7 @@
 //! The configuration file: what flags say, in TOML, one file for all parts of a site.
 //!
-//! `[site]` says what is the same everywhere, `[coordinator]` and `[agent]` what each of the two needs, `[log]` what both
-//! say. Everything is optional: a flag wins over the file, and the defaults come last.
+//! `[site]` says what is the same everywhere, `[coordinator]`, `[agent]` and `[enforce]` what each of the three needs, `[log]`
+//! what the first two say. Everything is optional: a flag wins over the file, and the defaults come last.
 //!
 //! A typo is refused with its place and the name that comes nearest; the names come from the reader's own message, so
 //! that there is no second list of them.
@@ -25,6 +25,7 @@ pub(crate) struct File {
     pub(crate) site: SiteTable,
     pub(crate) coordinator: CoordinatorTable,
     pub(crate) agent: AgentTable,
+    pub(crate) enforce: EnforceTable,
     pub(crate) log: LogTable,
 }
 
@@ -104,6 +105,17 @@ pub(crate) struct AgentTable {
     pub(crate) max_connections: Option<u32>,
     #[serde(deserialize_with = "from_text")]
     pub(crate) max_buffers: Option<Bytes>,
+}
+
+/// `[enforce]`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct EnforceTable {
+    pub(crate) door: Option<PathBuf>,
+    /// Rules as they stand in the file: users have names on the host alone that the rule is for.
+    pub(crate) tag: Vec<String>,
+    pub(crate) containers: Vec<PathBuf>,
+    pub(crate) coflows_of_user: Option<usize>,
 }
 
 /// `[log]`

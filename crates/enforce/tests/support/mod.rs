@@ -20,6 +20,9 @@ use cavalcade_skip::skipped;
 /// What tells a child what to do.
 const ROLE: &str = "CAVALCADE_ENFORCE_TEST_ROLE";
 
+/// A user without rights, who owns nothing here.
+pub(crate) const STRANGER: u32 = 65_534;
+
 /// A control group of this test alone, below which its programs are attached.
 pub(crate) struct Ground {
     /// Where to load.
@@ -47,6 +50,11 @@ impl Ground {
         let group = Group::make(&root, &name).unwrap();
         let above = group.path().to_owned();
         Some(Self { place: Place { above, name }, group: Some(group) })
+    }
+
+    /// Its control group.
+    pub(crate) fn group(&self) -> Group {
+        Group::found(self.place.above.clone()).unwrap()
     }
 
     /// Loads the programs with limits that suit tests.
@@ -170,7 +178,11 @@ fn wait_for_go() {
 /// Plays the role that the environment names; nothing where it names none.
 pub(crate) fn play() {
     let Ok(role) = std::env::var(ROLE) else { return };
-    let words: Vec<&str> = role.split(' ').collect();
+    let mut words: Vec<&str> = role.split(' ').collect();
+    if words[0] == "stranger" {
+        words.remove(0);
+        become_stranger();
+    }
     match words[..] {
         // Sends so many bytes and keeps the connection.
         ["send", to, bytes] => {
@@ -222,6 +234,19 @@ pub(crate) fn play() {
             socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
             wait_for_go();
         }
+        // Tries what only the enforcer may.
+        ["intrude", name, group] => {
+            say("ready");
+            wait_for_go();
+            let verdict = |is_allowed| if is_allowed { "allowed" } else { "refused" };
+            say(format!("table by pin: {}", verdict(open_pin(&format!("/sys/fs/bpf/{name}/settings")))));
+            say(format!("tables by number: {}", verdict(find_table())));
+            let procs = format!("{group}/cgroup.procs");
+            for (who, process) in [("own", std::process::id()), ("other", 1)] {
+                let moved = std::fs::write(&procs, process.to_string()).is_ok();
+                say(format!("{who} process: {}", verdict(moved)));
+            }
+        }
         // Holds a coflow of a place: off, with so many milliseconds of silence.
         ["hold", above, name, group, millis] => {
             let place = Place { above: above.into(), name: name.to_owned() };
@@ -236,6 +261,39 @@ pub(crate) fn play() {
         }
         _ => panic!("no role {role}"),
     }
+}
+
+fn become_stranger() {
+    #[expect(unsafe_code, reason = "the standard library changes users of commands only")]
+    // SAFETY: these calls take numbers and change nothing but this process's rights.
+    let results = unsafe {
+        [
+            libc::setgroups(0, std::ptr::null()),
+            libc::setresgid(STRANGER, STRANGER, STRANGER),
+            libc::setresuid(STRANGER, STRANGER, STRANGER),
+        ]
+    };
+    assert_eq!(results, [0; 3], "{}", std::io::Error::last_os_error());
+}
+
+/// Tells whether this process may open what is pinned at `path`: `bpf(BPF_OBJ_GET)`.
+fn open_pin(path: &str) -> bool {
+    let path = std::ffi::CString::new(path).unwrap();
+    ask_kernel(7, &[path.as_ptr() as u64, 0])
+}
+
+/// Tells whether this process may learn the number of a table, by which it could open it: `bpf(BPF_MAP_GET_NEXT_ID)`.
+fn find_table() -> bool {
+    ask_kernel(12, &[0, 0])
+}
+
+fn ask_kernel(command: i32, attributes: &[u64]) -> bool {
+    #[expect(unsafe_code, reason = "there is no safe way to ask for what is refused")]
+    // SAFETY: the kernel reads the attributes, which outlive the call, and the path that the first of them may point to.
+    let result = unsafe {
+        libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), std::mem::size_of_val(attributes))
+    };
+    result >= 0
 }
 
 fn name_of(path: &str) -> &str {

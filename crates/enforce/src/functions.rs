@@ -1,0 +1,238 @@
+//! The gate as a function: a packet and what its socket carries in, a verdict and counts out (`BPF_PROG_TEST_RUN`).
+//!
+//! Nothing is attached, so no traffic of this machine is touched, and every packet can be made that no TCP would send.
+
+use std::net::Ipv4Addr;
+
+use aya::maps::{Array, HashMap, MapData};
+use aya::programs::{CgroupSkb, TestRun, TestRunOptions};
+use aya::{Ebpf, EbpfLoader};
+use cavalcade_model::Nanos;
+use cavalcade_protocol::Gate;
+
+use crate::kernel::settings;
+use crate::shared::{CountWords, FlowWords, OrderWords, PROGRAMS, SettingsWords, Socket, SocketWords};
+use crate::{Count, Flow, Limits, Order};
+
+const COFLOW: u32 = 7;
+/// The next new byte of the connection.
+const NEXT: u32 = 1_000;
+const PASSES: u32 = 1;
+const IS_REFUSED: u32 = 0;
+/// Places in the kernel's `struct __sk_buff`, and its length.
+const MARK: usize = 8;
+const SEGMENTS: usize = 164;
+const CONTEXT: usize = 192;
+/// Flags of TCP.
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// The programs, loaded, with one coflow and one connection.
+struct Bench(Ebpf);
+
+impl Bench {
+    fn new() -> Option<Self> {
+        let programs = match PROGRAMS {
+            Ok(programs) => programs,
+            Err(reason) => {
+                cavalcade_skip::skipped(format_args!("programs for the kernel ({reason})"));
+                return None;
+            }
+        };
+        if !rustix::process::geteuid().is_root() {
+            cavalcade_skip::skipped("root, to load programs into the kernel");
+            return None;
+        }
+        let mut bench = Self(EbpfLoader::new().load(programs).unwrap());
+        let gate: &mut CgroupSkb = bench.0.program_mut("gate_as_function").unwrap().try_into().unwrap();
+        gate.load().unwrap();
+        let mut coflows: HashMap<&mut MapData, u32, u32> = bench.map("coflows");
+        coflows.insert(COFLOW, 1, 0).unwrap();
+        bench.limit(Limits { silence: Nanos::from_secs(3600), ..Limits::default() }, Nanos::ZERO);
+        // Data passed just now.
+        bench.carry(Socket { passed_at: settings(Limits::default()).alive_at, ..Socket::default() });
+        Some(bench)
+    }
+
+    fn map<'a, T>(&'a mut self, name: &str) -> T
+    where
+        T: TryFrom<&'a mut aya::maps::Map, Error: std::fmt::Debug>,
+    {
+        self.0.map_mut(name).unwrap().try_into().unwrap()
+    }
+
+    /// Sets the limits, with the enforcer's last sign of life so long ago.
+    fn limit(&mut self, limits: Limits, ago: Nanos) {
+        let mut words = settings(limits);
+        words.alive_at -= ago.0;
+        let mut map: Array<&mut MapData, SettingsWords> = self.map("settings");
+        map.set(0, words.to_words(), 0).unwrap();
+    }
+
+    /// Sets what the socket carries; its coflow and peer are those of this test.
+    fn carry(&mut self, socket: Socket) {
+        let [_, _, _, mapped, address] = flow().to_kernel();
+        let peer_low = u64::from(mapped) | u64::from(address) << 32;
+        let socket = Socket { coflow: u64::from(COFLOW), peer_high: 0, peer_low, ..socket };
+        let mut map: Array<&mut MapData, SocketWords> = self.map("trial");
+        map.set(0, socket.to_words(), 0).unwrap();
+    }
+
+    fn order(&mut self, gate: Gate) {
+        let mut map: HashMap<&mut MapData, FlowWords, OrderWords> = self.map("orders");
+        map.insert(flow().to_kernel(), Order::from(gate).to_kernel(1), 0).unwrap();
+    }
+
+    fn count(&mut self) -> Count {
+        let map: HashMap<&mut MapData, FlowWords, CountWords> = self.map("counts");
+        map.get(&flow().to_kernel(), 0).map(Count::from_kernel).unwrap_or_default()
+    }
+
+    /// The verdict on an IP packet that was made of so many segments.
+    fn judge_made_of(&mut self, segments: u32, packet: &[u8]) -> u32 {
+        let mut frame = vec![0; 14];
+        let kind: u16 = if packet.first().is_some_and(|first| first >> 4 == 6) { 0x86dd } else { 0x0800 };
+        frame[12..].copy_from_slice(&kind.to_be_bytes());
+        frame.extend_from_slice(packet);
+        let mut context = [0; CONTEXT];
+        context[MARK..MARK + 4].copy_from_slice(&NEXT.to_ne_bytes());
+        context[SEGMENTS..SEGMENTS + 4].copy_from_slice(&segments.to_ne_bytes());
+        let gate: &mut CgroupSkb = self.0.program_mut("gate_as_function").unwrap().try_into().unwrap();
+        let options =
+            TestRunOptions { data_in: Some(&frame), ctx_in: Some(&context), ..TestRunOptions::default() };
+        gate.test_run(options).unwrap().return_value
+    }
+
+    fn judge(&mut self, packet: &[u8]) -> u32 {
+        self.judge_made_of(0, packet)
+    }
+}
+
+fn flow() -> Flow {
+    Flow { coflow: COFLOW, peer: Ipv4Addr::new(10, 0, 0, 9).into() }
+}
+
+fn tcp(sequence: u32, flags: u8, payload: usize) -> Vec<u8> {
+    let mut segment = vec![0; 20 + payload];
+    segment[4..8].copy_from_slice(&sequence.to_be_bytes());
+    (segment[12], segment[13]) = (5 << 4, flags);
+    segment
+}
+
+fn over_v4(segment: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0; 20];
+    (packet[0], packet[9]) = (0x45, 6);
+    packet[2..4].copy_from_slice(&((20 + segment.len()) as u16).to_be_bytes());
+    packet.extend_from_slice(segment);
+    packet
+}
+
+/// With a header of hop-by-hop options of 16 bytes where `has_options`.
+fn over_v6(segment: &[u8], has_options: bool) -> Vec<u8> {
+    let mut packet = vec![0; 40];
+    packet[0] = 0x60;
+    packet[6] = if has_options { 0 } else { 6 };
+    if has_options {
+        packet.extend_from_slice(&[6, 1]);
+        packet.extend_from_slice(&[0; 14]);
+    }
+    packet.extend_from_slice(segment);
+    packet
+}
+
+#[test]
+fn new_data_passes_an_open_gate_and_is_counted_once() {
+    let Some(mut bench) = Bench::new() else { return };
+    assert_eq!(bench.judge(&over_v4(&tcp(NEXT, ACK, 700))), PASSES);
+    assert_eq!(bench.judge(&over_v4(&tcp(NEXT - 700, ACK, 700))), PASSES);
+    let found = bench.count();
+    assert_eq!((found.sent.0, found.refused, found.waits), (700, 0, false));
+}
+
+#[test]
+fn new_data_is_refused_while_the_flow_is_off_over_every_form_of_ip() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    let data = tcp(NEXT, ACK, 700);
+    for packet in [over_v4(&data), over_v6(&data, false), over_v6(&data, true)] {
+        assert_eq!(bench.judge(&packet), IS_REFUSED);
+    }
+    let found = bench.count();
+    assert_eq!((found.sent.0, found.refused, found.waits), (0, 3, true));
+}
+
+#[test]
+fn what_is_no_new_data_passes_a_gate_that_is_off() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    for segment in [tcp(NEXT, ACK, 0), tcp(NEXT, SYN, 0), tcp(NEXT, FIN | ACK, 0), tcp(NEXT - 1, ACK, 700)] {
+        assert_eq!(bench.judge(&over_v4(&segment)), PASSES);
+        assert_eq!(bench.judge(&over_v6(&segment, true)), PASSES);
+    }
+    assert_eq!(bench.count(), Count::default());
+}
+
+#[test]
+fn sequence_numbers_go_round() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    assert_eq!(bench.judge(&over_v4(&tcp(NEXT.wrapping_sub(1 << 31), ACK, 9))), PASSES);
+    assert_eq!(bench.judge(&over_v4(&tcp(NEXT + 1_000_000, ACK, 9))), IS_REFUSED);
+}
+
+#[test]
+fn one_segment_passes_when_the_trickle_is_due_and_no_more() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    let data = over_v4(&tcp(NEXT, ACK, 700));
+    bench.carry(Socket { passed_at: 1, ..Socket::default() });
+    assert_eq!(bench.judge_made_of(40, &data), IS_REFUSED);
+    assert_eq!(bench.judge_made_of(1, &data), PASSES);
+    assert_eq!(bench.judge_made_of(1, &data), IS_REFUSED);
+}
+
+#[test]
+fn silence_opens_the_gate() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    let data = over_v4(&tcp(NEXT, ACK, 700));
+    let limits = Limits { silence: Nanos::from_secs(1), ..Limits::default() };
+    bench.limit(limits, Nanos::ZERO);
+    assert_eq!(bench.judge(&data), IS_REFUSED);
+    bench.limit(limits, Nanos::from_secs(2));
+    assert_eq!(bench.judge(&data), PASSES);
+}
+
+#[test]
+fn no_packet_is_refused_that_cannot_be_read_to_the_end_of_its_headers() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    let data = tcp(NEXT, ACK, 1);
+    for whole in [over_v4(&data), over_v6(&data, false), over_v6(&data, true)] {
+        // The kernel takes no packet that is shorter.
+        let shortest = if whole[0] >> 4 == 4 { 20 } else { 40 };
+        for length in shortest..whole.len() {
+            assert_eq!(bench.judge(&whole[..length]), PASSES, "{length} of {} bytes", whole.len());
+        }
+        assert_eq!(bench.judge(&whole), IS_REFUSED);
+    }
+}
+
+#[test]
+fn headers_that_lie_about_lengths_and_other_protocols_pass() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.order(Gate::Off {});
+    let mut beyond_the_end = tcp(NEXT, ACK, 30);
+    beyond_the_end[12] = 15 << 4;
+    let mut datagram = over_v4(&tcp(NEXT, ACK, 700));
+    datagram[9] = 17;
+    let mut long_options = over_v6(&tcp(NEXT, ACK, 700), true);
+    long_options[41] = 255;
+    let mut long_header = over_v4(&tcp(NEXT, ACK, 0));
+    long_header[0] = 0x4f;
+    for packet in [over_v4(&beyond_the_end), datagram, long_options, long_header] {
+        assert_eq!(bench.judge(&packet), PASSES);
+    }
+    assert_eq!(bench.count(), Count::default());
+}
