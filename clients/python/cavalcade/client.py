@@ -17,6 +17,8 @@ from . import wire
 from .wire import CoflowKey, Directive, Ends, Facts
 
 _STEP = 1 << 24
+# What an agent's times are taken for at least and at most.
+_SHORTEST, _LONGEST = 1_000_000, 600_000_000_000
 _LOG = logging.getLogger("cavalcade")
 
 
@@ -25,6 +27,8 @@ class _Coflow:
     facts: Optional[Facts]
     sent: int = 0
     is_known: bool = False
+    # Other users who may take part.
+    granted: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -108,6 +112,7 @@ class Client:
         if self.welcomed and not coflow.is_known:
             coflow.is_known = True
             self.outbox.append(wire.join(key, coflow.facts, coflow.sent))
+            self.outbox += [wire.grant(key, user) for user in sorted(coflow.granted)]
 
     def sent(self, flow: int, more: int) -> None:
         """A flow has sent ``more`` bytes."""
@@ -128,6 +133,15 @@ class Client:
             self._coflows[over.key].sent += over.sent
         if self.welcomed:
             self.outbox.append(wire.close_flow(flow, over.sent))
+
+    def grant(self, key: CoflowKey, user: int) -> None:
+        """Let another user take part in a coflow of this one, as long as this client takes part."""
+        self._join(key)
+        granted = self._coflows[key].granted
+        if user not in granted:
+            granted.add(user)
+            if self.welcomed:
+                self.outbox.append(wire.grant(key, user))
 
     def unregister(self, key: CoflowKey) -> None:
         """End this client's part in a coflow."""
@@ -160,7 +174,8 @@ class Client:
         if self.welcomed:
             self._lease_until = now + self._lease
         if isinstance(message, wire.Welcome):
-            self._period, self._lease = message.period, message.lease
+            self._period = min(max(message.period, _SHORTEST), _LONGEST)
+            self._lease = min(max(message.lease, 4 * _SHORTEST), _LONGEST)
             self.welcomed = True
             self._lease_until = now + self._lease
             self._say_everything()

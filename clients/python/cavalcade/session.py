@@ -144,6 +144,16 @@ class Session:
             sock.close()
             raise
 
+    def grant(self, key: CoflowKey, user: int) -> None:
+        """Lets another user, by its number (``pwd.getpwnam(...).pw_uid``), take part in a coflow of this user.
+
+        The agent refuses that to who does not own the coflow; see :meth:`refusals`.
+        """
+        with self._work:
+            self._keep_connected()
+            self._client.grant(key, user)
+            self._work.notify_all()
+
     def unregister(self, key: CoflowKey) -> None:
         """Ends a coflow."""
         with self._work:

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Iterator, NamedTuple, Optional, Union
 
-PROTOCOL = 2
+PROTOCOL = 3
 MAX_FRAME = 2 << 20
 _U64 = (1 << 64) - 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:/@+-]{0,38}")
@@ -228,6 +228,10 @@ def close_flow(flow: int, sent: int) -> bytes:
     return Writer(6).number(flow).number(sent).frame()
 
 
+def grant(key: CoflowKey, user: int) -> bytes:
+    return Writer(7).key(key).number(user).frame()
+
+
 class Welcome(NamedTuple):
     period: int
     lease: int
@@ -316,7 +320,7 @@ def _reason(reader: Reader) -> str:
     if kind == 0:
         return f"the agent speaks version {reader.number()} of the protocol: install the same release on both"
     if kind == 1:
-        return "it belongs to another user, or is older than it can be"
+        return "it belongs to another user, who may grant it, or is older than it can be"
     if kind == 2:
         return "there is a flow of that number already"
     if kind == 3:

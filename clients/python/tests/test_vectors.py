@@ -24,6 +24,7 @@ _SAID = {
     "sent": wire.progress(127, 127, False),
     "sent idle": wire.progress(128, 16_384, True),
     "close": wire.close_flow(2, (1 << 64) - 1),
+    "grant": wire.grant(_KEY, 1_001),
 }
 
 

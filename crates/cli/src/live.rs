@@ -7,6 +7,7 @@ pub(crate) mod config;
 mod logging;
 mod settings;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -116,6 +117,14 @@ struct Served {
     capacity: Capacity,
 }
 
+/// Says to a monitoring system that this coordinator stands by.
+async fn stand_by(gates: &Gatekeeping) -> io::Result<Infallible> {
+    match metrics_listener(gates.metrics).await? {
+        Some(listener) => cavalcade_runtime::stand_by(listener, gates.identity.as_ref()).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Waits for the lease, where there is one, and serves as long as it is kept.
 async fn lead(
     listen: SocketAddr,
@@ -134,6 +143,7 @@ async fn lead(
             ready();
             tokio::select! {
                 leadership = lease::acquire(place, certificates, above) => Some(bound("a lease", place, leadership)?),
+                failed = stand_by(gates) => return failed.map(|never| match never {}),
                 _ = stop.changed() => return Ok(Ended::Stopped),
             }
         }

@@ -229,6 +229,13 @@ impl Session {
         Ok(flow)
     }
 
+    /// Lets another user, by the number that hosts have for it, take part in a coflow of this user. The agent refuses that to
+    /// who does not own the coflow: see [`Session::refusals`].
+    pub fn grant(&self, coflow: CoflowKey, user: u32) {
+        self.shared.lock().client.grant(coflow, user);
+        self.shared.work.notify_all();
+    }
+
     /// A coflow is over.
     pub fn unregister(&self, coflow: CoflowKey) {
         self.shared.lock().client.unregister(coflow);

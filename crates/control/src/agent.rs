@@ -155,6 +155,8 @@ pub enum AgentOutput {
     Drop(ClientId),
     /// The coordinator is silent: its connection is to be closed, and the next one tried.
     Reconnect,
+    /// The coordinator asks what has arrived: [`Agent::handle_arrivals`] is to be told, if that can be found out.
+    Measure,
 }
 
 /// How long decisions of the agent's own are apart at least, so that a thousand flows that open at once are decided about
@@ -192,6 +194,8 @@ struct Part {
     facts: Option<Facts>,
     /// Whose it is: the user whose client spoke of it first.
     user: u32,
+    /// Other users whom that lets take part.
+    granted: BTreeSet<u32>,
     /// Bytes of flows that are over, by who sent them: a client that comes back says them again.
     sent: BTreeMap<Speaker, u64>,
     /// Clients that take part.
@@ -212,6 +216,10 @@ struct Part {
 }
 
 impl Part {
+    fn is_open_to(&self, user: u32) -> bool {
+        self.user == user || self.granted.contains(&user)
+    }
+
     fn sent_by(&self, speaker: Speaker) -> u64 {
         self.sent.get(&speaker).copied().unwrap_or(0)
     }
@@ -388,6 +396,10 @@ impl Agent {
         if self.decide_at().is_some_and(|when| when <= now) {
             self.decide(now);
         }
+        if self.measure_at().is_some_and(|when| when <= now) {
+            self.link.measured_at = Some(now);
+            self.outbox.push_back(AgentOutput::Measure);
+        }
         if self.report_from().is_some_and(|when| when <= now) {
             self.report(now);
         }
@@ -404,7 +416,8 @@ impl Agent {
         // Nothing waits for that, and while anything moves an event comes long before.
         let look = self.look_at().map(|when| when + Nanos(LOOKS_LATE * self.link.period(&self.config).0));
         let patience = if self.link.is_unproven { Some(Instant::ZERO) } else { self.link.patience_until };
-        let due = [self.link.lease_until, patience, look, own, decide, self.report_at(), self.alive_at()];
+        let lease = self.link.lease_until;
+        let due = [lease, patience, look, own, decide, self.measure_at(), self.report_at(), self.alive_at()];
         due.into_iter().flatten().min()
     }
 
@@ -444,6 +457,11 @@ impl Agent {
     /// The port that it stands at.
     pub fn port(&self) -> PortId {
         self.config.port
+    }
+
+    /// Which address is at which port.
+    pub fn directory(&self) -> &BTreeMap<IpAddr, PortId> {
+        &self.config.directory
     }
 
     /// How many ports the fabric has.

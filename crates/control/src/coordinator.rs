@@ -20,8 +20,11 @@
 //! them four times in a lease.
 //!
 //! # Files
-//! `peers`: what is known of agents. `reports`: what they say. `trust`: what of that is believed. `status`: what people are told.
+//! `peers`: what is known of agents. `reports`: what they say. `trust`: what of that is believed, `owners`: for whom, `confirm`:
+//! by whose word. `status`: what people are told.
 
+mod confirm;
+mod owners;
 mod peers;
 mod reports;
 mod status;
@@ -35,6 +38,8 @@ use cavalcade_protocol::{CoflowKey, Gate, Keyed, KillSwitch, Orders, PROTOCOL, R
 use crate::agent::CLASSES;
 use crate::hosted::{Factory, Hosted};
 use crate::table::UNTOLD;
+use confirm::Confirmations;
+use owners::Owners;
 use peers::{Peer, Peers};
 pub use status::{CoflowFlow, CoflowStatus};
 pub use trust::Notary;
@@ -66,6 +71,9 @@ pub struct CoordinatorConfig {
     pub agent_limit: u32,
     /// Decide and tell, and have agents carry out nothing.
     pub shadow: bool,
+    /// Have bytes of other hosts' coflows count only as far as receivers say that they have arrived, and flows hold others only
+    /// while anything does.
+    pub confirm: bool,
 }
 
 impl CoordinatorConfig {
@@ -82,6 +90,7 @@ impl CoordinatorConfig {
             stall: Nanos::from_millis(500),
             agent_limit: 2_000_000,
             shadow: false,
+            confirm: false,
         }
     }
 }
@@ -109,6 +118,8 @@ pub struct CoordinatorCounters {
     pub stale_parts: u64,
     /// Flows that might send and moved nothing.
     pub stalled_flows: u64,
+    /// Flows that might send, and of which nothing arrived by their receivers' word.
+    pub unconfirmed_flows: u64,
     /// Reports of bytes that no line could have carried.
     pub excessive_bytes: u64,
     /// Standings that no coordinator has sealed.
@@ -133,8 +144,8 @@ pub struct Coordinator {
     round_took: Nanos,
     /// Which agents have a part of each coflow, under which number.
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
-    /// Whose each coflow is, and whether the agent says so that gave out its number.
-    owners: BTreeMap<CoflowKey, (u32, bool)>,
+    owners: Owners,
+    confirmations: Confirmations,
     /// The highest term heard of.
     term: u64,
     /// The highest number of orders so far. An agent that was forgotten and is back remembers its own: numbers go on above.
@@ -169,7 +180,8 @@ impl Coordinator {
             look_at: None,
             round_took: Nanos::ZERO,
             holders: BTreeMap::new(),
-            owners: BTreeMap::new(),
+            owners: Owners::default(),
+            confirmations: Confirmations::default(),
             term: config.term,
             highest_sent: 0,
             last_round: None,
@@ -295,9 +307,11 @@ impl Coordinator {
         peer.offset = peer.offset.max(offset(now, report.clock));
         peer.up = report.up;
         self.hosted.set_capacity(port, report.up, report.down);
+        let is_unknown = peer.is_unknown;
+        self.take_arrivals(now, &report);
         if report.snapshot {
             self.take_snapshot(now, &report);
-        } else if !peer.is_unknown {
+        } else if !is_unknown {
             self.take_changes(now, &report);
         }
         self.hear_standing(&report.standing);
@@ -386,11 +400,19 @@ impl Coordinator {
         }
         let stall = self.config.stall.max(Nanos(5 * self.config.period.0));
         self.stall_at = now.checked_add(Nanos(stall.0 / 2));
-        for port in self.hosted.rest_stalled(now, stall) {
+        let confirmations = &self.confirmations;
+        let confirmed = |from, to| confirmations.grew_at(from, to).unwrap_or(Instant::ZERO);
+        let confirms = self.config.confirm;
+        let stalled = self.hosted.rest_stalled(now, stall, |from, to| confirms.then(|| confirmed(from, to)));
+        for port in stalled.unmoved {
             self.counters.stalled_flows += 1;
             if let Some(peer) = self.peers.get_mut(port) {
                 peer.distrusted_until = now.checked_add(DISTRUST);
             }
+        }
+        for (from, to) in stalled.unconfirmed {
+            self.counters.unconfirmed_flows += 1;
+            self.confirmations.note_resting(now, from, to);
         }
     }
 
@@ -507,6 +529,7 @@ impl Coordinator {
             snapshot,
             resync: peer.is_unknown,
             enforce: !config.shadow,
+            confirm: config.confirm,
             switch: self.switch.filter(|_| snapshot),
             standing: if snapshot { standing } else { Sealed::default() },
             lease: config.lease,

@@ -216,7 +216,7 @@ impl Hosted {
             return None;
         }
         let facts = FlowFacts { coflow: id, src: name.0, dst: flow.to };
-        let NewFlow { size, sent, idle, .. } = flow;
+        let NewFlow { size, sent, idle, is_unconfirmed, counts, .. } = flow;
         let flow = self.table.insert(Flow {
             facts,
             number: name.1,
@@ -225,6 +225,9 @@ impl Hosted {
             idle,
             is_stalled: false,
             moved_at: now,
+            freed_at: now,
+            is_unconfirmed,
+            counts,
             priority: None,
             cap: None,
             told: UNTOLD,
@@ -232,7 +235,7 @@ impl Hosted {
         });
         let coflow = self.table.coflows.get_mut(&id).expect("an active coflow has a record");
         coflow.flows.insert(name, flow);
-        coflow.attained = coflow.attained.saturating_add(sent);
+        coflow.attained = coflow.attained.saturating_add(if counts { sent } else { 0 });
         let is_announced = coflow.is_announced;
         self.kept.is_dirty = true;
         self.fresh.insert(id);
@@ -249,12 +252,18 @@ impl Hosted {
         let Some(record) = self.table.find_mut(flow) else { return };
         let id = record.facts.coflow;
         let before = std::mem::replace(&mut record.sent, sent);
+        if record.idle && !idle {
+            // What has waited for its application is not expected to have arrived.
+            record.freed_at = now;
+        }
         if sent > before || record.idle && !idle {
             record.moved_at = now;
             self.kept.is_dirty |= std::mem::take(&mut record.is_stalled);
         }
         self.kept.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
-        self.add_attained(now, id, sent as i128 - before as i128);
+        if record.counts {
+            self.add_attained(now, id, sent as i128 - before as i128);
+        }
         self.check(Target::Flow(flow));
         self.settle(now);
     }
@@ -385,18 +394,42 @@ impl Hosted {
         self.table.has_flows()
     }
 
-    /// Has flows rest that may send and have moved nothing for `stall`; returns the senders of those.
-    pub(crate) fn rest_stalled(&mut self, now: Instant, stall: Nanos) -> Vec<PortId> {
-        let mut senders = Vec::new();
+    /// Has flows rest that may send and have moved nothing for `stall`, by their own word, or by that of their receivers:
+    /// `confirmed` says when something came from one port to another last, where that is asked.
+    pub(crate) fn rest_stalled(
+        &mut self,
+        now: Instant,
+        stall: Nanos,
+        confirmed: impl Fn(PortId, PortId) -> Option<Instant>,
+    ) -> Stalled {
+        let mut stalled = Stalled::default();
         for flow in self.table.flows_mut() {
-            let may_send = !flow.rests() && flow.told.gate != (Gate::Off {});
-            if may_send && now.since(flow.moved_at) >= stall {
+            let FlowFacts { src, dst, .. } = flow.facts;
+            if flow.rests() || flow.told.gate == (Gate::Off {}) {
+                continue;
+            }
+            if now.since(flow.moved_at) >= stall {
                 flow.is_stalled = true;
-                senders.push(flow.facts.src);
+                stalled.unmoved.push(src);
+            } else if src != dst
+                && confirmed(src, dst).is_some_and(|at| now.since(at.max(flow.freed_at)) >= stall)
+            {
+                flow.is_unconfirmed = true;
+                stalled.unconfirmed.push((src, dst));
             }
         }
-        self.kept.is_dirty |= !senders.is_empty();
-        senders
+        self.kept.is_dirty |= !stalled.unmoved.is_empty() || !stalled.unconfirmed.is_empty();
+        stalled
+    }
+
+    /// Something has come from one port to another: flows on that way go on.
+    pub(crate) fn confirm_way(&mut self, now: Instant, from: PortId, to: PortId) {
+        for flow in self.table.flows_mut().filter(|flow| (flow.facts.src, flow.facts.dst) == (from, to)) {
+            if std::mem::take(&mut flow.is_unconfirmed) {
+                flow.freed_at = now;
+                self.kept.is_dirty = true;
+            }
+        }
     }
 
     /// Computes the gate of every flow; hands over each, in the order of coflows and names, with the gate and the own
@@ -428,7 +461,7 @@ impl Hosted {
             let order = FlowOrder { gate, priority: flow.priority };
             let before = std::mem::replace(&mut flow.told, order);
             if before.gate == (Gate::Off {}) {
-                flow.moved_at = now;
+                (flow.moved_at, flow.freed_at) = (now, now);
             }
             tell(flow.name(), before, order);
         }
@@ -547,6 +580,25 @@ pub(crate) struct NewFlow {
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
     pub(crate) idle: bool,
+    pub(crate) is_unconfirmed: bool,
+    /// True if its bytes count for its coflow as they are said.
+    pub(crate) counts: bool,
+}
+
+impl NewFlow {
+    /// A flow whose agent is believed.
+    pub(crate) fn new(to: PortId, size: Option<u64>, sent: u64) -> Self {
+        Self { to, size, sent, idle: false, is_unconfirmed: false, counts: true }
+    }
+}
+
+/// Flows that may send and move nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Stalled {
+    /// Senders of those that say so.
+    pub(crate) unmoved: Vec<PortId>,
+    /// Senders and receivers of those of which nothing arrives.
+    pub(crate) unconfirmed: Vec<(PortId, PortId)>,
 }
 
 fn build(factory: &dyn PolicyFactory, ports: u32, line_rate: BitsPerSec) -> PolicyHost<Instant> {

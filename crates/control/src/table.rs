@@ -48,6 +48,12 @@ pub(crate) struct Flow {
     pub(crate) is_stalled: bool,
     /// Time at which it last moved, or was let go on.
     pub(crate) moved_at: Instant,
+    /// Time at which it was let go on.
+    pub(crate) freed_at: Instant,
+    /// True if its receiver gets nothing from its sender.
+    pub(crate) is_unconfirmed: bool,
+    /// True if its bytes count for its coflow as they are said; otherwise another says what counts.
+    pub(crate) counts: bool,
     /// Its own priority, where that is not its coflow's.
     pub(crate) priority: Option<Priority>,
     pub(crate) cap: Option<BitsPerSec>,
@@ -67,7 +73,7 @@ impl Flow {
 
     /// Returns whether it holds no others.
     pub(crate) fn rests(&self) -> bool {
-        self.idle || self.is_stalled
+        self.idle || self.is_stalled || self.is_unconfirmed
     }
 
     pub(crate) fn remaining(&self) -> u64 {

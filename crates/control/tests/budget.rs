@@ -145,3 +145,26 @@ fn a_coflow_with_thousands_of_clients_that_came_and_went_keeps_their_bytes_in_bo
     let part = agent.parts().next().unwrap();
     assert_eq!(part.sent, Bytes(30_000), "no byte is lost");
 }
+
+#[test]
+fn a_grant_counts_as_a_coflow_of_its_owner_until_the_coflow_is_forgotten() {
+    let mut agent = agent();
+    greet(&mut agent, 1, GREEDY);
+    greet(&mut agent, 2, OTHER);
+    register(&mut agent, 1, 0);
+    let (keys, _) = told(&mut agent);
+    let coflow = keys[0];
+    for user in [OTHER, OTHER, 8, 9] {
+        agent.handle_client(NOW, ClientId(1), ClientMessage::Grant { coflow, user });
+    }
+    let (_, refused) = told(&mut agent);
+    assert_eq!(refused, [(1, Subject::Coflow { coflow }, too_many(Limit::Coflows {}, 3))], "one of a kind");
+    agent.handle_client(NOW, ClientId(2), ClientMessage::Join { coflow, facts: None, sent: Bytes::ZERO });
+    agent.handle_client(NOW, ClientId(2), ClientMessage::Grant { coflow, user: 10 });
+    let (_, refused) = told(&mut agent);
+    assert_eq!(refused, [(2, Subject::Coflow { coflow }, Refusal::NotYours {})], "only the owner grants");
+    (1..=2).for_each(|client| agent.handle_gone(NOW, ClientId(client)));
+    agent.handle_timeout(NOW + Nanos::from_secs(1));
+    agent.handle_timeout(NOW + Nanos::from_secs(60));
+    assert_eq!(agent.users().collect::<Vec<(u32, Usage)>>(), []);
+}

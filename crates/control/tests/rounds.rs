@@ -115,6 +115,7 @@ impl Site {
                     }
                     AgentOutput::Drop(client) => self.agents[port].handle_gone(self.now, client),
                     AgentOutput::Reconnect => self.agents[port].handle_coordinator_connected(),
+                    AgentOutput::Measure => {}
                 }
             }
         }
@@ -220,8 +221,8 @@ fn only_what_changed_is_sent() {
     let alive = site.bytes_to_agents - bytes;
     assert_eq!(
         alive,
-        4 * 12 * 21,
-        "four times in a lease, twenty-one bytes say that the coordinator is there"
+        4 * 12 * 22,
+        "four times in a lease, twenty-two bytes say that the coordinator is there"
     );
     site.say(9, ClientMessage::Close { flow: 3, sent: Bytes(1) });
     site.pass(20);

@@ -10,7 +10,7 @@
 //! - A coflow has its key for good. A client without an agent makes keys by a counter of its own, which no other part of
 //!   the system uses, and joins those coflows once there is an agent.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{
     AgentMessage, ClientMessage, CoflowKey, CoflowName, Directive, Endpoints, Facts, PROTOCOL, Refusal,
@@ -19,6 +19,11 @@ use crate::{
 use cavalcade_model::{Bytes, Instant, Nanos, PortId, TaskClass};
 
 use crate::counter::TaskCounter;
+
+/// What an agent's times are taken for at least and at most: with a period of zero a client would do nothing but report, and with
+/// a lease of years it would never be free again.
+const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
+const LONGEST_LEASE: Nanos = Nanos::from_secs(600);
 
 /// What an application may say of a coflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +85,15 @@ struct Coflow {
     facts: Option<Facts>,
     /// Bytes of flows that are over.
     sent: u64,
+    /// Other users who may take part.
+    granted: BTreeSet<u32>,
     is_known: bool,
+}
+
+impl Coflow {
+    fn new(facts: Option<Facts>, is_known: bool) -> Self {
+        Self { facts, sent: 0, granted: BTreeSet::new(), is_known }
+    }
 }
 
 #[derive(Debug)]
@@ -170,7 +183,7 @@ impl Client {
         let deadline = registration.deadline.and_then(|deadline| now.checked_add(deadline));
         let Registration { size, class, weight, name, .. } = *registration;
         let facts = Facts { arrival: now, deadline, size, class, weight: weight.max(1), name };
-        self.coflows.insert(coflow, Coflow { facts: Some(facts), sent: 0, is_known: false });
+        self.coflows.insert(coflow, Coflow::new(Some(facts), false));
         self.events.push_back(ClientEvent::Registered { request, coflow });
     }
 
@@ -194,11 +207,13 @@ impl Client {
     }
 
     fn join(&mut self, key: CoflowKey) {
-        let fresh = Coflow { facts: None, sent: 0, is_known: false };
+        let fresh = Coflow::new(None, false);
         let coflow = self.coflows.entry(key).or_insert(fresh);
         if self.welcomed && !std::mem::replace(&mut coflow.is_known, true) {
             let (facts, sent) = (coflow.facts, Bytes(coflow.sent));
             self.outbox.push_back(ClientMessage::Join { coflow: key, facts, sent });
+            let granted = coflow.granted.iter();
+            self.outbox.extend(granted.map(|&user| ClientMessage::Grant { coflow: key, user }));
         }
     }
 
@@ -224,6 +239,15 @@ impl Client {
         }
         if self.welcomed {
             self.outbox.push_back(ClientMessage::Close { flow, sent: Bytes(over.sent) });
+        }
+    }
+
+    /// Lets another user take part in a coflow of this client's user: on all hosts, and as long as this client takes part.
+    pub fn grant(&mut self, key: CoflowKey, user: u32) {
+        self.join(key);
+        let Some(coflow) = self.coflows.get_mut(&key) else { return };
+        if coflow.granted.insert(user) && self.welcomed {
+            self.outbox.push_back(ClientMessage::Grant { coflow: key, user });
         }
     }
 
@@ -269,15 +293,16 @@ impl Client {
         }
         match message {
             AgentMessage::Welcome { port, period, lease, .. } => {
-                (self.period, self.lease, self.welcomed) = (period, lease, true);
-                self.lease_until = now.checked_add(lease);
+                self.period = period.clamp(SHORTEST_PERIOD, LONGEST_LEASE);
+                self.lease = lease.clamp(Nanos(4 * SHORTEST_PERIOD.0), LONGEST_LEASE);
+                self.welcomed = true;
+                self.lease_until = now.checked_add(self.lease);
                 self.events.push_back(ClientEvent::Ready(port));
                 self.say_everything();
             }
             AgentMessage::Registered { request, coflow, facts } => {
                 if self.requests.remove(&request).is_some() {
-                    let known = Coflow { facts: Some(facts), sent: 0, is_known: true };
-                    self.coflows.insert(coflow, known);
+                    self.coflows.insert(coflow, Coflow::new(Some(facts), true));
                     self.events.push_back(ClientEvent::Registered { request, coflow });
                 }
             }

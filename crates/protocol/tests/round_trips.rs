@@ -69,8 +69,9 @@ fn report() -> impl Strategy<Value = Report> {
     );
     let progress = (number(), any::<bool>()).prop_map(|(sent, idle)| Progress { sent: Bytes(sent), idle });
     let head = (any::<u16>(), any::<u32>(), number(), number(), number(), any::<(bool, bool)>());
-    let lists =
-        (keyed(entry), keyed(flow), keyed(progress), keyed(number().prop_map(Bytes)), keyed(Just(())));
+    let bytes = || keyed(number().prop_map(Bytes));
+    let said = (bytes(), keyed(vec(any::<u32>(), 0..4)));
+    let lists = (keyed(entry), keyed(flow), keyed(progress), bytes(), keyed(Just(())), said);
     (head, sealed(), number(), number(), lists).prop_map(|(head, standing, up, down, lists)| Report {
         protocol: head.0,
         port: PortId(head.1),
@@ -82,7 +83,9 @@ fn report() -> impl Strategy<Value = Report> {
         standing,
         up: BitsPerSec(up),
         down: BitsPerSec(down),
+        arrived: lists.5.0,
         coflows: lists.0,
+        grants: lists.5.1,
         flows: lists.1,
         progress: lists.2,
         closed: lists.3,
@@ -96,7 +99,7 @@ fn sealed() -> impl Strategy<Value = Sealed> {
 
 fn orders() -> impl Strategy<Value = Orders> {
     let order = (gate(), option::of(priority())).prop_map(|(gate, priority)| FlowOrder { gate, priority });
-    let head = (any::<u16>(), number(), number(), number(), any::<(bool, bool, bool)>());
+    let head = (any::<u16>(), number(), number(), number(), any::<(bool, bool, bool, bool)>());
     let said = (keyed(priority()), keyed(order), keyed(Just(())));
     (head, switch(), sealed(), number(), number(), number(), said).prop_map(
         |(head, switch, standing, lease, period, quiet, (priorities, flows, refused))| Orders {
@@ -107,6 +110,7 @@ fn orders() -> impl Strategy<Value = Orders> {
             snapshot: head.4.0,
             resync: head.4.1,
             enforce: head.4.2,
+            confirm: head.4.3,
             switch,
             standing,
             lease: Nanos(lease),
@@ -272,11 +276,13 @@ fn a_report_of_a_hundred_flows_takes_three_bytes_for_each() {
         standing: Sealed::default(),
         up: BitsPerSec(1_000_000_000),
         down: BitsPerSec(1_000_000_000),
+        arrived: Keyed::default(),
         coflows: Keyed::default(),
+        grants: Keyed::default(),
         flows: Keyed::default(),
         progress,
         closed: Keyed::default(),
         left: Keyed::default(),
     };
-    assert_eq!(report.to_bytes().len(), 341);
+    assert_eq!(report.to_bytes().len(), 343);
 }

@@ -61,6 +61,7 @@ fn client_lines() -> String {
         ("sent", ClientMessage::Sent { flow: 127, sent: Bytes(127), idle: false }),
         ("sent idle", ClientMessage::Sent { flow: 128, sent: Bytes(16_384), idle: true }),
         ("close", ClientMessage::Close { flow: 2, sent: Bytes(u64::MAX) }),
+        ("grant", ClientMessage::Grant { coflow: KEY, user: 1_001 }),
     ];
     messages.iter().map(|(what, message)| line("client", what, message)).collect()
 }

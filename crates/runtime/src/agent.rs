@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Stop;
 use crate::administration::{self, About, Desk};
+use crate::arrivals::Pace;
 use crate::capacity::Capacity;
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
@@ -106,6 +107,7 @@ struct Shell {
     peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
     seal: Option<Seal>,
     counters: ShellCounters,
+    arrivals: Pace,
 }
 
 /// Runs `agent` until told to stop; then puts all flows back to plain TCP and removes the socket file.
@@ -136,8 +138,19 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     let counters = ShellCounters::default();
     let (clients, users, warnings) = (BTreeMap::new(), BTreeMap::new(), Occasional::default());
     let meter = Meter::new(capacity.bytes);
-    let mut shell =
-        Shell { clients, users, capacity, meter, warnings, coordinator: None, peers, seal, counters };
+    let arrivals = Pace::default();
+    let mut shell = Shell {
+        clients,
+        users,
+        capacity,
+        meter,
+        warnings,
+        coordinator: None,
+        peers,
+        seal,
+        counters,
+        arrivals,
+    };
     let (mut next_client, mut obeyed) = (0, agent.obeys());
     let mut datagram = vec![0; MAX_DATAGRAM + TAG];
     loop {
@@ -336,6 +349,11 @@ impl Shell {
                 AgentOutput::Reconnect => {
                     if let Some(silent) = self.coordinator.take() {
                         silent.abort();
+                    }
+                }
+                AgentOutput::Measure => {
+                    if let Some(totals) = self.arrivals.measure(agent.port(), agent.directory()) {
+                        agent.handle_arrivals(totals);
                     }
                 }
                 AgentOutput::Coordinator(report) => {

@@ -66,7 +66,7 @@ const STRANGERS: usize = 1_024;
 enum Incoming {
     Arrived(u64, Outlet<Orders>, Option<Role>),
     Refused(SocketAddr, io::Error),
-    Report(u64, Report, Held),
+    Report(u64, Box<Report>, Held),
     Gone(u64),
 }
 
@@ -250,7 +250,7 @@ impl Doorkeeper {
                 idle: Some(SILENCE),
                 meter,
             },
-            move |report, held| drop(reports.send(Incoming::Report(number, report, held))),
+            move |report, held| drop(reports.send(Incoming::Report(number, Box::new(report), held))),
             move || drop(gone.send(Incoming::Gone(number))),
         );
         drop(self.sender.send(Incoming::Arrived(number, outlet, role)));
@@ -324,7 +324,7 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
                 }
                 Some(_) => {}
             }
-            coordinator.handle_report(clock.now(), report);
+            coordinator.handle_report(clock.now(), *report);
         }
         Incoming::Gone(number) => routes.close(coordinator, number),
     }

@@ -21,6 +21,7 @@
 
 pub mod administration;
 mod agent;
+mod arrivals;
 mod capacity;
 mod clock;
 mod connection;
@@ -39,6 +40,7 @@ pub use agent::{AgentSockets, serve_agent};
 pub use capacity::Capacity;
 pub use clock::Clock;
 pub use coordinator::{CoordinatorSockets, serve_coordinator};
+pub use metrics::stand_by;
 pub use notify::ready;
 pub use security::{Identity, Role};
 pub use sockets::{UnixSocket, bind_administration_socket, bind_client_socket};

@@ -4,6 +4,7 @@
 //! Figures are written from the machine's own counters when somebody asks; only histograms are kept here. Labels are classes,
 //! gates, reasons and the few users that have most: never a coflow, a flow or a host, of which there are ever more.
 
+use std::convert::Infallible;
 use std::io;
 
 use cavalcade_control::{Agent, Coordinator};
@@ -25,6 +26,7 @@ use tokio::sync::mpsc;
 
 use crate::administration::{Query, ask};
 use crate::capacity::{Capacity, descriptors};
+use crate::coordinator::tls_for;
 use crate::meter::Meter;
 use crate::security::Identity;
 
@@ -267,6 +269,11 @@ pub(crate) fn of_coordinator(
     figures.counter("over_limit", "Coflows and flows of agents that had too many", counters.over_limit);
     figures.counter("stalled_flows", "Flows that might send and moved nothing", counters.stalled_flows);
     figures.counter(
+        "unconfirmed_flows",
+        "Flows that might send, and of which nothing arrived by their receivers' word",
+        counters.unconfirmed_flows,
+    );
+    figures.counter(
         "excessive_bytes",
         "Reports of bytes that no line could have carried",
         counters.excessive_bytes,
@@ -397,29 +404,52 @@ pub(crate) fn serve(
     identity: Option<Identity>,
     queries: mpsc::UnboundedSender<Query>,
 ) {
-    tokio::task::spawn_local(async move {
-        let room = std::sync::Arc::new(tokio::sync::Semaphore::new(SCRAPERS));
-        loop {
-            let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-                continue;
-            };
-            // Who is turned away comes again.
-            let Ok(place) = room.clone().try_acquire_owned() else { continue };
-            let (identity, queries) = (identity.clone(), queries.clone());
-            tokio::task::spawn_local(async move {
-                let _place = place;
-                // A scraper that is cut off comes again.
-                let _ = match identity {
-                    None => answer(stream, queries).await,
-                    Some(identity) => match crate::tls::accept(&identity, stream).await {
-                        Ok((stream, _)) => answer(stream, queries).await,
-                        Err(error) => Err(error),
-                    },
-                };
-            });
+    tokio::task::spawn_local(attend(listener, identity, queries));
+}
+
+/// Answers a monitoring system for a coordinator that stands by, until this is dropped: it is healthy, and not ready.
+///
+/// # Errors
+/// If the listener has no address.
+pub async fn stand_by(listener: TcpListener, identity: Option<&Identity>) -> io::Result<Infallible> {
+    let identity = tls_for(&listener, identity)?;
+    let (asker, mut queries) = mpsc::unbounded_channel();
+    let answering = async {
+        while let Some(query) = queries.recv().await {
+            if let Query::Ready(reply) = query {
+                let _ = reply.send(Err("it stands by: another coordinator leads".to_owned()));
+            }
         }
-    });
+    };
+    tokio::join!(attend(listener, identity, asker), answering).0
+}
+
+async fn attend(
+    listener: TcpListener,
+    identity: Option<Identity>,
+    queries: mpsc::UnboundedSender<Query>,
+) -> io::Result<Infallible> {
+    let room = std::sync::Arc::new(tokio::sync::Semaphore::new(SCRAPERS));
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            continue;
+        };
+        // Who is turned away comes again.
+        let Ok(place) = room.clone().try_acquire_owned() else { continue };
+        let (identity, queries) = (identity.clone(), queries.clone());
+        tokio::task::spawn_local(async move {
+            let _place = place;
+            // A scraper that is cut off comes again.
+            let _ = match identity {
+                None => answer(stream, queries).await,
+                Some(identity) => match crate::tls::accept(&identity, stream).await {
+                    Ok((stream, _)) => answer(stream, queries).await,
+                    Err(error) => Err(error),
+                },
+            };
+        });
+    }
 }
 
 async fn answer<S>(stream: S, queries: mpsc::UnboundedSender<Query>) -> io::Result<()>

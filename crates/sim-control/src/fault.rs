@@ -66,11 +66,13 @@ pub enum Bug {
     ForgedStanding,
     /// A flow that moves nothing holds others for ever.
     PhantomFlow,
+    /// A coordinator takes a sender's word for what has arrived.
+    UnconfirmedBytes,
 }
 
 impl Bug {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&'static str, Bug); 7] = [
+    pub const ALL: [(&'static str, Bug); 8] = [
         ("eternal-lease", Bug::EternalLease),
         ("double-count", Bug::DoubleCount),
         ("two-leaders", Bug::TwoLeaders),
@@ -78,6 +80,7 @@ impl Bug {
         ("lifted-switch", Bug::LiftedSwitch),
         ("forged-standing", Bug::ForgedStanding),
         ("phantom-flow", Bug::PhantomFlow),
+        ("unconfirmed-bytes", Bug::UnconfirmedBytes),
     ];
 }
 

@@ -3,11 +3,14 @@
 //! Rates come from the allocator that [`select`] names for max-min, so they are those of the definition. Time is that of the
 //! workload, in nanoseconds from its beginning.
 
+use std::collections::BTreeMap;
+
 use cavalcade_allocate::{Due, Fill, Load, select};
 use cavalcade_harness::{Release, Releases};
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowId, Discipline, Fabric, FlowId, Instant, Scope, Terms, Workload,
+    BitsPerSec, Bytes, ClassShares, CoflowId, Discipline, Fabric, FlowId, Instant, PortId, Scope, Terms,
+    Workload,
 };
 use cavalcade_sim_fluid::parts::{LinkRecorder, Segments, clock, instant, slack};
 use cavalcade_sim_fluid::{Observer, Options};
@@ -114,6 +117,15 @@ impl<'a> Fluid<'a> {
         let rounding = 1e-3 + self.fastest.bytes_per_nano() * slack(self.now);
         let left = (self.fill.remaining(flow.0, self.now) - rounding).max(0.0).ceil();
         size - (left as u64).min(size)
+    }
+
+    /// Returns the bytes that have come to a port from each other port, as its kernel counts them.
+    pub(crate) fn arrivals(&self, port: PortId) -> BTreeMap<PortId, u64> {
+        let mut totals = BTreeMap::new();
+        for (id, flow) in self.workload.flows().iter().enumerate().filter(|(_, flow)| flow.dst == port) {
+            *totals.entry(flow.src).or_default() += self.sent(FlowId::from_index(id));
+        }
+        totals
     }
 
     /// Moves all bytes up to `next`. Appends what ended and what arrives.

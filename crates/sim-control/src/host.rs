@@ -202,6 +202,9 @@ impl Host {
         if let Some(agent) = self.agent.as_mut().filter(|_| acts)
             && agent.poll_timeout().is_some_and(|when| when <= clock)
         {
+            if agent.wants_arrivals() {
+                agent.handle_arrivals(&fluid.arrivals(self.port));
+            }
             agent.handle_timeout(clock);
         }
     }
@@ -265,6 +268,8 @@ impl Host {
                 AgentOutput::Coordinator(report) => said.reports.push(report),
                 AgentOutput::Peer(to, datagram) => said.datagrams.push((to, datagram)),
                 AgentOutput::Reconnect => agent.handle_coordinator_connected(),
+                // Answered whenever the host comes up.
+                AgentOutput::Measure => {}
                 // The former connection of a client that is back.
                 AgentOutput::Drop(id) => self.gone.push(id),
             }

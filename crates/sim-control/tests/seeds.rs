@@ -40,6 +40,7 @@ fn every_planted_bug_is_found_by_a_check_that_is_meant_for_it() {
         &["believes in term", "was not thrown", "the kill switch has not been ended"],
     );
     because(Bug::PhantomFlow, &["its links have been idle"]);
+    because(Bug::UnconfirmedBytes, &["the coordinator believes", "its links have been idle"]);
     because(
         Bug::EternalLease,
         &[

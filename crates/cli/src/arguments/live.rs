@@ -168,6 +168,10 @@ pub(crate) struct Deciding {
     /// How long orders hold without word from the coordinator: at least four periods [default: ten periods]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) hold: Option<Nanos>,
+    /// Count bytes of another host's coflow only once receivers' kernels have them, and let flows hold others only while
+    /// something arrives: where hosts may lie, and each application uses its host's own address
+    #[arg(long)]
+    pub(crate) confirm: bool,
     /// Decide, and enforce nothing
     #[arg(long)]
     pub(crate) shadow: bool,

@@ -73,6 +73,7 @@ pub(crate) struct CoordinatorTable {
     pub(crate) period: Option<Nanos>,
     #[serde(deserialize_with = "period")]
     pub(crate) hold: Option<Nanos>,
+    pub(crate) confirm: bool,
     pub(crate) shadow: bool,
     #[serde(deserialize_with = "from_text")]
     pub(crate) lease: Option<LeasePlace>,

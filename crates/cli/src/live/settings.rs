@@ -80,6 +80,7 @@ impl Site {
             lease: hold,
             quiet: policy.quiet(ports),
             shadow: deciding.shadow || file.shadow,
+            confirm: deciding.confirm || file.confirm,
             ..CoordinatorConfig::new(Clock::default().now().0, ports, self.rate)
         };
         Ok((config, policy))

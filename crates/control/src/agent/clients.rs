@@ -1,7 +1,7 @@
 //! What clients say.
 //!
 //! A client that breaks the protocol is dropped; one that asks for what it may not have is refused and nothing changes. A
-//! coflow belongs to the user whose client spoke of it first on this host.
+//! coflow belongs to the user whose client spoke of it first on this host; others take part only where that user grants it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,6 +75,11 @@ impl Agent {
                 }
             }
             ClientMessage::Unregister { coflow } => self.unregister(now, client, coflow),
+            ClientMessage::Grant { coflow, user } => {
+                if let Err(refusal) = self.grant(client, coflow, user) {
+                    self.refuse(client, Subject::Coflow { coflow }, refusal);
+                }
+            }
             ClientMessage::Open { flow, coflow, ends, size, sent } => {
                 if let Err(refusal) = self.open(now, client, flow, coflow, ends, size, sent) {
                     self.refuse(client, Subject::Flow { flow }, refusal);
@@ -141,7 +146,7 @@ impl Agent {
         let record = self.clients.get(&client).expect("a client that speaks is known");
         let user = record.user;
         let number = self.part_of.get(&key).copied();
-        if number.is_some_and(|number| self.parts[&number].user != user) {
+        if number.is_some_and(|number| !self.parts[&number].is_open_to(user)) {
             return Err(Refusal::NotYours {});
         }
         if number.is_none_or(|number| !record.coflows.contains(&number)) {
@@ -176,6 +181,7 @@ impl Agent {
             key,
             facts: None,
             user,
+            granted: BTreeSet::new(),
             sent: BTreeMap::new(),
             clients: BTreeSet::new(),
             flows: BTreeSet::new(),
@@ -249,7 +255,7 @@ impl Agent {
     fn unregister(&mut self, now: Instant, client: ClientId, key: CoflowKey) {
         let Some(&number) = self.part_of.get(&key) else { return };
         let user = self.clients.get(&client).map(|client| client.user);
-        if user != Some(self.parts[&number].user) {
+        if !user.is_some_and(|user| self.parts[&number].is_open_to(user)) {
             return self.refuse(client, Subject::Coflow { coflow: key }, Refusal::NotYours {});
         }
         self.take_from_client(client, number);
@@ -258,6 +264,27 @@ impl Agent {
         }
         self.leave(now, number, client);
         self.place_part(number);
+    }
+
+    /// Lets another user take part in a coflow, which counts among its owner's coflows for each such user.
+    fn grant(&mut self, client: ClientId, key: CoflowKey, to: u32) -> Result<(), Refusal> {
+        let owner = self.clients.get(&client).map(|client| client.user);
+        let number = self.part_of.get(&key).copied().ok_or(Refusal::NotYours {})?;
+        let part = &self.parts[&number];
+        if owner != Some(part.user) {
+            return Err(Refusal::NotYours {});
+        }
+        if part.is_open_to(to) {
+            return Ok(());
+        }
+        let owner = part.user;
+        self.admits(owner, Limit::Coflows {})?;
+        self.charge(owner, Limit::Coflows {});
+        if let Some(part) = self.parts.get_mut(&number) {
+            part.granted.insert(to);
+        }
+        self.link.note_part(number);
+        Ok(())
     }
 
     /// A coflow counts no more among those of a client.
@@ -287,9 +314,7 @@ impl Agent {
     pub(super) fn forget_part(&mut self, now: Instant, number: u32) {
         let Some(part) = self.parts.remove(&number) else { return };
         self.part_of.remove(&part.key);
-        if part.lingers {
-            self.credit(part.user, Limit::Coflows {}, 1);
-        }
+        self.credit(part.user, Limit::Coflows {}, usize::from(part.lingers) + part.granted.len());
         part.clients.into_iter().for_each(|client| self.take_from_client(client, number));
         part.sent.into_keys().for_each(|speaker| self.forget_said(speaker, number));
         self.link.parts.remove(&number);
@@ -351,7 +376,7 @@ impl Agent {
         };
         self.flows.insert(number, record);
         if let Mode::Decentralised(own) = &mut self.mode {
-            let new = NewFlow { to, size: size.map(|size| size.0), sent: sent.0, idle: false };
+            let new = NewFlow::new(to, size.map(|size| size.0), sent.0);
             own.hosted.open_flow(now, key, (self.config.port, number), new);
         }
         self.link.flows.insert(number);

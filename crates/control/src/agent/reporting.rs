@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_model::{Bytes, Instant, Nanos};
+use cavalcade_model::{Bytes, Instant, Nanos, PortId};
 use cavalcade_protocol::{
     CoflowEntry, FlowEntry, Keyed, KillSwitch, Orders, PROTOCOL, Progress, Refusal, Report, Sealed, Subject,
 };
@@ -58,6 +58,13 @@ pub(super) struct CoordinatorLink {
     pub(super) is_unproven: bool,
     /// Time at which a connection that says nothing is given up.
     pub(super) patience_until: Option<Instant>,
+    /// True if the coordinator asks what arrives.
+    wants_arrivals: bool,
+    /// Time at which that was last to be measured.
+    pub(super) measured_at: Option<Instant>,
+    /// Bytes that have come from each port in all, and the ports of which the coordinator may not know that.
+    arrived: BTreeMap<PortId, u64>,
+    new_arrivals: BTreeSet<PortId>,
     /// Coflows and flows of which the coordinator may not know all.
     pub(super) parts: BTreeSet<u32>,
     pub(super) flows: BTreeSet<u32>,
@@ -95,7 +102,7 @@ impl CoordinatorLink {
 
     fn has_news(&self) -> bool {
         let is_quiet = self.parts.is_empty() && self.flows.is_empty();
-        !is_quiet || !self.closed.is_empty() || !self.left.is_empty()
+        !is_quiet || !self.closed.is_empty() || !self.left.is_empty() || !self.new_arrivals.is_empty()
     }
 
     /// Returns whether the kill switch of the fabric is on.
@@ -155,6 +162,7 @@ impl Agent {
 
     fn obey(&mut self, orders: &Orders) {
         let enforced = self.enforces();
+        self.link.wants_arrivals = orders.confirm;
         self.link.is_enforced = orders.enforce;
         self.link.switch = self.link.switch.max(orders.switch);
         // A standing without the switch that is known here is of a coordinator that has still to hear of it, and from here.
@@ -186,6 +194,26 @@ impl Agent {
         } else {
             touched.into_iter().for_each(|number| self.direct(number));
         }
+    }
+
+    /// Takes in what has come from other ports in all, by the kernel's counts; these never go back.
+    pub fn handle_arrivals(&mut self, totals: &BTreeMap<PortId, u64>) {
+        for (&from, &total) in totals {
+            if self.link.arrived.insert(from, total) != Some(total) {
+                self.link.new_arrivals.insert(from);
+            }
+        }
+    }
+
+    /// Returns whether the coordinator asks what arrives.
+    pub fn wants_arrivals(&self) -> bool {
+        self.link.wants_arrivals && self.link.lease_until.is_some()
+    }
+
+    /// Returns when it is next to be found out what has arrived, if anybody asks.
+    pub(super) fn measure_at(&self) -> Option<Instant> {
+        let after = |last: Instant| last + self.link.period(&self.config);
+        self.wants_arrivals().then(|| self.link.measured_at.map_or(Instant::ZERO, after))
     }
 
     fn forget_orders(&mut self) {
@@ -259,6 +287,7 @@ impl Agent {
         self.link.left.clear();
         self.parts.values_mut().for_each(|part| part.reported = false);
         self.flows.values_mut().for_each(|flow| flow.reported = None);
+        self.link.new_arrivals = self.link.arrived.keys().copied().collect();
         self.link.parts = self.parts.keys().copied().collect();
         self.link.flows.clear();
     }
@@ -274,7 +303,8 @@ impl Agent {
         let mut room = if std::mem::take(&mut self.link.is_first) { FIRST_PIECE } else { PIECE };
         // First, because a coflow that is said counts the bytes of flows that are over already.
         let closed = take_some(&mut self.link.closed, &mut room);
-        let coflows = self.say_coflows(&mut room);
+        let arrived = self.say_arrivals(&mut room);
+        let (coflows, grants) = self.say_coflows(&mut room);
         let (flows, progress) = self.say_flows(&mut room);
         let left = take_some(&mut self.link.left, &mut room);
         let report = Report {
@@ -288,7 +318,9 @@ impl Agent {
             standing: if snapshot { self.link.standing.clone() } else { Sealed::default() },
             up: self.config.up,
             down: self.config.down,
+            arrived,
             coflows,
+            grants,
             flows,
             progress,
             closed: closed.into_iter().map(|(number, sent)| (number, Bytes(sent))).collect(),
@@ -297,8 +329,19 @@ impl Agent {
         self.outbox.push_back(AgentOutput::Coordinator(report));
     }
 
-    fn say_coflows(&mut self, room: &mut usize) -> Keyed<CoflowEntry> {
-        let mut coflows = Keyed::default();
+    fn say_arrivals(&mut self, room: &mut usize) -> Keyed<Bytes> {
+        let mut arrived = Keyed::default();
+        while *room > 0
+            && let Some(from) = self.link.new_arrivals.pop_first()
+        {
+            *room -= 1;
+            arrived.push(from.0, Bytes(self.link.arrived[&from]));
+        }
+        arrived
+    }
+
+    fn say_coflows(&mut self, room: &mut usize) -> (Keyed<CoflowEntry>, Keyed<Vec<u32>>) {
+        let (mut coflows, mut grants) = (Keyed::default(), Keyed::default());
         while *room > 0
             && let Some(number) = self.link.parts.pop_first()
         {
@@ -306,6 +349,10 @@ impl Agent {
             *room -= 1;
             let (key, facts, sent, owner) = (part.key, part.facts, Bytes(part.sent()), part.user);
             coflows.push(number, CoflowEntry { key, facts, sent, owner });
+            if !part.granted.is_empty() {
+                *room = room.saturating_sub(part.granted.len());
+                grants.push(number, part.granted.iter().copied().collect());
+            }
             if !part.reported {
                 self.link.flows.extend(&part.flows);
             }
@@ -313,7 +360,7 @@ impl Agent {
                 part.reported = true;
             }
         }
-        coflows
+        (coflows, grants)
     }
 
     /// What has become of flows whose coflows have been said.

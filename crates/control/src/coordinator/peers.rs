@@ -38,6 +38,8 @@ pub(super) struct Peer {
     pub(super) new_priorities: Vec<u32>,
     /// Coflows of which it may have no part, and has not been told so.
     pub(super) refused: Vec<u32>,
+    /// Parts with bytes that no receiver has confirmed yet.
+    pub(super) unconfirmed: BTreeSet<u32>,
 }
 
 /// An agent's part of a coflow.
@@ -48,12 +50,16 @@ pub(super) struct Part {
     pub(super) sent: u64,
     /// Bytes of its open flows.
     pub(super) open: u64,
+    /// True if bytes count only as receivers confirm them.
+    pub(super) needs_word: bool,
+    /// What counts of them then.
+    pub(super) counted: u64,
     pub(super) flows: BTreeSet<u32>,
 }
 
 impl Part {
-    pub(super) fn new(key: CoflowKey) -> Self {
-        Self { key, sent: 0, open: 0, flows: BTreeSet::new() }
+    pub(super) fn new(key: CoflowKey, needs_word: bool) -> Self {
+        Self { key, sent: 0, open: 0, needs_word, counted: 0, flows: BTreeSet::new() }
     }
 }
 
@@ -85,6 +91,7 @@ impl Peer {
             new_orders: Vec::new(),
             new_priorities: Vec::new(),
             refused: Vec::new(),
+            unconfirmed: BTreeSet::new(),
         }
     }
 

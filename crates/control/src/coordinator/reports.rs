@@ -1,7 +1,7 @@
 //! What reports say, taken in.
 
 use cavalcade_model::{Bytes, Instant, PortId};
-use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Report, TaskCounter};
+use cavalcade_protocol::{CoflowKey, FlowEntry, Report};
 
 use super::Coordinator;
 use super::peers::{OpenFlow, Part};
@@ -17,10 +17,15 @@ impl Coordinator {
         for (&flow, open) in &peer.flows {
             let Some(sent) = self.hosted.find(open.id, (port, flow)).map(|flow| flow.sent) else { continue };
             self.hosted.close_flow(now, open.id);
-            self.hosted.adjust(now, peer.parts[&open.part].key, -i128::from(sent));
+            let part = &peer.parts[&open.part];
+            if !part.needs_word {
+                self.hosted.adjust(now, part.key, -i128::from(sent));
+            }
         }
+        self.confirmations.forget(port);
         for (&number, part) in &peer.parts {
-            self.hosted.adjust(now, part.key, -i128::from(part.sent));
+            let counted = if part.needs_word { part.counted } else { part.sent };
+            self.hosted.adjust(now, part.key, -i128::from(counted));
             self.leave(now, port, number, part.key);
         }
     }
@@ -34,7 +39,7 @@ impl Coordinator {
         }
         if holders.is_empty() {
             self.holders.remove(&key);
-            self.owners.remove(&key);
+            self.owners.forget(key);
             self.remember(now, key);
             self.hosted.close_coflow(now, key);
         }
@@ -74,17 +79,18 @@ impl Coordinator {
             }
             self.hosted.open_coflow(now, entry.key, entry.facts);
             self.holders.entry(entry.key).or_default().insert(port, number);
+            let needs_word = self.needs_word(port, entry.key);
             let peer = self.peers.get_mut(port).expect(KNOWN);
             if peer.parts.get(&number).is_none_or(|part| part.key != entry.key) {
-                peer.parts.insert(number, Part::new(entry.key));
+                peer.parts.insert(number, Part::new(entry.key, needs_word));
                 peer.new_priorities.push(number);
             }
             // A client that is back says again of an open flow what was that of a closed one: it must not count to both.
-            if let Some(part) = peer.parts.get_mut(&number).filter(|part| part.sent > entry.sent.0) {
-                let before = std::mem::replace(&mut part.sent, entry.sent.0);
-                self.hosted.adjust(now, entry.key, i128::from(entry.sent.0) - i128::from(before));
+            if peer.parts.get(&number).is_some_and(|part| part.sent > entry.sent.0) {
+                self.set_sent(now, port, number, entry.sent.0);
             }
         }
+        self.take_grants(report);
         for (flow, entry) in report.flows.iter() {
             self.open_flow(now, port, flow, entry);
         }
@@ -92,6 +98,7 @@ impl Coordinator {
             let Some((open, sent)) = self.find(port, flow, progress.sent) else { continue };
             let more = self.allow(now, port, open.part, progress.sent.0);
             self.hosted.progress(now, open.id, sent.saturating_add(more), progress.idle);
+            self.count_part(now, port, open.part);
         }
         for (flow, more) in report.closed.iter() {
             self.find(port, flow, *more);
@@ -103,8 +110,7 @@ impl Coordinator {
             let Some(part) = peer.parts.get_mut(&number) else { continue };
             let sent = entry.sent.0.min(allowance.saturating_sub(part.open));
             self.counters.excessive_bytes += u64::from(sent < entry.sent.0);
-            let before = std::mem::replace(&mut part.sent, sent);
-            self.hosted.adjust(now, entry.key, i128::from(sent) - i128::from(before));
+            self.set_sent(now, port, number, sent);
         }
         for (number, ()) in report.left.iter() {
             let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
@@ -112,6 +118,18 @@ impl Coordinator {
                 self.leave_part(now, port, number, key);
             }
         }
+    }
+
+    /// The flows of a part that are over have sent so many bytes.
+    fn set_sent(&mut self, now: Instant, port: PortId, number: u32, sent: u64) {
+        let peer = self.peers.get_mut(port).expect(KNOWN);
+        let Some(part) = peer.parts.get_mut(&number) else { return };
+        let before = std::mem::replace(&mut part.sent, sent);
+        if part.needs_word {
+            return self.count_part(now, port, number);
+        }
+        let key = part.key;
+        self.hosted.adjust(now, key, i128::from(sent) - i128::from(before));
     }
 
     /// Counts `more` bytes to the open flows of a part, as far as the line can have carried them; returns how many.
@@ -127,42 +145,6 @@ impl Coordinator {
         part.open = part.open.saturating_add(allowed);
         self.counters.excessive_bytes += u64::from(allowed < more);
         allowed
-    }
-
-    /// Tells whether a part may be taken in: it belongs to whom its coflow belongs to, and is no new coflow of long ago. The
-    /// owner is the user of whom the agent speaks that gave out
-    /// the coflow's number; until it does, the user of the first part that was heard of.
-    fn admits(&mut self, now: Instant, port: PortId, entry: &CoflowEntry) -> bool {
-        if self.is_stale(now, entry.key) {
-            self.counters.stale_parts += 1;
-            return false;
-        }
-        let is_home = TaskCounter::agent_of(entry.key.serial, self.config.ports) == Some(port);
-        match self.owners.get(&entry.key).copied() {
-            Some((owner, by_home)) if owner != entry.owner => {
-                if by_home || !is_home {
-                    self.counters.foreign_parts += 1;
-                    return false;
-                }
-                self.expel(now, entry.key);
-            }
-            Some((_, true)) => return true,
-            _ => {}
-        }
-        self.owners.insert(entry.key, (entry.owner, is_home));
-        true
-    }
-
-    /// Takes a coflow from all who have a part of it: it is another user's. Their flows go as plain TCP.
-    fn expel(&mut self, now: Instant, key: CoflowKey) {
-        for (port, number) in self.holders.get(&key).cloned().unwrap_or_default() {
-            self.counters.foreign_parts += 1;
-            self.leave_part(now, port, number, key);
-            if let Some(peer) = self.peers.get_mut(port) {
-                peer.owes_snapshot = true;
-                self.list(port);
-            }
-        }
     }
 
     /// An open flow of an agent that has sent `more` bytes, and what it had sent before.
@@ -184,6 +166,7 @@ impl Coordinator {
                 }
                 let sent = self.allow(now, port, open.part, entry.sent.0);
                 self.hosted.progress(now, open.id, sent, entry.idle);
+                self.count_part(now, port, open.part);
             }
             return;
         }
@@ -192,10 +175,19 @@ impl Coordinator {
             return;
         }
         let FlowEntry { coflow: part, to, size, sent, idle } = *entry;
-        let Some(key) = peer.parts.get(&part).map(|part| part.key) else { return };
+        let Some((key, needs_word)) = peer.parts.get(&part).map(|part| (part.key, part.needs_word)) else {
+            return;
+        };
         let is_distrusted = peer.distrusted_until.is_some_and(|until| now < until);
         let sent = self.allow(now, port, part, sent.0);
-        let new = NewFlow { to, size: size.map(|size| size.0), sent, idle: idle || is_distrusted };
+        let new = NewFlow {
+            to,
+            size: size.map(|size| size.0),
+            sent,
+            idle: idle || is_distrusted,
+            is_unconfirmed: self.config.confirm && self.confirmations.is_distrusted(now, port, to),
+            counts: !needs_word,
+        };
         let id = self.hosted.open_flow(now, key, (port, flow), new);
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let record = peer.parts.get_mut(&part).expect("it was just looked up");
@@ -206,6 +198,7 @@ impl Coordinator {
             }
             None => record.open = record.open.saturating_sub(sent),
         }
+        self.count_part(now, port, part);
     }
 
     /// A flow is over after `more` bytes; from now on they belong to its part.
@@ -219,17 +212,23 @@ impl Coordinator {
             part.flows.remove(&flow);
             part.open = part.open.saturating_sub(sent.saturating_add(more));
             part.sent = part.sent.saturating_add(sent).saturating_add(more);
-            self.hosted.adjust(now, part.key, i128::from(more));
+            if !part.needs_word {
+                self.hosted.adjust(now, part.key, i128::from(more));
+            }
         }
+        self.count_part(now, port, open.part);
         self.hosted.close_flow(now, open.id);
     }
 
-    fn leave_part(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
+    pub(super) fn leave_part(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         let flows = peer.parts.get(&number).map(|part| part.flows.clone()).unwrap_or_default();
         flows.into_iter().for_each(|flow| self.close_flow(now, port, flow, 0));
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
-        peer.parts.remove(&number);
+        peer.unconfirmed.remove(&number);
+        if let Some(over) = peer.parts.remove(&number) {
+            self.confirmations.spend(port, over.counted);
+        }
         self.leave(now, port, number, key);
     }
 }

@@ -58,7 +58,7 @@ impl Coordinator {
             sent: Bytes(coflow.attained),
             priority: coflow.priority,
             facts: coflow.facts,
-            owner: self.owners.get(&coflow.key).map(|(owner, _)| *owner),
+            owner: self.owners.of(coflow.key),
             flows: coflow.flows.iter().map(|(&name, &id)| self.flow_status(coflow, name, id)).collect(),
         })
     }

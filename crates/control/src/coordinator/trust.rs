@@ -5,7 +5,8 @@
 //!
 //! - Terms and positions of the kill switch count only as a coordinator has sealed them ([`Notary`]). Agents keep them for
 //!   the next coordinator and cannot make one.
-//! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was registered.
+//! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was registered, and one of another
+//!   host's coflow no more than receivers confirm, where they are asked (`confirm`).
 //! - A coflow that is new here and whose number lies far in the past is refused: it would go before all others.
 //! - A flow that may send and moves nothing for [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) no longer holds
 //!   others; while that is so, new flows of the same host hold others only once they have moved.
@@ -32,7 +33,7 @@ const STALE: Nanos = Nanos::from_secs(60);
 const CLOCKS: Nanos = Nanos::from_secs(5);
 
 /// Leases after its start for which a coordinator takes in coflows of any age: it has just taken over.
-const YOUNG_LEASES: u64 = 10;
+pub(super) const YOUNG_LEASES: u64 = 10;
 
 /// By how much an agent's own line rate may exceed the fabric's.
 const FASTER: u64 = 10;

@@ -4,6 +4,8 @@
 //! are the largest that there are. So every script is one of well-formed messages that make no sense together: what a
 //! decoder lets through from somebody who means ill.
 
+mod loops;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use cavalcade_control::*;
@@ -12,6 +14,8 @@ use cavalcade_protocol::{
     ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Endpoints, Facts, FlowEntry, FlowOrder,
     Gate, Keyed, KillSwitch, Message as _, Orders, PROTOCOL, Progress, Report, Sealed, Standing, Statement,
 };
+
+pub(crate) use loops::loops_hold;
 
 const PORTS: u32 = 3;
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -89,7 +93,7 @@ impl Script<'_> {
 
     fn client_message(&mut self) -> ClientMessage {
         let flow = u32::from(self.below(4));
-        match self.below(8) {
+        match self.below(9) {
             0 => {
                 ClientMessage::Hello { protocol: PROTOCOL + u16::from(self.below(2)), client: self.amount() }
             }
@@ -108,8 +112,8 @@ impl Script<'_> {
             }
             3 => ClientMessage::Unregister { coflow: self.key() },
             4 | 5 => {
-                let address = |port: u8| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, port)), 1);
-                let ends = Endpoints { local: address(0), remote: address(self.below(4)) };
+                let at = |port: u8| SocketAddr::new(address(u32::from(port)), 1);
+                let ends = Endpoints { local: at(0), remote: at(self.below(4)) };
                 let (coflow, sent) = (self.key(), Bytes(self.amount()));
                 ClientMessage::Open {
                     flow,
@@ -119,6 +123,7 @@ impl Script<'_> {
                     sent,
                 }
             }
+            7 => ClientMessage::Grant { coflow: self.key(), user: u32::from(self.below(3)) },
             6 => ClientMessage::Sent { flow, sent: Bytes(self.amount()), idle: self.yes() },
             _ => ClientMessage::Close { flow, sent: Bytes(self.amount()) },
         }
@@ -141,6 +146,8 @@ impl Script<'_> {
             standing: self.standing(),
             up: BitsPerSec(self.amount()),
             down: BitsPerSec(self.amount()),
+            arrived: self.keyed(|script| Bytes(script.amount())),
+            grants: self.keyed(|script| (0..script.below(3)).map(u32::from).collect()),
             coflows: self.keyed(|script| CoflowEntry {
                 key: script.key(),
                 facts: script.maybe(Self::facts),
@@ -173,6 +180,7 @@ impl Script<'_> {
             snapshot: self.yes(),
             resync: self.yes(),
             enforce: self.yes(),
+            confirm: self.yes(),
             switch: self.maybe(Self::switch),
             standing: self.standing(),
             lease: Nanos(self.amount()),
@@ -221,9 +229,12 @@ fn policy(spec: &str) -> Factory {
     Box::new(cavalcade_policy::parse(spec).expect("a valid specification"))
 }
 
+fn address(port: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, port as u8))
+}
+
 fn config() -> AgentConfig {
-    let directory =
-        (0..PORTS).map(|port| (IpAddr::V4(Ipv4Addr::new(10, 0, 0, port as u8)), PortId(port))).collect();
+    let directory = (0..PORTS).map(|port| (address(port), PortId(port))).collect();
     let budget = Budget { connections: 2, coflows: 8, flows: 8, ..Budget::default() };
     AgentConfig { directory, budget, ..AgentConfig::new(PortId(0), PORTS, 1, RATE) }
 }
@@ -237,7 +248,9 @@ pub(crate) fn nothing_breaks(bytes: &[u8]) {
         Agent::new(config(), Mode::Decentralised(Box::new(Decentralised::new(&config(), policy(own)))));
     let mut obeying = Agent::new(config(), Mode::Coordinated);
     let lead = FABRIC[usize::from(script.below(4))];
-    let mut coordinator = Coordinator::new(CoordinatorConfig::new(1, PORTS, RATE), policy(lead));
+    let confirm = script.yes();
+    let config = CoordinatorConfig { confirm, ..CoordinatorConfig::new(1, PORTS, RATE) };
+    let mut coordinator = Coordinator::new(config, policy(lead));
     let mut now = Instant(1_000_000_000);
     while !script.0.is_empty() {
         now = now + Nanos(u64::from(script.byte()) << script.below(24));

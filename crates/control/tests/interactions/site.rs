@@ -28,6 +28,10 @@ impl Notary for Secret {
 pub(crate) struct Site {
     now: Instant,
     policy: String,
+    /// True if bytes and movement take the word of receivers.
+    confirm: bool,
+    /// What has arrived at each host from others.
+    arrived: Vec<BTreeMap<PortId, u64>>,
     coordinator: Option<Coordinator>,
     agents: Vec<Agent>,
     names: BTreeMap<CoflowKey, String>,
@@ -35,8 +39,8 @@ pub(crate) struct Site {
     registered: Option<CoflowKey>,
     /// Numbers of reports that a host in somebody else's hands has made, by port.
     forged: BTreeMap<u32, u64>,
-    /// What that host goes on saying, and when it says it next.
-    haunting: Option<(Instant, Report)>,
+    /// What that host goes on saying, when it says it next, and how many bytes more its flows have sent then.
+    haunting: Option<(Instant, Report, u64)>,
     began: Instant,
     said: String,
 }
@@ -78,6 +82,8 @@ impl Site {
             coordinator: None,
             agents: (0..ports).map(agent).collect(),
             policy,
+            confirm: words.contains(&"confirm"),
+            arrived: vec![BTreeMap::new(); ports as usize],
             names: BTreeMap::new(),
             keys: BTreeMap::new(),
             registered: None,
@@ -102,7 +108,9 @@ impl Site {
     }
 
     fn lead(&mut self, term: u64) {
-        let config = CoordinatorConfig::new(term, self.agents.len() as u32, RATE);
+        let confirm = self.confirm;
+        let config =
+            CoordinatorConfig { confirm, ..CoordinatorConfig::new(term, self.agents.len() as u32, RATE) };
         let coordinator = Coordinator::new(config, factory(&self.policy)).with_notary(Box::new(Secret));
         self.coordinator = Some(coordinator);
         self.agents.iter_mut().for_each(Agent::handle_coordinator_connected);
@@ -151,6 +159,15 @@ impl Site {
                 let config = Self::config(port, self.agents.len() as u32, self.now.0);
                 self.agents[port as usize] = Agent::new(config, Mode::Coordinated);
                 self.connect(port, 0, 1);
+            }
+            "grant" => {
+                let (coflow, user) = (self.key(words[2]), number(words[3]));
+                let client = option(words, "client").map_or(0, number);
+                self.say(number(words[1]), client, ClientMessage::Grant { coflow, user });
+            }
+            "arrive" => {
+                let (host, from): (usize, u32) = (number(words[1]), number(words[2]));
+                *self.arrived[host].entry(PortId(from)).or_default() += number::<u64>(words[3]);
             }
             "pass" => self.pass(number(words[1])),
             "lead" => self.lead(number(words[1])),
@@ -227,11 +244,15 @@ impl Site {
     }
 
     fn haunt(&mut self) {
-        if let (Some((next, report)), Some(coordinator)) = (&mut self.haunting, &mut self.coordinator)
+        if let (Some((next, report, more)), Some(coordinator)) = (&mut self.haunting, &mut self.coordinator)
             && *next <= self.now
         {
             *next = self.now + Nanos::from_millis(50);
             report.sequence += 1;
+            let moved = |(number, flow): (u32, &FlowEntry)| {
+                (number, FlowEntry { sent: Bytes(flow.sent.0 + *more), ..*flow })
+            };
+            report.flows = report.flows.iter().map(moved).collect();
             coordinator.handle_report(self.now, report.clone());
         }
     }
@@ -259,6 +280,7 @@ impl Site {
                         self.line(&format!("host {port} drops client {}", client.0));
                         self.agents[port].handle_gone(self.now, client);
                     }
+                    AgentOutput::Measure => self.agents[port].handle_arrivals(&self.arrived[port]),
                     AgentOutput::Reconnect => {
                         self.line(&format!("host {port} connects again"));
                         self.agents[port].handle_coordinator_connected();
@@ -340,7 +362,7 @@ impl Site {
     }
 
     /// A report of a host that is in somebody else's hands: `forge HOST`, with `term=`, `switch=on`, `sealed`, `coflow=` and
-    /// `owner=` and `sent=`, `to=`; with `on` it goes on saying that.
+    /// `owner=` and `sent=`, `to=`; with `on` it goes on saying that, and with `moves` that its flow moves.
     fn forge(&mut self, words: &[&str]) {
         let port: u32 = number(words[1]);
         let sequence = self.forged.entry(port).or_default();
@@ -368,6 +390,8 @@ impl Site {
             standing: Sealed::new(standing),
             up: RATE,
             down: RATE,
+            arrived: Keyed::default(),
+            grants: Keyed::default(),
             coflows: coflow
                 .map(|key| (0, CoflowEntry { key, facts: None, sent, owner }))
                 .into_iter()
@@ -382,7 +406,8 @@ impl Site {
             closed: Keyed::default(),
             left: Keyed::default(),
         };
-        self.haunting = words.contains(&"on").then(|| (self.now, report.clone()));
+        let more = if words.contains(&"moves") { 1_000 } else { 0 };
+        self.haunting = words.contains(&"on").then(|| (self.now, report.clone(), more));
         if let Some(coordinator) = &mut self.coordinator {
             coordinator.handle_report(self.now, report);
         }
@@ -419,10 +444,11 @@ impl Site {
         let counters = coordinator.counters();
         writeln!(
             self.said,
-            "not believed: {} foreign, {} stale, {} stalled, {} excessive, {} forged",
+            "not believed: {} foreign, {} stale, {} stalled, {} unconfirmed, {} excessive, {} forged",
             counters.foreign_parts,
             counters.stale_parts,
             counters.stalled_flows,
+            counters.unconfirmed_flows,
             counters.excessive_bytes,
             counters.forged_standings
         )

@@ -93,6 +93,13 @@ variants! {
             /// Bytes sent in all.
             sent: Bytes,
         },
+        /// Lets another user take part in a coflow of the client's user.
+        7 => Grant {
+            /// The coflow.
+            coflow: CoflowKey,
+            /// The user, by the number that hosts have for it.
+            user: u32,
+        },
     }
 }
 
@@ -205,7 +212,7 @@ variants! {
             /// What the agent speaks.
             ours: u16,
         },
-        /// The coflow belongs to another user of this host.
+        /// The coflow belongs to another user, who has not granted it.
         1 => NotYours {},
         /// There is a flow of that number already.
         2 => BadFlow {},
@@ -252,7 +259,9 @@ impl core::fmt::Display for Refusal {
             Self::Protocol { ours } => {
                 write!(f, "the agent speaks version {ours} of the protocol: install the same release on both")
             }
-            Self::NotYours {} => f.write_str("it belongs to another user, or is older than it can be"),
+            Self::NotYours {} => {
+                f.write_str("it belongs to another user, who may grant it, or is older than it can be")
+            }
             Self::BadFlow {} => f.write_str("there is a flow of that number already"),
             Self::OutOfTurn {} => f.write_str("it was said before the hello, or the hello came twice"),
             Self::TooMany { of, limit } => {

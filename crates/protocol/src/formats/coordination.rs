@@ -40,8 +40,13 @@ fields! {
         up: BitsPerSec,
         /// What the port can receive.
         down: BitsPerSec,
+        /// Bytes that have come in from other ports in all, by their numbers, as the host's kernel has counted them: those that
+        /// have changed, and all in a snapshot. Said where the coordinator asks for it.
+        arrived: Keyed<Bytes>,
         /// Coflows that appeared, or of which more is known.
         coflows: Keyed<CoflowEntry>,
+        /// Other users whom the owners of coflows in this report let take part in them.
+        grants: Keyed<Vec<u32>>,
         /// Flows that appeared.
         flows: Keyed<FlowEntry>,
         /// What has become of flows said before.
@@ -126,6 +131,8 @@ fields! {
         resync: bool,
         /// True if they are to be carried out. If not, they are for looking at: every flow goes as plain TCP.
         enforce: bool,
+        /// True if the agent is to say what arrives.
+        confirm: bool,
         /// In a snapshot, where the kill switch of the fabric stands, if it was ever thrown.
         switch: Option<KillSwitch>,
         /// In a snapshot, term and kill switch as the coordinator has sealed them, for the coordinator after it.

@@ -221,7 +221,9 @@ impl Trial<'_> {
     /// Returns what agents would tell clients if a coordinator were given the whole state at once: for each host, by flow. What
     /// is served stays served, so it first hears of the flows that are let through, and then of all.
     fn faultless_schedule(&self) -> Vec<BTreeMap<u32, Directive>> {
-        let config = CoordinatorConfig { term: u64::MAX, ..self.drive.world.site.coordinator };
+        // All was confirmed by now.
+        let config =
+            CoordinatorConfig { term: u64::MAX, confirm: false, ..self.drive.world.site.coordinator };
         let period = config.period;
         let mut coordinator = Coordinator::new(config, self.choice.factory());
         let mut now = Instant(u64::MAX / 2);
@@ -274,6 +276,8 @@ impl Trial<'_> {
             standing: Sealed::default(),
             up: RATE,
             down: RATE,
+            arrived: Keyed::default(),
+            grants: Keyed::default(),
             coflows: agent.parts().map(entry).collect(),
             flows: agent.status().filter(|flow| all || flow.told.gate != Gate::Off {}).map(flow).collect(),
             progress: Keyed::default(),

@@ -94,9 +94,14 @@ impl Choice {
         for coflow in 0..between(dice, 3, 7) {
             let arrival = Instant(span(dice, 0, 1000).0 / haste);
             let is_large = dice.happens(0.4);
-            let flow = |dice: &mut SplitMix64| Flow {
-                src: PortId(dice.below(hosts) as u32),
-                dst: PortId(dice.below(hosts) as u32),
+            let ends = |dice: &mut SplitMix64| {
+                let (src, dst) = (dice.below(hosts), dice.below(hosts));
+                // What a host sends to itself no other host confirms.
+                (src, if self.is_hostile && src == dst { (dst + 1) % hosts } else { dst })
+            };
+            let flow = |dice: &mut SplitMix64, (src, dst): (u64, u64)| Flow {
+                src: PortId(src as u32),
+                dst: PortId(dst as u32),
                 size: Bytes(if is_large {
                     between(dice, 30_000_000, 120_000_000)
                 } else {
@@ -104,7 +109,11 @@ impl Choice {
                 }),
                 wave: if dice.happens(0.3) { Nanos(span(dice, 0, 400).0 / haste) } else { Nanos::ZERO },
             };
-            let flows = (0..between(dice, 1, 4)).map(|_| flow(dice)).collect();
+            let drawn = |dice: &mut SplitMix64| {
+                let ends = ends(dice);
+                flow(dice, ends)
+            };
+            let flows = (0..between(dice, 1, 4)).map(|_| drawn(dice)).collect();
             builder.coflow(format!("{coflow}"), arrival, flows);
         }
         builder.build().expect("ports and sizes in range make a workload")

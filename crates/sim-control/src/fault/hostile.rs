@@ -1,8 +1,8 @@
 //! A host in an attacker's hands: it has a valid certificate for its own port, and says any well-formed thing about it.
 //!
-//! It forges terms and throws of the kill switch, claims flows that move nothing to every receiver, parts of coflows of other
-//! users with absurd numbers of bytes, coflows of long ago, and any clock and line rate. What it does not do is to say
-//! that its flows move: no part can check that (`docs/threats.md`).
+//! It forges terms and throws of the kill switch, claims flows that move nothing to every receiver, or says that they move though
+//! nothing arrives, claims parts of other hosts' coflows with absurd numbers of bytes, for their owner or for another user,
+//! coflows of long ago, grants, arrivals, and any clock and line rate.
 
 use cavalcade_control::Notary;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, SplitMix64};
@@ -34,6 +34,8 @@ impl Notary for Secret {
 pub(super) struct Hostile {
     pub(super) port: PortId,
     sequence: u64,
+    /// Bytes that its flows have sent, by its word.
+    claimed: u64,
     /// A coflow of its own, older than all others.
     ghost: CoflowKey,
     /// Standings that coordinators have sealed for it.
@@ -45,7 +47,7 @@ impl Hostile {
     pub(super) fn new(ports: u32, clock: Instant) -> Self {
         let port = PortId(ports - 1);
         let ghost = CoflowKey::new(TaskCounter::of_agent(port, ports).next(clock), &[]);
-        Self { port, sequence: 0, ghost, kept: Vec::new() }
+        Self { port, sequence: 0, claimed: 0, ghost, kept: Vec::new() }
     }
 
     /// Keeps what a coordinator has sealed.
@@ -67,9 +69,11 @@ impl Hostile {
             claim(1, CoflowKey { task: 0, stage: 0, serial: 0 }, dice.below(u64::MAX), 1);
         }
         for (number, &key) in victims.iter().enumerate() {
-            claim(2 + number as u32, key, dice.below(u64::MAX), 1 + dice.below(5) as u32);
+            claim(2 + number as u32, key, dice.below(u64::MAX), dice.below(5) as u32);
         }
-        let flow = |to| FlowEntry { coflow: 0, to, size: Some(Bytes(1)), sent: Bytes::ZERO, idle: false };
+        self.claimed += dice.below(2) * 100_000;
+        let sent = Bytes(self.claimed);
+        let flow = |to| FlowEntry { coflow: 0, to, size: Some(Bytes(1)), sent, idle: false };
         let unknown = Progress { sent: Bytes(dice.below(u64::MAX)), idle: dice.happens(0.5) };
         Report {
             protocol: PROTOCOL,
@@ -82,7 +86,9 @@ impl Hostile {
             standing: self.forge(dice),
             up: BitsPerSec(dice.below(u64::MAX)),
             down: BitsPerSec(dice.below(u64::MAX)),
+            arrived: [(self.port.0, Bytes(u64::MAX)), (0, Bytes(dice.below(1 << 40)))].into_iter().collect(),
             coflows,
+            grants: [(0, vec![0, 1]), (2, vec![1, 2, 3])].into_iter().collect(),
             flows: (0..self.port.0).map(|to| (to, flow(PortId(to)))).collect(),
             progress: [(1_000, unknown)].into_iter().collect(),
             closed: [(1_001, Bytes(dice.below(u64::MAX)))].into_iter().collect(),

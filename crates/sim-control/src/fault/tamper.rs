@@ -31,6 +31,9 @@ impl Tamper {
         if self.has(Bug::PhantomFlow) {
             config.stall = Nanos::from_secs(3600);
         }
+        if self.has(Bug::UnconfirmedBytes) {
+            config.confirm = false;
+        }
     }
 
     /// Gives a coordinator its seal.

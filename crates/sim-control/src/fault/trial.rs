@@ -327,7 +327,7 @@ fn world(
     let policy = choice.clone();
     let site = Site {
         policy: Box::new(move || policy.factory()),
-        coordinator: CoordinatorConfig { ..crate::coordinator(fabric) },
+        coordinator: CoordinatorConfig { confirm: choice.is_hostile, ..crate::coordinator(fabric) },
         agent: AgentConfig {
             client_lease: Nanos::from_millis(100),
             stall: Nanos::from_millis(600),

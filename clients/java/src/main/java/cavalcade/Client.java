@@ -10,7 +10,9 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.function.IntConsumer;
 
 /**
@@ -24,9 +26,14 @@ import java.util.function.IntConsumer;
 final class Client {
     private static final long STEP = 1 << 24;
     private static final int REFUSALS = 64;
+    /** What an agent's times are taken for at least and at most. */
+    private static final long SHORTEST = 1_000_000;
+    private static final long LONGEST = 600_000_000_000L;
 
     private static final class Coflow {
         final Facts facts;
+        /** Other users who may take part. */
+        final Set<Integer> granted = new TreeSet<>();
         long sent;
         boolean isKnown;
 
@@ -79,6 +86,11 @@ final class Client {
     Client(long name, IntConsumer directed) {
         this.name = name;
         this.directed = directed;
+    }
+
+    /** An unsigned time of an agent, as far as that is in bounds. */
+    private static long bounded(long time, long least) {
+        return time < 0 ? LONGEST : Math.min(Math.max(time, least), LONGEST);
     }
 
     boolean isWelcomed() {
@@ -164,6 +176,7 @@ final class Client {
         if (isWelcomed && !coflow.isKnown) {
             coflow.isKnown = true;
             outbox.add(new Writer(2).key(key).facts(coflow.facts).number(coflow.sent).frame());
+            coflow.granted.forEach(user -> sayGrant(key, user));
         }
     }
 
@@ -193,6 +206,18 @@ final class Client {
         if (isWelcomed) {
             outbox.add(new Writer(6).number(number).number(over.sent).frame());
         }
+    }
+
+    /** Lets another user take part in a coflow of this one, as long as this client takes part. */
+    void grant(CoflowKey key, int user) {
+        join(key);
+        if (coflows.get(key).granted.add(user) && isWelcomed) {
+            sayGrant(key, user);
+        }
+    }
+
+    private void sayGrant(CoflowKey key, int user) {
+        outbox.add(new Writer(7).key(key).number(Integer.toUnsignedLong(user)).frame());
     }
 
     /** Ends this client's part in a coflow. */
@@ -233,8 +258,8 @@ final class Client {
             leaseUntil = now + lease;
         }
         if (message instanceof Wire.Welcome welcome) {
-            period = welcome.period();
-            lease = welcome.lease();
+            period = bounded(welcome.period(), SHORTEST);
+            lease = bounded(welcome.lease(), 4 * SHORTEST);
             isWelcomed = true;
             leaseUntil = now + lease;
             sayEverything();

@@ -170,6 +170,17 @@ public final class Session implements AutoCloseable {
         }
     }
 
+    /**
+     * Lets another user, by the number that hosts have for it, take part in a coflow of this user. The agent refuses that to
+     * who does not own the coflow; see {@link #refusals}.
+     */
+    public void grant(CoflowKey key, int user) {
+        synchronized (lock) {
+            client.grant(key, user);
+            lock.notifyAll();
+        }
+    }
+
     /** A coflow is over. */
     public void unregister(CoflowKey key) {
         synchronized (lock) {

@@ -14,7 +14,7 @@ import java.util.function.Consumer;
  * message begins with the number of its kind. The Rust crate {@code protocol} is the definition.
  */
 final class Wire {
-    static final int PROTOCOL = 2;
+    static final int PROTOCOL = 3;
     private static final int MAX_FRAME = 2 << 20;
     private static final String[] LIMITS = {"connections", "coflows", "flows", "messages", "bytes"};
 
@@ -209,7 +209,7 @@ final class Wire {
             int kind = (int) number();
             return switch (kind) {
                 case 0 -> "the agent speaks version " + number() + " of the protocol: install the same release on both";
-                case 1 -> "it belongs to another user, or is older than it can be";
+                case 1 -> "it belongs to another user, who may grant it, or is older than it can be";
                 case 2 -> "there is a flow of that number already";
                 case 3 -> "it was said before the hello, or the hello came twice";
                 case 4 -> limit((int) number(), number());

@@ -54,6 +54,8 @@ public final class Vectors {
         List<byte[]> both = client.takeMessages();
         said.put("join", HexFormat.of().formatHex(both.get(0)));
         said.put("open", HexFormat.of().formatHex(both.get(1)));
+        client.grant(KEY, 1_001);
+        said.put("grant", last(client));
         client.unregister(KEY);
         said.put("unregister", last(client));
         return said;

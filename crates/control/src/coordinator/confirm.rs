@@ -1,0 +1,202 @@
+//! What receivers say has arrived, and what of a host's claims counts by that.
+//!
+//! A host says itself what its flows have sent. Of its own coflows that is believed up to what its line carries: whom it
+//! makes look worse is itself. With [`CoordinatorConfig::confirm`](super::CoordinatorConfig::confirm) two things take the word
+//! of others, whose kernels count what comes in from each port:
+//!
+//! - Bytes of a **foreign part**, of a coflow whose number another host gave out, count only as far as receivers got as many
+//!   bytes from the host. What is not confirmed yet counts once it is; credit that is not claimed within some leases is
+//!   gone, so that no host has a store of it.
+//! - A flow that may send holds others only while its receiver gets something from its host. If that gets nothing for
+//!   [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) the flow rests, and so do new ones on that way, until
+//!   something arrives.
+//!
+//! Who receives can so say too little of what came to itself, and nothing of others. What a host sends to itself crosses no
+//! link and is confirmed by no other host: it counts in its own coflows only.
+//!
+//! # What was rejected
+//! - The word of the receiving application: it would have to use the client library only to count.
+//! - Counts for each connection: who says which coflow a connection belongs to is the sender in any case, and closed
+//!   connections would have to be kept until they are asked about.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{BitsPerSec, Instant, Nanos, PortId};
+use cavalcade_protocol::{Report, TaskCounter};
+
+use super::Coordinator;
+use super::trust::{DISTRUST, YOUNG_LEASES};
+
+/// What one port has received from another.
+#[derive(Debug)]
+struct Arrival {
+    /// The session of the receiver that counts.
+    session: u64,
+    total: u64,
+    grew_at: Instant,
+    /// Until when new flows on this way rest.
+    distrusted_until: Option<Instant>,
+    /// True if flows rest until something arrives.
+    has_resting: bool,
+}
+
+/// What receivers have confirmed to a sender, and what it has used of that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Credit {
+    confirmed: u64,
+    /// Bytes of parts that are over, and bytes that were not claimed in time.
+    spent: u64,
+    /// Bytes of present foreign parts that count.
+    counted: u64,
+    /// Bytes that counted before the host was forgotten: it says them again.
+    returning: u64,
+    /// Time at which the host was first heard of.
+    since: Instant,
+}
+
+impl Credit {
+    fn room(&self) -> u64 {
+        self.confirmed.saturating_sub(self.spent).saturating_sub(self.counted)
+    }
+}
+
+/// What has been confirmed.
+#[derive(Debug, Default)]
+pub(super) struct Confirmations {
+    /// By receiver and sender.
+    arrivals: BTreeMap<(PortId, PortId), Arrival>,
+    credits: BTreeMap<PortId, Credit>,
+}
+
+impl Confirmations {
+    /// Returns when the receiver of flows on a way got something last, if it ever did.
+    pub(super) fn grew_at(&self, from: PortId, to: PortId) -> Option<Instant> {
+        self.arrivals.get(&(to, from)).map(|arrival| arrival.grew_at)
+    }
+
+    /// Returns whether new flows on a way rest until something arrives.
+    pub(super) fn is_distrusted(&self, now: Instant, from: PortId, to: PortId) -> bool {
+        let arrival = self.arrivals.get(&(to, from));
+        arrival.and_then(|arrival| arrival.distrusted_until).is_some_and(|until| now < until)
+    }
+
+    /// Notes that flows on a way rest until something arrives.
+    pub(super) fn note_resting(&mut self, now: Instant, from: PortId, to: PortId) {
+        let arrival = self.arrivals.entry((to, from)).or_insert(Arrival {
+            session: 0,
+            total: 0,
+            grew_at: Instant::ZERO,
+            distrusted_until: None,
+            has_resting: true,
+        });
+        arrival.has_resting = true;
+        arrival.distrusted_until = now.checked_add(DISTRUST);
+    }
+
+    /// A part is over: what counted of it is used up.
+    pub(super) fn spend(&mut self, from: PortId, counted: u64) {
+        if let Some(credit) = self.credits.get_mut(&from) {
+            credit.counted = credit.counted.saturating_sub(counted);
+            credit.spent = credit.spent.saturating_add(counted);
+        }
+    }
+
+    /// A host is forgotten: it says again what counted.
+    pub(super) fn forget(&mut self, from: PortId) {
+        if let Some(credit) = self.credits.get_mut(&from) {
+            credit.returning = credit.returning.saturating_add(credit.counted);
+            credit.counted = 0;
+        }
+    }
+
+    /// Counts `claimed` bytes where `counted` counted before, as far as there is room. Returns how many count now.
+    fn count(&mut self, from: PortId, counted: u64, claimed: u64) -> u64 {
+        let Some(credit) = self.credits.get_mut(&from) else { return 0 };
+        let now_counted = claimed.min(counted.saturating_add(credit.room()));
+        credit.counted = credit.counted.saturating_sub(counted).saturating_add(now_counted);
+        credit.returning = credit.returning.saturating_sub(now_counted.saturating_sub(counted));
+        now_counted
+    }
+}
+
+impl Coordinator {
+    /// Returns whether a coflow at `port` is another host's, so that its bytes count only as receivers confirm them.
+    pub(super) fn needs_word(&self, port: PortId, key: cavalcade_protocol::CoflowKey) -> bool {
+        self.config.confirm && TaskCounter::agent_of(key.serial, self.config.ports) != Some(port)
+    }
+
+    /// Takes in what a host says has arrived.
+    pub(super) fn take_arrivals(&mut self, now: Instant, report: &Report) {
+        if !self.config.confirm {
+            return;
+        }
+        let to = report.port;
+        self.confirmations.credits.entry(to).or_insert(Credit { since: now, ..Credit::default() });
+        for (from, total) in report.arrived.iter().map(|(from, total)| (PortId(from), total.0)) {
+            if from != to && from.0 < self.config.ports {
+                self.take_arrival(now, (to, from), report.session, total);
+            }
+        }
+    }
+
+    fn take_arrival(&mut self, now: Instant, way: (PortId, PortId), session: u64, total: u64) {
+        let fresh = Arrival { session, total: 0, grew_at: now, distrusted_until: None, has_resting: false };
+        let arrival = self.confirmations.arrivals.entry(way).or_insert(fresh);
+        // A receiver that has started again counts from another base.
+        let before = if arrival.session == session || arrival.session == 0 { arrival.total } else { total };
+        (arrival.session, arrival.total) = (session, total);
+        let more = total.saturating_sub(before);
+        if more == 0 {
+            return;
+        }
+        arrival.grew_at = now;
+        arrival.distrusted_until = None;
+        let had_resting = std::mem::take(&mut arrival.has_resting);
+        let (to, from) = way;
+        if had_resting {
+            self.hosted.confirm_way(now, from, to);
+        }
+        let most = self.most_credit();
+        let young = Nanos(YOUNG_LEASES * self.config.lease.0);
+        let fresh = Credit { since: now, ..Credit::default() };
+        let credit = self.confirmations.credits.entry(from).or_insert(fresh);
+        credit.confirmed = credit.confirmed.saturating_add(more);
+        let unclaimed = credit.room();
+        let most = most.saturating_add(credit.returning);
+        if now.since(credit.since) > young && unclaimed > most {
+            credit.spent = credit.spent.saturating_add(unclaimed - most);
+        }
+        self.count_waiting(now, from);
+    }
+
+    /// The most that may be confirmed and not claimed yet: what the line carries in the time that claims may take.
+    fn most_credit(&self) -> u64 {
+        let BitsPerSec(rate) = self.config.line_rate;
+        let bytes = u128::from(rate) * u128::from(YOUNG_LEASES * self.config.lease.0) / 8_000_000_000;
+        bytes.min(u128::from(u64::MAX)) as u64
+    }
+
+    /// Counts what has waited for a confirmation.
+    fn count_waiting(&mut self, now: Instant, from: PortId) {
+        let Some(peer) = self.peers.get_mut(from) else { return };
+        for number in std::mem::take(&mut peer.unconfirmed) {
+            self.count_part(now, from, number);
+        }
+    }
+
+    /// Brings up to date what of a foreign part counts.
+    pub(super) fn count_part(&mut self, now: Instant, port: PortId, number: u32) {
+        let Some(peer) = self.peers.get_mut(port) else { return };
+        let Some(part) = peer.parts.get_mut(&number).filter(|part| part.needs_word) else { return };
+        let claimed = part.sent.saturating_add(part.open);
+        let before = part.counted;
+        part.counted = self.confirmations.count(port, before, claimed);
+        let (key, counted) = (part.key, part.counted);
+        if counted < claimed {
+            peer.unconfirmed.insert(number);
+        } else {
+            peer.unconfirmed.remove(&number);
+        }
+        self.hosted.adjust(now, key, i128::from(counted) - i128::from(before));
+    }
+}

@@ -1,0 +1,127 @@
+//! Whose coflows are: a coflow belongs to one user, on all hosts, who may let others take part.
+//!
+//! The owner is the user of whom the agent speaks that gave out the coflow's number; until it does, the user of the first
+//! part that was heard of. Two users share a coflow only where its owner grants it, and who is not its owner grants nothing.
+//! A part that comes before its grant is refused, and asked for again once that is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cavalcade_model::{Instant, PortId};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, Report, TaskCounter};
+
+use super::Coordinator;
+
+/// Parts that were refused and may be granted yet, at most; of more the oldest coflows' are forgotten.
+const MOST_REFUSED: usize = 65_536;
+
+/// Users whom one owner may let take part in a coflow.
+const MOST_GRANTS: usize = 1_024;
+
+#[derive(Debug)]
+struct Owner {
+    user: u32,
+    /// True if the agent says so that gave out the coflow's number.
+    by_home: bool,
+    granted: BTreeSet<u32>,
+}
+
+/// Whose each coflow is.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    of: BTreeMap<CoflowKey, Owner>,
+    /// Agents that were refused a part.
+    refused: BTreeSet<(CoflowKey, PortId)>,
+}
+
+impl Owners {
+    /// Returns whose a coflow is.
+    pub(super) fn of(&self, key: CoflowKey) -> Option<u32> {
+        self.of.get(&key).map(|owner| owner.user)
+    }
+
+    /// A coflow is over.
+    pub(super) fn forget(&mut self, key: CoflowKey) {
+        self.of.remove(&key);
+        self.take_refused(key);
+    }
+
+    /// Takes out the agents that were refused a part of a coflow.
+    fn take_refused(&mut self, key: CoflowKey) -> Vec<PortId> {
+        let all = (key, PortId(0))..=(key, PortId(u32::MAX));
+        let ports: Vec<PortId> = self.refused.range(all).map(|(_, port)| *port).collect();
+        ports.iter().for_each(|&port| _ = self.refused.remove(&(key, port)));
+        ports
+    }
+}
+
+impl Coordinator {
+    /// Returns whether a part may be taken in: it belongs to whom its coflow belongs to or to whom that is granted, and is no
+    /// new coflow of long ago.
+    pub(super) fn admits(&mut self, now: Instant, port: PortId, entry: &CoflowEntry) -> bool {
+        if self.is_stale(now, entry.key) {
+            self.counters.stale_parts += 1;
+            return false;
+        }
+        let (key, user) = (entry.key, entry.owner);
+        let is_home = TaskCounter::agent_of(key.serial, self.config.ports) == Some(port);
+        match self.owners.of.get(&key) {
+            Some(owner) if owner.user == user => {
+                if is_home && let Some(owner) = self.owners.of.get_mut(&key) {
+                    owner.by_home = true;
+                }
+                return true;
+            }
+            Some(owner) if is_home && !owner.by_home => self.expel(now, key),
+            Some(owner) if owner.granted.contains(&user) => return true,
+            Some(_) => {
+                self.counters.foreign_parts += 1;
+                self.owners.refused.insert((key, port));
+                if self.owners.refused.len() > MOST_REFUSED {
+                    self.owners.refused.pop_first();
+                }
+                return false;
+            }
+            None => {}
+        }
+        self.owners.of.insert(key, Owner { user, by_home: is_home, granted: BTreeSet::new() });
+        true
+    }
+
+    /// Takes in whom the owners of coflows let take part; agents that were refused before say their parts again.
+    pub(super) fn take_grants(&mut self, report: &Report) {
+        for (number, users) in report.grants.iter() {
+            let Some(entry) = report.coflows.get(number) else { continue };
+            let Some(owner) = self.owners.of.get_mut(&entry.key).filter(|owner| owner.user == entry.owner)
+            else {
+                continue;
+            };
+            let room = MOST_GRANTS.saturating_sub(owner.granted.len());
+            let before = owner.granted.len();
+            owner.granted.extend(users.iter().take(room));
+            if owner.granted.len() > before {
+                self.ask_again(entry.key);
+            }
+        }
+    }
+
+    fn ask_again(&mut self, key: CoflowKey) {
+        for port in self.owners.take_refused(key) {
+            if let Some(peer) = self.peers.get_mut(port) {
+                peer.is_unknown = true;
+            }
+            self.list(port);
+        }
+    }
+
+    /// Takes a coflow from all who have a part of it: it is another user's. Their flows go as plain TCP.
+    fn expel(&mut self, now: Instant, key: CoflowKey) {
+        for (port, number) in self.holders.get(&key).cloned().unwrap_or_default() {
+            self.counters.foreign_parts += 1;
+            self.leave_part(now, port, number, key);
+            if let Some(peer) = self.peers.get_mut(port) {
+                peer.owes_snapshot = true;
+                self.list(port);
+            }
+        }
+    }
+}
