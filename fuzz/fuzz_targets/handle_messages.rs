@@ -1,6 +1,7 @@
 //! Any messages, from anybody, to agents and a coordinator.
 
 #![no_main]
+#![allow(dead_code, reason = "the other scripts of the module are another target's")]
 
 #[path = "../../crates/control/tests/hostile/mod.rs"]
 mod hostile;
