@@ -52,6 +52,9 @@ pub const CERTIFICATE_FILE: &str = "certificate.pem";
 pub const KEY_FILE: &str = "key.pem";
 /// The certificates that count no more, if any.
 pub const REVOKED_FILE: &str = "revoked.pem";
+/// The list of revoked certificates that was heeded last, kept by the part itself: the next one revokes no fewer, also after a
+/// restart. With another authority it is void.
+pub const HEEDED_FILE: &str = "revoked-heeded.pem";
 /// The key of datagrams.
 pub const SEAL_FILE: &str = "datagrams.key";
 
@@ -491,6 +494,13 @@ mod tests {
         assert!(reread(&list(&own, &["agent-0", "administrator"])).unwrap());
         let refused = reread(&list(&own, &["agent-0"])).unwrap_err().to_string();
         assert!(refused.contains("leaves out a certificate that was revoked"), "{refused}");
+
+        // Nor after a restart: what was heeded is kept beside the certificate.
+        let refused = load(&list(&own, &["agent-0"])).unwrap_err();
+        assert!(refused.contains("leaves out a certificate that was revoked"), "{refused}");
+        std::fs::remove_file(part.join(REVOKED_FILE)).unwrap();
+        assert!(Identity::load(&part).is_err(), "a list does not go");
+        assert!(load(&list(&own, &["agent-0", "administrator"])).is_ok());
     }
 
     #[test]

@@ -41,8 +41,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinSet;
 
 use super::{
-    ALPN_FRAMES, ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, REVOKED_FILE, Role, SecurityError,
-    certificates_in, coordinator_name, own_role, private_key_in, provider, read, read_secret, roots,
+    ALPN_FRAMES, ALPN_GRPC, AUTHORITY_FILE, CERTIFICATE_FILE, HEEDED_FILE, KEY_FILE, REVOKED_FILE, Role,
+    SecurityError, certificates_in, coordinator_name, own_role, private_key_in, provider, read, read_secret,
+    roots,
 };
 
 /// How often files are looked at.
@@ -116,6 +117,9 @@ impl Trust {
             return Ok(false);
         }
         let accepted = self.accept(before.as_deref(), files)?;
+        if let Some(list) = &accepted.files.list {
+            self.keep_heeded(list);
+        }
         *self.accepted.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(accepted));
         Ok(true)
     }
@@ -152,7 +156,8 @@ impl Trust {
         }
         let lists = self.lists(files.list.as_deref())?;
         let revoked = revoked_on(&lists, &authorities).ok_or_else(|| self.malformed_list())?;
-        if before.is_some_and(|before| !before.revoked.is_subset(&revoked)) {
+        let heeded = before.map_or_else(|| self.heeded(&authorities), |before| before.revoked.clone());
+        if !heeded.is_subset(&revoked) {
             return Err(SecurityError::RolledBack { path: self.folder.join(REVOKED_FILE) });
         }
         let unusable = |error: rustls::Error| {
@@ -172,6 +177,25 @@ impl Trust {
         let (server, client) = configurations(&chain, &key, &clients, &servers).map_err(unusable)?;
         let number = before.map_or(0, |before| before.number + 1);
         Ok(Accepted { number, files, revoked, until, server, client, clients, servers })
+    }
+
+    /// The serial numbers on the list that was heeded before the last start; none where that is of another authority.
+    fn heeded(&self, authorities: &[CertificateDer<'_>]) -> BTreeSet<Vec<u8>> {
+        let kept = std::fs::read(self.folder.join(HEEDED_FILE)).ok();
+        let lists = kept.and_then(|kept| self.lists(Some(&kept)).ok()).unwrap_or_default();
+        revoked_on(&lists, authorities).unwrap_or_default()
+    }
+
+    /// Keeps a list for the next start, whole or not at all. A folder that cannot be written to is no reason to stop.
+    fn keep_heeded(&self, list: &[u8]) {
+        let (path, new) = (self.folder.join(HEEDED_FILE), self.folder.join(format!("{HEEDED_FILE}.new")));
+        if std::fs::read(&path).is_ok_and(|kept| kept == list) {
+            return;
+        }
+        if let Err(error) = std::fs::write(&new, list).and_then(|()| std::fs::rename(&new, &path)) {
+            let path = path.display();
+            tracing::warn!(%path, %error, "an older list of revoked certificates would not be noticed after a restart");
+        }
     }
 
     fn malformed_list(&self) -> SecurityError {
