@@ -1,8 +1,9 @@
 //! `cavalcade ps`, `describe`, `why` and `drain`: questions to a running coordinator or agent.
 //!
 //! The part that is asked: the one at `--at`, else the one with an administration socket in the default folder;
-//! a coordinator, which knows the whole fabric, before an agent.
+//! a coordinator, which knows the whole fabric, before an agent, and that before a software switch.
 
+mod switch;
 #[cfg(feature = "tui")]
 mod top;
 
@@ -33,7 +34,11 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
     if options.json {
         return print_json(&view);
     }
-    let body = if options.hosts { hosts(&view) } else { list(&view.coflows) };
+    let body = match &view.switch {
+        Some(switch) => switch::list(switch),
+        None if options.hosts => hosts(&view),
+        None => list(&view.coflows),
+    };
     print(&format!("{}\n{body}", heading(&view)))
 }
 
@@ -177,18 +182,22 @@ fn place(at: &At) -> Result<Place, Failure> {
     Ok(Place::Address(address, Box::new(identity(folder, Role::Administrator)?)))
 }
 
-/// Administration sockets in the place where they are by default at which somebody listens, coordinators first.
+/// Administration sockets in the place where they are by default at which somebody listens: coordinators, the agent, switches.
 pub(crate) fn found_sockets() -> Vec<PathBuf> {
     let folder = runtime_folder();
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_coordinator = |path: &PathBuf| {
+    let is_of = |path: &PathBuf, role: &str| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("cavalcade-coordinator-") && name.ends_with(".sock")
+        name.strip_prefix("cavalcade-").is_some_and(|rest| rest.starts_with(role)) && name.ends_with(".sock")
     };
-    let mut sockets: Vec<PathBuf> = entries.filter(is_coordinator).collect();
+    let (mut sockets, others): (Vec<PathBuf>, Vec<PathBuf>) =
+        entries.partition(|path| is_of(path, "coordinator-"));
+    let mut switches: Vec<PathBuf> = others.into_iter().filter(|path| is_of(path, "switch-")).collect();
     sockets.sort();
+    switches.sort();
     let clients = socket_path(None);
     sockets.extend([clients.with_extension("coordinator.sock"), administration_path(&clients)]);
+    sockets.extend(switches);
     sockets.retain(|path| std::os::unix::net::UnixStream::connect(path).is_ok());
     sockets
 }
@@ -198,7 +207,11 @@ fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{:#}\n", versioned(value)?))
 }
 
-fn versioned(value: &impl Serialize) -> Result<Value, Failure> {
+/// Returns a reply as JSON with the version of its form.
+///
+/// # Errors
+/// If it cannot be written as JSON.
+pub(crate) fn versioned(value: &impl Serialize) -> Result<Value, Failure> {
     let mut document = json!({ "schema_version": 1 });
     let value = serde_json::to_value(value);
     match (&mut document, value.map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?) {
@@ -221,6 +234,9 @@ fn amount(bytes: u64) -> String {
 
 /// Who answers, and what holds.
 fn heading(view: &View) -> String {
+    if let Some(switch) = &view.switch {
+        return switch::heading(switch);
+    }
     let mut text = match view.port {
         Some(port) => format!("agent at port {port} of {}", view.ports),
         None => format!("coordinator for {} hosts, {} heard", view.ports, view.hosts.len()),

@@ -195,19 +195,32 @@ fn kernel_path() -> impl Iterator<Item = Finding> {
     })
 }
 
-/// What an enforcer that was killed has left in the kernel.
+/// What processes that were killed have left: an enforcer in the kernel, a lab or a benchmark as namespaces.
 fn left_behind() -> Option<Finding> {
-    let found = leftovers::find(&Place::of_host().ok()?);
-    let found = found.ok().filter(|found| !found.is_empty())?;
-    let finding = format!("an enforcer that was killed has left {} things in the kernel", found.len());
+    let enforcer = Place::of_host().ok().and_then(|place| leftovers::find(&place).ok()).unwrap_or_default();
+    let lab = cavalcade_lab::find_stale();
+    if enforcer.is_empty() && lab.is_empty() {
+        return None;
+    }
+    let (enforcer, lab) = (enforcer.len(), lab.len());
+    let finding = format!(
+        "killed processes have left {enforcer} things in the kernel and {lab} namespaces and folders"
+    );
     Some(limited("leftovers", finding, "they limit nothing; 'cavalcade doctor --fix-leftovers' removes them"))
 }
 
 fn fix_leftovers() -> Result<(), Failure> {
+    let print_removed = |removed: &[String]| {
+        let lines: Vec<String> = removed.iter().map(|what| format!("removed {what}\n")).collect();
+        print(&lines.concat())
+    };
+    let of_labs = cavalcade_lab::remove_stale();
+    print_removed(&of_labs)?;
     let lacking = |error: cavalcade_enforce::Error| Failure::new(Kind::Capability, error.to_string());
     let removed = leftovers::fix(&Place::of_host().map_err(lacking)?).map_err(lacking)?;
-    let lines: Vec<String> = removed.iter().map(|path| format!("removed {}\n", path.display())).collect();
-    print(&if lines.is_empty() { "nothing was left behind\n".to_owned() } else { lines.concat() })
+    let of_enforcers: Vec<String> = removed.iter().map(|path| path.display().to_string()).collect();
+    print_removed(&of_enforcers)?;
+    if of_labs.is_empty() && of_enforcers.is_empty() { print("nothing was left behind\n") } else { Ok(()) }
 }
 
 fn congestion_control() -> Finding {

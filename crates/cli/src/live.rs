@@ -15,17 +15,19 @@ use std::path::{Path, PathBuf};
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
 use cavalcade_model::PortId;
 use cavalcade_policy::Configured;
+use cavalcade_runtime::administration::proto::Switch;
 use cavalcade_runtime::lease::{self, Leadership, LeaseCertificates, LeasePlace};
 use cavalcade_runtime::{
-    About, AgentSockets, Capacity, CoordinatorSockets, Role, UnixSocket, bind_administration_socket,
+    About, AgentSockets, Capacity, CoordinatorSockets, Role, Stop, UnixSocket, bind_administration_socket,
     bind_client_socket, block_on, ready, serve_agent, serve_coordinator, stop_on_signals,
 };
 use tokio::net::{TcpListener, UdpSocket};
 
-use crate::arguments::{AgentOptions, CoordinatorOptions, Up};
+use crate::arguments::{AgentOptions, CoordinatorOptions, SwitchOptions, Up};
 use crate::failure::{Failure, Kind};
-pub(crate) use settings::identity;
-use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, allow, own_policy};
+use crate::output::tell;
+use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, own_policy};
+pub(crate) use settings::{allow, identity};
 
 /// `cavalcade coordinator`.
 pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
@@ -361,6 +363,32 @@ fn reachable(at: SocketAddr) -> SocketAddr {
         IpAddr::V6(_) => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
     };
     SocketAddr::new(ip, at.port())
+}
+
+/// Shows a switch to administrators and monitoring systems until `stop` is true. `ready` is told once both listen, or why they
+/// cannot.
+pub(crate) fn show_switch(
+    options: &SwitchOptions,
+    id: u64,
+    look: impl Fn() -> Option<Switch>,
+    stop: Stop,
+    ready: impl Fn(Result<(), Failure>),
+) {
+    let served = block_on(async {
+        let default = || runtime_folder().join(format!("cavalcade-switch-{id:016x}.sock"));
+        let administration = administration_socket(options.administration.as_deref(), default)?;
+        if administration.is_none() {
+            tell(
+                "no administration: its socket cannot be made where sockets are; name a place with --administration",
+            );
+        }
+        let metrics = metrics_listener(options.metrics).await?;
+        ready(Ok(()));
+        cavalcade_runtime::show_switch(administration, metrics, look, stop).await
+    });
+    if let Err(error) = served {
+        ready(Err(serving("switch", &error)));
+    }
 }
 
 /// Where sockets are unless somebody says otherwise.

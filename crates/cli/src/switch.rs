@@ -1,12 +1,19 @@
 //! `cavalcade switch`: a software switch that speaks SPC, on interfaces of this machine.
 
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
 use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_runtime::administration::proto;
+use cavalcade_switch::port::ClassCounters;
 use cavalcade_switch::{PortReport, Running, Setup, Stop, SwitchError, run as turn};
 use cavalcade_transport::spc::Spc;
-use serde_json::json;
 
+use crate::administration::versioned;
 use crate::arguments::SwitchOptions;
 use crate::failure::{Failure, Kind};
+use crate::live::{allow, show_switch};
 use crate::output::{print, tell};
 
 /// Runs the command until an interrupt.
@@ -27,10 +34,15 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
         routes,
         ..Setup::default()
     };
+    if let Some(address) = options.metrics {
+        let help = "name an address of this host, as 127.0.0.1:9337, or say --insecure";
+        allow(address, options.insecure).map_err(|refused| refused.help(help))?;
+    }
     let stop = Stop::default();
     let asked = stop.clone();
     // Without the handler an interrupt ends the program at once, which undoes as much.
     let _ = ctrlc::set_handler(move || asked.stop());
+    let window = Window::open(options, setup.id)?;
     let names: Vec<&str> = ports.iter().map(|(name, _)| name.as_str()).collect();
     tell(&format!(
         "cavalcade switch {:016x} on {}; an interrupt (Ctrl-C) ends it",
@@ -38,15 +50,59 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
         names.join(", ")
     ));
     let mut printed = Ok(());
-    let every = options.report.unwrap_or(Nanos(u64::MAX));
-    let outcome = turn(&ports, setup, &stop, every, |running| {
-        if options.report.is_some() {
-            printed = print(&(line(running) + "\n"));
-        } else {
+    let (id, mut due) = (setup.id, options.report);
+    let outcome = turn(&ports, setup, &stop, LOOK, |running| {
+        let shown = shown(id, running);
+        if let Some(time) = due.filter(|time| running.elapsed >= *time || stop.is_asked()) {
+            due = options.report.map(|every| time + every);
+            printed = line(running.elapsed, &shown).and_then(|line| print(&line));
+        } else if options.report.is_none() && stop.is_asked() {
             tell(&summary(running));
         }
+        window.show(shown);
     });
     outcome.map_err(failure).and(printed)
+}
+
+/// Puts what others are shown up to date this often.
+const LOOK: Nanos = Nanos(100_000_000);
+
+/// The thread that shows a switch to administrators and monitoring systems; dropping ends it.
+struct Window {
+    shown: Arc<Mutex<Option<proto::Switch>>>,
+    close: tokio::sync::watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Window {
+    fn open(options: &SwitchOptions, id: u64) -> Result<Self, Failure> {
+        let shown = Arc::new(Mutex::new(None));
+        let (close, stop) = tokio::sync::watch::channel(false);
+        let (ready, listens) = channel();
+        let (looked_at, options) = (Arc::clone(&shown), options.clone());
+        let thread = std::thread::spawn(move || {
+            let look = || looked_at.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            // Who waits has gone where the program ends.
+            show_switch(&options, id, look, stop, |outcome| drop(ready.send(outcome)));
+        });
+        let ended = || Err(Failure::new(Kind::Runtime, "the thread that shows the switch failed"));
+        listens.recv().unwrap_or_else(|_| ended())?;
+        Ok(Self { shown, close, thread: Some(thread) })
+    }
+
+    fn show(&self, switch: proto::Switch) {
+        *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = Some(switch);
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        let _ = self.close.send(true);
+        if let Some(thread) = self.thread.take() {
+            // It removes its socket; what fails in it has been told.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Shows a switch's error with its cure; what the machine lacks has an exit code of its own.
@@ -86,28 +142,45 @@ fn parse_route(text: &str, ports: &[(String, BitsPerSec)]) -> Result<([u8; 6], u
     Ok((bytes, at.ok_or_else(|| wrong(format!("--route {text}: {port} is not among the ports")))?))
 }
 
-fn line(running: &Running) -> String {
+/// Returns what others are shown of a switch.
+fn shown(id: u64, running: &Running) -> proto::Switch {
     let counters = running.report.counters;
-    let class = |class: cavalcade_switch::port::ClassCounters| {
-        json!({
-            "packets": class.packets, "bytes": class.bytes, "dropped": class.dropped,
-            "queued": class.queued, "longest": class.longest,
-        })
+    let class = |class: ClassCounters| proto::SwitchClass {
+        packets: class.packets,
+        bytes: class.bytes,
+        dropped: class.dropped,
+        queued_bytes: class.queued,
+        longest_bytes: class.longest,
     };
-    let port = |(at, port): (usize, &PortReport)| {
-        json!({
-            "name": port.name, "rate": port.rate.get(), "spc": class(port.spc), "plain": class(port.plain),
-            "tasks": port.tasks, "granted": port.granted.get(), "questions": port.questions,
-            "missed": running.missed[at], "unsent": running.unsent[at],
-        })
+    let port = |(at, port): (usize, &PortReport)| proto::SwitchPort {
+        name: port.name.clone(),
+        rate_bps: port.rate.get(),
+        spc: Some(class(port.spc)),
+        plain: Some(class(port.plain)),
+        tasks: port.tasks as u64,
+        granted_bps: port.granted.get(),
+        questions: port.questions,
+        missed: running.missed[at],
+        unsent: running.unsent[at],
     };
-    json!({
-        "nanos": running.elapsed.get(), "received": counters.received, "flooded": counters.flooded,
-        "malformed": counters.malformed, "refused": counters.refused, "too_large": counters.too_large,
-        "addresses": running.report.addresses,
-        "ports": running.report.ports.iter().enumerate().map(port).collect::<Vec<_>>(),
-    })
-    .to_string()
+    proto::Switch {
+        id,
+        received: counters.received,
+        flooded: counters.flooded,
+        malformed: counters.malformed,
+        refused: counters.refused,
+        too_large: counters.too_large,
+        filtered: counters.filtered,
+        addresses: running.report.addresses as u64,
+        ports: running.report.ports.iter().enumerate().map(port).collect(),
+    }
+}
+
+/// Writes a line of JSON: what others are shown, and the time since the start.
+fn line(elapsed: Nanos, switch: &proto::Switch) -> Result<String, Failure> {
+    let mut document = versioned(switch)?;
+    document["elapsed_ns"] = elapsed.get().into();
+    Ok(format!("{document}\n"))
 }
 
 fn summary(running: &Running) -> String {

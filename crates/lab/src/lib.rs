@@ -73,5 +73,5 @@ pub use error::LabError;
 pub use host::{HostSetup, serve_host};
 pub use replay::{Fault, Victim};
 pub use run::{Cost, Measured, Recovery, Setup, Transport, run};
-pub use site::remove_stale;
+pub use site::{find_stale, remove_stale};
 pub use workload::{Prepared, Scheduler, prepare};

@@ -107,13 +107,11 @@ pub(crate) fn coordinator_address() -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 77, 255, 1))
 }
 
-/// Removes what labs left behind whose processes are gone. Returns the names.
-pub(crate) fn remove_stale() -> Vec<String> {
+/// Returns the names of namespaces of labs whose processes are gone.
+pub(crate) fn find_stale() -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(FOLDER) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let stale: Vec<String> = names.filter(|name| is_stale(name)).collect();
-    stale.iter().for_each(|name| remove(name));
-    stale
+    names.filter(|name| is_stale(name)).collect()
 }
 
 fn is_stale(name: &str) -> bool {
@@ -126,7 +124,8 @@ pub(crate) fn is_gone(process: u32) -> bool {
     !std::path::Path::new(&format!("/proc/{process}")).exists()
 }
 
-fn remove(name: &str) {
+/// Removes a namespace.
+pub(crate) fn remove(name: &str) {
     // Its devices go with it. A failure cannot be reported here; the next lab tries again.
     let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
 }

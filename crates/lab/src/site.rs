@@ -22,17 +22,28 @@ const FOLDER: &str = "cavalcade-lab-";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Removes what labs left behind whose processes are gone, and returns what that was.
+/// Returns what labs left behind whose processes are gone: names of namespaces and paths of folders.
+pub fn find_stale() -> Vec<String> {
+    let folders = stale_folders().into_iter().map(|path| path.display().to_string());
+    namespaces::find_stale().into_iter().chain(folders).collect()
+}
+
 pub fn remove_stale() -> Vec<String> {
-    let mut removed = namespaces::remove_stale();
-    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return removed };
-    for entry in entries.flatten() {
-        let Ok(name) = entry.file_name().into_string() else { continue };
+    let names = namespaces::find_stale();
+    names.iter().for_each(|name| namespaces::remove(name));
+    let folders = stale_folders().into_iter().filter(|path| std::fs::remove_dir_all(path).is_ok());
+    let folders: Vec<String> = folders.map(|path| path.display().to_string()).collect();
+    [names, folders].concat()
+}
+
+fn stale_folders() -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(std::env::temp_dir()) else { return Vec::new() };
+    let is_stale = |name: &str| {
         let owner = name.strip_prefix(FOLDER).and_then(|owner| owner.parse().ok());
-        if owner.is_some_and(namespaces::is_gone) && std::fs::remove_dir_all(entry.path()).is_ok() {
-            removed.push(entry.path().display().to_string());
-        }
-    }
-    removed
+        owner.is_some_and(namespaces::is_gone)
+    };
+    let stale = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_stale));
+    stale.map(|entry| entry.path()).collect()
 }
 
 /// A folder that goes when it is dropped.

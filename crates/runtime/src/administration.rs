@@ -58,7 +58,7 @@ pub struct About {
 pub(crate) enum Query {
     Look(proto::LookRequest, oneshot::Sender<Result<proto::View, String>>),
     Why(String, oneshot::Sender<Result<proto::Explanation, String>>),
-    Drain(proto::DrainRequest, oneshot::Sender<proto::DrainReply>),
+    Drain(proto::DrainRequest, oneshot::Sender<Result<proto::DrainReply, String>>),
     Metrics(oneshot::Sender<String>),
     /// Whether it does what it is there for; else why it does not.
     Ready(oneshot::Sender<Result<(), String>>),
@@ -99,7 +99,7 @@ impl Query {
             Query::Drain(request, reply) => {
                 let thrown = machine.switch(!request.undo);
                 desk.note_drain(&request, thrown.is_drained, now);
-                let _ = reply.send(thrown);
+                let _ = reply.send(Ok(thrown));
             }
             Query::Metrics(reply) => drop(reply.send(figures(machine))),
             Query::Ready(reply) => drop(reply.send(machine.readiness())),
@@ -155,8 +155,7 @@ impl Administration for Counter {
         request: Request<proto::DrainRequest>,
     ) -> Result<Response<proto::DrainReply>, Status> {
         let request = request.into_inner();
-        let reply = ask(&self.queries, |answer| Query::Drain(request, answer)).await;
-        reply.map(Response::new).ok_or_else(stopping)
+        answered(ask(&self.queries, |answer| Query::Drain(request, answer)).await)
     }
 }
 

@@ -33,6 +33,7 @@ mod notify;
 mod occasional;
 pub mod security;
 mod sockets;
+mod switch;
 mod tls;
 
 pub use administration::About;
@@ -44,6 +45,7 @@ pub use metrics::stand_by;
 pub use notify::ready;
 pub use security::{Identity, Role};
 pub use sockets::{UnixSocket, bind_administration_socket, bind_client_socket};
+pub use switch::show_switch;
 
 /// Told once when to stop.
 pub type Stop = tokio::sync::watch::Receiver<bool>;

@@ -24,6 +24,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
+use crate::administration::proto::{Switch, SwitchClass, SwitchPort};
 use crate::administration::{Query, ask};
 use crate::capacity::{Capacity, descriptors};
 use crate::coordinator::tls_for;
@@ -92,13 +93,15 @@ impl Distributions {
     }
 }
 
-/// A family of figures, one for each value of a label.
+/// Labels of a figure, each with its value.
+type Labels = Vec<(&'static str, String)>;
+
+/// A family of figures, one for each choice of labels.
 struct Family<M> {
     name: &'static str,
     help: &'static str,
     unit: Option<Unit>,
-    label: &'static str,
-    values: Vec<(String, M)>,
+    values: Vec<(Labels, M)>,
 }
 
 /// All figures of one part at one time.
@@ -139,7 +142,7 @@ impl std::fmt::Debug for Figures {
 
 impl Figures {
     fn counter(&mut self, name: &'static str, help: &'static str, value: u64) {
-        self.counters_by(name, help, None, "", [(String::new(), value)]);
+        self.count(name, help, None, [(Labels::new(), value)]);
     }
 
     fn counters_by(
@@ -150,12 +153,22 @@ impl Figures {
         label: &'static str,
         values: impl IntoIterator<Item = (String, u64)>,
     ) {
-        let values = values.into_iter().map(|(value, count)| (value, ConstCounter::new(count))).collect();
-        self.counters.push(Family { name, help, unit, label, values });
+        self.count(name, help, unit, values.into_iter().map(|(value, count)| (vec![(label, value)], count)));
+    }
+
+    fn count(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        unit: Option<Unit>,
+        values: impl IntoIterator<Item = (Labels, u64)>,
+    ) {
+        let values = values.into_iter().map(|(labels, count)| (labels, ConstCounter::new(count))).collect();
+        self.counters.push(Family { name, help, unit, values });
     }
 
     fn gauge(&mut self, name: &'static str, help: &'static str, value: usize) {
-        self.gauges_by(name, help, "", [(String::new(), value)]);
+        self.measure(name, help, None, [(Labels::new(), value)]);
     }
 
     fn gauges_by(
@@ -165,9 +178,24 @@ impl Figures {
         label: &'static str,
         values: impl IntoIterator<Item = (String, usize)>,
     ) {
+        self.measure(
+            name,
+            help,
+            None,
+            values.into_iter().map(|(value, count)| (vec![(label, value)], count)),
+        );
+    }
+
+    fn measure(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        unit: Option<Unit>,
+        values: impl IntoIterator<Item = (Labels, usize)>,
+    ) {
         let values =
-            values.into_iter().map(|(value, count)| (value, ConstGauge::new(count as i64))).collect();
-        self.gauges.push(Family { name, help, unit: None, label, values });
+            values.into_iter().map(|(labels, count)| (labels, ConstGauge::new(count as i64))).collect();
+        self.gauges.push(Family { name, help, unit, values });
     }
 
     fn shell(&mut self, shell: &ShellCounters) {
@@ -187,11 +215,11 @@ fn write_family<M: EncodeMetric>(
 ) -> std::fmt::Result {
     let mut written =
         encoder.encode_descriptor(family.name, family.help, family.unit.as_ref(), metric_type)?;
-    for (value, metric) in &family.values {
-        if family.label.is_empty() {
+    for (labels, metric) in &family.values {
+        if labels.is_empty() {
             return metric.encode(written);
         }
-        metric.encode(written.encode_family(&[(family.label, value.as_str())])?)?;
+        metric.encode(written.encode_family(labels)?)?;
     }
     Ok(())
 }
@@ -393,6 +421,79 @@ pub(crate) fn of_agent(
     let mut registry = Registry::with_prefix("cavalcade");
     registry.register_collector(Box::new(figures));
     text(&registry)
+}
+
+/// The figures of a switch, as it shows itself to administrators.
+pub(crate) fn of_switch(switch: &Switch) -> String {
+    let mut figures = Figures::default();
+    figures.counter("received_frames", "Frames that came in", switch.received);
+    figures.counter("flooded_frames", "Frames that went to all ports", switch.flooded);
+    let left_out = [
+        ("malformed", switch.malformed),
+        ("too_many_switches", switch.refused),
+        ("too_large", switch.too_large),
+        ("stays", switch.filtered),
+    ];
+    let left_out = left_out.map(|(reason, count)| (reason.to_owned(), count));
+    figures.counters_by("left_out_frames", "Frames that were not passed on", None, "reason", left_out);
+    figures.gauge("addresses", "Addresses that are known", switch.addresses as usize);
+    type OfClass = fn(&SwitchClass) -> u64;
+    type OfPort = fn(&SwitchPort) -> u64;
+    let counts: [(&str, &str, Option<Unit>, OfClass); 3] = [
+        ("sent", "Bytes sent", Some(Unit::Bytes), |class| class.bytes),
+        ("sent_packets", "Packets sent", None, |class| class.packets),
+        ("dropped_packets", "Packets for which a queue had no room", None, |class| class.dropped),
+    ];
+    for (name, help, unit, of) in counts {
+        figures.count(name, help, unit, by_port_and_class(switch, of));
+    }
+    let gauges: [(&str, &str, OfClass); 2] = [
+        ("queue", "Bytes that wait", |class| class.queued_bytes),
+        ("longest_queue", "The most bytes that have waited", |class| class.longest_bytes),
+    ];
+    for (name, help, of) in gauges {
+        let values = by_port_and_class(switch, of).map(|(labels, bytes)| (labels, bytes as usize));
+        figures.measure(name, help, Some(Unit::Bytes), values);
+    }
+    let by_port = |of: OfPort| switch.ports.iter().map(move |port| (port.name.clone(), of(port)));
+    figures.counters_by(
+        "questions",
+        "Questions of SPC answered",
+        None,
+        "port",
+        by_port(|port| port.questions),
+    );
+    let help = "Packets that the kernel dropped before they were read";
+    figures.counters_by("missed_packets", help, None, "port", by_port(|port| port.missed));
+    figures.counters_by(
+        "unsent_packets",
+        "Packets that the interface did not take",
+        None,
+        "port",
+        by_port(|port| port.unsent),
+    );
+    let gauges: [(&str, &str, OfPort); 3] = [
+        ("tasks", "Tasks of which a port keeps anything", |port| port.tasks),
+        ("granted_bits_per_second", "What a port has granted to tasks", |port| port.granted_bps),
+        ("link_bits_per_second", "What a port's link carries", |port| port.rate_bps),
+    ];
+    for (name, help, of) in gauges {
+        figures.gauges_by(name, help, "port", by_port(of).map(|(port, value)| (port, value as usize)));
+    }
+    let version = [(env!("CARGO_PKG_VERSION").to_owned(), 1)];
+    figures.gauges_by("build", "The version of the program", "version", version);
+    let mut registry = Registry::with_prefix("cavalcade_switch");
+    registry.register_collector(Box::new(figures));
+    text(&registry)
+}
+
+fn by_port_and_class(switch: &Switch, of: fn(&SwitchClass) -> u64) -> impl Iterator<Item = (Labels, u64)> {
+    switch.ports.iter().flat_map(move |port| {
+        [("spc", &port.spc), ("plain", &port.plain)].map(|(name, class)| {
+            let labels = vec![("port", port.name.clone()), ("class", name.to_owned())];
+            (labels, class.as_ref().map_or(0, of))
+        })
+    })
 }
 
 /// Scrapers that are answered at once, at most.

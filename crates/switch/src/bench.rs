@@ -19,8 +19,8 @@ use crate::port::Packet;
 use crate::run::{Stop, run};
 use crate::switch::Setup;
 
-/// Of so many packets of SPC one asks: at 1 Gbps and a round trip of 1 ms a flow sends 83 in the time of a question.
-const QUESTIONS: u64 = 16;
+/// One in so many packets of SPC asks: at 1 Gbps and a round trip of 1 ms a flow sends 83 in the time of a question.
+pub const QUESTIONS: u64 = 16;
 /// The switch's ports are no bottleneck.
 const PORT_RATE: BitsPerSec = BitsPerSec(10_000_000_000);
 /// Before the first packet counts.

@@ -4,7 +4,9 @@
 //! There is no spanning tree here: a frame for an unknown address goes to all ports, so a loop would carry it round for ever.
 //! Each switch therefore says who it is on all ports, and for a while does nothing else; its beacon passes through other
 //! switches as any frame for a group does. One that comes back proves a loop, one with its own id from another process a wrong
-//! configuration; either stops the switch with an error before it has forwarded anything, or, where the link came later, then.
+//! configuration; either stops the switch with an error before it has forwarded anything, or, where the link came later, then. A
+//! switch that forwards is not stopped by one of its id that only watches yet, but answers it at once: that one stops. Of two that
+//! forward the one of the higher life stops.
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 use cavalcade_transport::spc::Spc;
@@ -266,7 +268,8 @@ impl Switch {
         if now >= self.beacon_at {
             self.beacon_at = now + if now < self.opens { FIRST_BEACONS } else { BEACON_EVERY };
             for port in 0..self.ports.len() {
-                let beacon = self.beacon(port as u8, self.setup.id, self.setup.life, BEACON_HOPS);
+                let forwards = now >= self.opens;
+                let beacon = self.beacon(port as u8, self.setup.id, self.setup.life, BEACON_HOPS, forwards);
                 self.push(port, SPC_CLASS, beacon);
             }
         }
@@ -279,7 +282,7 @@ impl Switch {
         ports.chain([self.beacon_at]).min().unwrap_or(self.beacon_at)
     }
 
-    fn beacon(&self, port: u8, id: u64, life: u64, hops: u8) -> Packet {
+    fn beacon(&self, port: u8, id: u64, life: u64, hops: u8, forwards: bool) -> Packet {
         let mut bytes = Vec::with_capacity(BEACON_LENGTH);
         bytes.extend(BEACON_GROUP);
         // A local address, of no station.
@@ -289,7 +292,7 @@ impl Switch {
         bytes.extend(BEACON_MAGIC);
         bytes.extend(id.to_be_bytes());
         bytes.extend(life.to_be_bytes());
-        bytes.extend([port, hops]);
+        bytes.extend([port, hops, u8::from(forwards)]);
         bytes.resize(BEACON_LENGTH, 0);
         Packet { bytes, unfinished: None }
     }
@@ -299,8 +302,8 @@ impl Switch {
         let number = |at: usize| {
             body.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u64::from_be_bytes(*bytes))
         };
-        let (Some(id), Some(life), Some(&[port, hops])) =
-            (number(4), number(12), body.get(20..22).and_then(|rest| rest.first_chunk::<2>()))
+        let (Some(id), Some(life), Some(&[port, hops, forwards])) =
+            (number(4), number(12), body.get(20..).and_then(|rest| rest.first_chunk::<3>()))
         else {
             return Ok(());
         };
@@ -312,14 +315,20 @@ impl Switch {
         if life == self.setup.life {
             return Err(SwitchError::Loop { out: name(usize::from(port)), back: name(from) });
         }
-        if id == self.setup.id {
+        let forwards = forwards != 0;
+        let yields = now < self.opens || (forwards && life < self.setup.life);
+        if id == self.setup.id && yields {
             return Err(SwitchError::SameId { id, port: name(from) });
+        }
+        if now >= self.opens && !forwards {
+            // Who watches is to hear of this switch before it forwards.
+            self.beacon_at = now;
         }
         if now < self.opens || hops == 0 {
             return Ok(());
         }
         for to in (0..self.ports.len()).filter(|&to| to != from) {
-            let beacon = self.beacon(port, id, life, hops - 1);
+            let beacon = self.beacon(port, id, life, hops - 1, forwards);
             self.push(to, SPC_CLASS, beacon);
         }
         Ok(())

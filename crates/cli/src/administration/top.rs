@@ -1,4 +1,4 @@
-//! `cavalcade top`: the coflows of a running coordinator or agent, looked at again and again.
+//! `cavalcade top`: the coflows of a running coordinator or agent, or the ports of a switch, looked at again and again.
 //!
 //! One connection is kept and asked each time; when it is lost the last picture stays and says so, and another is
 //! tried. What is drawn is a function of the last two answers ([`Picture`]), so that it can be tested without a terminal.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use cavalcade_runtime::administration::proto::View;
+use cavalcade_runtime::administration::proto::{SwitchPort, View};
 use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::block_on;
 use ratatui::Frame;
@@ -17,7 +17,7 @@ use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Row, Table};
 
-use super::{amount, connect, duration, heading, place, refused, versioned};
+use super::{amount, connect, duration, heading, place, refused, switch, versioned};
 use crate::arguments::Top;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
@@ -150,7 +150,11 @@ impl Picture {
             Some(view) => {
                 frame.render_widget(Line::from(heading(view)).bold(), head);
                 frame.render_widget(Line::from(self.sums(view)), flows);
-                frame.render_widget(self.table(view), body);
+                let table = match &view.switch {
+                    Some(switch) => self.port_table(&switch.ports),
+                    None => self.table(view),
+                };
+                frame.render_widget(table, body);
             }
             None => frame.render_widget(Line::from("asking …"), head),
         }
@@ -162,7 +166,41 @@ impl Picture {
         frame.render_widget(foot_line, foot);
     }
 
+    /// What each port of a switch sent in a second between the two looks, in bits.
+    fn port_rates(&self) -> Vec<Option<f64>> {
+        let switch =
+            |view: &Option<View>| view.as_ref().and_then(|view| view.switch.clone()).unwrap_or_default();
+        let (before, now) = (switch(&self.before), switch(&self.now));
+        let times = [&self.before, &self.now].map(|view| view.as_ref().map_or(0, |view| view.now_ns));
+        let seconds = times[1].saturating_sub(times[0]) as f64 / 1e9;
+        let sent = |port: &SwitchPort| {
+            [port.spc, port.plain].into_iter().flatten().map(|class| class.bytes).sum::<u64>()
+        };
+        let rate = |(at, port): (usize, &SwitchPort)| {
+            let more = sent(port).saturating_sub(sent(before.ports.get(at)?));
+            (seconds > 0.0).then(|| 8.0 * more as f64 / seconds)
+        };
+        now.ports.iter().enumerate().map(rate).collect()
+    }
+
+    fn port_table(&self, ports: &[SwitchPort]) -> Table<'static> {
+        let rows: Vec<Row<'static>> = ports
+            .iter()
+            .zip(self.port_rates())
+            .map(|(port, rate)| {
+                let rate = rate.map_or_else(|| "-".to_owned(), bits);
+                Row::new(std::iter::once(rate).chain(switch::cells(port)).collect::<Vec<_>>())
+            })
+            .collect();
+        let widths = [12, 12, 9, 9, 6, 10, 9, 9, 6, 9, 9, 6].map(Constraint::Length);
+        let header: Vec<&str> = std::iter::once("rate").chain(switch::COLUMNS).collect();
+        Table::new(rows, widths).header(Row::new(header).bold())
+    }
+
     fn sums(&self, view: &View) -> String {
+        if view.switch.is_some() {
+            return format!("{} sent", bits(0.0 + self.port_rates().into_iter().flatten().sum::<f64>()));
+        }
         let sum = |count: fn(&cavalcade_runtime::administration::proto::Coflow) -> u32| -> u32 {
             view.coflows.iter().map(count).sum()
         };
@@ -230,7 +268,7 @@ fn bits(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cavalcade_runtime::administration::proto::Coflow;
+    use cavalcade_runtime::administration::proto::{Coflow, Switch, SwitchClass};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -275,5 +313,29 @@ mod tests {
         picture.take(Err(AdministrationError::Failed("it is being stopped".to_owned())));
         let text = drawn(&picture);
         assert!(text.contains("it is being stopped") && text.contains("sort-7"), "{text}");
+    }
+
+    #[test]
+    fn a_switch_is_shown_by_ports_with_their_rates() {
+        let look = |now_ns: u64, bytes: u64| {
+            let spc = SwitchClass { bytes, dropped: 3, ..SwitchClass::default() };
+            let port = SwitchPort {
+                name: "eth7".to_owned(),
+                rate_bps: 1_000_000_000,
+                granted_bps: 800_000_000,
+                spc: Some(spc),
+                tasks: 2,
+                ..SwitchPort::default()
+            };
+            let switch = Switch { id: 0xab, ports: vec![port], ..Switch::default() };
+            View { role: "switch".to_owned(), now_ns, switch: Some(switch), ..View::default() }
+        };
+        let mut picture = Picture::default();
+        picture.take(Ok(look(1_000_000_000, 1_000_000)));
+        picture.take(Ok(look(2_000_000_000, 101_000_000)));
+        let text = drawn(&picture);
+        for part in ["switch 00000000000000ab", "800.0 Mbit/s", "eth7", "1Gbps", "800Mbps", "101.0 MB"] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! SPC's part of the command line: the software switch and the proxy.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use clap::Args;
@@ -17,7 +18,7 @@ fn round_trip(text: &str) -> Result<Nanos, String> {
 }
 
 /// `cavalcade switch`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Example:\n  cavalcade switch --port eth1 --port eth2 --port eth3=100Mbps --rate 1Gbps"
 )]
@@ -49,6 +50,15 @@ pub(crate) struct SwitchOptions {
 }
 
 /// `cavalcade spc-proxy`.
+    /// Where 'cavalcade ps' and 'cavalcade top' connect on this host [default: cavalcade-switch-ID.sock where sockets are]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) administration: Option<PathBuf>,
+    /// Where a monitoring system of this host finds figures, at /metrics
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Let other hosts read the figures, in clear text
+    #[arg(long, requires = "metrics")]
+    pub(crate) insecure: bool,
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211  # beside memcached\n  cavalcade spc-proxy --from-tcp 127.0.0.1:11211 --to 10.0.0.7:4211 --first-task 1 --task-step 4"
@@ -100,3 +110,6 @@ pub(crate) struct SwitchBench {
     #[arg(long, hide = true)]
     pub(crate) inside: bool,
 }
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,

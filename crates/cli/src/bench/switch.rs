@@ -5,8 +5,8 @@
 
 use std::process::{Command, Stdio};
 
-use cavalcade_model::BitsPerSec;
-use cavalcade_switch::bench::{Load, Measured, measure};
+use cavalcade_switch::bench::{Load, Measured, QUESTIONS, measure};
+use serde_json::{Value, json};
 
 use crate::arguments::SwitchBench;
 use crate::failure::{Failure, Kind};
@@ -75,6 +75,7 @@ fn outside(options: &SwitchBench) -> Result<(), Failure> {
         .arg(program)
         .args(["bench", "switch", "--inside", "--packet", &options.packet.to_string()])
         .args(["--ports", &options.ports.to_string(), "--time", &format!("{}ns", options.time.get())])
+        .args(options.json.then_some("--json"))
         .args([
             "--offered",
             &options.offered.iter().map(|rate| format!("{}bps", rate.get())).collect::<Vec<_>>().join(","),
@@ -92,23 +93,32 @@ fn outside(options: &SwitchBench) -> Result<(), Failure> {
 
 fn inside(options: &SwitchBench) -> Result<(), Failure> {
     let pairs = pairs(options.ports);
-    print(&format!(
-        "{} ports full duplex, packets of {} bytes, a question in each 16th packet of SPC\n{:>10} {:>6}{:>10}{:>9}{:>10}{:>12}{:>8}\n",
-        options.ports, options.packet, "offered", "", "kpps", "Gbps", "lost", "ns/packet", "core"
-    ))?;
-    let mut best: [Option<(BitsPerSec, f64)>; 2] = [None; 2];
+    if !options.json {
+        print(&header(options))?;
+    }
+    let mut runs = Vec::new();
     for &rate in &options.offered {
         for spc in [false, true] {
             let load = Load { rate, packet: options.packet, time: options.time, spc };
-            let measured = measure(&pairs, load).map_err(failure)?;
-            print(&row(load, measured, kept_up(load, measured, options.ports)))?;
-            if lost(measured) <= LOSS && kept_up(load, measured, options.ports) {
-                best[usize::from(spc)] = Some((rate, cost(measured)));
+            let run = Run::new(load, measure(&pairs, load).map_err(failure)?, options.ports);
+            if !options.json {
+                print(&run.row())?;
             }
+            runs.push(run);
         }
     }
-    for (name, best) in ["plain", "SPC"].iter().zip(best) {
-        let text = best.map_or("no rate without loss".to_owned(), |(rate, cost)| {
+    if options.json {
+        let best = |spc| best(&runs, spc).map(Run::json);
+        let document = json!({
+            "schema_version": 1, "ports": options.ports, "packet_bytes": options.packet, "question_each": QUESTIONS,
+            "runs": runs.iter().map(Run::json).collect::<Vec<_>>(),
+            "without_loss": { "plain": best(false), "spc": best(true) },
+        });
+        return print(&format!("{document:#}\n"));
+    }
+    for (name, spc) in [("plain", false), ("SPC", true)] {
+        let text = best(&runs, spc).map_or("no rate without loss".to_owned(), |run| {
+            let (rate, cost) = (run.load.rate, run.cost());
             format!(
                 "no loss up to {rate} at each port, {cost:.0} ns of the switch's thread for a packet there"
             )
@@ -118,31 +128,79 @@ fn inside(options: &SwitchBench) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether the hosts offered what they were to: on few cores they may not get to it.
-fn kept_up(load: Load, measured: Measured, ports: u8) -> bool {
-    let due = load.rate.bytes_in(measured.elapsed).get() / u64::from(load.packet) * u64::from(ports);
-    measured.offered as f64 >= due as f64 * LEAST_OFFERED
-}
-
-fn lost(measured: Measured) -> f64 {
-    1.0 - measured.delivered.min(measured.offered) as f64 / measured.offered.max(1) as f64
-}
-
-fn cost(measured: Measured) -> f64 {
-    measured.busy.get() as f64 / measured.delivered.max(1) as f64
-}
-
-fn row(load: Load, measured: Measured, kept_up: bool) -> String {
-    let seconds = measured.elapsed.get() as f64 / 1e9;
-    let kpps = measured.delivered as f64 / seconds / 1e3;
+fn header(options: &SwitchBench) -> String {
     format!(
-        "{:>10} {:<6}{kpps:>10.1}{:>9.3}{:>9.3}%{:>12.0}{:>8.2}{}\n",
-        load.rate.to_string(),
-        if load.spc { "SPC" } else { "plain" },
-        kpps * f64::from(load.packet) * 8.0 / 1e6,
-        lost(measured) * 100.0,
-        cost(measured),
-        measured.busy.get() as f64 / 1e9 / seconds,
-        if kept_up { "" } else { "  the hosts offered less" },
+        "{} ports full duplex, packets of {} bytes, a question in each {QUESTIONS}th packet of SPC\n{:>10} {:>6}{:>10}{:>9}{:>10}{:>12}{:>8}\n",
+        options.ports, options.packet, "offered", "", "kpps", "Gbps", "lost", "ns/packet", "core"
     )
+}
+
+/// Returns the run at the highest rate that was offered in full and carried without loss.
+fn best(runs: &[Run], spc: bool) -> Option<&Run> {
+    let carried = runs.iter().filter(|run| run.load.spc == spc && run.kept_up && run.lost() <= LOSS);
+    carried.max_by_key(|run| run.load.rate)
+}
+
+/// A load and what came of it.
+struct Run {
+    load: Load,
+    measured: Measured,
+    /// False where the hosts offered less than they were to: on few cores they may not get to it.
+    kept_up: bool,
+}
+
+impl Run {
+    fn new(load: Load, measured: Measured, ports: u8) -> Self {
+        let due = load.rate.bytes_in(measured.elapsed).get() / u64::from(load.packet) * u64::from(ports);
+        Self { load, measured, kept_up: measured.offered as f64 >= due as f64 * LEAST_OFFERED }
+    }
+
+    fn lost(&self) -> f64 {
+        let Measured { delivered, offered, .. } = self.measured;
+        1.0 - delivered.min(offered) as f64 / offered.max(1) as f64
+    }
+
+    /// Nanoseconds of the switch's thread for a packet.
+    fn cost(&self) -> f64 {
+        self.measured.busy.get() as f64 / self.measured.delivered.max(1) as f64
+    }
+
+    fn seconds(&self) -> f64 {
+        self.measured.elapsed.get() as f64 / 1e9
+    }
+
+    fn packets_per_second(&self) -> f64 {
+        self.measured.delivered as f64 / self.seconds()
+    }
+
+    fn gbps(&self) -> f64 {
+        self.packets_per_second() * f64::from(self.load.packet) * 8.0 / 1e9
+    }
+
+    fn cores(&self) -> f64 {
+        self.measured.busy.get() as f64 / 1e9 / self.seconds()
+    }
+
+    fn row(&self) -> String {
+        format!(
+            "{:>10} {:<6}{:>10.1}{:>9.3}{:>9.3}%{:>12.0}{:>8.2}{}\n",
+            self.load.rate.to_string(),
+            if self.load.spc { "SPC" } else { "plain" },
+            self.packets_per_second() / 1e3,
+            self.gbps(),
+            self.lost() * 100.0,
+            self.cost(),
+            self.cores(),
+            if self.kept_up { "" } else { "  the hosts offered less" },
+        )
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "offered_bps": self.load.rate.get(), "spc": self.load.spc, "kept_up": self.kept_up,
+            "packets_offered": self.measured.offered, "packets_delivered": self.measured.delivered,
+            "packets_per_second": self.packets_per_second(), "gbps": self.gbps(), "lost_share": self.lost(),
+            "ns_per_packet": self.cost(), "cores": self.cores(),
+        })
+    }
 }

@@ -218,7 +218,7 @@ impl Gatekeeping {
 ///
 /// # Errors
 /// If it would.
-pub(super) fn allow(address: SocketAddr, is_allowed: bool) -> Result<(), Failure> {
+pub(crate) fn allow(address: SocketAddr, is_allowed: bool) -> Result<(), Failure> {
     if address.ip().is_loopback() || is_allowed {
         return Ok(());
     }

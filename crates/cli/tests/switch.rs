@@ -1,0 +1,209 @@
+//! Software switches from end to end: what they show of themselves, and what they refuse.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::process::{Command, Stdio};
+
+use support::{Place, Ran, Running, eventually};
+
+/// Namespaces; dropping removes them.
+struct Net(Vec<String>);
+
+fn ip(arguments: &[&str]) -> bool {
+    let status = Command::new("ip").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
+}
+
+impl Net {
+    /// A namespace with two pairs of virtual interfaces, whose ends are `h0` and `p0`, `h1` and `p1`; `None` where the machine
+    /// lets this user make none.
+    fn new(test: &str) -> Option<Self> {
+        let name = format!("cvl-{}-{test}", std::process::id());
+        if !ip(&["netns", "add", &name]) {
+            cavalcade_skip::skipped("root and iproute2, for network namespaces");
+            return None;
+        }
+        let net = Self(vec![name.clone()]);
+        assert!(ip(&["-n", &name, "link", "set", "lo", "up"]));
+        for (host, port) in [("h0", "p0"), ("h1", "p1")] {
+            assert!(ip(&["-n", &name, "link", "add", host, "type", "veth", "peer", "name", port]));
+            assert!(
+                ip(&["-n", &name, "link", "set", host, "up"])
+                    && ip(&["-n", &name, "link", "set", port, "up"])
+            );
+        }
+        Some(net)
+    }
+
+    fn name(&self) -> &str {
+        &self.0[0]
+    }
+
+    /// The program inside the namespace.
+    fn command(&self, place: &Place, arguments: &[&str]) -> Command {
+        let program = place.command();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", self.name()]).arg(program.get_program()).args(arguments);
+        command.current_dir(place.path("."));
+        command
+    }
+
+    fn run(&self, place: &Place, arguments: &[&str]) -> Ran {
+        let output = self.command(place, arguments).output().unwrap();
+        Ran {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn start(&self, place: &Place, arguments: &[&str]) -> Running {
+        Running(self.command(place, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|name| _ = ip(&["netns", "del", name]));
+    }
+}
+
+/// The document that a switch serves at a path, by the shell that every machine has.
+fn fetch(net: &Net, path: &str) -> String {
+    let script = format!(
+        "exec 3<>/dev/tcp/127.0.0.1/9337 && printf 'GET {path} HTTP/1.1\\r\\nhost: x\\r\\n\\r\\n' >&3 && cat <&3"
+    );
+    let output =
+        Command::new("ip").args(["netns", "exec", net.name(), "bash", "-c", &script]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_switch_shows_itself_to_ps_top_and_a_monitoring_system() {
+    let Some(net) = Net::new("shown") else { return };
+    let place = Place::new();
+    let ports = ["switch", "--port", "p0", "--port", "p1=20Mbps", "--id", "7"];
+    let shows = ["--administration", "switch.sock", "--metrics", "127.0.0.1:9337"];
+    let switch = net.start(&place, &[&ports[..], &shows].concat());
+    eventually("a switch forwards", || fetch(&net, "/readyz").contains("200 OK"));
+    // What a host says goes through: a group's address, which goes to all ports.
+    let ping = ["netns", "exec", net.name(), "bash", "-c", "echo hello > /dev/udp/ff02::1%h0/9"];
+    eventually("a frame comes in", || {
+        ip(&ping);
+        let listed = place.run(&["ps", "--at", "switch.sock"]);
+        assert_eq!(listed.code, 0, "{}", listed.err);
+        !listed.out.contains(" 0 frames came in")
+    });
+    let listed = place.run(&["ps", "--at", "switch.sock"]).out;
+    assert!(listed.starts_with("switch 0000000000000007: 2 ports"), "{listed}");
+    assert!(listed.contains("p1    20Mbps"), "{listed}");
+    let document: serde_json::Value =
+        serde_json::from_str(&place.run(&["ps", "--json", "--at", "switch.sock"]).out).unwrap();
+    assert_eq!(
+        (document["role"].as_str(), document["switch"]["ports"][1]["name"].as_str()),
+        (Some("switch"), Some("p1"))
+    );
+    let figures = fetch(&net, "/metrics");
+    for line in [
+        "cavalcade_switch_sent_bytes_total{port=\"p1\",class=\"spc\"}",
+        "cavalcade_switch_queue_bytes{port=\"p0\",class=\"plain\"} 0",
+        "cavalcade_switch_dropped_packets_total{port=\"p0\",class=\"spc\"} 0",
+        "cavalcade_switch_link_bits_per_second{port=\"p1\"} 20000000",
+        "cavalcade_switch_granted_bits_per_second{port=\"p1\"} 0",
+        "cavalcade_switch_tasks{port=\"p1\"} 0",
+        "cavalcade_switch_left_out_frames_total{reason=\"malformed\"} 0",
+        "# EOF",
+    ] {
+        assert!(figures.contains(line), "{line} in\n{figures}");
+    }
+    let asked = place.run(&["drain", "--at", "switch.sock"]);
+    assert!(asked.code != 0 && asked.err.contains("a switch, which has no kill switch"), "{}", asked.err);
+    drop(switch);
+}
+
+#[test]
+fn a_switch_that_cannot_be_says_why_before_it_begins() {
+    let Some(net) = Net::new("refused") else { return };
+    let place = Place::new();
+    let refused = |arguments: &[&str]| {
+        let ran = net.run(&place, &[&["switch", "--administration", "switch.sock"], arguments].concat());
+        assert!(!place.names().contains(&"switch.sock".to_owned()), "its socket goes with it");
+        (ran.code, ran.err)
+    };
+    let (code, said) = refused(&["--port", "p9"]);
+    assert!(code == 2 && said.contains("no interface p9") && said.contains("ip link"), "{code} {said}");
+    let (code, said) = refused(&["--port", "p0", "--metrics", "0.0.0.0:9337"]);
+    assert!(code == 2 && said.contains("can be reached from other hosts"), "{code} {said}");
+    // What leaves p0 comes in by h0, and goes out by h1 to p1.
+    assert!(ip(&["-n", net.name(), "link", "add", "br0", "type", "bridge", "forward_delay", "0"]));
+    for end in ["h0", "h1"] {
+        assert!(ip(&["-n", net.name(), "link", "set", end, "master", "br0"]));
+    }
+    assert!(ip(&["-n", net.name(), "link", "set", "br0", "up"]));
+    let (code, said) = refused(&["--port", "p0", "--port", "p1"]);
+    assert!(code == 1 && said.contains("the topology has a loop"), "{code} {said}");
+    let first = [
+        "switch",
+        "--port",
+        "p0",
+        "--id",
+        "7",
+        "--administration",
+        "first.sock",
+        "--metrics",
+        "127.0.0.1:9337",
+    ];
+    let first = net.start(&place, &first);
+    eventually("the first one forwards", || fetch(&net, "/readyz").contains("200 OK"));
+    let (code, said) = refused(&["--port", "p1", "--id", "7"]);
+    assert!(code == 1 && said.contains("has the id 7 as well") && said.contains("--id"), "{code} {said}");
+    assert!(fetch(&net, "/readyz").contains("200 OK"), "the one that was there goes on");
+    drop(first);
+}
+
+#[test]
+fn without_the_right_to_raw_packets_a_switch_names_the_capability() {
+    let Some(net) = Net::new("rights") else { return };
+    let place = Place::new();
+    let program = place.command();
+    let output = Command::new("ip")
+        .args([
+            "netns",
+            "exec",
+            net.name(),
+            "setpriv",
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+            "--ambient-caps=-all",
+        ])
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(program.get_program())
+        .args(["switch", "--port", "p0"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    if said.contains("setpriv") || said.contains("Permission denied") {
+        cavalcade_skip::skipped("setpriv, and a program that other users may run");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("CAP_NET_RAW"), "{said}");
+}
+
+#[test]
+fn what_a_killed_lab_left_is_found_and_removed() {
+    // A number that no process has.
+    let name = "cvl-4194399-bench";
+    if !ip(&["netns", "add", name]) {
+        cavalcade_skip::skipped("root and iproute2, for network namespaces");
+        return;
+    }
+    let place = Place::new();
+    let found = place.run(&["doctor"]).out;
+    assert!(found.contains("namespaces and folders"), "{found}");
+    let removed = place.run(&["doctor", "--fix-leftovers"]);
+    assert!(removed.out.contains(name), "{}{}", removed.out, removed.err);
+    assert!(!std::path::Path::new("/run/netns").join(name).exists());
+}
