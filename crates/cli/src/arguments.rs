@@ -22,10 +22,10 @@ pub(crate) use lab::{Lab, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, Renew, Revoke, SiteOptions, Top, Up, user_budget,
+    LogLevel, Logging, Ps, Renew, Revoke, SiteOptions, TaskCounters, Top, Up, user_budget,
 };
 #[cfg(feature = "live")]
-pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchOptions};
+pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchOptions, TaskOf};
 
 mod bench;
 mod conditions;

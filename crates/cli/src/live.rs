@@ -4,6 +4,7 @@
 //! certificates, or `--insecure`.
 
 pub(crate) mod config;
+mod counters;
 mod logging;
 mod settings;
 
@@ -26,6 +27,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use crate::arguments::{AgentOptions, CoordinatorOptions, SwitchOptions, Up};
 use crate::failure::{Failure, Kind};
 use crate::output::tell;
+pub(crate) use counters::counters_path;
 use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, own_policy};
 pub(crate) use settings::{allow, identity};
 
@@ -244,6 +246,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         let identity = gates.identity;
         let sockets =
             AgentSockets { clients, coordinators, peers, identity, administration, metrics, about, capacity };
+        let _counters = counters::hold(&options.counters, &path)?;
         let stop = stop_on_signals()?;
         ready();
         serve_agent(Agent::new(config, mode), sockets, stop).await

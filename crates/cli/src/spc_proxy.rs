@@ -2,10 +2,13 @@
 
 use std::net::TcpListener;
 
-use cavalcade_spc::{Endpoint, Options, Settings, TaskCounter, proxy};
+use cavalcade_spc::counters::AgentCounter;
+use cavalcade_spc::proxy::{self, TaskRule};
+use cavalcade_spc::{Endpoint, IdSource, Options, Settings, TaskCounter};
 
-use crate::arguments::SpcProxyOptions;
+use crate::arguments::{SpcProxyOptions, TaskOf};
 use crate::failure::{Failure, Kind};
+use crate::live::{counters_path, socket_path};
 use crate::output::tell;
 
 /// Runs the command until an interrupt.
@@ -36,12 +39,22 @@ pub(crate) fn run(options: &SpcProxyOptions) -> Result<(), Failure> {
         std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
     let endpoint = Endpoint::bind((any, 0), spc).map_err(cannot("open an SPC endpoint"))?;
-    let tasks = if options.background {
-        TaskCounter::background(options.first_task, options.task_step)
-    } else {
-        TaskCounter::new(options.first_task, options.task_step)
+    let (first, step) = (options.first_task, options.task_step);
+    let tasks: Box<dyn IdSource> = match &options.counter {
+        Some(name) => {
+            let agent = counters_path(&socket_path(options.socket.as_deref()));
+            Box::new(AgentCounter::new(agent, name))
+        }
+        None if options.background => Box::new(TaskCounter::background(first, step)),
+        None => Box::new(TaskCounter::new(first, step)),
+    };
+    let rule = match options.task_of {
+        TaskOf::Connection => TaskRule::Connection,
+        TaskOf::Port => TaskRule::Port,
+        TaskOf::Burst => TaskRule::Burst,
+        TaskOf::Opaque => TaskRule::Opaque,
     };
     tell(&format!("TCP on {address} goes to SPC at {}; an interrupt (Ctrl-C) ends it", options.to));
-    proxy::carry_tcp(&listener, &endpoint, options.to, &tasks, complain)
+    proxy::carry_tcp(&listener, &endpoint, options.to, rule, tasks, complain)
         .map_err(cannot("accept TCP connections"))
 }

@@ -1,6 +1,7 @@
 //! Unix sockets that leave no file behind.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,18 @@ use tokio::net::UnixListener;
 pub struct UnixSocket {
     pub(crate) listener: UnixListener,
     path: PathBuf,
+}
+
+impl UnixSocket {
+    /// Returns another handle on the listener, for a thread that waits in it. Nothing else is to use this socket then.
+    ///
+    /// # Errors
+    /// If the process may open no more files.
+    pub fn blocking(&self) -> io::Result<std::os::unix::net::UnixListener> {
+        let listener = std::os::unix::net::UnixListener::from(self.listener.as_fd().try_clone_to_owned()?);
+        listener.set_nonblocking(false)?;
+        Ok(listener)
+    }
 }
 
 impl Drop for UnixSocket {

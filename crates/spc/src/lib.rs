@@ -48,6 +48,7 @@
 //! Rejected: an async runtime underneath. The machines need one socket, one timer and one thread, and programs without a
 //! runtime would get one.
 
+pub mod counters;
 mod endpoint;
 mod listener;
 pub mod proxy;
@@ -61,4 +62,4 @@ pub use cavalcade_transport::stream::Settings;
 pub use endpoint::{Counters, Endpoint, Options};
 pub use listener::SpcListener;
 pub use stream::SpcStream;
-pub use tasks::{TaskCounter, UsedUp};
+pub use tasks::{IdSource, TaskCounter, UsedUp};

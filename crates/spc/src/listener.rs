@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::endpoint::{Endpoint, Options, Owner};
 use crate::stream::SpcStream;
@@ -44,6 +45,15 @@ impl SpcListener {
     /// # Errors
     /// If the endpoint's socket has failed.
     pub fn accept(&self) -> io::Result<(SpcStream, SocketAddr)> {
+        self.accept_within(None)
+    }
+
+    /// Waits for a stream, but no longer than a time; `None` for ever.
+    ///
+    /// # Errors
+    /// If none has come by then ([`io::ErrorKind::TimedOut`]), or the endpoint's socket has failed.
+    pub fn accept_within(&self, time: Option<Duration>) -> io::Result<(SpcStream, SocketAddr)> {
+        let until = time.and_then(|time| Instant::now().checked_add(time));
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         loop {
@@ -55,7 +65,18 @@ impl SpcListener {
                 return Ok((SpcStream::new(Arc::clone(&self.owner), key, task, peer), peer));
             }
             state.check()?;
-            state = shared.accepting.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                None => shared.accepting.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => {
+                    return Err(io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        "no stream has come in the time that was set",
+                    ));
+                }
+                Some(left) => {
+                    shared.accepting.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
         }
     }
 }

@@ -5,43 +5,195 @@
 //! side that fails takes the other one with it.
 //!
 //! # What is a task here
-//! One connection is one task: right for a client that connects for each request, and for one whose connections are used in
-//! turn. A connection that carries requests for ever keeps its first id, and so goes ahead of all that came later.
+//! By default a connection ([`TaskRule::Connection`]): right for a client that connects for each request. A connection that carries requests
+//! for ever would keep its first id, and so go ahead of all that came later; for these each burst, or each opaque of memcached's meta
+//! commands, is a task (`split`). A task is an SPC stream, so the server sees a new connection for each: what it keeps for a
+//! connection (a login, a transaction) is not there in the next task. Answers reach the client in the order of its
+//! requests.
+
+mod split;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use crate::endpoint::Endpoint;
 use crate::listener::SpcListener;
 use crate::stream::SpcStream;
-use crate::tasks::TaskCounter;
+use crate::tasks::IdSource;
+use split::{Begins, Commands, Splitter};
 
 /// Bytes that are handed over at once.
 const PIECE: usize = 64 * 1_024;
 
-/// Accepts TCP for ever and carries each connection to `peer`, through `endpoint`, under the next id of `tasks`. `complain` is told
-/// of connections that cannot be carried.
+/// What a proxy takes for a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskRule {
+    /// Each connection, under an id of its own.
+    #[default]
+    Connection,
+    /// All that comes by the port, under one id.
+    Port,
+    /// Each burst of requests: what a client says before it hears an answer.
+    Burst,
+    /// Requests of memcached's meta commands with one opaque, which is the id; others as part of the task before them.
+    Opaque,
+}
+
+/// Accepts TCP for ever and carries connections to `peer`, through `endpoint`, under ids of `tasks` or of the client as the rule says.
+/// `complain` is told of connections that cannot be carried.
 ///
 /// # Errors
-/// If no more connections can be accepted.
+/// If no more connections can be accepted, or `tasks` has no id for the port.
 pub fn carry_tcp(
     listener: &TcpListener,
     endpoint: &Endpoint,
     peer: SocketAddr,
-    tasks: &TaskCounter,
+    rule: TaskRule,
+    tasks: impl IdSource + 'static,
     complain: impl Fn(&io::Error) + Send + Sync + 'static,
 ) -> io::Result<()> {
-    let complain = Arc::new(complain);
+    let of_port = if rule == TaskRule::Port { Some(tasks.next_id()?) } else { None };
+    let shared = Arc::new((tasks, complain));
     loop {
         let (tcp, _) = listener.accept()?;
-        let task = tasks.next_id()?;
-        let (endpoint, complain) = (endpoint.clone(), Arc::clone(&complain));
+        let (endpoint, shared) = (endpoint.clone(), Arc::clone(&shared));
         thread::spawn(move || {
-            let carried = endpoint.connect(peer, task).and_then(|stream| join(stream, tcp));
-            carried.unwrap_or_else(|error| complain(&error));
+            let (tasks, complain) = &*shared;
+            let open = |begins: Begins| {
+                let id = match (begins, of_port) {
+                    (Begins::Named(id), _) | (Begins::Next, Some(id)) => id,
+                    (Begins::Next, None) => tasks.next_id()?,
+                };
+                endpoint.connect(peer, id)
+            };
+            carry(&tcp, rule, open).unwrap_or_else(|error| complain(&error));
         });
+    }
+}
+
+/// A stream of a client's connection.
+struct Part {
+    stream: SpcStream,
+    /// True once another task follows: its end is then not the connection's.
+    followed: AtomicBool,
+}
+
+/// Carries one client's connection as the streams of its tasks.
+fn carry(tcp: &TcpStream, rule: TaskRule, open: impl Fn(Begins) -> io::Result<SpcStream>) -> io::Result<()> {
+    tcp.set_nodelay(true)?;
+    let (parts, to_answer) = channel();
+    // The first bytes of a client begin a task, as if it had been answered.
+    let answered = AtomicBool::new(true);
+    let answered = &answered;
+    thread::scope(|scope| {
+        let back = scope.spawn(move || {
+            let outcome = answer(&to_answer, tcp, answered);
+            // Without its other direction a connection is of no use.
+            let how = if outcome.is_ok() { Shutdown::Write } else { Shutdown::Both };
+            tcp.shutdown(how).and(outcome)
+        });
+        let there = ask(tcp, rule, &open, &parts, answered);
+        drop(parts);
+        if there.is_err() {
+            // The client is gone or cannot be served; the thread of the answers is not to wait for it.
+            let _ = tcp.shutdown(Shutdown::Both);
+        }
+        let back = back.join().unwrap_or_else(|_| Err(failed()));
+        there.and(back)
+    })
+}
+
+fn failed() -> io::Error {
+    io::Error::other("the thread of one direction failed")
+}
+
+/// Hands over what the client says, each task in a stream of its own.
+fn ask(
+    mut tcp: &TcpStream,
+    rule: TaskRule,
+    open: &impl Fn(Begins) -> io::Result<SpcStream>,
+    parts: &Sender<Arc<Part>>,
+    answered: &AtomicBool,
+) -> io::Result<()> {
+    let mut splitter = match rule {
+        TaskRule::Connection | TaskRule::Port => Splitter::Whole,
+        TaskRule::Burst => Splitter::Burst,
+        TaskRule::Opaque => Splitter::Opaque(Commands::default()),
+    };
+    let begin = |begins: Begins, before: Option<Arc<Part>>| -> io::Result<Arc<Part>> {
+        let part = Arc::new(Part { stream: open(begins)?, followed: AtomicBool::new(false) });
+        if let Some(before) = before {
+            before.followed.store(true, Ordering::Release);
+            before.stream.shutdown(Shutdown::Write)?;
+        }
+        // Who answers has gone where the client has: then the next write fails.
+        let _ = parts.send(Arc::clone(&part));
+        Ok(part)
+    };
+    // A server may speak first; so one connection is one stream from its begin.
+    let mut current = match splitter {
+        Splitter::Whole => Some(begin(Begins::Next, None)?),
+        Splitter::Burst | Splitter::Opaque(_) => None,
+    };
+    let mut piece = vec![0; PIECE];
+    let ended = loop {
+        let runs = match read(&mut tcp, &mut piece) {
+            Ok(0) => break Ok(()),
+            Ok(count) => splitter.take(&piece[..count], answered.swap(false, Ordering::AcqRel)),
+            Err(error) => break Err(error),
+        };
+        for (begins, bytes) in runs {
+            let part = match (begins, current.take()) {
+                (None, Some(part)) => part,
+                (begins, before) => begin(begins.unwrap_or(Begins::Next), before)?,
+            };
+            (&part.stream).write_all(&bytes)?;
+            current = Some(part);
+        }
+    };
+    let kept = splitter.finish();
+    if current.is_none() && !kept.is_empty() {
+        current = Some(begin(Begins::Next, None)?);
+    }
+    let Some(part) = current else { return ended };
+    (&part.stream).write_all(&kept)?;
+    let how = if ended.is_ok() { Shutdown::Write } else { Shutdown::Both };
+    part.stream.shutdown(how)?;
+    ended
+}
+
+/// Hands over what is answered, task by task.
+fn answer(parts: &Receiver<Arc<Part>>, tcp: &TcpStream, answered: &AtomicBool) -> io::Result<()> {
+    for part in parts {
+        copy(&part.stream, Telling { tcp, answered })?;
+        if !part.followed.load(Ordering::Acquire) {
+            // The server has ended the connection, or the client has and this was the last answer.
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// The client, with a note of each answer.
+struct Telling<'a> {
+    tcp: &'a TcpStream,
+    answered: &'a AtomicBool,
+}
+
+impl Write for Telling<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Before the client can react to it.
+        self.answered.store(true, Ordering::Release);
+        let mut tcp = self.tcp;
+        tcp.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -81,8 +233,7 @@ fn join(stream: SpcStream, tcp: TcpStream) -> io::Result<()> {
         let there = copy(tcp, stream);
         let how = if there.is_ok() { Shutdown::Write } else { Shutdown::Both };
         let ended = stream.shutdown(how);
-        let back =
-            back.join().unwrap_or_else(|_| Err(io::Error::other("the thread of one direction failed")));
+        let back = back.join().unwrap_or_else(|_| Err(failed()));
         there.and(ended).and(back)
     })
 }
@@ -90,11 +241,19 @@ fn join(stream: SpcStream, tcp: TcpStream) -> io::Result<()> {
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(()),
-            Ok(count) => to.write_all(&piece[..count])?,
+        match read(&mut from, &mut piece)? {
+            0 => return Ok(()),
+            count => to.write_all(&piece[..count])?,
+        }
+    }
+}
+
+/// Reads, however often a signal interrupts it.
+fn read(from: &mut impl Read, piece: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match from.read(piece) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            outcome => return outcome,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! range of their own above that of users' tasks, so that each of them is behind all of those.
 
 use std::fmt;
+use std::io;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,6 +15,27 @@ pub struct TaskCounter {
     next: AtomicU64,
     step: u32,
     last: u32,
+}
+
+/// A source of task-ids.
+pub trait IdSource: Send + Sync {
+    /// Gives the id of the task that arrives now.
+    ///
+    /// # Errors
+    /// If the source is used up, cannot be reached, or does not give this user any.
+    fn next_id(&self) -> io::Result<u32>;
+}
+
+impl IdSource for TaskCounter {
+    fn next_id(&self) -> io::Result<u32> {
+        Ok(Self::next_id(self)?)
+    }
+}
+
+impl<T: IdSource + ?Sized> IdSource for Box<T> {
+    fn next_id(&self) -> io::Result<u32> {
+        (**self).next_id()
+    }
 }
 
 /// All ids of a counter's range have been given out.

@@ -8,26 +8,32 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use cavalcade_spc::{Endpoint, Options, SpcListener, TaskCounter, proxy};
+use cavalcade_spc::proxy::{self, TaskRule};
+use cavalcade_spc::{Endpoint, Options, SpcListener, TaskCounter};
 
 const ANY: &str = "127.0.0.1:0";
 
 /// Starts both proxies in front of a server; returns where clients connect.
-fn proxies(server: SocketAddr) -> SocketAddr {
+fn proxies(server: SocketAddr, rule: TaskRule) -> SocketAddr {
     let spc = SpcListener::bind(ANY).unwrap();
     let middle = spc.local_addr().unwrap();
     thread::spawn(move || proxy::carry_spc(&spc, server, |_| {}));
+    front(middle, rule)
+}
+
+/// Starts the client's proxy alone, whose tasks are 1, 5, 9 and so on.
+fn front(middle: SocketAddr, rule: TaskRule) -> SocketAddr {
     let tcp = TcpListener::bind(ANY).unwrap();
     let front = tcp.local_addr().unwrap();
     let endpoint = Endpoint::bind(ANY, Options::default()).unwrap();
-    thread::spawn(move || proxy::carry_tcp(&tcp, &endpoint, middle, &TaskCounter::new(1, 1), |_| {}));
+    thread::spawn(move || proxy::carry_tcp(&tcp, &endpoint, middle, rule, TaskCounter::new(1, 4), |_| {}));
     front
 }
 
 #[test]
 fn bytes_and_half_closes_pass_both_ways() {
     let server = TcpListener::bind(ANY).unwrap();
-    let front = proxies(server.local_addr().unwrap());
+    let front = proxies(server.local_addr().unwrap(), TaskRule::Connection);
     let serving = thread::spawn(move || {
         for _ in 0..8 {
             let (mut stream, _) = server.accept().unwrap();
@@ -84,7 +90,7 @@ fn memcached() -> Option<(Memcached, SocketAddr)> {
 #[test]
 fn an_unmodified_memcached_is_written_and_read_through_spc() {
     let Some((_child, server)) = memcached() else { return };
-    let front = proxies(server);
+    let front = proxies(server, TaskRule::Connection);
     let mut stream = BufReader::new(TcpStream::connect(front).unwrap());
     let mut line = String::new();
     for key in 0..50 {
@@ -109,4 +115,71 @@ fn an_unmodified_memcached_is_written_and_read_through_spc() {
     line.clear();
     stream.read_line(&mut line).unwrap();
     assert_eq!(line, "END\r\n");
+}
+
+/// Starts a server of SPC that answers each piece with the id of its stream's task, a space and the piece. Returns the client's side.
+fn naming(rule: TaskRule) -> SocketAddr {
+    let listener = SpcListener::bind(ANY).unwrap();
+    let middle = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            thread::spawn(move || {
+                let mut piece = [0; 1_024];
+                while let Ok(count @ 1..) = stream.read(&mut piece) {
+                    let text = String::from_utf8_lossy(&piece[..count]).into_owned();
+                    write!(stream, "{} {text}", stream.task()).unwrap();
+                }
+            });
+        }
+    });
+    front(middle, rule)
+}
+
+/// Sends a line and reads one.
+fn exchange(client: &mut BufReader<TcpStream>, line: &str) -> String {
+    client.get_mut().write_all(line.as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_line(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_task_is_a_connection_a_port_a_burst_or_an_opaque() {
+    let connect = |front| BufReader::new(TcpStream::connect(front).unwrap());
+    let lines = ["mg a O70\r\n", "mg b O70\r\n", "mg c v\r\n", "mg d O9\r\n"];
+    let answers = |rule| {
+        let front = naming(rule);
+        let of_one = |mut client: BufReader<TcpStream>| lines.map(|line| exchange(&mut client, line));
+        [of_one(connect(front)), of_one(connect(front))]
+            .map(|answers| answers.map(|answer| answer.split_once(' ').unwrap().0.parse::<u32>().unwrap()))
+    };
+    assert_eq!(answers(TaskRule::Connection), [[1; 4], [5; 4]]);
+    assert_eq!(answers(TaskRule::Port), [[1; 4], [1; 4]]);
+    assert_eq!(answers(TaskRule::Burst), [[1, 5, 9, 13], [17, 21, 25, 29]]);
+    assert_eq!(answers(TaskRule::Opaque), [[70, 70, 70, 9], [70, 70, 70, 9]]);
+}
+
+#[test]
+fn memcacheds_answers_keep_their_order_when_each_opaque_is_a_task() {
+    let Some((_child, server)) = memcached() else { return };
+    for rule in [TaskRule::Opaque, TaskRule::Burst] {
+        let mut client = BufReader::new(TcpStream::connect(proxies(server, rule)).unwrap());
+        for key in 0..20 {
+            let value = format!("mg x O{key}\r\n").repeat(500);
+            let stored = exchange(&mut client, &format!("ms k{key} {} O{key}\r\n{value}\r\n", value.len()));
+            assert_eq!(stored, format!("HD O{key}\r\n"));
+        }
+        // All at once, in runs of two with one opaque: answers come in the order of the questions.
+        let asked: String = (0..20).map(|key| format!("mg k{key} O{} k s\r\n", 100 + key / 2)).collect();
+        client.get_mut().write_all(asked.as_bytes()).unwrap();
+        for key in 0..20 {
+            let mut line = String::new();
+            client.read_line(&mut line).unwrap();
+            let size = format!("mg x O{key}\r\n").len() * 500;
+            assert_eq!(line, format!("HD O{} kk{key} s{size}\r\n", 100 + key / 2));
+        }
+        // The client has ended; so does the connection.
+        client.get_ref().shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+    }
 }

@@ -10,6 +10,7 @@ use cavalcade_control::Budget;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_protocol::Limit;
 use cavalcade_runtime::lease::LeasePlace;
+use cavalcade_spc::counters::CounterSetup;
 use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
@@ -208,9 +209,23 @@ pub(crate) struct AgentOptions {
     #[command(flatten)]
     pub(crate) budget: UserBudget,
     #[command(flatten)]
+    pub(crate) counters: TaskCounters,
+    #[command(flatten)]
     pub(crate) access: Access,
     #[command(flatten)]
     pub(crate) logging: Logging,
+}
+
+/// Counters of task-ids for programs that speak SPC.
+#[derive(Debug, Default, Args)]
+pub(crate) struct TaskCounters {
+    /// Hold a counter of task-ids for the processes of some users, as front:first=1,step=4,users=1000+1001, with ',background' for
+    /// tasks behind all others; may be repeated. Programs find it beside the agent's socket, at NAME.counters.sock
+    #[arg(long, value_name = "COUNTER")]
+    pub(crate) task_counter: Vec<CounterSetup>,
+    /// Keep in this file what counters have given, so that no id is given again after a restart
+    #[arg(long, value_name = "FILE", requires = "task_counter")]
+    pub(crate) task_counter_file: Option<PathBuf>,
 }
 
 /// `cavalcade up`.

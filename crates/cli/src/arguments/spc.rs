@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{period, rate};
 
@@ -47,9 +47,6 @@ pub(crate) struct SwitchOptions {
     /// Print its state as a line of JSON this often
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) report: Option<Nanos>,
-}
-
-/// `cavalcade spc-proxy`.
     /// Where 'cavalcade ps' and 'cavalcade top' connect on this host [default: cavalcade-switch-ID.sock where sockets are]
     #[arg(long, value_name = "FILE")]
     pub(crate) administration: Option<PathBuf>,
@@ -59,6 +56,9 @@ pub(crate) struct SwitchOptions {
     /// Let other hosts read the figures, in clear text
     #[arg(long, requires = "metrics")]
     pub(crate) insecure: bool,
+}
+
+/// `cavalcade spc-proxy`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211  # beside memcached\n  cavalcade spc-proxy --from-tcp 127.0.0.1:11211 --to 10.0.0.7:4211 --first-task 1 --task-step 4"
@@ -82,12 +82,35 @@ pub(crate) struct SpcProxyOptions {
     /// Give ids of background tasks, which go behind all others
     #[arg(long)]
     pub(crate) background: bool,
+    /// Take ids from this counter of the host's agent
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["first_task", "task_step", "background"])]
+    pub(crate) counter: Option<String>,
+    /// Where the agent's clients connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    #[arg(long, value_name = "FILE", requires = "counter")]
+    pub(crate) socket: Option<PathBuf>,
+    /// What a task is
+    #[arg(long, value_name = "RULE", default_value = "connection", conflicts_with = "from_spc")]
+    pub(crate) task_of: TaskOf,
     /// The rate of this host's link
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1Gbps")]
     pub(crate) rate: BitsPerSec,
     /// The round trip of the idle fabric across its longest path, the same at all switches and hosts
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "1ms")]
     pub(crate) round_trip: Nanos,
+}
+
+/// What a proxy takes for a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TaskOf {
+    /// Each TCP connection
+    #[default]
+    Connection,
+    /// All that comes by this proxy's port
+    Port,
+    /// Each burst of requests: what a client says before it hears an answer
+    Burst,
+    /// Requests of memcached's meta commands with one opaque, which is the task-id
+    Opaque,
 }
 
 /// `cavalcade bench switch`.
@@ -106,10 +129,10 @@ pub(crate) struct SwitchBench {
     /// The time for which each rate is offered
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "1s")]
     pub(crate) time: Nanos,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Measure in this namespace, which the command has built
     #[arg(long, hide = true)]
     pub(crate) inside: bool,
 }
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,

@@ -1,0 +1,143 @@
+//! Programs that speak TCP through two proxies, under ids from a counter that the host's agent holds.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::thread;
+
+use support::{Place, Running, eventually};
+
+/// The user of no one.
+const NOBODY: u32 = 65_534;
+
+/// The user of this process.
+fn me() -> u32 {
+    std::fs::metadata("/proc/self").unwrap().uid()
+}
+
+/// An address of this machine at which nothing listens yet.
+fn free() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A server that answers each line with the same line.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut lines = BufReader::new(stream.try_clone().unwrap());
+                let mut line = String::new();
+                while lines.read_line(&mut line).is_ok_and(|count| count > 0) {
+                    if (&stream).write_all(line.as_bytes()).is_err() {
+                        return;
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    address
+}
+
+fn start(place: &Place, user: Option<u32>, arguments: &[&str]) -> Running {
+    let mut command = place.command();
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    user.iter().for_each(|user| _ = command.uid(*user).gid(*user));
+    Running(command.spawn().unwrap())
+}
+
+/// Starts an agent with the counters.
+fn agent(place: &Place, counters: &[&str]) -> Running {
+    let mut arguments =
+        vec!["agent", "--hosts", "127.0.0.1", "--insecure", "--policy", "dcas", "--socket", "agent.sock"];
+    arguments.extend(counters.iter().flat_map(|counter| ["--task-counter", counter]));
+    arguments.extend(["--task-counter-file", "counters"]);
+    let port = free().port().to_string();
+    arguments.extend(["--peer-port", &port]);
+    let agent = start(place, None, &arguments);
+    eventually("the agent holds counters", || place.names().contains(&"agent.counters.sock".to_owned()));
+    agent
+}
+
+fn lines(front: SocketAddr) -> BufReader<TcpStream> {
+    let mut stream = None;
+    eventually("the proxy listens", || {
+        stream = TcpStream::connect(front).ok();
+        stream.is_some()
+    });
+    BufReader::new(stream.unwrap())
+}
+
+#[test]
+fn requests_are_tasks_under_ids_of_the_agents_counter() {
+    let place = Place::new();
+    let own = format!("own:first=1,step=4,users={}", me());
+    let agent = agent(&place, &[&own]);
+    let (front, middle) = (free().to_string(), free().to_string());
+    let server = echo().to_string();
+    let _far = start(&place, None, &["spc-proxy", "--from-spc", &middle, "--to", &server]);
+    let near =
+        ["spc-proxy", "--from-tcp", &front, "--to", &middle, "--counter", "own", "--socket", "agent.sock"];
+    let _near = start(&place, None, &[&near[..], &["--task-of", "burst"]].concat());
+    let mut client = lines(front.parse().unwrap());
+    for nth in 0..5 {
+        client.get_mut().write_all(format!("request {nth}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        client.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("request {nth}\n"));
+    }
+    // Each burst took an id, set aside in a block that survives the agent.
+    assert_eq!(String::from_utf8(place.read("counters")).unwrap(), "own 4001\n");
+    drop(agent);
+}
+
+#[test]
+fn a_process_gets_no_ids_from_the_counter_of_another_user() {
+    let is_root = me() == 0;
+    let program = Place::new().command();
+    let may_run = std::process::Command::new(program.get_program()).arg("--version").uid(NOBODY).output();
+    if !is_root || !may_run.is_ok_and(|output| output.status.success()) {
+        cavalcade_skip::skipped("root, and a program that other users may run");
+        return;
+    }
+    let place = Place::new();
+    // The folder is root's alone.
+    std::fs::set_permissions(place.path(""), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let _agent = agent(&place, &["own:users=0", "theirs:users=65534"]);
+    for (counter, is_served) in [("own", false), ("theirs", true)] {
+        let (front, middle) = (free().to_string(), free().to_string());
+        let server = echo().to_string();
+        let _far = start(&place, None, &["spc-proxy", "--from-spc", &middle, "--to", &server]);
+        let near = [
+            "spc-proxy",
+            "--from-tcp",
+            &front,
+            "--to",
+            &middle,
+            "--counter",
+            counter,
+            "--socket",
+            "agent.sock",
+        ];
+        let mut near = start(&place, Some(NOBODY), &near);
+        let mut client = lines(front.parse().unwrap());
+        client.get_mut().write_all(b"hello\n").unwrap();
+        let mut line = String::new();
+        let read = client.read_line(&mut line);
+        assert_eq!(read.is_ok() && line == "hello\n", is_served, "{counter}: {line}");
+        if !is_served {
+            let mut said = BufReader::new(near.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+            let complaint = said.find(|line| line.contains("was not carried")).unwrap();
+            assert!(complaint.contains("user 65534 has no counter own, but theirs"), "{complaint}");
+        }
+    }
+}
