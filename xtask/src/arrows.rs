@@ -55,7 +55,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["model", "protocol"]),
     ("enforce", &["model", "protocol", "client"]),
     ("runtime", &["model", "protocol", "control"]),
-    ("lab", &["model", "metrics", "client"]),
+    ("lab", &["model", "metrics", "client", "spc"]),
     ("skip", &[]),
     (
         "cli",
@@ -93,7 +93,8 @@ const LIBRARY: &str = "cavalcade";
 
 /// The crates at the outer edge, which may read clocks, open files and sockets, and use an async runtime. Their arrows are
 /// held like all others.
-const SHELLS: &[&str] = &["cavalcade", "cli", "runtime", "client", "enforce", "lab", "spc", "switch"];
+const SHELLS: &[&str] =
+    &["cavalcade", "cli", "runtime", "client", "enforce", "lab", "spc", "switch"];
 
 /// Crates that only tests use; they may do what the shells may.
 const OF_TESTS: &[&str] = &["skip"];

@@ -1,5 +1,7 @@
 //! `cavalcade lab`: a trace over real sockets, under each policy in turn, beside what the fluid engine predicts.
 
+mod fabric;
+
 use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,8 +51,6 @@ pub(crate) struct Row {
 /// # Errors
 /// If the command line or the trace cannot be used, the machine cannot carry a lab, or a run fails.
 pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
-    let contenders = contenders(options)?;
-    let faults = options.fault.clone();
     let source = Source::open(&options.input.trace)?;
     let (workload, _) = parse(&source, options.input.format)?;
     // Without the handler an interrupt ends the program, and the next lab cleans up.
@@ -59,6 +59,11 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
         .iter()
         .for_each(|what| tell(&format!("removed what a crashed lab left: {what}")));
     let prepared = cavalcade_lab::prepare(&workload, options.scale).map_err(failure)?;
+    if let Some(argument) = &options.fabric {
+        return fabric::run(options, argument, &prepared);
+    }
+    let contenders = contenders(options)?;
+    let faults = options.fault.clone();
     refuse_ports(&prepared.workload, options.hosts, &faults)?;
     let transport = match options.transport {
         LabTransport::Netns => Transport::Namespaces,
@@ -85,7 +90,8 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
 /// # Errors
 /// If it cannot listen, or its agent does not answer.
 pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
-    let setup = HostSetup { address: options.address, agent: options.agent.clone(), rate: options.rate };
+    let spc = options.spc_rate.zip(options.round_trip);
+    let setup = HostSetup { address: options.address, agent: options.agent.clone(), rate: options.rate, spc };
     cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
 }
 

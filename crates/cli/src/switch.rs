@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_runtime::administration::proto;
+use cavalcade_runtime::ready;
 use cavalcade_switch::port::ClassCounters;
 use cavalcade_switch::{PortReport, Running, Setup, Stop, SwitchError, run as turn};
 use cavalcade_transport::spc::Spc;
@@ -49,7 +50,8 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
         setup.id,
         names.join(", ")
     ));
-    let mut printed = Ok(());
+    let (mut printed, mut told) = (Ok(()), false);
+    let watched = Nanos(setup.watch.get());
     let (id, mut due) = (setup.id, options.report);
     let outcome = turn(&ports, setup, &stop, LOOK, |running| {
         let shown = shown(id, running);
@@ -60,6 +62,11 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
             tell(&summary(running));
         }
         window.show(shown);
+        if !told && running.elapsed >= watched {
+            // It forwards from here on: who started it as a service need not wait any more.
+            told = true;
+            ready();
+        }
     });
     outcome.map_err(failure).and(printed)
 }

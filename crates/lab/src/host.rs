@@ -5,13 +5,14 @@
 //! number and how often it was begun before; all after that is the flow's.
 
 use std::io::{self, BufRead, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::{Bytes, Session};
-use cavalcade_model::BitsPerSec;
+use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_spc::{Endpoint, Options, Settings, SpcListener};
 use socket2::{Domain, Socket, Type};
 
 use crate::bucket::Bucket;
@@ -38,12 +39,15 @@ pub struct HostSetup {
     pub agent: Option<PathBuf>,
     /// The rate of its port each way, where it is to be held here.
     pub rate: Option<BitsPerSec>,
+    /// What SPC is told of the fabric, where flows are its streams: the rate of the host's link, and the round trip.
+    pub spc: Option<(BitsPerSec, Nanos)>,
 }
 
 struct Host<W> {
     address: IpAddr,
     session: Option<Session>,
     rate: Option<BitsPerSec>,
+    endpoint: Option<Endpoint>,
     up: Option<Bucket>,
     down: Option<Bucket>,
     payload: Payload,
@@ -59,8 +63,14 @@ pub fn serve_host<W: Write + Send + 'static>(
     commands: impl BufRead,
     out: W,
 ) -> Result<(), LabError> {
-    let listener = listen(setup).map_err(LabError::system(format!("listen at {}", setup.address)))?;
-    let at = listener.local_addr().map_err(LabError::system("tell where it listens"))?;
+    let listening = || LabError::system(format!("listen at {}", setup.address));
+    let endpoint = setup.spc.map(|fabric| endpoint(setup.address, fabric)).transpose().map_err(listening())?;
+    let listener = listen(setup).map_err(listening())?;
+    let at = match &endpoint {
+        Some(endpoint) => endpoint.local_addr(),
+        None => listener.local_addr(),
+    };
+    let at = at.map_err(LabError::system("tell where it listens"))?;
     let session = setup.agent.as_ref().map(Session::open);
     if session.as_ref().is_some_and(|session| !session.wait_ready(PATIENCE)) {
         let what = "the agent".to_owned();
@@ -69,10 +79,13 @@ pub fn serve_host<W: Write + Send + 'static>(
     let bucket = || setup.rate.map(|rate| Bucket::new(rate.0));
     let (up, down, payload) = (bucket(), bucket(), Payload::new());
     let (address, rate, out) = (setup.address, setup.rate, Mutex::new(out));
-    let host = Arc::new(Host { address, session, rate, up, down, payload, out });
+    let host = Arc::new(Host { address, session, rate, endpoint, up, down, payload, out });
     host.say(&Said::Ready(at));
     let receiving = host.clone();
-    spawn(move || receiving.accept(&listener))?;
+    match host.endpoint.as_ref().map(Endpoint::listen) {
+        Some(streams) => spawn(move || receiving.accept_streams(&streams))?,
+        None => spawn(move || receiving.accept(&listener))?,
+    }
     for line in commands.lines() {
         let line = line.map_err(LabError::system("read commands"))?;
         let told = serde_json::from_str(&line);
@@ -102,6 +115,11 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
 /// gets by an order that was given later: a port's queue is one for all.
 fn short_buffer(rate: BitsPerSec) -> usize {
     ((rate.0 / 8_000) as usize).clamp(8 << 10, 64 << 10)
+}
+
+fn endpoint(address: IpAddr, (line_rate, base_rtt): (BitsPerSec, Nanos)) -> io::Result<Endpoint> {
+    let settings = Settings { line_rate, base_rtt, ..Settings::default() };
+    Endpoint::bind((address, 0), Options { settings, backlog: 1024, ..Options::default() })
 }
 
 fn listen(setup: &HostSetup) -> io::Result<TcpListener> {
@@ -139,7 +157,18 @@ impl<W: Write + Send + 'static> Host<W> {
         }
     }
 
-    fn receive(&self, mut socket: TcpStream) {
+    fn accept_streams(self: Arc<Self>, listener: &SpcListener) {
+        loop {
+            let accepted = listener.accept().map_err(LabError::system("accept SPC streams"));
+            let host = self.clone();
+            if let Err(error) = accepted.and_then(|(stream, _)| spawn(move || host.receive(stream))) {
+                self.say(&Said::Failed { flow: None, reason: error.to_string() });
+                return;
+            }
+        }
+    }
+
+    fn receive(&self, mut socket: impl Read) {
         let (mut flow, mut attempt) = ([0; 4], [0; 4]);
         // A peer that connects and sends nothing is no sender of ours.
         if socket.read_exact(&mut flow).and_then(|()| socket.read_exact(&mut attempt)).is_err() {
@@ -157,7 +186,7 @@ impl<W: Write + Send + 'static> Host<W> {
         }
     }
 
-    fn drain(&self, socket: &mut TcpStream) -> (Digest, io::Result<()>) {
+    fn drain(&self, socket: &mut impl Read) -> (Digest, io::Result<()>) {
         let mut digest = Digest::default();
         let mut buffer = vec![0; self.down.as_ref().map_or(PIECE, Bucket::piece)];
         loop {
@@ -186,8 +215,16 @@ impl<W: Write + Send + 'static> Host<W> {
     }
 
     fn try_send(&self, start: &Start) -> io::Result<()> {
+        let head = [start.flow.to_le_bytes(), start.attempt.to_le_bytes()].concat();
+        if let Some(endpoint) = &self.endpoint {
+            let mut stream = endpoint.connect(start.to, start.task)?;
+            stream.write_all(&head)?;
+            self.write(&mut stream, start)?;
+            stream.shutdown(Shutdown::Write)?;
+            return stream.wait_acknowledged();
+        }
         let mut socket = self.connect(start.to)?;
-        socket.write_all(&[start.flow.to_le_bytes(), start.attempt.to_le_bytes()].concat())?;
+        socket.write_all(&head)?;
         match (&self.session, &start.coflow) {
             (Some(session), Some(key)) => {
                 let key = key.parse().map_err(|()| io::Error::other(format!("{key} is no key")))?;

@@ -24,7 +24,9 @@ pub(crate) struct Start {
     pub(crate) to: SocketAddr,
     /// Its bytes.
     pub(crate) size: u64,
-    /// The key of its coflow; none where it goes over plain TCP.
+    /// The id of its task, which switches go by.
+    pub(crate) task: u32,
+    /// The key of its coflow; none where it has no agent.
     pub(crate) coflow: Option<String>,
 }
 

@@ -55,8 +55,7 @@ pub(crate) struct Namespaces {
 impl Namespaces {
     /// Builds a switch, `hosts` hosts on ports of `rate` of payload each way, and a place for the coordinator.
     pub(crate) fn build(hosts: u32, rate: BitsPerSec) -> Result<Self, LabError> {
-        let prefix = format!("{PREFIX}{}-", std::process::id());
-        let mut built = Self { prefix, names: Vec::new() };
+        let mut built = Self::none();
         let switch = built.add("sw")?;
         ip(Some(&switch), "link add br0 type bridge\nlink set br0 up\n")?;
         for host in 0..hosts {
@@ -77,12 +76,23 @@ impl Namespaces {
         format!("{}h{host}", self.prefix)
     }
 
+    /// The name of a part's.
+    pub(crate) fn of(&self, part: &str) -> String {
+        format!("{}{part}", self.prefix)
+    }
+
     /// The name of the coordinator's.
     pub(crate) fn of_coordinator(&self) -> String {
         format!("{}co", self.prefix)
     }
 
-    fn add(&mut self, part: &str) -> Result<String, LabError> {
+    /// Begins without any.
+    pub(crate) fn none() -> Self {
+        Self { prefix: format!("{PREFIX}{}-", std::process::id()), names: Vec::new() }
+    }
+
+    /// Adds one.
+    pub(crate) fn add(&mut self, part: &str) -> Result<String, LabError> {
         let name = format!("{}{part}", self.prefix);
         ip(None, &format!("netns add {name}\n"))?;
         self.names.push(name.clone());
@@ -137,13 +147,13 @@ fn join(namespace: &str, switch: &str, port: &str, address: IpAddr) -> Result<()
     ip(Some(namespace), &format!("addr add {address}/16 dev eth0\nlink set lo up\nlink set eth0 up\n"))
 }
 
-/// The most that a host hands over at once.
-fn packet(rate: BitsPerSec) -> u128 {
+/// Returns the most that a host hands over at once.
+pub(crate) fn packet(rate: BitsPerSec) -> u128 {
     (u128::from(rate.0) * PACKET_MICROS / 8_000_000).clamp(PACKETS[0], PACKETS[1])
 }
 
 /// Has connections in `namespace` use Reno.
-fn use_reno(namespace: &str) -> Result<(), LabError> {
+pub(crate) fn use_reno(namespace: &str) -> Result<(), LabError> {
     let file = "/proc/sys/net/ipv4/tcp_congestion_control";
     let written = Command::new("ip")
         .args(["netns", "exec", namespace, "sh", "-c", &format!("echo reno > {file}")])
@@ -193,11 +203,13 @@ fn shaping(device: &str, rate: BitsPerSec) -> String {
     text
 }
 
-fn ip(namespace: Option<&str>, commands: &str) -> Result<(), LabError> {
+/// Runs commands of `ip`.
+pub(crate) fn ip(namespace: Option<&str>, commands: &str) -> Result<(), LabError> {
     batch("ip", namespace, commands)
 }
 
-fn tc(namespace: &str, commands: &str) -> Result<(), LabError> {
+/// Runs commands of `tc`.
+pub(crate) fn tc(namespace: &str, commands: &str) -> Result<(), LabError> {
     batch("tc", Some(namespace), commands)
 }
 

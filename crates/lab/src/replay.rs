@@ -139,7 +139,7 @@ fn since_1970() -> u64 {
 }
 
 fn open_sessions(site: &Site, running: &Running, scheduler: &Scheduler) -> Result<Vec<Session>, LabError> {
-    if *scheduler == Scheduler::Tcp {
+    if !scheduler.has_agents() {
         return Ok(Vec::new());
     }
     let sessions: Vec<Session> =
@@ -230,7 +230,7 @@ impl Replay<'_> {
     }
 
     fn register(&mut self, coflow: CoflowId) {
-        if *self.scheduler == Scheduler::Tcp {
+        if !self.scheduler.has_agents() {
             return;
         }
         let size = Some(self.workload.coflow_bytes(coflow));
@@ -254,9 +254,11 @@ impl Replay<'_> {
             self.waiting.push(id);
             return Ok(());
         };
-        let coflow = self.keys[self.workload.coflow_of(id).index()].map(|key| key.to_string());
+        let of = self.workload.coflow_of(id);
+        let coflow = self.keys[of.index()].map(|key| key.to_string());
+        let task = self.workload.number(self.workload.place(of).task);
         let attempt = self.transfers[id.index()].attempt;
-        sender.tell(&Told::Start(Start { flow: id.0, attempt, to, size: flow.size.0, coflow }))
+        sender.tell(&Told::Start(Start { flow: id.0, attempt, to, size: flow.size.0, task, coflow }))
     }
 
     fn hear(&mut self, heard: Heard) -> Result<(), LabError> {

@@ -16,8 +16,23 @@ use crate::workload::Scheduler;
 pub enum Transport {
     /// Network namespaces, joined by a bridge.
     Namespaces,
+    /// Network namespaces in racks, joined by software switches that speak SPC.
+    Racks(Racks),
     /// Addresses of one machine.
     Loopback,
+}
+
+/// Racks of hosts below one root switch: the shape of Baraat's testbed (§5.1), which has five racks of four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Racks {
+    /// The number of racks.
+    pub racks: u32,
+    /// The hosts of each.
+    pub hosts: u32,
+    /// The rate of a rack's link to the root each way.
+    pub uplink: BitsPerSec,
+    /// The round trip across the root that hosts and switches are told.
+    pub round_trip: Nanos,
 }
 
 /// Conditions of all runs.
@@ -29,7 +44,7 @@ pub struct Setup {
     pub transport: Transport,
     /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,
-    /// The rate of each port each way, in payload.
+    /// The rate of each port each way, in payload; in racks that of the link, headers included.
     pub rate: BitsPerSec,
     /// Δ.
     pub period: Nanos,

@@ -13,6 +13,7 @@ use crate::error::LabError;
 use crate::message::{Said, Told};
 use crate::namespaces::{self, Namespaces};
 use crate::process::{Launch, Process};
+use crate::racks::Place;
 use crate::run::{Setup, Transport};
 use crate::workload::Scheduler;
 
@@ -21,13 +22,13 @@ const FOLDER: &str = "cavalcade-lab-";
 /// The time within which a host comes up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Removes what labs left behind whose processes are gone, and returns what that was.
 /// Returns what labs left behind whose processes are gone: names of namespaces and paths of folders.
 pub fn find_stale() -> Vec<String> {
     let folders = stale_folders().into_iter().map(|path| path.display().to_string());
     namespaces::find_stale().into_iter().chain(folders).collect()
 }
 
+/// Removes what labs left behind whose processes are gone, and returns what that was.
 pub fn remove_stale() -> Vec<String> {
     let names = namespaces::find_stale();
     names.iter().for_each(|name| namespaces::remove(name));
@@ -85,6 +86,11 @@ impl Site {
             Transport::Namespaces => {
                 let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
                 (Some(Namespaces::build(hosts, setup.rate)?), at, namespaces::PEER_PORT)
+            }
+            Transport::Racks(racks) => {
+                // There is no coordinator.
+                let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
+                (Some(racks.build(setup.rate)?), at, namespaces::PEER_PORT)
             }
             Transport::Loopback => {
                 let address = IpAddr::V4(Ipv4Addr::new(127, 77, 255, 1));
@@ -151,6 +157,21 @@ impl Site {
         self.launch(format!("agent {host}"), namespace.as_deref()).service(&arguments)
     }
 
+    /// Starts the switches of racks.
+    fn start_switches(&self) -> Result<Vec<Process>, LabError> {
+        let Transport::Racks(racks) = self.setup.transport else { return Ok(Vec::new()) };
+        let start = |(id, place): (usize, Place)| {
+            let socket = self.folder.0.join(format!("{}.switch", place.part)).display().to_string();
+            let (id, round_trip) = (id.to_string(), nanos(racks.round_trip));
+            let own = ["switch", "--id", &id, "--round-trip", &round_trip, "--administration", &socket];
+            let ports = place.ports.into_iter().map(|(name, rate)| format!("--port={name}={}bps", rate.0));
+            let arguments: Vec<String> = own.map(str::to_owned).into_iter().chain(ports).collect();
+            let namespace = self.namespaces.as_ref().map(|namespaces| namespaces.of(&place.part));
+            self.launch(format!("switch {}", place.part), namespace.as_deref()).service(&arguments)
+        };
+        racks.switches(self.setup.rate).into_iter().enumerate().map(start).collect()
+    }
+
     /// Starts the application of a host, which tells `sender` what it says, as the `life`-th of its host.
     pub(crate) fn start_host(
         &self,
@@ -161,8 +182,13 @@ impl Site {
     ) -> Result<Application, LabError> {
         let mut arguments =
             vec!["lab-host".to_owned(), "--address".to_owned(), self.address(host).to_string()];
-        if *scheduler != Scheduler::Tcp {
+        if scheduler.has_agents() {
             arguments.extend(["--agent".to_owned(), self.socket(host).display().to_string()]);
+        }
+        if let (Scheduler::Spc, Transport::Racks(racks)) = (scheduler, self.setup.transport) {
+            let rate = format!("{}bps", self.setup.rate.0);
+            let told = ["--spc-rate", &rate, "--round-trip", &nanos(racks.round_trip)].map(str::to_owned);
+            arguments.extend(told);
         }
         if self.namespaces.is_none() {
             arguments.extend(["--rate".to_owned(), format!("{}bps", self.setup.rate.0)]);
@@ -189,12 +215,13 @@ impl Site {
             Scheduler::Coordinator(policy) => Some(self.start_coordinator(policy)?),
             _ => None,
         };
-        let with_agents = if *scheduler == Scheduler::Tcp { 0..0 } else { 0..self.hosts };
+        let with_agents = if scheduler.has_agents() { 0..self.hosts } else { 0..0 };
+        let switches = self.start_switches()?;
         let agents = with_agents.map(|host| self.start_agent(host, scheduler)).collect::<Result<_, _>>()?;
         let (sender, heard) = channel();
         let hosts = (0..self.hosts).map(|host| self.start_host(host, 0, scheduler, &sender));
         let hosts = hosts.collect::<Result<_, _>>()?;
-        let mut running = Running { coordinator, agents, hosts, heard, sender };
+        let mut running = Running { hosts, agents, coordinator, switches, heard, sender };
         running.wait_ready()?;
         Ok(running)
     }
@@ -255,6 +282,9 @@ pub(crate) struct Running {
     pub(crate) hosts: Vec<Application>,
     pub(crate) agents: Vec<Process>,
     pub(crate) coordinator: Option<Process>,
+    /// The network that they talk over, where it is made of processes.
+    #[allow(dead_code, reason = "they end when they are dropped")]
+    pub(crate) switches: Vec<Process>,
     pub(crate) heard: Receiver<Heard>,
     pub(crate) sender: Sender<Heard>,
 }

@@ -13,6 +13,15 @@ pub enum Scheduler {
     Coordinator(String),
     /// A policy at every host, by its specification.
     Hosts(String),
+    /// The switches: flows are SPC streams under the ids of their tasks.
+    Spc,
+}
+
+impl Scheduler {
+    /// Returns whether hosts have agents under it.
+    pub(crate) fn has_agents(&self) -> bool {
+        matches!(self, Self::Coordinator(_) | Self::Hosts(_))
+    }
 }
 
 /// A trace that can be replayed, and what was left out of it.

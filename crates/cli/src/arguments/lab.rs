@@ -1,12 +1,15 @@
 //! The lab's part of the command line.
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use cavalcade_model::{BitsPerSec, Nanos};
 use clap::{Args, ValueEnum};
 
+use super::spc::round_trip;
 use super::{Input, factor, period, rate};
+use crate::fabric::argument::FabricArgument;
 
 /// `cavalcade lab`.
 #[derive(Debug, Args)]
@@ -42,6 +45,16 @@ pub(crate) struct Lab {
     /// After how long a run has failed; else a minute and twenty times the prediction
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Nanos>,
+    /// Racks of hosts below one root, as tree:pods=1,racks=5,hosts=4, joined by software switches that speak SPC: --policies are
+    /// then tcp and spc, and beside each stands what the fluid and the packet engine predict of the same run
+    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport"])]
+    pub(crate) fabric: Option<FabricArgument>,
+    /// With --fabric: the round trip across the root that hosts and switches are told
+    #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "4ms")]
+    pub(crate) round_trip: Nanos,
+    /// With --fabric: how many counters give out task-ids without talking to each other; a client uses one of them
+    #[arg(long, value_name = "NUMBER", default_value = "1")]
+    pub(crate) counters: NonZeroU32,
     /// Print JSON in place of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -69,4 +82,10 @@ pub(crate) struct LabHost {
     /// The rate that it holds itself to
     #[arg(long, value_parser = rate)]
     pub(crate) rate: Option<BitsPerSec>,
+    /// The rate of its link, where flows are SPC streams
+    #[arg(long, value_parser = rate, requires = "round_trip")]
+    pub(crate) spc_rate: Option<BitsPerSec>,
+    /// The fabric's round trip, for SPC
+    #[arg(long, value_parser = round_trip)]
+    pub(crate) round_trip: Option<Nanos>,
 }

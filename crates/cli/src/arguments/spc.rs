@@ -9,7 +9,10 @@ use clap::{Args, ValueEnum};
 use super::{period, rate};
 
 /// Reads the round trip of a fabric.
-fn round_trip(text: &str) -> Result<Nanos, String> {
+///
+/// # Errors
+/// If it is no time, or none that a fabric has.
+pub(super) fn round_trip(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if (Nanos(1_000)..=Nanos(1_000_000_000)).contains(&time) => Ok(time),
         Ok(_) => Err("expected 1us to 1s".to_owned()),

@@ -1,0 +1,99 @@
+//! Racks of hosts joined by software switches: Baraat's testbed (§5.1) on one machine.
+//!
+//! Each host is a namespace with a cable to the namespace of its rack's switch, and each of those has one to the root's. A switch is a
+//! process, `cavalcade switch`, over the ends of its cables; it paces what leaves by each port, so cables need no other shaper.
+//! A host's own link is held by HTB at its interface, as a network card would: else everything that a host sends would wait
+//! at its rack's switch.
+//!
+//! Rates are those of IP packets, as at the switches; HTB counts Ethernet frames, and is given as much more.
+
+use cavalcade_model::BitsPerSec;
+
+use crate::error::LabError;
+use crate::namespaces::{Namespaces, address, ip, packet, tc, use_reno};
+use crate::run::Racks;
+
+/// Bytes that may wait at a host for its link: as many as at a port of a switch.
+const QUEUE: u64 = 360_000;
+
+/// A switch of the racks: where it runs, and its ports with the rates of their links.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The part of its namespace's name.
+    pub(crate) part: String,
+    pub(crate) ports: Vec<(String, BitsPerSec)>,
+}
+
+impl Racks {
+    /// Returns the switches, the root last.
+    pub(crate) fn switches(&self, rate: BitsPerSec) -> Vec<Place> {
+        let of_rack = |rack: u32| {
+            let hosts = (rack * self.hosts..(rack + 1) * self.hosts).map(|host| (format!("p{host}"), rate));
+            let ports = hosts.chain([("uplink".to_owned(), self.uplink)]).collect();
+            Place { part: format!("t{rack}"), ports }
+        };
+        let down = (0..self.racks).map(|rack| (format!("d{rack}"), self.uplink)).collect();
+        (0..self.racks).map(of_rack).chain([Place { part: "root".to_owned(), ports: down }]).collect()
+    }
+
+    /// Builds namespaces and cables for hosts on links of `rate`.
+    pub(crate) fn build(&self, rate: BitsPerSec) -> Result<Namespaces, LabError> {
+        let mut built = Namespaces::none();
+        let root = built.add("root")?;
+        for rack in 0..self.racks {
+            let switch = built.add(&format!("t{rack}"))?;
+            cable((&switch, "uplink"), (&root, &format!("d{rack}")))?;
+            for host in rack * self.hosts..(rack + 1) * self.hosts {
+                let namespace = built.add(&format!("h{host}"))?;
+                cable((&namespace, "eth0"), (&switch, &format!("p{host}")))?;
+                let own = address(host);
+                ip(Some(&namespace), &format!("addr add {own}/16 dev eth0\nlink set lo up\n"))?;
+                ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
+                use_reno(&namespace)?;
+                tc(&namespace, &shaping(rate))?;
+            }
+        }
+        Ok(built)
+    }
+}
+
+/// Joins two namespaces by a cable with these ends.
+fn cable(one: (&str, &str), other: (&str, &str)) -> Result<(), LabError> {
+    let [(at, name), (far, far_name)] = [one, other];
+    ip(None, &format!("link add {name} netns {at} type veth peer name {far_name} netns {far}\n"))?;
+    for (namespace, device) in [one, other] {
+        // Without addresses of version 6 the kernel sends nothing of its own there.
+        ip(Some(namespace), &format!("link set {device} addrgenmode none up\n"))?;
+    }
+    Ok(())
+}
+
+/// Writes the commands that hold what leaves a host to its link's rate.
+fn shaping(rate: BitsPerSec) -> String {
+    let frames = u128::from(rate.0) * 1_514 / 1_500;
+    // A millisecond, which is what timers may be late by; two full packets at least.
+    let burst = (frames / 8_000).max(3_100);
+    format!(
+        "qdisc add dev eth0 root handle 1: htb default 20\n\
+         class add dev eth0 parent 1: classid 1:20 htb rate {frames}bit ceil {frames}bit burst {burst} cburst {burst} quantum 60000\n\
+         qdisc add dev eth0 parent 1:20 bfifo limit {QUEUE}\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use cavalcade_model::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn every_host_has_a_port_at_its_racks_switch_and_every_rack_one_at_the_root() {
+        let (rate, uplink) = (BitsPerSec(50), BitsPerSec(200));
+        let racks = Racks { racks: 5, hosts: 4, uplink, round_trip: Nanos(1) };
+        let switches = racks.switches(rate);
+        assert_eq!(switches.iter().map(|switch| switch.ports.len()).collect::<Vec<_>>(), [5; 6]);
+        let third: Vec<_> = switches[2].ports.iter().map(|(name, rate)| (name.as_str(), rate.0)).collect();
+        assert_eq!(third, [("p8", 50), ("p9", 50), ("p10", 50), ("p11", 50), ("uplink", 200)]);
+        assert!(switches[5].ports.iter().all(|(name, rate)| name.starts_with('d') && *rate == uplink));
+    }
+}
