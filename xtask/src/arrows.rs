@@ -19,6 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim-fluid", &["model", "harness", "allocate", "metrics"]),
     ("transport", &["model", "spec"]),
     ("spc", &["model", "transport"]),
+    ("spc-c", &["model", "spc"]),
     ("switch", &["model", "transport"]),
     ("validate", &["model", "metrics"]),
     ("bound", &["model"]),
@@ -94,7 +95,7 @@ const LIBRARY: &str = "cavalcade";
 /// The crates at the outer edge, which may read clocks, open files and sockets, and use an async runtime. Their arrows are
 /// held like all others.
 const SHELLS: &[&str] =
-    &["cavalcade", "cli", "runtime", "client", "enforce", "lab", "spc", "switch"];
+    &["cavalcade", "cli", "runtime", "client", "enforce", "lab", "spc", "spc-c", "switch"];
 
 /// Crates that only tests use; they may do what the shells may.
 const OF_TESTS: &[&str] = &["skip"];

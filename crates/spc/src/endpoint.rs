@@ -11,6 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use cavalcade_model::Instant;
 use cavalcade_transport::stream::frame::Reason;
@@ -247,6 +248,19 @@ impl Endpoint {
     /// # Errors
     /// If there is no answer within the patience, the peer or a switch refuses, or there are too many connections.
     pub fn connect(&self, peer: SocketAddr, task: u32) -> io::Result<SpcStream> {
+        self.connect_within(peer, task, None)
+    }
+
+    /// Opens a stream, and waits no longer than a time; `None` for the patience.
+    ///
+    /// # Errors
+    /// As [`Endpoint::connect`]; [`io::ErrorKind::TimedOut`] where it is not open by then.
+    pub fn connect_within(
+        &self,
+        peer: SocketAddr,
+        task: u32,
+        time: Option<Duration>,
+    ) -> io::Result<SpcStream> {
         let shared = &self.owner.shared;
         let mut id = [0; 8];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
@@ -263,7 +277,7 @@ impl Endpoint {
         state.mark(key);
         shared.wake();
         drop(state);
-        stream.wait_until_open()?;
+        stream.wait_until_open(time)?;
         Ok(stream)
     }
 }

@@ -103,8 +103,8 @@ impl SpcStream {
         })
     }
 
-    pub(crate) fn wait_until_open(&self) -> io::Result<()> {
-        self.wait(None, |entry, _| match entry.connection.ending() {
+    pub(crate) fn wait_until_open(&self, time: Option<Duration>) -> io::Result<()> {
+        self.wait(time, |entry, _| match entry.connection.ending() {
             Some(ending) => Some(Err(error_of(ending, self.peer))),
             None => entry.connection.is_open().then_some(Ok(())),
         })

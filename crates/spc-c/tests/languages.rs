@@ -1,0 +1,131 @@
+//! A C program and a Python program over a real switch, each with the library as it is installed.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../switch/tests/support/mod.rs"]
+#[allow(dead_code, reason = "it has only a part of the switch's needs")]
+mod support;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use support::{Net, Switch};
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The library as it is installed, below a folder.
+fn install() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    // Beside the folder of this test's own program.
+    let built = std::env::current_exe().unwrap().parent().unwrap().join("libcavalcade_spc_c.so");
+    assert!(built.exists(), "{} is built with the tests", built.display());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("install.sh");
+    let done = Command::new("sh").arg(script).arg(folder.path()).arg(built).status().unwrap();
+    assert!(done.success());
+    folder
+}
+
+/// Compiles the C program with what pkg-config says, or with what it would say where there is none.
+fn compile(prefix: &Path) -> Option<PathBuf> {
+    let asked = Command::new("pkg-config")
+        .args(["--cflags", "--libs", "cavalcade_spc"])
+        .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig"))
+        .output();
+    let flags = match asked {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        }
+        Err(_) => format!("-I{0}/include -L{0}/lib -lcavalcade_spc", prefix.display()),
+    };
+    let program = prefix.join("echo");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/echo.c");
+    let compiled = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_DEFAULT_SOURCE", "-o"])
+        .arg(&program)
+        .arg(source)
+        .args(flags.split_whitespace())
+        .output();
+    let Ok(compiled) = compiled else {
+        cavalcade_skip::skipped("a C compiler");
+        return None;
+    };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(program)
+}
+
+/// A command in a host's namespace that finds the library.
+fn command(host: &str, prefix: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", host]).args(arguments);
+    command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("PYTHONPATH", prefix.join("share/cavalcade"));
+    command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+    command
+}
+
+/// Starts a server and waits until it listens.
+fn serve(mut command: Command) -> (Running, BufReader<std::process::ChildStdout>) {
+    let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert_eq!(line, "listens\n");
+    (running, lines)
+}
+
+fn asked(mut command: Command) {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout == b"same\n", "{}: {said}", output.status);
+}
+
+/// Two hosts at one switch.
+fn network() -> Option<(Net, [String; 2], Switch)> {
+    let mut net = Net::new()?;
+    let place = net.add("sw");
+    let hosts = [1, 2].map(|number| net.host(number, &place));
+    let switch = Switch::start(&place, 1, &["p1".to_owned(), "p2".to_owned()]);
+    Some((net, hosts, switch))
+}
+
+#[test]
+fn a_c_program_sends_and_receives_through_a_switch() {
+    let Some((_net, [client, server], switch)) = network() else { return };
+    let prefix = install();
+    let Some(program) = compile(prefix.path()) else { return };
+    let program = program.to_str().unwrap();
+    let (_running, mut lines) =
+        serve(command(&server, prefix.path(), &[program, "serve", "10.9.0.2:4000", "2"]));
+    for task in ["7", "8"] {
+        asked(command(&client, prefix.path(), &[program, "ask", "10.9.0.2:4000", task, "300000"]));
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert_eq!(line, format!("task {task}: 300000 bytes\n"));
+    }
+    assert!(switch.end().report.ports.iter().all(|port| port.spc.bytes > 600_000), "both ways by the switch");
+}
+
+#[test]
+fn a_python_program_written_for_sockets_runs_over_spc_by_its_import_alone() {
+    if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
+        cavalcade_skip::skipped("Python 3");
+        return;
+    }
+    let Some((_net, [client, server], switch)) = network() else { return };
+    let prefix = install();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drop_in.py");
+    let script = script.to_str().unwrap();
+    let (_running, _lines) =
+        serve(command(&server, prefix.path(), &["python3", script, "serve", "10.9.0.2", "4000"]));
+    asked(command(&client, prefix.path(), &["python3", script, "ask", "10.9.0.2", "4000"]));
+    assert!(switch.end().report.ports[0].spc.bytes > 120_000);
+}
