@@ -59,6 +59,7 @@ mod tasks;
 mod tokio_io;
 
 pub use cavalcade_transport::stream::Settings;
+pub use cavalcade_transport::stream::frame::Rates;
 pub use endpoint::{Counters, Endpoint, Options};
 pub use listener::SpcListener;
 pub use stream::SpcStream;

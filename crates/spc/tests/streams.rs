@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use cavalcade_model::Nanos;
-use cavalcade_spc::{Endpoint, Options, Settings, SpcListener, SpcStream};
+use cavalcade_spc::{Endpoint, Options, Rates, Settings, SpcListener, SpcStream};
 
 const ANY: &str = "127.0.0.1:0";
 
@@ -186,4 +186,28 @@ fn streams_work_under_tokio() {
         assert!(back == sent);
     });
     server.join().unwrap();
+}
+
+#[test]
+fn a_stream_that_asks_for_fair_shares_arrives_whole_at_an_endpoint_that_does_not() {
+    let listener = SpcListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let echo = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        stream.write_all(&all).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        stream.wait_acknowledged().unwrap();
+    });
+    let settings = Settings { rates: Rates::OfFlows, ..Settings::default() };
+    let endpoint = Endpoint::bind("127.0.0.1:0", Options { settings, ..Options::default() }).unwrap();
+    let mut stream = endpoint.connect(address, 1).unwrap();
+    let sent: Vec<u8> = (0..300_000u32).map(|at| (at / 3) as u8).collect();
+    stream.write_all(&sent).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).unwrap();
+    assert!(back == sent);
+    echo.join().unwrap();
 }

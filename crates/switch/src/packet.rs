@@ -6,7 +6,7 @@
 
 use cavalcade_transport::internet::{checksum, fold, sum};
 use cavalcade_transport::spc::{BYTES, SpcHeader};
-use cavalcade_transport::stream::frame::{Frame, FrameKind, HEADER, Malformed, Reason, peek};
+use cavalcade_transport::stream::frame::{Frame, HEADER, Malformed, Peeked, Reason, peek};
 
 /// Bytes of an Ethernet header.
 pub const ETHERNET: usize = 14;
@@ -31,14 +31,12 @@ pub type Address = [u8; 6];
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// SPC, with its header here.
+    /// SPC, with its header here; or RCP in the same form.
     Spc {
         /// Where the SPC header begins.
         at: usize,
-        /// The header.
-        header: SpcHeader,
-        /// The kind of SPC packet.
-        kind: FrameKind,
+        /// The part that a switch needs.
+        seen: Peeked,
     },
     /// Anything else.
     Plain,
@@ -81,7 +79,7 @@ fn udp(frame: &[u8]) -> Option<usize> {
 pub fn classify(frame: &[u8]) -> Content {
     let Some(at) = udp(frame).map(|udp| udp + UDP_HEADER) else { return Content::Plain };
     match frame.get(at..).map(peek) {
-        Some(Ok((header, kind))) => Content::Spc { at, header, kind },
+        Some(Ok(seen)) => Content::Spc { at, seen },
         None | Some(Err(Malformed::Foreign)) => Content::Plain,
         Some(Err(_)) => Content::Malformed,
     }
@@ -150,6 +148,7 @@ pub fn refusal(frame: &[u8], at: usize, reason: Reason) -> Option<Vec<u8>> {
 #[cfg(test)]
 pub(crate) mod tests {
     use cavalcade_transport::spc::Returned;
+    use cavalcade_transport::stream::frame::FrameKind;
 
     use super::*;
 
@@ -202,8 +201,8 @@ pub(crate) mod tests {
         for six in [false, true] {
             let frame = datagram(1, 2, &question(7, 100), six);
             assert!(is_right(&frame));
-            let Content::Spc { header, kind, .. } = classify(&frame) else { panic!("it is SPC") };
-            assert_eq!((header.task(), kind), (7, FrameKind::Data));
+            let Content::Spc { seen, .. } = classify(&frame) else { panic!("it is SPC") };
+            assert_eq!((seen.header.task(), seen.kind), (7, FrameKind::Data));
             assert_eq!(
                 classify(&datagram(1, 2, b"a query for a name, say, of any length", six)),
                 Content::Plain
@@ -226,13 +225,13 @@ pub(crate) mod tests {
         for six in [false, true] {
             let mut frame = datagram(1, 2, &question(7, 100), six);
             for hop in 0..6u8 {
-                let Content::Spc { at, mut header, .. } = classify(&frame) else { panic!("it is SPC") };
-                header.answer(200 - hop, 17 * hop, hop % 2 == 1);
-                rewrite(&mut frame, at, &header, false);
+                let Content::Spc { at, mut seen } = classify(&frame) else { panic!("it is SPC") };
+                seen.header.answer(200 - hop, 17 * hop, hop % 2 == 1);
+                rewrite(&mut frame, at, &seen.header, false);
                 assert!(is_right(&frame), "after hop {hop}");
             }
-            let Content::Spc { at, header, .. } = classify(&frame) else { panic!("it is SPC") };
-            assert_eq!((header.hop(), header.least()), (6, Some((195, 0))));
+            let Content::Spc { at, seen } = classify(&frame) else { panic!("it is SPC") };
+            assert_eq!((seen.header.hop(), seen.header.least()), (6, Some((195, 0))));
             assert!(Frame::decode(&frame[at..]).is_ok());
         }
     }

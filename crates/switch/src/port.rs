@@ -9,9 +9,10 @@
 use std::collections::VecDeque;
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
-use cavalcade_transport::spc::{PORTS, Port, Spc, SpcHeader};
-use cavalcade_transport::stream::frame::FrameKind;
-use cavalcade_transport::{Header, Kind, PortLogic, PortSetup, Transport};
+use cavalcade_transport::rcp::{self, Rate, Rcp};
+use cavalcade_transport::spc::{PORTS, Port, Spc};
+use cavalcade_transport::stream::frame::{FrameKind, Peeked, Rates};
+use cavalcade_transport::{Flags, Header, Kind, PortLogic, PortSetup, Transport};
 
 use crate::packet::{ETHERNET, Unfinished};
 
@@ -77,6 +78,9 @@ struct Queue {
 pub struct OutputPort {
     rate: BitsPerSec,
     logic: Port,
+    /// The logic of RCP, for streams that ask for fair shares.
+    shares: rcp::Port,
+    most_flows: usize,
     buffer: u64,
     queues: [Queue; CLASSES],
     /// Time at which the link is free, in picoseconds.
@@ -94,6 +98,9 @@ impl OutputPort {
         Self {
             rate,
             logic: spc.port_logic(&setup).with_at_most(tasks),
+            shares: Rcp { spare_gain: spc.spare_gain, queue_gain: spc.queue_gain, ..Rcp::default() }
+                .port_logic(&setup),
+            most_flows: tasks,
             buffer: spc.buffer.get(),
             queues: Default::default(),
             free_at: 0,
@@ -102,8 +109,9 @@ impl OutputPort {
         }
     }
 
-    /// Offers a packet of SPC: the logic answers it where it asks, and its header is to be written back.
-    pub fn offer_spc(&mut self, now: Instant, size: u64, header: &mut SpcHeader, kind: FrameKind) -> Offered {
+    /// Offers a packet of SPC, or of RCP in its form: the logic answers it where it asks, and its header is to be written back.
+    pub fn offer(&mut self, now: Instant, size: u64, seen: &mut Peeked) -> Offered {
+        let Peeked { header, rates, kind, opening, last, flow } = seen;
         let queue = &mut self.queues[SPC_CLASS];
         if kind.is_of_sender() && header.asks() && header.hop() >= PORTS {
             return Offered::TooManySwitches;
@@ -114,10 +122,28 @@ impl OutputPort {
         }
         if kind.is_of_sender() {
             let backlog = Bytes(queue.counters.queued);
-            self.questions += u64::from(header.asks());
-            let kind = if kind == FrameKind::Data { Kind::Data } else { Kind::Probe };
-            let mut packet = Header { kind, size: size.min(u64::from(u16::MAX)) as u16, ..Header::default() };
-            self.logic.arrive(now, backlog, &mut packet, header);
+            let kind = if *kind == FrameKind::Data { Kind::Data } else { Kind::Probe };
+            let size = size.min(u64::from(u16::MAX)) as u16;
+            let flags = Flags::NONE.with_if(*last, Flags::LAST);
+            let mut packet = Header { kind, size, flow: *flow, flags, ..Header::default() };
+            match rates {
+                Rates::OfTasks => {
+                    self.questions += u64::from(header.asks());
+                    self.logic.arrive(now, backlog, &mut packet, header);
+                }
+                // An opening is no flow yet; it only counts switches.
+                Rates::OfFlows if *opening && header.asks() => header.answer(0, 0, false),
+                // The logic keeps each flow. A flood of them is not to exhaust memory, and costs nobody but those who ask for shares.
+                Rates::OfFlows if self.shares.flows() >= self.most_flows => {
+                    queue.counters.dropped += 1;
+                    return Offered::Dropped;
+                }
+                Rates::OfFlows => {
+                    let mut rate = Rate { rate: header.rate() };
+                    self.shares.arrive(now, backlog, &mut packet, &mut rate);
+                    *header = header.with_rate(rate.rate);
+                }
+            }
         }
         Offered::Queued
     }
@@ -203,11 +229,38 @@ impl OutputPort {
 
 #[cfg(test)]
 mod tests {
-    use cavalcade_transport::spc::Returned;
+    use cavalcade_transport::spc::{Returned, SpcHeader};
 
     use super::*;
 
     const RATE: BitsPerSec = BitsPerSec(100_000_000);
+
+    /// Offers a packet of a flow of task 1 to a port.
+    fn offer(port: &mut OutputPort, header: &mut SpcHeader, kind: FrameKind) -> Offered {
+        let rates = Rates::OfTasks;
+        let mut seen = Peeked { header: *header, rates, kind, opening: false, last: false, flow: 1 };
+        let offered = port.offer(Instant(1), 100, &mut seen);
+        *header = seen.header;
+        offered
+    }
+
+    #[test]
+    fn flows_that_ask_for_shares_have_equal_ones_and_leave_with_their_last_packet() {
+        let mut port = port();
+        let mut share = |flow: u32, last: bool| {
+            let header = SpcHeader::new(flow, 0).with_rate(BitsPerSec(1_000_000_000));
+            let kind = FrameKind::Data;
+            let mut seen = Peeked { header, rates: Rates::OfFlows, kind, opening: false, last, flow };
+            assert_eq!(port.offer(Instant(1), 1_500, &mut seen), Offered::Queued);
+            seen.header.rate().get()
+        };
+        assert_eq!(
+            [share(1, false), share(2, false), share(2, false)],
+            [RATE.get(), RATE.get() / 2, RATE.get() / 2]
+        );
+        share(1, true);
+        assert_eq!(share(2, false), RATE.get());
+    }
 
     fn port() -> OutputPort {
         OutputPort::new(RATE, Nanos(1_000_000), &Spc::default(), 16)
@@ -254,13 +307,13 @@ mod tests {
     fn the_seventh_switch_refuses_a_question_and_lets_data_pass() {
         let mut header = SpcHeader::new(1, 0).asking(1, 10, &Returned::default());
         for _ in 0..6 {
-            assert_eq!(port().offer_spc(Instant(1), 100, &mut header, FrameKind::Data), Offered::Queued);
+            assert_eq!(offer(&mut port(), &mut header, FrameKind::Data), Offered::Queued);
         }
-        let refused = port().offer_spc(Instant(1), 100, &mut header, FrameKind::Probe);
+        let refused = offer(&mut port(), &mut header, FrameKind::Probe);
         assert_eq!(refused, Offered::TooManySwitches);
-        assert_eq!(port().offer_spc(Instant(1), 100, &mut header, FrameKind::Ack), Offered::Queued);
+        assert_eq!(offer(&mut port(), &mut header, FrameKind::Ack), Offered::Queued);
         let mut plain = SpcHeader::new(1, 0);
-        assert_eq!(port().offer_spc(Instant(1), 100, &mut plain, FrameKind::Data), Offered::Queued);
+        assert_eq!(offer(&mut port(), &mut plain, FrameKind::Data), Offered::Queued);
     }
 
     #[test]
@@ -268,7 +321,7 @@ mod tests {
         let mut port = port();
         for _ in 0..100 {
             let mut header = SpcHeader::new(1, 0).asking(1, 1, &Returned::default());
-            port.offer_spc(Instant(1), 100, &mut header, FrameKind::Data);
+            offer(&mut port, &mut header, FrameKind::Data);
         }
         assert_eq!((port.tasks(), port.questions()), (1, 100));
     }

@@ -222,16 +222,16 @@ impl Switch {
             self.counters.too_large += 1;
             return;
         }
-        let Content::Spc { at, mut header, kind } = content else {
+        let Content::Spc { at, mut seen } = content else {
             let packet = self.packet(frame, unfinished);
             self.push(to, PLAIN_CLASS, packet);
             return;
         };
-        match self.ports[to].offer_spc(now, size as u64, &mut header, kind) {
+        match self.ports[to].offer(now, size as u64, &mut seen) {
             Offered::Dropped => {}
             Offered::Queued => {
                 let mut packet = self.packet(frame, unfinished);
-                rewrite(&mut packet.bytes, at, &header, unfinished.is_some());
+                rewrite(&mut packet.bytes, at, &seen.header, unfinished.is_some());
                 self.push(to, SPC_CLASS, packet);
             }
             Offered::TooManySwitches => {

@@ -75,6 +75,13 @@ pub struct Law {
     granted: BitsPerSec,
 }
 
+impl Law {
+    /// For a flow on a line; it is granted nothing yet.
+    pub(crate) fn new(line: BitsPerSec) -> Self {
+        Self { line, granted: BitsPerSec::ZERO }
+    }
+}
+
 impl RateLaw for Law {
     type Extra = Rate;
 
@@ -144,8 +151,7 @@ impl Transport for Rcp {
     type PortLogic = Port;
 
     fn sender(&self, setup: &FlowSetup) -> Self::Sender {
-        let law = Law { line: setup.line_rate, granted: BitsPerSec::ZERO };
-        PacedSender::new(setup, law, Reliability::tcp(self.minimum_rto), self.window)
+        PacedSender::new(setup, Law::new(setup.line_rate), Reliability::tcp(self.minimum_rto), self.window)
     }
 
     fn receiver(&self, setup: &FlowSetup) -> Self::Receiver {

@@ -46,7 +46,8 @@ fn six_switches_answer_a_question_and_the_seventh_sends_it_back_refused() {
         let mut switch = switch(id, 2);
         handle(&mut switch, 0, &frame);
         frame = out(&mut switch, 20_000, 1).remove(0);
-        let Content::Spc { header, .. } = classify(&frame) else { panic!("it is SPC") };
+        let Content::Spc { seen, .. } = classify(&frame) else { panic!("it is SPC") };
+        let header = seen.header;
         assert_eq!(header.hop(), id as usize + 1);
     }
     let mut seventh = switch(7, 2);

@@ -23,6 +23,8 @@
 //! | 4, 23 | 7; 3–7 | for each port, the parity of the epoch in which it counted the flow (see the switch) |
 //! | 23 | 0–2 | how many ports have answered |
 
+use cavalcade_model::BitsPerSec;
+
 /// Bytes of a header.
 pub const BYTES: usize = 26;
 /// Number of ports that can answer (Baraat §4.4).
@@ -142,6 +144,19 @@ impl SpcHeader {
     fn set_parity(&mut self, hop: usize, parity: bool) {
         let (byte, bit) = self.parity_bit(hop);
         *byte = if parity { *byte | bit } else { *byte & !bit };
+    }
+
+    /// The same with a rate of RCP's in place of the feedback (`stream::frame::Rates`).
+    #[must_use]
+    pub fn with_rate(self, rate: BitsPerSec) -> Self {
+        let mut header = self;
+        header.feedback.as_flattened_mut()[..8].copy_from_slice(&rate.get().to_be_bytes());
+        header
+    }
+
+    /// Returns that rate.
+    pub fn rate(&self) -> BitsPerSec {
+        BitsPerSec(self.feedback[..4].iter().flatten().fold(0, |rate, &byte| rate << 8 | u64::from(byte)))
     }
 
     /// Encodes it as on the wire.

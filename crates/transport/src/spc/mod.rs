@@ -225,10 +225,9 @@ impl RateLaw for Law {
 }
 
 impl Spc {
-    /// The sending end of a stream, whose driver's timers are up to `late` too late.
-    pub fn stream_sender(&self, setup: &FlowSetup, late: Nanos) -> PacedSender<Law> {
-        let reliability = Reliability::tcp(self.minimum_rto);
-        PacedSender::stream(setup, Law::new(setup, self), reliability, self.window).tolerate(late)
+    /// The law of a flow.
+    pub(crate) fn law(&self, setup: &FlowSetup) -> Law {
+        Law::new(setup, self)
     }
 }
 

@@ -3,13 +3,13 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0–25 | the SPC header, which switches read and write |
-//! | 26–29 | "SPC" and the version, 1: by this a switch tells SPC from other UDP |
+//! | 26–29 | "SPC" and the version, 1: by this a switch tells SPC from other UDP; "RCP" where the header has a rate of RCP's ([`Rates`]) |
 //! | 30 | kind: data 0, acknowledgement 1, probe 2, reset 3 |
 //! | 31 | marks: opening 1, last segment of the stream 2, arrived before 4, from the end that accepted 8 |
 //! | 32–39 | the connection |
 //! | 40–43 | data: the segment's number. Acknowledgement: all segments below have arrived. Opening: the most payload of a segment |
 //! | 44–47 | acknowledgement, opening: for how many more segments there is room. Reset: the [`Reason`] |
-//! | 48–55 | acknowledgement: the run of segments around the one that it answers |
+//! | 48–55 | acknowledgement: the run of segments around the one that it answers. Data: where its payload begins in the segment, and how long that is, where it is a part; else zeros |
 //! | 56–59 | CRC-32 of the task-id, bytes 26–55 and the payload |
 //! | 60– | the payload |
 //!
@@ -30,7 +30,24 @@ pub const OVERHEAD: u16 = 28 + HEADER as u16;
 /// Offset of the frame's kind.
 const KIND: usize = 30;
 
-const MAGIC: [u8; 4] = *b"SPC\x01";
+/// What a stream asks of switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rates {
+    /// SPC: rates by the order of tasks.
+    #[default]
+    OfTasks,
+    /// RCP: each flow its fair share. With this Baraat was compared.
+    OfFlows,
+}
+
+impl Rates {
+    const fn magic(self) -> [u8; 4] {
+        match self {
+            Self::OfTasks => *b"SPC\x01",
+            Self::OfFlows => *b"RCP\x01",
+        }
+    }
+}
 
 /// The kind of a packet of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +119,8 @@ pub enum Malformed {
 pub struct Frame<'a> {
     /// The header that switches read and write.
     pub spc: SpcHeader,
+    /// What the header asks for.
+    pub rates: Rates,
     /// The frame's kind.
     pub kind: FrameKind,
     /// True if it opens the connection, or answers one that does.
@@ -118,7 +137,7 @@ pub struct Frame<'a> {
     pub segment: u32,
     /// See the table.
     pub room: u32,
-    /// The run of segments around the one that is acknowledged.
+    /// The run of segments around the one that is acknowledged; of a part of a segment, its begin and the whole length.
     pub run: (u32, u32),
     /// The delivered bytes.
     pub payload: &'a [u8],
@@ -129,6 +148,7 @@ impl<'a> Frame<'a> {
     pub fn new(kind: FrameKind, connection: u64, spc: SpcHeader) -> Self {
         Self {
             spc,
+            rates: Rates::default(),
             kind,
             opening: false,
             last: false,
@@ -156,7 +176,7 @@ impl<'a> Frame<'a> {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend(self.spc.to_bytes());
-        out.extend(MAGIC);
+        out.extend(self.rates.magic());
         let marks = [self.opening, self.last, self.duplicate, self.accepted];
         let marks = (0..).zip(marks).fold(0, |all, (bit, set)| all | u8::from(set) << bit);
         out.extend([self.kind as u8, marks]);
@@ -172,7 +192,7 @@ impl<'a> Frame<'a> {
 
     /// Reads a frame.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let (spc, kind) = peek(bytes)?;
+        let Peeked { header: spc, rates, kind, .. } = peek(bytes)?;
         if bytes[HEADER - 4..HEADER] != checksum(bytes).to_be_bytes() {
             return Err(Malformed::Checksum);
         }
@@ -184,6 +204,7 @@ impl<'a> Frame<'a> {
         }
         Ok(Self {
             spc,
+            rates,
             kind,
             opening: mark(0),
             last: mark(1),
@@ -198,17 +219,39 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Reads what a switch needs of a frame: no checksum, no byte behind the kind.
-pub fn peek(bytes: &[u8]) -> Result<(SpcHeader, FrameKind), Malformed> {
-    if bytes.len() < KIND || bytes[BYTES..KIND] != MAGIC {
-        return Err(Malformed::Foreign);
-    }
+/// The part of a frame that a switch needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peeked {
+    /// What it reads and writes.
+    pub header: SpcHeader,
+    /// What the header asks for.
+    pub rates: Rates,
+    /// What the frame is for.
+    pub kind: FrameKind,
+    /// Whether it opens a connection.
+    pub opening: bool,
+    /// Whether its segment is the last.
+    pub last: bool,
+    /// A number for the direction of its connection.
+    pub flow: u32,
+}
+
+/// Reads what a switch needs of a frame, without the checksum.
+pub fn peek(bytes: &[u8]) -> Result<Peeked, Malformed> {
+    let magic = bytes.get(BYTES..KIND).ok_or(Malformed::Foreign)?;
+    let known = [Rates::OfTasks, Rates::OfFlows].into_iter().find(|rates| rates.magic() == magic);
+    let rates = known.ok_or(Malformed::Foreign)?;
     if bytes.len() < HEADER {
         return Err(Malformed::Short);
     }
     let kind = FrameKind::ALL.get(usize::from(bytes[KIND])).ok_or(Malformed::Field)?;
     let header = bytes.first_chunk().and_then(SpcHeader::from_bytes).ok_or(Malformed::Field)?;
-    Ok((header, *kind))
+    let marks = bytes[KIND + 1];
+    let flow = (32..40)
+        .step_by(4)
+        .map(|at| bytes[at..at + 4].iter().fold(0, |sum, &byte| sum << 8 | u32::from(byte)));
+    let flow = flow.fold(u32::from(marks >> 3 & 1), |all, half| all ^ half);
+    Ok(Peeked { header, rates, kind: *kind, opening: marks & 1 != 0, last: marks & 2 != 0, flow })
 }
 
 fn checksum(frame: &[u8]) -> u32 {
@@ -235,10 +278,11 @@ mod tests {
         #[test]
         fn the_wire_gives_back_every_field(
             kind in 0usize..4, marks in any::<[bool; 4]>(), connection in any::<u64>(),
-            numbers in any::<[u32; 4]>(), payload in prop::collection::vec(any::<u8>(), 0..50), task in any::<u32>(),
+            numbers in any::<[u32; 4]>(), shares in any::<bool>(), payload in prop::collection::vec(any::<u8>(), 0..50), task in any::<u32>(),
         ) {
             let frame = Frame {
                 opening: marks[0], last: marks[1], duplicate: marks[2], accepted: marks[3],
+                rates: if shares { Rates::OfFlows } else { Rates::OfTasks },
                 segment: numbers[0], room: numbers[1], run: (numbers[2], numbers[3]),
                 payload: &payload,
                 ..Frame::new(FrameKind::ALL[kind], connection, SpcHeader::new(task, 3))
@@ -246,14 +290,16 @@ mod tests {
             let bytes = bytes_of(&frame);
             prop_assert_eq!(bytes.len(), HEADER + payload.len());
             prop_assert_eq!(Frame::decode(&bytes), Ok(frame));
-            prop_assert_eq!(peek(&bytes), Ok((frame.spc, frame.kind)));
+            let seen = peek(&bytes).unwrap();
+            prop_assert_eq!((seen.header, seen.rates, seen.kind), (frame.spc, frame.rates, frame.kind));
+            prop_assert_eq!((seen.opening, seen.last), (frame.opening, frame.last));
         }
 
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..90), whole in any::<bool>()) {
             let mut bytes = bytes;
             if whole && bytes.len() >= KIND {
-                bytes[BYTES..KIND].copy_from_slice(&MAGIC);
+                bytes[BYTES..KIND].copy_from_slice(&Rates::OfTasks.magic());
             }
             let _ = (Frame::decode(&bytes), peek(&bytes));
         }

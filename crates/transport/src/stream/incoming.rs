@@ -15,6 +15,29 @@ use crate::paced::EchoingReceiver;
 use crate::packet::{Flags, Header, Kind};
 use crate::spc::SpcHeader;
 
+/// The parts of a segment.
+#[derive(Debug)]
+struct Partial {
+    bytes: Vec<u8>,
+    /// Where parts begin, and how long they are.
+    parts: BTreeMap<usize, usize>,
+    /// The header of the part that asks, else of any.
+    spc: SpcHeader,
+}
+
+impl Partial {
+    fn is_whole(&self) -> bool {
+        let reach =
+            self.parts.iter().try_fold(
+                0,
+                |reach, (&at, &length)| {
+                    if at > reach { Err(reach) } else { Ok(reach.max(at + length)) }
+                },
+            );
+        reach == Ok(self.bytes.len())
+    }
+}
+
 /// The receiving half.
 #[derive(Debug)]
 pub(crate) struct Incoming {
@@ -25,6 +48,8 @@ pub(crate) struct Incoming {
     /// All segments below have arrived.
     expected: u32,
     beyond: BTreeMap<u32, Vec<u8>>,
+    /// Segments of which parts have arrived, all below `edge`.
+    partial: BTreeMap<u32, Partial>,
     ready: VecDeque<u8>,
     /// There is room for all segments below, as the sender has been told.
     edge: u32,
@@ -51,6 +76,7 @@ impl Incoming {
             capacity,
             expected: 0,
             beyond: BTreeMap::new(),
+            partial: BTreeMap::new(),
             ready: VecDeque::new(),
             edge: 0,
             end: None,
@@ -98,6 +124,38 @@ impl Incoming {
 
     /// Takes a segment or a probe. Returns whether it brought bytes that there is no reader for.
     pub(crate) fn handle(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
+        let has_arrived = frame.segment < self.expected || self.beyond.contains_key(&frame.segment);
+        if frame.kind != FrameKind::Data || frame.run.1 == 0 || has_arrived {
+            return self.handle_whole(now, frame);
+        }
+        let Some(Partial { bytes, spc, .. }) = self.join(frame) else { return false };
+        self.handle_whole(now, &Frame { payload: &bytes, spc, ..*frame })
+    }
+
+    /// Puts a part to the others of its segment, and returns that once it is whole.
+    fn join(&mut self, frame: &Frame<'_>) -> Option<Partial> {
+        let (offset, whole) = (frame.run.0 as usize, frame.run.1 as usize);
+        let end = offset.saturating_add(frame.payload.len());
+        if frame.segment >= self.edge || whole > self.full || end > whole {
+            return None;
+        }
+        let partial = self.partial.entry(frame.segment).or_insert_with(|| Partial {
+            bytes: vec![0; whole],
+            parts: BTreeMap::new(),
+            spc: frame.spc,
+        });
+        if partial.bytes.len() != whole {
+            return None;
+        }
+        partial.bytes[offset..end].copy_from_slice(frame.payload);
+        partial.parts.insert(offset, frame.payload.len());
+        if frame.spc.asks() || !partial.spc.asks() {
+            partial.spc = frame.spc;
+        }
+        if partial.is_whole() { self.partial.remove(&frame.segment) } else { None }
+    }
+
+    fn handle_whole(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
         let beyond_end = self.end.is_some_and(|end| frame.segment >= end && frame.segment >= self.expected);
         let taken = frame.kind == FrameKind::Data
             && frame.segment < self.edge

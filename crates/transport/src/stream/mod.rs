@@ -20,12 +20,14 @@
 //! acknowledge again what comes again. A peer that says nothing for the patience is given up; one without anything to say is
 //! asked four times in that time.
 //!
-//! # Not done
-//! A path whose packets become smaller while a connection stands loses its full segments until the patience ends: segments
-//! keep the size of the opening.
+//! # Paths that shrink
+//! Segments keep the size of the opening. Where the path carries smaller packets later, they leave in parts that every link carries,
+//! each in a packet of its own, and are acknowledged once they are whole: so numbers, windows and grants stay what they are.
+//! The sender learns of it from its own interface, or from a segment that it has sent [`TRIES_OF_A_SEGMENT`] times in vain.
 
 pub mod frame;
 mod incoming;
+mod law;
 mod outgoing;
 #[cfg(test)]
 mod tests;
@@ -33,10 +35,13 @@ mod tests;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, TaskId};
 
 use crate::contract::FlowSetup;
-use crate::paced::EchoingReceiver;
+use crate::paced::{EchoingReceiver, PacedSender};
+use crate::rcp;
+use crate::scoreboard::Reliability;
 use crate::spc::{Returned, Spc, SpcHeader, scale_for};
-use frame::{Frame, FrameKind, OVERHEAD, Reason};
+use frame::{Frame, FrameKind, OVERHEAD, Rates, Reason};
 use incoming::Incoming;
+use law::StreamLaw;
 use outgoing::Outgoing;
 
 /// The time for which a connection that is over answers what comes again.
@@ -46,6 +51,8 @@ const OPENING_WAIT: Nanos = Nanos(20_000_000);
 const MOST_DOUBLINGS: u32 = 5;
 /// An opening is sent so often before a smaller one is.
 const TRIES_OF_A_SIZE: u32 = 3;
+/// A segment that is sent so often without an answer is too large for the path.
+pub const TRIES_OF_A_SEGMENT: u32 = 5;
 /// In so many parts of the patience a silent peer is asked whether it is there.
 const INQUIRIES: u64 = 4;
 
@@ -60,6 +67,8 @@ static PADDING: [u8; LARGEST as usize] = [0; LARGEST as usize];
 pub struct Settings {
     /// SPC's parameters.
     pub spc: Spc,
+    /// What connections that are opened here ask of switches; those that are accepted do as their openers.
+    pub rates: Rates,
     /// The rate of the host's link.
     pub line_rate: BitsPerSec,
     /// The round trip of the idle fabric, across its longest path: the same at all hosts and switches.
@@ -81,6 +90,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             spc: Spc { minimum_rto: Nanos(10_000_000), ..Spc::default() },
+            rates: Rates::default(),
             line_rate: BitsPerSec(1_000_000_000),
             base_rtt: Nanos(1_000_000),
             late: Nanos(1_000_000),
@@ -198,6 +208,7 @@ impl Connection {
         if !right {
             return None;
         }
+        let settings = Settings { rates: frame.rates, ..settings };
         let phase = Phase::Answering { tries: 0, at: now };
         let mut connection = Self::new(now, frame.connection, frame.spc.task(), settings, phase);
         connection.halves = Some(connection.halves(now, payload, frame.room));
@@ -212,9 +223,15 @@ impl Connection {
 
     fn halves(&self, now: Instant, payload: u16, room: u32) -> Halves {
         let setup = self.settings.setup(self.id, self.task, payload, now);
-        let sender = self.settings.spc.stream_sender(&setup, self.settings.late);
-        let full = usize::from(payload);
         let plain = self.settings.plain(self.task);
+        let Spc { minimum_rto, window, .. } = self.settings.spc;
+        let law = match self.settings.rates {
+            Rates::OfTasks => StreamLaw::Spc(self.settings.spc.law(&setup)),
+            Rates::OfFlows => StreamLaw::Rcp(rcp::Law::new(setup.line_rate), plain),
+        };
+        let reliability = Reliability::tcp(minimum_rto);
+        let sender = PacedSender::stream(&setup, law, reliability, window).tolerate(self.settings.late);
+        let full = usize::from(payload);
         Halves {
             payload,
             outgoing: Outgoing::new(sender, full, self.settings.send_buffer.max(full), room),
@@ -383,19 +400,21 @@ impl Connection {
         }
     }
 
-    /// The driver cannot send packets of the opening's size: the next one is smaller. Elsewhere it changes nothing.
+    /// The driver cannot send packets of this size: the next opening is smaller, and segments leave in parts.
     pub fn handle_too_large(&mut self, now: Instant) {
-        if let Phase::Opening { size, .. } = self.phase
-            && size + 1 < self.settings.sizes.len()
-        {
-            self.phase = Phase::Opening { size: size + 1, tries: 0, at: now };
+        match (&self.phase, &mut self.halves) {
+            (&Phase::Opening { size, .. }, _) if size + 1 < self.settings.sizes.len() => {
+                self.phase = Phase::Opening { size: size + 1, tries: 0, at: now };
+            }
+            (Phase::Open, Some(halves)) => halves.outgoing.shrink(),
+            _ => {}
         }
     }
 
     /// The next packet that may leave now.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Frame<'_>> {
-        let accepted = self.accepted;
-        self.poll_frame(now).map(|frame| Frame { accepted, ..frame })
+        let (accepted, rates) = (self.accepted, self.settings.rates);
+        self.poll_frame(now).map(|frame| Frame { accepted, rates, ..frame })
     }
 
     fn poll_frame(&mut self, now: Instant) -> Option<Frame<'_>> {

@@ -13,10 +13,12 @@ use std::collections::VecDeque;
 use cavalcade_model::{Instant, Nanos};
 
 use super::frame::{Frame, FrameKind, OVERHEAD};
+use super::law::StreamLaw;
+use super::{SMALLEST, TRIES_OF_A_SEGMENT};
 use crate::contract::Sender;
 use crate::paced::PacedSender;
 use crate::packet::{Flags, Header, Kind};
-use crate::spc::{Law, SpcHeader};
+use crate::spc::SpcHeader;
 
 /// The most segments that a stream can have: numbers have 32 bits.
 const MOST_SEGMENTS: u32 = u32::MAX - 1;
@@ -27,7 +29,7 @@ const MOST_DOUBLINGS: u32 = 6;
 /// The sending half.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    sender: PacedSender<Law>,
+    sender: PacedSender<StreamLaw>,
     /// The payload of a full segment.
     full: usize,
     /// The number of the first segment that is kept.
@@ -39,6 +41,12 @@ pub(crate) struct Outgoing {
     /// The receiver has room for all segments below.
     edge: u32,
     finished: bool,
+    /// The most payload of a packet: less than a segment's where the path has shrunk.
+    limit: usize,
+    /// The segment of which a part has been sent, and where the next part begins.
+    rest: Option<(u32, usize)>,
+    /// How often the first segment that is not acknowledged was sent.
+    tries: u32,
     /// The time to ask the receiver whether it has room, and the number of such questions in a row.
     inquire_at: Option<Instant>,
     inquiries: u32,
@@ -46,7 +54,7 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     /// For a stream whose receiver has room for `room` segments of `full` bytes.
-    pub(crate) fn new(sender: PacedSender<Law>, full: usize, capacity: usize, room: u32) -> Self {
+    pub(crate) fn new(sender: PacedSender<StreamLaw>, full: usize, capacity: usize, room: u32) -> Self {
         Self {
             sender,
             full,
@@ -56,6 +64,9 @@ impl Outgoing {
             capacity,
             edge: room,
             finished: false,
+            limit: full,
+            rest: None,
+            tries: 0,
             inquire_at: None,
             inquiries: 0,
         }
@@ -157,8 +168,14 @@ impl Outgoing {
             let segment = self.segments.pop_front();
             self.buffered -= segment.map_or(0, |segment| segment.len());
             self.first += 1;
+            self.tries = 0;
         }
         self.extend(now);
+    }
+
+    /// Sends segments in parts that every link carries, from here on.
+    pub(crate) fn shrink(&mut self) {
+        self.limit = self.limit.min(usize::from(SMALLEST - OVERHEAD));
     }
 
     /// The time that [`Outgoing::poll_timeout`] named may have come.
@@ -170,33 +187,50 @@ impl Outgoing {
 
     /// The next packet that may leave now.
     pub(crate) fn poll_transmit(&mut self, now: Instant, connection: u64) -> Option<Frame<'_>> {
-        let (first, segments) = (self.first, &self.segments);
-        let size = |segment: u32| segments[(segment - first) as usize].len() as u16 + OVERHEAD;
+        if let Some((segment, offset)) = self.rest.take().filter(|(segment, _)| *segment >= self.first) {
+            let (_, spc) = self.sender.inquiry(now);
+            return Some(self.part(connection, segment, offset, spc));
+        }
+        let (first, segments, limit) = (self.first, &self.segments, self.limit);
+        let size = |segment: u32| {
+            let length = segments[(segment - first) as usize].len();
+            (length + length.div_ceil(limit).max(1) * usize::from(OVERHEAD)) as u16
+        };
         if let Some((header, spc)) = self.sender.poll_sized(now, size) {
             // It may have been the packet that gives the grant back: then nothing else sets a time.
             self.extend(now);
-            return Some(self.frame(connection, &header, spc));
+            if header.kind != Kind::Data {
+                return Some(Frame::new(FrameKind::Probe, connection, spc));
+            }
+            if header.segment == self.first {
+                self.tries += 1;
+                if self.tries > TRIES_OF_A_SEGMENT {
+                    self.shrink();
+                }
+            }
+            return Some(self.part(connection, header.segment, 0, spc));
         }
         self.inquire_at.take_if(|at| *at <= now)?;
         self.inquiries += 1;
-        let (header, spc) = self.sender.inquiry(now);
         self.extend(now);
-        Some(self.frame(connection, &header, spc))
+        Some(self.inquiry(now, connection))
     }
 
     /// A packet that asks for an acknowledgement.
     pub(crate) fn inquiry(&self, now: Instant, connection: u64) -> Frame<'_> {
-        let (header, spc) = self.sender.inquiry(now);
-        self.frame(connection, &header, spc)
+        let (_, spc) = self.sender.inquiry(now);
+        Frame::new(FrameKind::Probe, connection, spc)
     }
 
-    fn frame(&self, connection: u64, header: &Header, spc: SpcHeader) -> Frame<'_> {
-        if header.kind != Kind::Data {
-            return Frame::new(FrameKind::Probe, connection, spc);
-        }
-        let last = self.finished && header.segment + 1 == self.end();
-        let payload = &self.segments[(header.segment - self.first) as usize];
-        Frame { last, segment: header.segment, payload, ..Frame::new(FrameKind::Data, connection, spc) }
+    /// A segment, or as much of it from `offset` on as a packet holds; the rest is kept for the next one.
+    fn part(&mut self, connection: u64, segment: u32, offset: usize, spc: SpcHeader) -> Frame<'_> {
+        let last = self.finished && segment + 1 == self.end();
+        let whole = self.segments[(segment - self.first) as usize].len();
+        let end = whole.min(offset + self.limit);
+        self.rest = (end < whole).then_some((segment, end));
+        let run = if whole > self.limit { (offset as u32, whole as u32) } else { (0, 0) };
+        let payload = &self.segments[(segment - self.first) as usize][offset..end];
+        Frame { last, segment, run, payload, ..Frame::new(FrameKind::Data, connection, spc) }
     }
 
     /// Returns when something is to be done.

@@ -194,6 +194,55 @@ fn a_path_with_smaller_packets_is_found_at_the_opening() {
 }
 
 #[test]
+fn a_path_that_shrinks_under_a_stream_carries_its_segments_in_parts() {
+    for (is_told, loss, jitter) in [(true, 0, 0), (false, 0, 0), (false, 30, 600_000)] {
+        let mut pair =
+            Pair::new(Weather { seed: 7, loss, jitter, ..Weather::default() }, Settings::default());
+        pair.open();
+        assert_eq!(pair.end(0).payload(), Some(LARGEST - OVERHEAD));
+        pair.weather.most = Some(usize::from(SMALLEST));
+        if is_told {
+            let now = Instant(pair.now);
+            pair.ends.iter_mut().flatten().for_each(|end| end.handle_too_large(now));
+        }
+        let sent = [message(1, 300_000), message(2, 50_000)];
+        let arrived = exchange(&mut pair, &sent, 4_000);
+        assert!(arrived[1] == sent[0] && arrived[0] == sent[1], "told {is_told}, loss {loss}");
+    }
+}
+
+#[test]
+fn parts_that_cannot_be_are_left_out() {
+    let mut pair = Pair::new(Weather::default(), Settings::default());
+    pair.open();
+    let plain = SpcHeader::new(5, 0);
+    let part = |segment: u32, run: (u32, u32), payload: &'static [u8]| Frame {
+        segment,
+        run,
+        payload,
+        ..Frame::new(FrameKind::Data, 77, plain)
+    };
+    let now = Instant(pair.now);
+    for wrong in [
+        part(0, (3, 5), b"abc"),
+        part(0, (u32::MAX, 5), b"abc"),
+        part(0, (0, u32::MAX), b"abc"),
+        part(u32::MAX, (0, 5), b"abc"),
+    ] {
+        pair.end(1).handle(now, &wrong);
+    }
+    // The second of these says another length than the first.
+    for piece in
+        [part(0, (0, 6), b"abc"), part(0, (3, 7), b"xyz"), part(0, (3, 6), b"def"), part(0, (0, 6), b"abc")]
+    {
+        pair.end(1).handle(now, &piece);
+    }
+    let mut out = [0; 100];
+    assert_eq!(pair.end(1).read(&mut out), 6);
+    assert_eq!(&out[..6], b"abcdef");
+}
+
+#[test]
 fn a_driver_that_refuses_a_size_has_the_next_tried_at_once() {
     let mut client = Connection::connect(Instant(0), 1, 5, Settings::default());
     let size = |client: &mut Connection| client.poll_transmit(Instant(0)).map(|frame| frame.payload.len());
