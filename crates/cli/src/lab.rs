@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade::{Conditions, Engine, Policy, Scenario, Source};
 use cavalcade_lab::{
-    Cost, Fault, HostSetup, LabError, Measured, Prepared, Recovery, Scheduler, Setup, Transport, Victim,
+    Cost, Fault, HostSetup, LabError, Measured, Prepared, Recovery, Scheduler, Setup, Streams, Transport,
+    Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
@@ -90,8 +91,10 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
 /// # Errors
 /// If it cannot listen, or its agent does not answer.
 pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
-    let spc = options.spc_rate.zip(options.round_trip);
-    let setup = HostSetup { address: options.address, agent: options.agent.clone(), rate: options.rate, spc };
+    let told = options.stream_rate.zip(options.round_trip);
+    let streams = told.map(|(rate, round_trip)| Streams { rate, round_trip, fair: options.fair });
+    let setup =
+        HostSetup { address: options.address, agent: options.agent.clone(), rate: options.rate, streams };
     cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
 }
 

@@ -170,3 +170,37 @@ fn wait_for(path: &Path) {
     }
     panic!("{} never came", path.display());
 }
+
+#[test]
+fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
+    if !has_namespaces() {
+        return;
+    }
+    let place = Place::with_trace();
+    let racks = [
+        "trace.txt",
+        "--fabric",
+        "tree:pods=1,racks=2,hosts=2",
+        "--rate",
+        "50Mbps",
+        "--scale",
+        "0.02",
+        "--json",
+    ];
+    let ran = lab(&place, &racks);
+    let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
+    assert_eq!((document["racks"].as_u64(), document["uplink_bps"].as_u64()), (Some(2), Some(100_000_000)));
+    let runs = runs(&ran);
+    let names: Vec<_> = runs.iter().map(|run| run["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tcp", "rcp", "spc"]);
+    for run in &runs {
+        for of in ["measured", "packets", "fluid"] {
+            assert!(run[of]["mean_s"].as_f64().unwrap() > 0.0, "{run}");
+        }
+    }
+    assert_eq!(place.names(), ["trace.txt"]);
+    let refused = lab(&place, &[&racks[..], &["--policies", "sebf"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("--policies tcp,rcp,spc"), "{}", refused.err);
+    let refused = lab(&place, &["trace.txt", "--fabric", "tree:pods=2,racks=2,hosts=2"]);
+    assert!(refused.code == 2 && refused.err.contains("tree:pods=1"), "{}", refused.err);
+}

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::{Bytes, Session};
 use cavalcade_model::{BitsPerSec, Nanos};
-use cavalcade_spc::{Endpoint, Options, Settings, SpcListener};
+use cavalcade_spc::{Endpoint, Options, Rates, Settings, SpcListener};
 use socket2::{Domain, Socket, Type};
 
 use crate::bucket::Bucket;
@@ -39,8 +39,19 @@ pub struct HostSetup {
     pub agent: Option<PathBuf>,
     /// The rate of its port each way, where it is to be held here.
     pub rate: Option<BitsPerSec>,
-    /// What SPC is told of the fabric, where flows are its streams: the rate of the host's link, and the round trip.
-    pub spc: Option<(BitsPerSec, Nanos)>,
+    /// What streams are told of the fabric, where flows are those of SPC.
+    pub streams: Option<Streams>,
+}
+
+/// What SPC streams are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Streams {
+    /// The rate of the host's link.
+    pub rate: BitsPerSec,
+    /// The round trip of the fabric.
+    pub round_trip: Nanos,
+    /// True if they ask switches for fair shares, as RCP does.
+    pub fair: bool,
 }
 
 struct Host<W> {
@@ -64,7 +75,7 @@ pub fn serve_host<W: Write + Send + 'static>(
     out: W,
 ) -> Result<(), LabError> {
     let listening = || LabError::system(format!("listen at {}", setup.address));
-    let endpoint = setup.spc.map(|fabric| endpoint(setup.address, fabric)).transpose().map_err(listening())?;
+    let endpoint = setup.streams.map(|told| endpoint(setup.address, told)).transpose().map_err(listening())?;
     let listener = listen(setup).map_err(listening())?;
     let at = match &endpoint {
         Some(endpoint) => endpoint.local_addr(),
@@ -117,8 +128,9 @@ fn short_buffer(rate: BitsPerSec) -> usize {
     ((rate.0 / 8_000) as usize).clamp(8 << 10, 64 << 10)
 }
 
-fn endpoint(address: IpAddr, (line_rate, base_rtt): (BitsPerSec, Nanos)) -> io::Result<Endpoint> {
-    let settings = Settings { line_rate, base_rtt, ..Settings::default() };
+fn endpoint(address: IpAddr, told: Streams) -> io::Result<Endpoint> {
+    let rates = if told.fair { Rates::OfFlows } else { Rates::OfTasks };
+    let settings = Settings { line_rate: told.rate, base_rtt: told.round_trip, rates, ..Settings::default() };
     Endpoint::bind((address, 0), Options { settings, backlog: 1024, ..Options::default() })
 }
 

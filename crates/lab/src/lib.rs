@@ -73,7 +73,7 @@ mod site;
 mod workload;
 
 pub use error::LabError;
-pub use host::{HostSetup, serve_host};
+pub use host::{HostSetup, Streams, serve_host};
 pub use replay::{Fault, Victim};
 pub use run::{Cost, Measured, Racks, Recovery, Setup, Transport, run};
 pub use site::{find_stale, remove_stale};

@@ -185,10 +185,12 @@ impl Site {
         if scheduler.has_agents() {
             arguments.extend(["--agent".to_owned(), self.socket(host).display().to_string()]);
         }
-        if let (Scheduler::Spc, Transport::Racks(racks)) = (scheduler, self.setup.transport) {
+        if let (Scheduler::Spc | Scheduler::Rcp, Transport::Racks(racks)) = (scheduler, self.setup.transport)
+        {
             let rate = format!("{}bps", self.setup.rate.0);
-            let told = ["--spc-rate", &rate, "--round-trip", &nanos(racks.round_trip)].map(str::to_owned);
+            let told = ["--stream-rate", &rate, "--round-trip", &nanos(racks.round_trip)].map(str::to_owned);
             arguments.extend(told);
+            arguments.extend((*scheduler == Scheduler::Rcp).then(|| "--fair".to_owned()));
         }
         if self.namespaces.is_none() {
             arguments.extend(["--rate".to_owned(), format!("{}bps", self.setup.rate.0)]);

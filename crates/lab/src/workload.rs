@@ -15,6 +15,8 @@ pub enum Scheduler {
     Hosts(String),
     /// The switches: flows are SPC streams under the ids of their tasks.
     Spc,
+    /// The switches, which give each flow its fair share: the same streams, with RCP's rates.
+    Rcp,
 }
 
 impl Scheduler {

@@ -46,7 +46,7 @@ pub(crate) struct Lab {
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Nanos>,
     /// Racks of hosts below one root, as tree:pods=1,racks=5,hosts=4, joined by software switches that speak SPC: --policies are
-    /// then tcp and spc, and beside each stands what the fluid and the packet engine predict of the same run
+    /// then tcp, rcp and spc, and beside each stands what the fluid and the packet engine predict of the same run
     #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport"])]
     pub(crate) fabric: Option<FabricArgument>,
     /// With --fabric: the round trip across the root that hosts and switches are told
@@ -84,7 +84,10 @@ pub(crate) struct LabHost {
     pub(crate) rate: Option<BitsPerSec>,
     /// The rate of its link, where flows are SPC streams
     #[arg(long, value_parser = rate, requires = "round_trip")]
-    pub(crate) spc_rate: Option<BitsPerSec>,
+    pub(crate) stream_rate: Option<BitsPerSec>,
+    /// Streams ask for fair shares
+    #[arg(long)]
+    pub(crate) fair: bool,
     /// The fabric's round trip, for SPC
     #[arg(long, value_parser = round_trip)]
     pub(crate) round_trip: Option<Nanos>,

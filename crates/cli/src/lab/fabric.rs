@@ -1,7 +1,7 @@
 //! `cavalcade lab --fabric`: Baraat's testbed on this machine, beside what both engines predict of the very same run.
 //!
 //! Racks of namespaces are joined by `cavalcade switch` processes. Each coflow is a task: its flows go over the kernel's TCP, or as SPC
-//! streams under the id of the task. The packet engine is given the same links, headers and counters; its links' delays make up
+//! streams under the id of the task, or as the same streams with RCP's rates, with which Baraat was compared. The packet engine is given the same links, headers and counters; its links' delays make up
 //! the round trip that hosts and switches are told.
 //!
 //! Processes that wait for the processor look like a slow network. Where other work keeps the machine busy, start the lab with
@@ -36,8 +36,15 @@ struct Carried {
     fluid: &'static str,
 }
 
-const CARRIED: [Carried; 2] = [
+const CARRIED: [Carried; 3] = [
     Carried { name: PLAIN, scheduler: Scheduler::Tcp, packets: "reno", headers: TCP_HEADERS, fluid: "fair" },
+    Carried {
+        name: "rcp",
+        scheduler: Scheduler::Rcp,
+        packets: "rcp:minimum_rto=10ms",
+        headers: OVERHEAD,
+        fluid: "fair",
+    },
     Carried {
         name: "spc",
         scheduler: Scheduler::Spc,
@@ -119,8 +126,8 @@ fn carried(options: &Lab) -> Result<Vec<&'static Carried>, Failure> {
 }
 
 fn unknown(name: &str) -> Failure {
-    Failure::usage(format!("{name}: in racks of software switches flows go over tcp or spc"))
-        .help("give --policies tcp,spc; policies of hosts and coordinators run without --fabric")
+    Failure::usage(format!("{name}: in racks of software switches flows go over tcp, rcp or spc"))
+        .help("give --policies tcp,rcp,spc; policies of hosts and coordinators run without --fabric")
 }
 
 /// Returns racks of equal size below one root, where the fabric is that.
@@ -159,7 +166,7 @@ fn table(rows: &[Row]) -> String {
         "", "mean TCT", "p95", "p99", "packets", "off by", "fluid", "off by", "below", "packets", "fluid"
     );
     let of = |outcome: &Outcome| Summary::of(&ccts(outcome));
-    let plain = rows.iter().find(|row| row.name == PLAIN);
+    let plain = ["rcp", PLAIN].iter().find_map(|name| rows.iter().find(|row| row.name == *name));
     for row in rows {
         let (live, packets, fluid) = (of(&row.measured.outcome), of(&row.packets), of(&row.fluid));
         let off = |predicted: f64| format!("{:+.1} %", 100.0 * (live.mean_s / predicted - 1.0));
@@ -188,7 +195,7 @@ fn table(rows: &[Row]) -> String {
 fn footnotes(racks: Racks, rate: BitsPerSec, workload: &Workload) -> String {
     format!(
         "\n{} tasks, {} flows, {:.1} MB; {} racks of {} hosts on links of {rate}, {} to the root. All bytes of all runs arrived as they were sent.\n\
-         packets, fluid: what these engines predict of the same run; below: by how much the mean is below tcp's, live and as predicted.\n",
+         packets, fluid: what these engines predict of the same run; below: by how much the mean is below rcp's (else tcp's), live and as predicted.\n",
         workload.coflow_count(),
         workload.flows().len(),
         workload.bytes().0 as f64 / 1e6,
