@@ -23,6 +23,7 @@ local field = {
     previous = ProtoField.uint64("spc.previous", "Returned rate (bytes/µs)"),
     demand = ProtoField.uint64("spc.demand", "Demand (bytes/µs)"),
     returned = ProtoField.uint64("spc.returned", "Returned demand (bytes/µs)"),
+    rate = ProtoField.uint64("spc.rate", "Fair share (bits/s)"),
     kind = ProtoField.uint8("spc.kind", "Kind", base.DEC, KINDS),
     opening = ProtoField.bool("spc.opening", "Opening", 8, nil, 1),
     last = ProtoField.bool("spc.last", "Last segment", 8, nil, 2),
@@ -39,7 +40,7 @@ local field = {
 spc.fields = {
     field.task, field.scale, field.round, field.asks, field.hops,
     field.nominal, field.actual, field.previous, field.demand, field.returned,
-    field.kind, field.opening, field.last, field.duplicate, field.accepted, field.connection, field.segment, field.room,
+    field.rate, field.kind, field.opening, field.last, field.duplicate, field.accepted, field.connection, field.segment, field.room,
     field.run_from, field.run_to, field.checksum, field.payload,
 }
 
@@ -83,11 +84,17 @@ end
 
 -- A datagram between live hosts: port numbers are free, four bytes behind the header tell it from others.
 local function dissect_live(buffer, info, tree)
-    if buffer:len() < LIVE or buffer(LENGTH, 4):string() ~= "SPC\001" then
+    local magic = buffer:len() >= LIVE and buffer(LENGTH, 4):string()
+    if magic ~= "SPC\001" and magic ~= "RCP\001" then
         return false
     end
     local header = tree:add(spc, buffer())
-    dissect_header(buffer(0, LENGTH), header)
+    if magic == "SPC\001" then
+        dissect_header(buffer(0, LENGTH), header)
+    else
+        header:add(field.task, buffer(0, 4))
+        header:add(field.rate, buffer(5, 8))
+    end
     local marks = buffer(31, 1)
     header:add(field.kind, buffer(30, 1))
     header:add(field.opening, marks)

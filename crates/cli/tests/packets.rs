@@ -229,6 +229,59 @@ fn the_dissector_reads_baraats_header_as_it_is_written() {
     assert_eq!(tshark(&place, "packets.pcap", wrong, &["frame.number"]), Some(Vec::new()));
 }
 
+/// The dissector against frames as live hosts send them, behind UDP.
+#[test]
+fn the_dissector_reads_frames_of_live_hosts() {
+    use cavalcade_model::BitsPerSec;
+    use cavalcade_transport::spc::{Returned, SpcHeader};
+    use cavalcade_transport::stream::frame::{Frame, FrameKind, Rates};
+
+    let asking = SpcHeader::new(77, 3).asking(1, 200, &Returned::default());
+    let shared = SpcHeader::new(78, 0).with_rate(BitsPerSec(12_345_678));
+    let data =
+        Frame { segment: 9, payload: b"bytes", last: true, ..Frame::new(FrameKind::Data, 0xab_cdef, asking) };
+    let fair = Frame { rates: Rates::OfFlows, ..Frame::new(FrameKind::Probe, 1, shared) };
+    let mut file = Vec::new();
+    // The head of a capture: its magic, version 2.4, no zone, 65,535 bytes at most, IP packets.
+    for word in [0xa1b2_c3d4, 2 | 4 << 16, 0, 0, 65_535, 101u32] {
+        file.extend(word.to_ne_bytes());
+    }
+    for frame in [data, fair] {
+        let mut bytes = Vec::new();
+        frame.encode(&mut bytes);
+        let length = 28 + bytes.len() as u16;
+        let mut packet = vec![0x45, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        packet.extend([4_211, 4_212, length - 20, 0].iter().flat_map(|field: &u16| field.to_be_bytes()));
+        packet.extend(bytes);
+        for word in [0, 0, packet.len() as u32, packet.len() as u32] {
+            file.extend(word.to_ne_bytes());
+        }
+        file.extend(packet);
+    }
+    let place = Place::new();
+    place.write("live.pcap", file);
+    let fields = [
+        "spc.task",
+        "spc.kind",
+        "spc.last",
+        "spc.connection",
+        "spc.segment",
+        "spc.demand",
+        "spc.rate",
+        "spc.payload",
+    ];
+    let Some(read) = tshark(&place, "live.pcap", "spc", &fields) else { return };
+    let is_set = |text: &str| ["1", "True"].contains(&text);
+    assert_eq!(
+        [&read[0][0], &read[0][1], &read[0][4], &read[0][5], &read[0][7]],
+        ["77", "0", "9", "1600", "6279746573"]
+    );
+    assert!(is_set(&read[0][2]) && read[0][3].ends_with("abcdef"), "{read:?}");
+    assert_eq!([&read[1][0], &read[1][1], &read[1][6]], ["78", "2", "12345678"]);
+}
+
 /// Hosts negotiate in datagrams: counted in every output, and to be seen in a capture.
 #[test]
 fn hosts_negotiate_over_the_network_and_the_output_says_what_that_costs() {
