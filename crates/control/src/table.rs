@@ -164,6 +164,7 @@ impl Observe for Table {
         let arrival = arrival(record);
         CoflowFacts {
             task: record.task,
+            job: record.facts.and_then(|facts| facts.name).map(|name| name.job()),
             number: record.task.0,
             internal: u32::from(record.key.stage),
             task_arrival: arrival.min(Instant(record.key.task)),

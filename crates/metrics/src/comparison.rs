@@ -480,6 +480,7 @@ pub(crate) mod tests {
             };
             let task = Task {
                 name: index.to_string(),
+                job: None,
                 arrival: Instant(arrival * 1_000_000_000),
                 deadline,
                 class: TaskClass::Online,

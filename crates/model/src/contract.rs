@@ -21,7 +21,7 @@
 //! - One view with optional sizes: clairvoyance would be a promise instead of a type.
 
 use crate::{
-    BitsPerSec, Bytes, CoflowId, FlowId, Instant, LinkId, Message, Nanos, Path, PortId, Stage, Task,
+    BitsPerSec, Bytes, CoflowId, FlowId, Instant, JobId, LinkId, Message, Nanos, Path, PortId, Stage, Task,
     TaskClass, TaskId, Work, Workload,
 };
 
@@ -180,6 +180,8 @@ pub enum Event {
 pub struct CoflowFacts {
     /// Its task.
     pub task: TaskId,
+    /// The recurring job that its task is a run of, if that is known.
+    pub job: Option<JobId>,
     /// The task-id that its task was given when it was submitted (Baraat §4.1), the external part of its CoflowId
     /// (Aalo §5.1): lower goes first where tasks are served first in, first out.
     pub number: u32,
@@ -204,6 +206,7 @@ impl CoflowFacts {
         let task = workload.task(place.task);
         Self {
             task: place.task,
+            job: task.job,
             number: workload.number(place.task),
             internal: place.internal,
             task_arrival: task.arrival,

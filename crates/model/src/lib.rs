@@ -34,7 +34,7 @@ pub use fabric::{
     LinkException, Node, Oversubscription, Path, Shape, Tier, Topology, Tree, shapes,
 };
 pub use flow_sizes::MeasuredSizes;
-pub use ids::{CoflowId, FlowId, LinkId, PortId, StageIndex, TaskId};
+pub use ids::{CoflowId, FlowId, JobId, LinkId, PortId, StageIndex, TaskId};
 pub use message::{Message, Payload};
 pub use random::{SplitMix64, mix};
 pub use workload::{

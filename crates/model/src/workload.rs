@@ -10,7 +10,7 @@ mod window;
 use core::num::NonZeroU32;
 use core::ops::Range;
 
-use crate::{Bytes, CoflowId, FlowId, Instant, Nanos, PortId, StageIndex, TaskId};
+use crate::{Bytes, CoflowId, FlowId, Instant, JobId, Nanos, PortId, StageIndex, TaskId};
 
 pub use build::{LATEST, WorkloadBuilder};
 pub use window::Window;
@@ -40,6 +40,8 @@ pub struct Workload {
 pub struct Task {
     /// The name that the trace gives it; unique, never used to decide anything.
     pub name: String,
+    /// The recurring job that it is a run of, if that is known.
+    pub job: Option<JobId>,
     /// Time at which it is submitted.
     pub arrival: Instant,
     /// The time after arrival by which it should be done.
@@ -445,6 +447,7 @@ mod tests {
         let stage = |work| Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work };
         let task = Task {
             name: "late".to_owned(),
+            job: None,
             arrival: Instant(arrival),
             deadline: None,
             class: TaskClass::Online,

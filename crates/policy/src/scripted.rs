@@ -32,6 +32,7 @@ impl Script {
         let arrival = Instant(arrival);
         self.coflows.push(CoflowFacts {
             task: TaskId(task),
+            job: None,
             number: task,
             internal: 0,
             task_arrival: arrival,

@@ -38,6 +38,7 @@ fn computing(port: u32, units: f64) -> Work {
 fn of_stages(name: &str, stages: Vec<Stage>, coflows: &[&[Flow]]) -> (Task, Vec<Coflow>) {
     let task = Task {
         name: name.to_owned(),
+        job: None,
         arrival: Instant::ZERO,
         deadline: None,
         class: TaskClass::Online,

@@ -23,6 +23,7 @@ fn workload(flows: &[Urgent]) -> Workload {
         let work = Work::Transfer(CoflowId::default());
         let task = Task {
             name: number.to_string(),
+            job: None,
             arrival: Instant(nanos(start)),
             deadline: deadline.map(|ms| Nanos(nanos(ms))),
             class: TaskClass::Online,

@@ -27,6 +27,7 @@ fn workload(jobs: &[Job<'_>]) -> Workload {
         };
         let task = Task {
             name: number.to_string(),
+            job: None,
             arrival: Instant(start),
             deadline: deadline.map(Nanos),
             class: TaskClass::Online,

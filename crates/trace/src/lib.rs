@@ -181,6 +181,12 @@ pub fn write(workload: &Workload, format: Format, out: &mut impl io::Write) -> R
         let (task, what) = (task.name.clone(), "what its hosts compute".to_owned());
         return Err(WriteError::CannotCarry { task, format, what, instead: Format::NATIVE });
     }
+    if format != Format::NATIVE
+        && let Some(task) = workload.tasks().iter().find(|task| task.job.is_some())
+    {
+        let (task, what) = (task.name.clone(), "its job".to_owned());
+        return Err(WriteError::CannotCarry { task, format, what, instead: Format::NATIVE });
+    }
     match format.syntax().write {
         Some(write) => write(workload, out),
         None => Err(WriteError::ReadOnly { format }),

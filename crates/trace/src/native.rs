@@ -18,6 +18,7 @@
 //! | `hosts` | header, optional | `[slots,speed_percent]` of the host behind each port; without it, computation never waits for a slot |
 //! | `tasks` | header, optional | how many tasks follow, to notice a trace that was cut off |
 //! | `name` | task | unique text |
+//! | `job` | task, optional | number of the recurring job that it is a run of |
 //! | `arrival_ns` | task | when it is submitted, in ns since the trace's start |
 //! | `deadline_ns` | task, optional | time after arrival by which it should be done |
 //! | `class` | task, optional | `online` (default) or `background` |
@@ -36,8 +37,8 @@ use core::fmt;
 use std::io::Write;
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, LATEST, Nanos, PortId, Stage, StageIndex, Task,
-    TaskClass, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
+    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, JobId, LATEST, Nanos, PortId, Stage, StageIndex,
+    Task, TaskClass, TaskId, Work, Workload, WorkloadBuilder, WorkloadError,
 };
 use serde::de::{self, SeqAccess, Visitor};
 use serde::ser::SerializeSeq;
@@ -76,6 +77,8 @@ struct HeaderLine {
 #[serde(deny_unknown_fields)]
 struct TaskLine {
     name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    job: Option<u64>,
     arrival_ns: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     deadline_ns: Option<u64>,
@@ -308,6 +311,7 @@ impl TaskLine {
         }
         let task = Task {
             name: self.name,
+            job: self.job.map(JobId),
             arrival: Instant(self.arrival_ns),
             deadline: self.deadline_ns.map(Nanos),
             class: match self.class {
@@ -342,6 +346,7 @@ impl TaskLine {
         };
         TaskLine {
             name: task.name.clone(),
+            job: task.job.map(|job| job.0),
             arrival_ns: task.arrival.0,
             deadline_ns: task.deadline.map(Nanos::get),
             class: match task.class {

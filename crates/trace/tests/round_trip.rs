@@ -1,8 +1,8 @@
 //! What is written is read back equal, in every format that can carry it; and what cannot be carried is refused.
 
 use cavalcade_model::{
-    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, Nanos, PortId, Stage, StageIndex, Task, TaskClass,
-    TaskId, Work, Workload, WorkloadBuilder,
+    Bytes, Coflow, CoflowId, Compute, Flow, Host, Instant, JobId, Nanos, PortId, Stage, StageIndex, Task,
+    TaskClass, TaskId, Work, Workload, WorkloadBuilder,
 };
 use cavalcade_trace::{Format, ReadOptions, read, write};
 use proptest::prelude::*;
@@ -98,6 +98,7 @@ fn tasks() -> impl Strategy<Value = Workload> {
             let (stages, transfers): (Vec<_>, Vec<_>) = [a, b, c].into_iter().take(count).unzip();
             let task = Task {
                 name: format!("{name}{index}"),
+                job: (weight > 1).then_some(JobId(weight.into())),
                 arrival,
                 deadline: deadline.map(Nanos),
                 class: if background { TaskClass::Background } else { TaskClass::Online },
@@ -137,6 +138,7 @@ fn refusal(change: impl FnOnce(&mut Task, &mut Vec<Flow>), format: Format) -> St
         Stage { starts_after: vec![], finishes_after: vec![], work: Work::Transfer(CoflowId::default()) };
     let mut task = Task {
         name: "7".to_owned(),
+        job: None,
         arrival: Instant(5),
         deadline: None,
         class: TaskClass::Online,

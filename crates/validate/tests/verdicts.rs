@@ -29,6 +29,7 @@ fn workload() -> Workload {
     let transfer = Work::Transfer(CoflowId(0));
     let a = Task {
         name: "A".into(),
+        job: None,
         arrival: Instant::ZERO,
         deadline: None,
         class: TaskClass::Online,

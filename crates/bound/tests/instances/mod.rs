@@ -54,7 +54,15 @@ fn task() -> impl Strategy<Value = (Task, Vec<Coflow>)> {
             };
             stages.push(Stage { starts_after: before(after), finishes_after: before(beside & !after), work });
         }
-        let task = Task { name: String::new(), arrival, deadline, class: TaskClass::Online, weight, stages };
+        let task = Task {
+            name: String::new(),
+            job: None,
+            arrival,
+            deadline,
+            class: TaskClass::Online,
+            weight,
+            stages,
+        };
         (task, coflows)
     })
 }

@@ -41,6 +41,7 @@ pub(crate) fn workload(coflows: &[Drawn]) -> (Workload, Fabric) {
         let stage = Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work };
         let task = Task {
             name: index.to_string(),
+            job: None,
             arrival: Instant(arrival * SLOT),
             deadline: None,
             class: TaskClass::Online,

@@ -43,6 +43,7 @@ impl WorkloadBuilder {
         };
         let task = Task {
             name: name.into(),
+            job: None,
             arrival,
             deadline: None,
             class: TaskClass::Online,

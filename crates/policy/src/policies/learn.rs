@@ -22,6 +22,14 @@
 //! larger than those before it takes its coflow back by what it has had: the last flow of a coflow may be a thousand
 //! times the others, and everybody would wait for it otherwise.
 //!
+//! # Earlier runs
+//! Most tasks of a cluster have run before. Where a task says of which job it is a run, `memory` above zero has earlier runs
+//! stand in for flows that have not ended: `K` flows of `m₀` bytes count as if they had ended in the coflow, `K` being `memory` per cent of
+//! its flows. `m₀` is the average of earlier runs, each counting twice the one before it, of the bytes at the fullest side of a port
+//! over the most flows at one, for coflows of one place in the DAG: skew between ports recurs with the job. As long as `h` is at most
+//! 2·m₀ the flows are as expected, and the rank is load − h: a coflow near its end is not taken for one that is as far from it as from its start.
+//! Nothing of a run is kept before it has ended.
+//!
 //! # What it must know
 //! How many flows a coflow has, and from where to where, when it arrives; as Philae does. A coflow whose flows come in
 //! waves counts only those that have come, and is ranked too high until the rest has. Sizes are learnt from flows that have
@@ -47,8 +55,8 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, FlowFacts, FlowId, Instant, Nanos,
-    NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Terms,
+    BitsPerSec, Bytes, ClassShares, CoflowId, Decision, Discipline, Event, FlowFacts, FlowId, Instant, JobId,
+    Nanos, NonClairvoyant, Observe, Policy, Priority, Scope, Setting, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -61,11 +69,12 @@ pub(crate) struct Learn {
     sync: Nanos,
     k: u32,
     patience: u32,
+    memory: u32,
 }
 
 impl Default for Learn {
     fn default() -> Self {
-        Self { sync: Nanos::from_millis(50), k: 3, patience: 0 }
+        Self { sync: Nanos::from_millis(50), k: 3, patience: 0, memory: 0 }
     }
 }
 
@@ -91,11 +100,17 @@ impl Definition for Learn {
             meaning: "how many times the rest of it a coflow waits before it goes first; 0: for ever",
             field: |p| &mut p.patience,
         },
+        Parameter {
+            name: "memory",
+            meaning: "flows of the size of the job's earlier runs that count as if they had ended, in per cent of the coflow's flows; 0: earlier runs are not looked at",
+            field: |p| &mut p.memory,
+        },
     ];
 
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
         Complaint::unless(self.sync > Nanos::ZERO, "sync", "above 0ms")?;
-        Complaint::unless((1..=1000).contains(&self.k), "k", "1 to 1000")
+        Complaint::unless((1..=1000).contains(&self.k), "k", "1 to 1000")?;
+        Complaint::unless(self.memory <= 10_000, "memory", "0 to 10000")
     }
 
     fn terms(&self) -> Terms {
@@ -114,8 +129,49 @@ impl Definition for Learn {
             parameters: self.clone(),
             line_rate: setting.line_rate,
             coflows: BTreeMap::new(),
+            past: Past::default(),
             is_waking: false,
         }))
+    }
+}
+
+/// The most kinds of coflows whose earlier runs are kept.
+const MOST_KINDS: usize = 10_000;
+
+/// Coflows that resemble each other: a job, and the place in its DAG (the internal part of a CoflowId).
+type Kind = (JobId, u32);
+
+/// Sizes of flows in earlier runs, by kind.
+#[derive(Debug, Default)]
+struct Past {
+    kinds: BTreeMap<Kind, Runs>,
+    /// Number of runs so far.
+    runs: u64,
+}
+
+/// The runs of a kind.
+#[derive(Clone, Copy, Debug)]
+struct Runs {
+    /// The average of their sizes, later runs counting more.
+    size: u64,
+    /// The number of the last one.
+    last: u64,
+}
+
+impl Past {
+    fn size(&self, kind: Kind) -> Option<u64> {
+        self.kinds.get(&kind).map(|runs| runs.size)
+    }
+
+    /// Takes in a run that has ended. Where there are too many kinds the one that has not run for longest is forgotten.
+    fn keep(&mut self, kind: Kind, size: u64) {
+        self.runs += 1;
+        let former = self.size(kind).unwrap_or(size);
+        self.kinds.insert(kind, Runs { size: former.midpoint(size), last: self.runs });
+        if self.kinds.len() > MOST_KINDS {
+            let oldest = self.kinds.iter().min_by_key(|(_, runs)| runs.last).map(|(&kind, _)| kind);
+            oldest.map(|kind| self.kinds.remove(&kind));
+        }
     }
 }
 
@@ -123,6 +179,7 @@ struct Instance {
     parameters: Learn,
     line_rate: BitsPerSec,
     coflows: BTreeMap<CoflowId, Active>,
+    past: Past,
     /// True if the next tick has been asked for.
     is_waking: bool,
 }
@@ -131,6 +188,11 @@ struct Instance {
 #[derive(Debug, Default)]
 struct Active {
     lines: BTreeMap<u32, Line>,
+    kind: Option<Kind>,
+    /// Size of flows in earlier runs.
+    expected: Option<u64>,
+    /// Flows that have come.
+    flows: u64,
     /// Flows that have ended, and their bytes.
     ended: u64,
     bytes: u64,
@@ -159,6 +221,7 @@ impl Active {
         for line in lines(flow) {
             self.lines.entry(line).or_default().unfinished += 1;
         }
+        self.flows += 1;
         self.ranked = None;
     }
 
@@ -175,20 +238,40 @@ impl Active {
     }
 
     /// The bytes that it is expected to have left at its fullest port.
-    fn rank(&mut self, attained: Bytes, k: u64) -> u64 {
+    fn rank(&mut self, attained: Bytes, parameters: &Learn) -> u64 {
         if let Some((at, rank)) = self.ranked
             && at == attained
         {
             return rank;
         }
         let begun = attained.0.saturating_sub(self.bytes).saturating_sub(self.before) / self.width();
-        let load = match self.bytes.checked_div(self.ended) {
-            Some(mean) => self.lines.values().map(|line| line.load(k, mean.max(begun))).max().unwrap_or(0),
+        let load = match self.mean(parameters.memory) {
+            Some(mean) => {
+                let load = |line: &Line| line.load(parameters.k.into(), mean.max(begun));
+                self.lines.values().map(load).max().unwrap_or(0)
+            }
             None => 0,
         };
-        let rank = load.saturating_sub(begun).max(begun);
+        let is_as_expected = self.expected.is_some_and(|size| begun <= size.saturating_mul(2));
+        let rank = load.saturating_sub(begun).max(if is_as_expected { 0 } else { begun });
         self.ranked = Some((attained, rank));
         rank
+    }
+
+    /// The bytes of ended flows at the fullest side of a port over the most flows at one; `None` before any has ended.
+    fn size(&self) -> Option<u64> {
+        let most = |of: fn(&Line) -> u64| self.lines.values().map(of).max().unwrap_or(0);
+        most(|line| line.bytes).checked_div(most(|line| line.ended))
+    }
+
+    /// The mean size of ended flows, among which flows of the size of earlier runs count; `None` where there are neither.
+    fn mean(&self, memory: u32) -> Option<u64> {
+        let expected = self.expected.unwrap_or(0);
+        let counted =
+            if self.expected.is_some() { (self.flows * u64::from(memory)).div_ceil(100) } else { 0 };
+        let bytes = u128::from(self.bytes) + u128::from(counted) * u128::from(expected);
+        let mean = bytes.checked_div(u128::from(self.ended + counted))?;
+        Some(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
     /// The most flows that can be served at once.
@@ -217,6 +300,10 @@ impl Instance {
             sent = sent.saturating_add(view.flow_attained(flow).0);
         });
         active.before = view.attained(coflow).0.saturating_sub(sent);
+        let facts = view.coflow(coflow);
+        active.kind = facts.job.map(|job| (job, facts.internal));
+        let is_asked = self.parameters.memory > 0;
+        active.expected = active.kind.filter(|_| is_asked).and_then(|kind| self.past.size(kind));
         let top = Priority::new(1, 0);
         active.given = Some(top);
         decision.set_coflow(coflow, top);
@@ -230,11 +317,17 @@ impl Instance {
         }
     }
 
+    fn leave(&mut self, coflow: CoflowId) {
+        let Some(active) = self.coflows.remove(&coflow) else { return };
+        if let (Some(kind), Some(size)) = (active.kind, active.size()) {
+            self.past.keep(kind, size);
+        }
+    }
+
     /// Gives every coflow its place.
     fn rank(&mut self, now: Instant, view: &dyn Observe, decision: &mut Decision) {
-        let k = self.parameters.k.into();
         for (&coflow, active) in &mut self.coflows {
-            let rank = active.rank(view.attained(coflow), k);
+            let rank = active.rank(view.attained(coflow), &self.parameters);
             let alone = Bytes(rank).time_at(self.line_rate).unwrap_or(Nanos::MAX);
             let arrival = view.coflow(coflow).arrival;
             let patience = alone.0.saturating_mul(self.parameters.patience.into());
@@ -269,9 +362,7 @@ impl NonClairvoyant for Instance {
                 }
             }
             Event::FlowFinished(flow) => self.end(flow, view),
-            Event::CoflowFinished(coflow) => {
-                self.coflows.remove(&coflow);
-            }
+            Event::CoflowFinished(coflow) => self.leave(coflow),
             Event::Wake => {
                 self.is_waking = false;
                 self.rank(now, view, decision);
@@ -386,6 +477,55 @@ mod tests {
         learn.at(1, Event::FlowArrived(late), &script);
         finish(&mut learn, &mut script, flows[0], 100);
         assert_eq!(tick(&mut learn, &script), [of(coflow, 1, 300)]);
+    }
+
+    #[test]
+    fn a_run_is_expected_to_be_like_those_before_it() {
+        let mut script = Script::new();
+        let runs: Vec<CoflowId> = (0..3).map(|task| script.add_coflow(task, 0)).collect();
+        let flows: Vec<FlowId> = runs
+            .iter()
+            .flat_map(|&run| [(run, 1), (run, 2)])
+            .map(|(run, src)| script.add_flow(run, src, 0, 400))
+            .collect();
+        script.facts_mut(runs[0]).job = Some(JobId(7));
+        script.facts_mut(runs[1]).job = Some(JobId(7));
+        let mut learn = drive("learn:k=1,memory=100");
+        learn.at(0, Event::CoflowArrived(runs[0]), &script);
+        finish(&mut learn, &mut script, flows[0], 400);
+        finish(&mut learn, &mut script, flows[1], 400);
+        learn.at(2, Event::CoflowFinished(runs[0]), &script);
+        learn.at(3, Event::CoflowArrived(runs[1]), &script);
+        learn.at(3, Event::CoflowArrived(runs[2]), &script);
+        // Two flows of 400 are expected of the second run, nothing is known of the coflow without a job.
+        assert_eq!(tick(&mut learn, &script), [of(runs[1], 1, 800)]);
+        finish(&mut learn, &mut script, flows[2], 100);
+        // The mean is (100 + 2 × 400) / 3 = 300, and no flow has ended where the one that is left comes from.
+        assert_eq!(learn.at(2 * TICK, Event::Wake, &script).priorities, [of(runs[1], 1, 300)]);
+    }
+
+    #[test]
+    fn without_memory_earlier_runs_say_nothing() {
+        let mut script = Script::new();
+        let runs: Vec<CoflowId> = (0..2).map(|task| script.add_coflow(task, 0)).collect();
+        let flows: Vec<FlowId> = runs.iter().map(|&run| script.add_flow(run, 1, 0, 400)).collect();
+        runs.iter().for_each(|&run| script.facts_mut(run).job = Some(JobId(7)));
+        let mut learn = drive("learn");
+        learn.at(0, Event::CoflowArrived(runs[0]), &script);
+        finish(&mut learn, &mut script, flows[0], 400);
+        learn.at(2, Event::CoflowFinished(runs[0]), &script);
+        learn.at(3, Event::CoflowArrived(runs[1]), &script);
+        assert_eq!(tick(&mut learn, &script), []);
+    }
+
+    #[test]
+    fn the_kind_that_has_not_run_for_longest_is_forgotten() {
+        let mut past = Past::default();
+        (0..MOST_KINDS as u64).for_each(|job| past.keep((JobId(job), 0), 1));
+        past.keep((JobId(0), 0), 3);
+        past.keep((JobId(u64::MAX), 0), 5);
+        assert_eq!(past.size((JobId(0), 0)), Some(2));
+        assert_eq!((past.size((JobId(1), 0)), past.kinds.len()), (None, MOST_KINDS));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! What coflows are called across hosts, and what is known of them from the start.
 //!
 //! A coflow has a [`CoflowKey`], which the system makes and which is unique, and may have a [`CoflowName`], which its
-//! application chose for people to read. Nothing but what people see goes by names.
+//! application chose for people to read. Beside what people see only one thing goes by names: which coflows are runs of the
+//! same job ([`CoflowName::job`]), for a policy that learns from earlier runs.
 
 use core::num::NonZeroU8;
 
-use cavalcade_model::{Bytes, Instant, TaskClass};
+use cavalcade_model::{Bytes, Instant, JobId, TaskClass};
 
 use super::bytes::fields;
 
@@ -96,6 +97,15 @@ impl CoflowName {
         let mut bytes = [0; Self::LONGEST];
         bytes.get_mut(..text.len()).filter(|_| is_name)?.copy_from_slice(text);
         Some(Self { bytes, length: NonZeroU8::new(text.len() as u8)? })
+    }
+
+    /// Returns the recurring job that a coflow of this name belongs to: coflows are of one job if their names differ at most in
+    /// a number at the end and the sign before it, as `sort-7` and `sort-8`. The number of a job is a hash of what is left (FNV-1a).
+    pub fn job(&self) -> JobId {
+        let name = self.as_str().trim_end_matches(|end: char| end.is_ascii_digit());
+        let name = name.trim_end_matches(|end: char| !end.is_ascii_alphanumeric());
+        let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        JobId(name.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, mix))
     }
 
     /// The name as text.

@@ -257,7 +257,11 @@ fn task(ports: u32, shapes: Shapes) -> impl Strategy<Value = Drawn> {
     (facts, stages, vec(coflow(ports, shapes), 3), in_turn).prop_map(
         |((arrival, deadline, class, weight), stages, mut coflows, in_turn)| {
             coflows.truncate(stages.iter().filter(|stage| matches!(stage.work, Work::Transfer(_))).count());
-            (Task { name: String::new(), arrival, deadline, class, weight, stages }, coflows, in_turn)
+            (
+                Task { name: String::new(), job: None, arrival, deadline, class, weight, stages },
+                coflows,
+                in_turn,
+            )
         },
     )
 }

@@ -46,6 +46,7 @@ pub(crate) fn staged(name: &str, arrival: f64, stages: &[(&[u32], &[Flow])]) -> 
     };
     let task = Task {
         name: name.to_owned(),
+        job: None,
         arrival: Instant((arrival * SECOND as f64) as u64),
         deadline: None,
         class: TaskClass::Online,

@@ -143,7 +143,10 @@ impl Draws<'_> {
                 coflows.push(Coflow { flows });
             }
         }
-        (Task { name, arrival, deadline: None, class: TaskClass::Online, weight: 1, stages }, coflows)
+        (
+            Task { name, job: None, arrival, deadline: None, class: TaskClass::Online, weight: 1, stages },
+            coflows,
+        )
     }
 }
 

@@ -130,7 +130,7 @@ impl Draws<'_> {
             job.transfer(reduced, flows);
         }
         let (arrival, class) = (Instant::ZERO, TaskClass::Online);
-        (Task { name, arrival, deadline: None, class, weight: 1, stages: job.stages }, job.coflows)
+        (Task { name, job: None, arrival, deadline: None, class, weight: 1, stages: job.stages }, job.coflows)
     }
 
     /// Computation on each of `hosts` after some stages. Returns what comes after has to wait for.

@@ -41,7 +41,8 @@ parameters! {
     }
 }
 
-const MB: u64 = 1 << 20;
+/// The unit of sizes.
+pub(super) const MB: u64 = 1 << 20;
 /// The longest flow of a short coflow and the shortest of a long one, in MB.
 const SHORT_TO_LONG: u64 = 10;
 /// The fewest mappers, and the fewest reducers, of a wide coflow.

@@ -170,7 +170,7 @@ impl<'a> Draws<'a> {
             drawn.push(made);
         }
         let (arrival, class) = (Instant::ZERO, TaskClass::Online);
-        Ok((Task { name, arrival, deadline: None, class, weight: 1, stages }, transfers))
+        Ok((Task { name, job: None, arrival, deadline: None, class, weight: 1, stages }, transfers))
     }
 
     fn node(&mut self, node: &DagNode) -> Drawn {

@@ -164,6 +164,7 @@ impl Mixed {
                 let (deadline, flow) = self.urgent(&mut random, src, dst)?;
                 let task = Task {
                     name: format!("d{number}"),
+                    job: None,
                     arrival,
                     deadline: Some(deadline),
                     class: TaskClass::Online,

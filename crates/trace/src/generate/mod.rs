@@ -24,6 +24,7 @@ mod poisson;
 mod quantiles;
 mod random;
 mod rebuild;
+mod recurrent;
 mod resize;
 mod retrieval;
 mod shape;
@@ -51,6 +52,7 @@ pub use mixed::{Deadlines, Mixed};
 pub use parameters::Mix;
 pub use permute::{between, permute_arrivals};
 pub use poisson::Poisson;
+pub use recurrent::Recurrent;
 pub use resize::{at_load, with_task_sizes};
 pub use retrieval::Retrieval;
 pub use sizes::{Fixed, Uniform};
@@ -193,6 +195,8 @@ generators! {
     Tailed,
     /// Tasks of several stages.
     Dag,
+    /// Runs of recurring jobs.
+    Recurrent,
     /// Single flows, Poisson, heavy-tailed.
     Poisson,
     /// Flows with deadlines beside others.

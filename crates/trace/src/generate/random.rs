@@ -26,6 +26,10 @@ pub(super) enum Purpose {
     Urgent = 8,
     /// Split of a receiver's bytes over its flows.
     Spread = 9,
+    /// Jobs of runs.
+    Runs = 10,
+    /// Sizes of runs.
+    Drift = 11,
 }
 
 /// A stream of random numbers.

@@ -103,6 +103,7 @@ impl Background {
             };
             let task = Task {
                 name: format!("background-{number}"),
+                job: None,
                 arrival: Instant((random.unit() * until_ns) as u64),
                 deadline: None,
                 class: TaskClass::Background,

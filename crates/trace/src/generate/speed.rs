@@ -163,6 +163,7 @@ impl Iterator for PartitionAggregate {
         };
         let task = Task {
             name: String::new(),
+            job: None,
             arrival: Instant(self.clock as u64),
             deadline: None,
             class: TaskClass::Online,

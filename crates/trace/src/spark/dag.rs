@@ -153,6 +153,7 @@ impl<'a> Importer<'a> {
         let mut made = Made {
             task: Task {
                 name: String::new(),
+                job: None,
                 arrival: Instant::ZERO,
                 deadline: None,
                 class: TaskClass::Online,

@@ -1,0 +1,207 @@
+//! Runs of recurring jobs: most tasks of a production cluster have run before, on other data.
+//!
+//! A job is drawn as a coflow of [`classes`](super::classes) is: its class, its number of mappers and reducers, and what each
+//! mapper sends each reducer. A run of it has that shape on ports of its own, with all sizes times one factor of mean 1 that
+//! is log-normal with `drift` for σ. Some jobs run far more often than others: the n-th is chosen with a weight of 1/n^`skew`.
+//! Every task says which job it is a run of.
+//!
+//! With `shuffled=1` the same tasks have the same labels dealt out at random. What a policy still gains by labels then is not
+//! knowledge of the job: the test that a gain is real.
+//!
+//! The papers have no such workload. Shares of recurring jobs and the drift of their inputs are our assumption.
+
+use cavalcade_model::{
+    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, JobId, Nanos, Stage, Task, TaskClass, Work, Workload,
+    WorkloadBuilder,
+};
+
+use super::classes::{MB, counts};
+use super::parameters::{Mix, parameters};
+use super::quantiles::apportion;
+use super::random::{Purpose, Random};
+use super::shape::{FlowBudget, poisson_millis, require_counts, require_load};
+use super::{GenerateError, Recipe, require};
+
+parameters! {
+    /// Parameters of `recurrent`.
+    Recurrent {
+        /// how many tasks
+        tasks: u32 = 400,
+        /// how many jobs they are runs of
+        jobs: u32 = 40,
+        /// how many ports (hosts)
+        ports: u32 = 20,
+        /// offered bytes over what all ports together can carry
+        load: f64 = 1.0,
+        /// the exponent by which some jobs run more often than others; 0: all run as often
+        skew: f64 = 1.0,
+        /// σ of the log-normal factor by which the size of a run differs from its job's
+        drift: f64 = 0.3,
+        /// 1: labels of jobs are dealt out at random
+        shuffled: u32 = 0,
+        /// the longest flow of a job
+        longest: Bytes = Bytes(500 << 20),
+        /// the most mappers, and the most reducers, of a narrow job
+        narrow: u32 = 5,
+        /// shares of short narrow / long narrow / short wide / long wide jobs
+        mix: Mix = Mix([52.0, 16.0, 15.0, 17.0]),
+        /// the rate of a port, to which the load refers
+        rate: BitsPerSec = BitsPerSec(1_000_000_000),
+    }
+}
+
+/// The shape of a job: mappers, and the bytes that each sends to each reducer.
+struct Job {
+    mappers: u32,
+    shares: Vec<Bytes>,
+}
+
+impl Recipe for Recurrent {
+    const NAME: &'static str = "recurrent";
+    const MEANING: &'static str = "runs of recurring jobs, each task labelled with its job";
+    const SOURCE: &'static str = "ours: jobs as in classes, runs with drifting sizes";
+
+    fn generate(&self, seed: u64) -> Result<Workload, GenerateError> {
+        self.check()?;
+        let jobs = self.jobs(seed);
+        let mut choice = Random::new(seed, Purpose::Runs);
+        let runs: Vec<usize> = (0..self.tasks).map(|_| self.choose(&mut choice)).collect();
+        let coflows = self.transfers(&jobs, &runs, seed)?;
+        let bytes: f64 = coflows.iter().flat_map(|coflow| &coflow.flows).map(|flow| flow.size.as_f64()).sum();
+        let mean_gap_ns =
+            bytes / coflows.len() as f64 / (self.load * f64::from(self.ports) * self.rate.bytes_per_nano());
+        let arrivals = poisson_millis(&mut Random::new(seed, Purpose::Arrivals), runs.len(), mean_gap_ns)?;
+        let mut labels = runs;
+        if self.shuffled == 1 {
+            choice.shuffle(&mut labels);
+        }
+        let mut builder = WorkloadBuilder::new(self.ports);
+        for (index, ((coflow, arrival), job)) in coflows.into_iter().zip(arrivals).zip(labels).enumerate() {
+            builder.push(run((index + 1).to_string(), JobId(job as u64), arrival), vec![coflow]);
+        }
+        Ok(builder.build()?)
+    }
+}
+
+impl Recurrent {
+    fn check(&self) -> Result<(), GenerateError> {
+        require_counts(self.ports, 1, self.tasks)?;
+        require_load(self.load, self.rate)?;
+        require((1..=1 << 20).contains(&self.jobs), "jobs", self.jobs, "1 to 1048576")?;
+        require((0.0..=10.0).contains(&self.skew), "skew", self.skew, "0 to 10")?;
+        require((0.0..=5.0).contains(&self.drift), "drift", self.drift, "0 to 5")?;
+        require(self.shuffled <= 1, "shuffled", self.shuffled, "0 or 1")?;
+        require(self.narrow > 0, "narrow", self.narrow, "at least 1")?;
+        let usable = (10..1 << 30).contains(&(self.longest.0 / MB));
+        require(usable, "longest", self.longest, "10MiB to 1023TiB")
+    }
+
+    /// Draws the jobs, the most frequent first.
+    fn jobs(&self, seed: u64) -> Vec<Job> {
+        let mut shapes = Random::new(seed, Purpose::Shapes);
+        let mut sizes = Random::new(seed, Purpose::Sizes);
+        let mut jobs = Vec::with_capacity(self.jobs as usize);
+        for (class, count) in apportion(self.jobs, &self.mix.0).into_iter().enumerate() {
+            let (least, most) = if class % 2 == 1 { (10, self.longest.0 / MB) } else { (1, 10) };
+            for _ in 0..count {
+                let (mappers, reducers) = counts(&mut shapes, self.ports, self.narrow, class >= 2);
+                let shares = (0..reducers).map(|_| Bytes(sizes.between(least, most) * MB)).collect();
+                jobs.push(Job { mappers, shares });
+            }
+        }
+        shapes.shuffle(&mut jobs);
+        jobs
+    }
+
+    /// Draws the job of a run.
+    fn choose(&self, random: &mut Random) -> usize {
+        let weight = |job: u32| libm::pow(f64::from(job + 1), -self.skew);
+        let mut left = random.unit() * (0..self.jobs).map(weight).sum::<f64>();
+        let chosen = (0..self.jobs).find(|&job| {
+            left -= weight(job);
+            left < 0.0
+        });
+        chosen.unwrap_or(self.jobs - 1) as usize
+    }
+
+    /// Draws the transfers of each run.
+    fn transfers(&self, jobs: &[Job], runs: &[usize], seed: u64) -> Result<Vec<Coflow>, GenerateError> {
+        let mut places = Random::new(seed, Purpose::Places);
+        let mut drift = Random::new(seed, Purpose::Drift);
+        let mut budget = FlowBudget::new();
+        let mut transfers = Vec::with_capacity(runs.len());
+        for &run in runs {
+            let Job { mappers, shares } = &jobs[run];
+            budget.spend(u64::from(*mappers) * shares.len() as u64)?;
+            let factor = libm::exp(self.drift * drift.normal() - self.drift * self.drift / 2.0);
+            let mappers = places.ports(*mappers, self.ports);
+            let reducers = places.ports(shares.len() as u32, self.ports);
+            let mut flows = Vec::with_capacity(mappers.len() * reducers.len());
+            for (&dst, share) in reducers.iter().zip(shares) {
+                let size = Bytes(((share.as_f64() * factor) as u64).max(1));
+                flows.extend(mappers.iter().map(|&src| Flow { src, dst, size, wave: Nanos::ZERO }));
+            }
+            transfers.push(Coflow { flows });
+        }
+        Ok(transfers)
+    }
+}
+
+/// Makes the task of a run.
+fn run(name: String, job: JobId, arrival: Instant) -> Task {
+    let work = Work::Transfer(CoflowId::default());
+    let stage = Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work };
+    let class = TaskClass::Online;
+    Task { name, job: Some(job), arrival, deadline: None, class, weight: 1, stages: vec![stage] }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn workload(settings: &str) -> Workload {
+        super::super::generate(&format!("recurrent:{settings}").parse().expect("a generator"), 1)
+            .expect("a workload")
+    }
+
+    fn sizes_by_job(workload: &Workload) -> BTreeMap<JobId, Vec<u64>> {
+        let mut sizes: BTreeMap<JobId, Vec<u64>> = BTreeMap::new();
+        for coflow in workload.coflows() {
+            let bytes = workload.flows_of(coflow.id).iter().map(|flow| flow.size.0).sum();
+            let job = coflow.task.job.expect("every task is a run of a job");
+            sizes.entry(job).or_default().push(bytes);
+        }
+        sizes
+    }
+
+    #[test]
+    fn without_drift_all_runs_of_a_job_are_of_one_size() {
+        let sizes = sizes_by_job(&workload("tasks=100,jobs=7,drift=0"));
+        assert_eq!(sizes.values().map(Vec::len).sum::<usize>(), 100);
+        assert!(sizes.values().all(|sizes| sizes.iter().all(|size| *size == sizes[0])));
+        assert!(sizes.len() > 3);
+    }
+
+    #[test]
+    fn the_first_jobs_run_most_often() {
+        let sizes = sizes_by_job(&workload("tasks=1000,jobs=10,skew=1"));
+        let runs = |job| sizes[&JobId(job)].len();
+        // 1000 / (1 + 1/2 + … + 1/10) = 341, and a tenth of that.
+        assert!((300..380).contains(&runs(0)), "{}", runs(0));
+        assert!((20..50).contains(&runs(9)), "{}", runs(9));
+    }
+
+    #[test]
+    fn shuffled_labels_are_the_same_ones_on_the_same_tasks_in_another_order() {
+        let (told, dealt) = (workload("tasks=200,jobs=10"), workload("tasks=200,jobs=10,shuffled=1"));
+        let labels = |of: &Workload| of.tasks().iter().map(|task| task.job).collect::<Vec<_>>();
+        assert_eq!(told.flows(), dealt.flows());
+        let (mut told, mut dealt) = (labels(&told), labels(&dealt));
+        assert_ne!(told, dealt);
+        told.sort();
+        dealt.sort();
+        assert_eq!(told, dealt);
+    }
+}
