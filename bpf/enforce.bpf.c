@@ -5,7 +5,7 @@
  * tag          a socket that is made in a coflow's control group, or by its user, carries the coflow; what it accepts
  *              inherits that
  * connections  a connection learns its peer when it is made, and takes on its flow's rate and class; one that has no coflow
- *              yet may get one by its port
+ *              yet may get one by its port, or from the other end (see struct option)
  * gate         counts new data as it leaves, and refuses it while the flow is off
  * refresh      goes over all TCP sockets: sets what has changed, and pushes what waited at a gate that has opened
  *
@@ -23,6 +23,8 @@
 #define FLOWS 65536
 #define DEEPEST_GROUP 16
 #define RULES 1024
+#define CLAIMS 16384
+#define MADE_BYTES (256 << 10)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -46,13 +48,27 @@ struct {
 	__type(value, __u32);
 } ports SEC(".maps");
 
-/* The coflows that there are, with anything: a connection may outlive its coflow. */
+/* The coflows that there are, with their serials, or 0 until those are known: a connection may outlive its coflow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, COFLOWS);
 	__type(key, __u32);
-	__type(value, __u32);
+	__type(value, __u64);
 } coflows SEC(".maps");
+
+/* Connections from outside whose other end has named a coflow, or vouches for one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CLAIMS);
+	__type(key, struct cv_pair);
+	__type(value, struct cv_claim);
+} claims SEC(".maps");
+
+/* Connections of tagged sockets, for whose coflow the enforcer is to vouch. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, MADE_BYTES);
+} made SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -162,6 +178,14 @@ static inline_always void set_class(void *sk, int is_v6, __u32 tos, __u32 priori
 		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
 }
 
+/* Has a listening socket keep SYNs, so that what they say can be read when a connection is there. */
+static inline_always void save_syns(void *sk)
+{
+	int on = 1;
+
+	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &on, sizeof(on));
+}
+
 static inline_always void remember_own(void *sk, int is_v6, struct cv_socket *socket)
 {
 	__u32 rate = CV_UNLIMITED, tos = 0, priority = 0;
@@ -241,6 +265,97 @@ static inline_always struct cv_socket *tag_by_port(struct bpf_sock_ops *ops, str
 	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
+/*
+ * What a SYN says of the connection's coflow: option 254 with an identifier of its own (RFC 6994). Anybody can write one, so
+ * it counts for nothing by itself: the enforcer of the other end has to vouch for the connection, over another way that
+ * can be trusted. It saves looking for the connection among all others when that word comes.
+ */
+struct option {
+	__u8 kind;
+	__u8 length;
+	__u16 identifier;
+	__u32 serial_low;
+	__u32 serial_high;
+};
+
+#define OPTION_KIND 254
+#define OPTION_IDENTIFIER to_network_16(0xca7a)
+
+static inline_always int vouches(void)
+{
+	struct cv_settings *all = read_settings();
+
+	return all && all->vouches;
+}
+
+static inline_always __u32 ports_of(struct bpf_sock_ops *ops)
+{
+	return from_network_32(ops->remote_port) << 16 | ops->local_port;
+}
+
+static inline_always struct cv_pair pair_of(const struct cv_socket *socket)
+{
+	struct cv_flow flow = flow_of(socket);
+	struct cv_pair pair = { socket->ports, flow.peer_0, flow.peer_1, flow.peer_2, flow.peer_3 };
+
+	return pair;
+}
+
+/* Has the SYN say the coflow, where its serial is known. */
+static inline_always void announce(struct bpf_sock_ops *ops, const struct cv_socket *socket)
+{
+	__u32 coflow = socket->coflow;
+	__u64 *serial = bpf_map_lookup_elem(&coflows, &coflow);
+
+	if (vouches() && serial && *serial)
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+}
+
+static inline_always void write_option(struct bpf_sock_ops *ops, const struct cv_socket *socket)
+{
+	struct option option = { .kind = OPTION_KIND, .length = sizeof(option), .identifier = OPTION_IDENTIFIER };
+	__u32 coflow = socket->coflow;
+	__u64 *serial = bpf_map_lookup_elem(&coflows, &coflow);
+
+	if (!serial || !(ops->skb_tcp_flags & FLAG_SYN))
+		return;
+	option.serial_low = to_network_32(*serial);
+	option.serial_high = to_network_32(*serial >> 32);
+	bpf_store_hdr_opt(ops, &option, sizeof(option), 0);
+}
+
+/* Tells the enforcer of a connection that was made, for it to vouch. */
+static inline_always void tell(struct bpf_sock_ops *ops, const struct cv_socket *socket)
+{
+	struct cv_flow flow = flow_of(socket);
+	struct cv_made connection = { flow.coflow, ports_of(ops), flow.peer_0, flow.peer_1, flow.peer_2, flow.peer_3 };
+
+	/* Both are read first: the compiler would else join the two reads by an address, which contexts do not allow. */
+	__u32 of_v4 = read_word(ops->local_ip4), of_v6 = read_word(ops->local_ip6[3]);
+
+	connection.local_3 = ops->family == AF_INET ? of_v4 : of_v6;
+	of_v6 = read_word(ops->local_ip6[2]);
+	connection.local_2 = ops->family == AF_INET ? to_network_32(0x0000ffffu) : of_v6;
+	if (ops->family != AF_INET) {
+		connection.local_0 = read_word(ops->local_ip6[0]);
+		connection.local_1 = read_word(ops->local_ip6[1]);
+	}
+	if (vouches())
+		bpf_ringbuf_output(&made, &connection, sizeof(connection), 0);
+}
+
+/* Gives a socket the coflow for which its other end's enforcer has vouched; false where there is none. */
+static inline_always int adopt(struct cv_socket *socket)
+{
+	struct cv_pair pair = pair_of(socket);
+	struct cv_claim *claim = bpf_map_lookup_elem(&claims, &pair);
+
+	if (!claim || !claim->coflow)
+		return 0;
+	socket->coflow = claim->coflow;
+	return 1;
+}
+
 static inline_always void learn_peer(struct bpf_sock_ops *ops, struct cv_socket *socket)
 {
 	if (ops->family == AF_INET) {
@@ -250,6 +365,27 @@ static inline_always void learn_peer(struct bpf_sock_ops *ops, struct cv_socket 
 		socket->peer_high = (__u64)read_word(ops->remote_ip6[1]) << 32 | read_word(ops->remote_ip6[0]);
 		socket->peer_low = (__u64)read_word(ops->remote_ip6[3]) << 32 | read_word(ops->remote_ip6[2]);
 	}
+}
+
+/* The storage of a connection that was accepted, has no coflow, and whose SYN names one. */
+static inline_always struct cv_socket *take_claim(struct bpf_sock_ops *ops, struct bpf_sock *sk)
+{
+	struct option option = { .kind = OPTION_KIND, .length = 4, .identifier = OPTION_IDENTIFIER };
+	struct cv_socket fresh = {};
+	struct cv_claim claim = {};
+	struct cv_pair pair;
+
+	if (ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB || !vouches() ||
+	    bpf_load_hdr_opt(ops, &option, sizeof(option), BPF_LOAD_HDR_OPT_TCP_SYN) != sizeof(option))
+		return 0;
+	learn_peer(ops, &fresh);
+	fresh.ports = ports_of(ops);
+	pair = pair_of(&fresh);
+	claim.serial_low = from_network_32(option.serial_low);
+	claim.serial_high = from_network_32(option.serial_high);
+	/* The word of the other end's enforcer may have come before. */
+	bpf_map_update_elem(&claims, &pair, &claim, BPF_NOEXIST);
+	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
 SEC("sockops")
@@ -265,22 +401,45 @@ int connections(struct bpf_sock_ops *ops)
 	if (!socket)
 		socket = tag_by_port(ops, sk);
 	if (!socket)
+		socket = take_claim(ops, sk);
+	if (ops->op == BPF_SOCK_OPS_TCP_LISTEN_CB && vouches())
+		save_syns(ops);
+	if (!socket)
 		return 1;
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		learn_peer(ops, socket);
+		announce(ops, socket);
 		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		if (ops->skb_tcp_flags & FLAG_SYN)
+			bpf_reserve_hdr_opt(ops, sizeof(struct option), 0);
+		break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+		write_option(ops, socket);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		learn_peer(ops, socket);
-		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG |
-						       BPF_SOCK_OPS_RTT_CB_FLAG);
+		bpf_sock_ops_cb_flags_set(ops, (ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG) |
+						       BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG);
+		if (!socket->coflow && !adopt(socket))
+			break;
+		if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
+			tell(ops, socket);
 		count_socket(socket, 1);
 		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
 		break;
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 	case BPF_SOCK_OPS_RTT_CB:
+		if (!socket->coflow) {
+			if (!adopt(socket))
+				break;
+			count_socket(socket, 1);
+		}
+		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
@@ -381,7 +540,9 @@ int gate(struct __sk_buff *skb)
 	if (!sk)
 		return 1;
 	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
-	tcp = socket ? bpf_tcp_sock(sk) : 0;
+	if (socket && !socket->coflow && adopt(socket))
+		count_socket(socket, 1);
+	tcp = socket && socket->coflow ? bpf_tcp_sock(sk) : 0;
 	return tcp ? decide(skb, socket, tcp->snd_nxt) : 1;
 }
 
@@ -403,8 +564,19 @@ int gate_as_function(struct __sk_buff *skb)
 	return socket ? decide(skb, socket, skb->mark) : 1;
 }
 
+struct in6_addr {
+	union {
+		__u32 u6_addr32[4];
+	} in6_u;
+} __attribute__((preserve_access_index));
+
 struct sock_common {
 	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	__u32 skc_daddr;
+	__u16 skc_dport;
+	__u16 skc_num;
+	struct in6_addr skc_v6_daddr;
 } __attribute__((preserve_access_index));
 
 struct bpf_iter__tcp {
@@ -439,6 +611,23 @@ static inline_always int is_followed(void *tcp, struct cv_socket *socket)
 	return 1;
 }
 
+/* The storage of a connection without a coflow for which the other end's enforcer has vouched. */
+static inline_always struct cv_socket *take_vouched(struct sock_common *common, void *tcp, int is_v6)
+{
+	struct cv_socket fresh = {};
+
+	fresh.ports = (__u32)from_network_16(common->skc_dport) << 16 | common->skc_num;
+	if (is_v6) {
+		fresh.peer_high = (__u64)common->skc_v6_daddr.in6_u.u6_addr32[1] << 32 |
+				  common->skc_v6_daddr.in6_u.u6_addr32[0];
+		fresh.peer_low = (__u64)common->skc_v6_daddr.in6_u.u6_addr32[3] << 32 |
+				 common->skc_v6_daddr.in6_u.u6_addr32[2];
+	} else {
+		fresh.peer_low = (__u64)common->skc_daddr << 32 | to_network_32(0x0000ffffu);
+	}
+	return adopt(&fresh) ? bpf_sk_storage_get(&sockets, tcp, &fresh, BPF_SK_STORAGE_GET_F_CREATE) : 0;
+}
+
 SEC("iter/tcp")
 int refresh(struct bpf_iter__tcp *at)
 {
@@ -454,8 +643,12 @@ int refresh(struct bpf_iter__tcp *at)
 	tcp = bpf_skc_to_tcp_sock(common);
 	if (!tcp)
 		return 0;
+	if (common->skc_state == TCP_LISTEN && vouches())
+		save_syns(tcp);
 	socket = bpf_sk_storage_get(&sockets, tcp, 0, 0);
-	if (!socket)
+	if (!socket && vouches())
+		socket = take_vouched(common, tcp, is_v6);
+	if (!socket || (!socket->coflow && !adopt(socket)))
 		return 0;
 	order = order_of(socket, bpf_ktime_get_ns());
 	if (is_followed(tcp, socket))

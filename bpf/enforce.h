@@ -50,11 +50,42 @@ struct cv_settings {
 	__u64 trickle; /* A gate that is off passes one segment of a connection in so many nanoseconds. */
 	__u64 idle; /* After so many idle nanoseconds the next byte of a connection begins a message. */
 	__u64 is_lifted; /* Other than 0: nothing is limited. */
+	__u64 vouches; /* Other than 0: connections say their coflow to the other end, and are told of to the enforcer. */
+};
+
+/* A connection from outside, as its own host knows it. */
+struct cv_pair {
+	__u32 ports; /* The other end's port in the upper half, the own one in the lower. */
+	__u32 peer_0; /* The other end's address as in cv_flow. */
+	__u32 peer_1; /* Second word of it. */
+	__u32 peer_2; /* Third word of it. */
+	__u32 peer_3; /* Fourth word of it. */
+};
+
+/* What is known of the coflow of a connection from outside. */
+struct cv_claim {
+	__u32 serial_low; /* The coflow's serial, as the other end's SYN said; 0 where it said nothing. */
+	__u32 serial_high; /* Its upper half. */
+	__u32 coflow; /* The enforcer's number, once the enforcer there has vouched for it; 0 until then. */
+};
+
+/* A connection of a tagged socket that has just been made. */
+struct cv_made {
+	__u32 coflow; /* The enforcer's number of the coflow. */
+	__u32 ports; /* As in cv_pair. */
+	__u32 peer_0; /* As in cv_pair. */
+	__u32 peer_1; /* Second word of it. */
+	__u32 peer_2; /* Third word of it. */
+	__u32 peer_3; /* Fourth word of it. */
+	__u32 local_0; /* The own address in the same form. */
+	__u32 local_1; /* Second word of it. */
+	__u32 local_2; /* Third word of it. */
+	__u32 local_3; /* Fourth word of it. */
 };
 
 /* What a socket carries with it; those that it accepts begin with a copy. */
 struct cv_socket {
-	__u64 coflow; /* The enforcer's number of the coflow. */
+	__u64 coflow; /* The enforcer's number of the coflow; 0 where the other end has named one and nothing vouches for it yet. */
 	__u64 peer_high; /* Two words of the peer's address. */
 	__u64 peer_low; /* The other two. */
 	__u64 applied; /* Generation of the order whose rate and class are set; 0 if the application's own are. */
@@ -64,6 +95,7 @@ struct cv_socket {
 	__u64 passed_at; /* When data last passed. */
 	__u64 is_refused; /* Whether data was refused since. */
 	__u64 is_counted; /* Whether the flow's count of sockets includes it. */
+	__u64 ports; /* As in cv_pair, where it has no coflow yet but may get one. */
 };
 
 #endif

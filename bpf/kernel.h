@@ -20,9 +20,13 @@
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define from_network_16(x) __builtin_bswap16(x)
 #define from_network_32(x) __builtin_bswap32(x)
+#define to_network_16(x) __builtin_bswap16(x)
+#define to_network_32(x) __builtin_bswap32(x)
 #else
 #define from_network_16(x) (x)
 #define from_network_32(x) (x)
+#define to_network_16(x) (x)
+#define to_network_32(x) (x)
 #endif
 
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
@@ -39,6 +43,13 @@ static void *(*bpf_skc_to_tcp_sock)(void *sk) = (void *)BPF_FUNC_skc_to_tcp_sock
 static void *(*bpf_sk_storage_get)(void *map, void *sk, void *value, __u64 flags) = (void *)BPF_FUNC_sk_storage_get;
 static long (*bpf_setsockopt)(void *sk, int level, int option, void *value, int length) = (void *)BPF_FUNC_setsockopt;
 static long (*bpf_getsockopt)(void *sk, int level, int option, void *value, int length) = (void *)BPF_FUNC_getsockopt;
+static long (*bpf_load_hdr_opt)(struct bpf_sock_ops *ops, void *option, __u32 length, __u64 flags) =
+	(void *)BPF_FUNC_load_hdr_opt;
+static long (*bpf_store_hdr_opt)(struct bpf_sock_ops *ops, const void *option, __u32 length, __u64 flags) =
+	(void *)BPF_FUNC_store_hdr_opt;
+static long (*bpf_reserve_hdr_opt)(struct bpf_sock_ops *ops, __u32 length, __u64 flags) =
+	(void *)BPF_FUNC_reserve_hdr_opt;
+static long (*bpf_ringbuf_output)(void *ring, void *data, __u64 size, __u64 flags) = (void *)BPF_FUNC_ringbuf_output;
 static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ops, int flags) = (void *)BPF_FUNC_sock_ops_cb_flags_set;
 
 #define AF_INET 2
@@ -46,6 +57,8 @@ static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ops, int flags) = 
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
 #define TCP_CLOSE 7
+#define TCP_LISTEN 10
+#define FLAG_SYN 2
 
 #define SOL_IP 0
 #define IP_TOS 1
@@ -54,6 +67,7 @@ static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ops, int flags) = 
 #define SO_MAX_PACING_RATE 47
 #define SOL_TCP 6
 #define TCP_NODELAY 1
+#define TCP_SAVE_SYN 27
 #define SOL_IPV6 41
 #define IPV6_TCLASS 67
 #define SET_SOCK_OPS_FLAGS 1008 /* TCP_BPF_SOCK_OPS_CB_FLAGS, since Linux 6.12 */

@@ -3,11 +3,13 @@
 //! It is a process of its own, not a part of the agent: it needs rights that the agent does not, and what it does to the
 //! agent is what any client may.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Conditions, Enforcer, Error, Kernel, Limits, Place, containers};
+use cavalcade_enforce::{Conditions, Enforcer, Error, Kernel, Limits, Place, Seal, Site, containers};
+use cavalcade_runtime::Identity;
 
 use crate::arguments::{DOOR, Enforce, rule};
 use crate::failure::{Failure, Kind};
@@ -17,13 +19,13 @@ use crate::output::tell;
 /// `cavalcade enforce`.
 pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let listed = config::read(options.file.config.as_deref())?;
-    let table = listed.enforce;
+    let table = &listed.enforce;
     let agent = socket_path(options.socket.as_deref().or(listed.agent.socket.as_deref()));
-    let door = options.door.clone().or(table.door).unwrap_or_else(|| DOOR.into());
+    let door = options.door.clone().or(table.door.clone()).unwrap_or_else(|| DOOR.into());
     let place = options.group.as_deref().map_or_else(Place::of_host, Place::below).map_err(lacking)?;
     let limits = Limits { silence: options.silence, idle: options.idle, ..Limits::default() };
     let mut folders = options.containers.clone();
-    folders.extend(table.containers);
+    folders.extend(table.containers.iter().cloned());
     if folders.is_empty() {
         folders = containers::FOLDERS.map(Into::into).to_vec();
     }
@@ -39,6 +41,7 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
         rules,
         of_user: options.coflows_of_user.or(table.coflows_of_user).unwrap_or(COFLOWS_OF_USER),
         containers: folders,
+        site: site(options, &listed)?,
     };
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
@@ -53,6 +56,43 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     ));
     enforcer.serve(&stop).map_err(|error| Failure::new(Kind::Runtime, error.to_string()))
 }
+
+/// The other enforcers of the site, where this host has a key in common with them.
+fn site(options: &Enforce, listed: &config::File) -> Result<Option<Site>, Failure> {
+    let Some(folder) = options.certificates.as_ref().or(listed.agent.certificates.as_ref()) else {
+        return Ok(None);
+    };
+    let identity = Identity::load(folder).map_err(|error| Failure::input(error.to_string()))?;
+    let Some(seal) = identity.seal().cloned() else {
+        return Err(Failure::input(format!("{} has no key for datagrams", folder.display()))
+            .help("name the folder of an agent that 'cavalcade certificates' made"));
+    };
+    let hosts = if options.hosts.is_empty() { &listed.site.hosts } else { &options.hosts };
+    if hosts.is_empty() {
+        return Err(Failure::usage("other enforcers are to be told of connections, and no host is named")
+            .help(
+                "give --hosts with the addresses that agents have, or --config with a file that lists them",
+            ));
+    }
+    let listen = options.listen.or(listed.enforce.listen).unwrap_or(LISTEN);
+    Ok(Some(Site { listen, hosts: hosts.clone(), seal: Box::new(OfSite(seal)) }))
+}
+
+/// The key that agents share, as enforcers use it.
+#[derive(Debug)]
+struct OfSite(cavalcade_runtime::Seal);
+
+impl Seal for OfSite {
+    fn close(&self, message: &mut Vec<u8>) {
+        self.0.close(message);
+    }
+    fn open<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]> {
+        self.0.open(sealed)
+    }
+}
+
+/// Where other enforcers tell of connections, unless it is said otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7339);
 
 /// How many coflows a user may have at once, unless it is said otherwise.
 const COFLOWS_OF_USER: usize = 256;

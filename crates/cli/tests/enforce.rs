@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -319,6 +319,138 @@ fn transfers_are_tagged_by_the_port_that_they_go_to() {
     eventually("its end", || !host.lists("ingest", ""));
     let _next = host.upload_in(&host.group, &[], address);
     host.sees_bytes_of("ingest");
+}
+
+/// Two hosts of a site, as far as one machine has them: each with an address, an agent, and an enforcer for a control group.
+struct Pair {
+    place: Place,
+    groups: [Group; 2],
+    enforcers: Vec<Running>,
+    _others: Vec<Running>,
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        self.enforcers.clear();
+        for group in &self.groups {
+            let _ = leftovers::fix(&Ground::below(group.path()).unwrap());
+        }
+    }
+}
+
+impl Pair {
+    /// The enforcer of the first host has the certificates in `folder`.
+    fn new(folder: &str) -> Option<Self> {
+        // What is missing is told there.
+        let root = Hierarchy::find().ok().filter(|_| Host::new("fair").is_some())?.root;
+        let place = Place::new();
+        let ports = [free_port(), free_port(), free_port()].map(|port| port.to_string());
+        for site in ["site", "foreign"] {
+            assert_eq!(place.run(&["certificates", site, "--hosts", "2"]).code, 0);
+        }
+        let hosts = ["--hosts", "127.0.0.1,127.0.0.2"];
+        let coordinator = format!("127.0.0.1:{}", ports[0]);
+        let mut lead = vec!["coordinator", "--policy", "dclas", "--listen", &coordinator];
+        lead.extend(["--certificates", "site/coordinator", "--administration", "lead.sock"]);
+        lead.extend(hosts);
+        let mut others = vec![start(&place, &lead)];
+        let mut enforcers = Vec::new();
+        let groups = ["one", "two"].map(|name| {
+            Group::make(&root, &format!("cavalcade-pair-{}-{folder}-{name}", std::process::id())).unwrap()
+        });
+        for port in ["0", "1"] {
+            let socket = format!("agent-{port}.sock");
+            let (certificates, administration) = (format!("site/agent-{port}"), format!("admin-{port}"));
+            let mut agent = vec!["agent", "--port", port, "--coordinator", &coordinator];
+            agent.extend(["--certificates", &certificates, "--administration", &administration]);
+            agent.extend(["--socket", &socket, "--peer-port", &ports[1]]);
+            agent.extend(hosts);
+            others.push(start(&place, &agent));
+            eventually("the agent", || place.path(&socket).exists());
+            let index: usize = port.parse().unwrap();
+            let group = groups[index].path().display().to_string();
+            let folder = if index == 0 { format!("{folder}/agent-0") } else { certificates.clone() };
+            let listen = format!("127.0.0.{}:{}", index + 1, ports[2]);
+            let door = format!("door-{port}");
+            let mut enforce = vec!["enforce", "--group", &group, "--door", &door, "--socket", &socket];
+            enforce.extend(["--certificates", &folder, "--listen", &listen]);
+            enforce.extend(hosts);
+            enforcers.push(start(&place, &enforce));
+            eventually("the enforcer", || place.path(&door).exists());
+        }
+        Some(Self { place, groups, enforcers, _others: others })
+    }
+
+    /// Has a client of the first host, tagged as the task "fetch", download from a server of the second that nothing tags.
+    fn download(&self) -> [Running; 2] {
+        let enter = format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", self.groups[1].path().display());
+        let mut server = Command::new("sh");
+        server.args(["-c", &enter]).arg(std::env::current_exe().unwrap());
+        server.args(["--exact", "serves_for_other_tests", "--nocapture"]).env(SERVE, "127.0.0.2:0");
+        let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
+        let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
+        let address =
+            lines.find_map(|line| Some(line.unwrap().split_once("serves at ")?.1.to_owned())).unwrap();
+        let mut client = self.place.command();
+        client.args(["run", "--task", "fetch", "--door", "door-0", "--"]);
+        client.args(["curl", "-s", "--http0.9", "-o", "got", &format!("http://{address}/")]);
+        [server, Running(client.spawn().unwrap())]
+    }
+
+    /// What the agent of this port knows of coflows, a line for each.
+    fn listed_at(&self, port: u32) -> Vec<String> {
+        let out = self.place.command().args(["ps", "--at", &format!("admin-{port}")]).output().unwrap();
+        String::from_utf8(out.stdout).unwrap().lines().skip(2).map(str::to_owned).collect()
+    }
+
+    /// Tells whether the second host sends for the task of the first.
+    fn sees_bytes(&self) -> bool {
+        let of_client = self.listed_at(0);
+        let Some(line) = of_client.iter().find(|line| line.contains("fetch")) else { return false };
+        let id = line.split(' ').next().unwrap();
+        self.listed_at(1).iter().any(|line| line.starts_with(id) && line.contains(" MB"))
+    }
+
+    fn has_downloaded(&self, bytes: u64) -> bool {
+        self.place.path("got").metadata().is_ok_and(|file| file.len() > bytes)
+    }
+}
+
+/// What tells this test's own binary to be a server.
+const SERVE: &str = "CAVALCADE_CLI_TEST_SERVE";
+
+#[test]
+fn serves_for_other_tests() {
+    let Ok(address) = std::env::var(SERVE) else { return };
+    let listener = TcpListener::bind(address).unwrap();
+    writeln!(std::io::stdout(), "serves at {}", listener.local_addr().unwrap()).unwrap();
+    for socket in listener.incoming() {
+        let mut socket = socket.unwrap();
+        // Some 100 Mbps.
+        while socket.write_all(&[0; 64 << 10]).is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn what_a_server_sends_belongs_to_the_coflow_of_a_client_on_another_host() {
+    let Some(pair) = Pair::new("site") else { return };
+    let _both = pair.download();
+    eventually("bytes of the server", || pair.sees_bytes());
+}
+
+#[test]
+fn a_client_for_whom_no_enforcer_of_the_site_vouches_gives_a_server_no_coflow() {
+    let Some(pair) = Pair::new("foreign") else { return };
+    let _both = pair.download();
+    eventually("the download", || pair.has_downloaded(20_000_000));
+    assert!(pair.listed_at(0).iter().any(|line| line.contains("fetch")));
+    assert_eq!(pair.listed_at(1), Vec::<String>::new());
 }
 
 #[test]

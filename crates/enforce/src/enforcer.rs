@@ -14,13 +14,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
-use cavalcade_model::{Instant, Nanos};
+use cavalcade_model::{Instant, Nanos, TaskClass};
 use cavalcade_protocol::{ClientEvent, CoflowKey, Endpoints, Gate, Registration};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::door::{Asker, Door, Name, Request};
 use crate::groups::{self, Group, Hierarchy};
 use crate::link::Link;
+use crate::shared::Made;
+use crate::vouch::{Peers, Report, Site};
 use crate::{Count, Error, Flow, Kernel, Order, containers, urgency};
 
 /// The time between two looks at the counts while there are coflows.
@@ -38,6 +40,8 @@ const GRACE: Nanos = Nanos::from_secs(1);
 const LOOK_FOR_CONTAINERS: Nanos = Nanos::from_secs(1);
 /// The most processes that may be asking at once.
 const ASKERS: usize = 64;
+/// The most connections that may wait for their coflow's key; those beyond are not vouched for.
+const UNSAID: usize = 4096;
 /// The longest that a request may take to come: a process that does not ask keeps others out no longer.
 const HURRY: Duration = Duration::from_secs(1);
 
@@ -65,7 +69,7 @@ pub struct Rule {
 }
 
 /// What an enforcer works by.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Conditions {
     /// Where commands ask to be tagged.
     pub door: PathBuf,
@@ -79,6 +83,8 @@ pub struct Conditions {
     pub of_user: usize,
     /// The folders in which runtimes keep what they know of containers.
     pub containers: Vec<PathBuf>,
+    /// With whom this host vouches for connections, if with anybody.
+    pub site: Option<Site>,
 }
 
 /// A flow as the agent has been told of it.
@@ -123,6 +129,11 @@ pub struct Enforcer {
     /// a socket that listens passes its number on.
     standing: BTreeMap<u32, (u32, Request)>,
     next: u32,
+    peers: Option<Peers>,
+    /// Connections whose coflow has no key yet.
+    unsaid: Vec<Made>,
+    /// True where a connection is to be looked for by a walk.
+    is_walk_due: bool,
     started: std::time::Instant,
     offset: u64,
     look_at: Instant,
@@ -135,7 +146,7 @@ impl Enforcer {
     ///
     /// # Errors
     /// If the door cannot be opened, there are no control groups, or the kernel takes no rule.
-    pub fn new(kernel: Kernel, conditions: Conditions) -> Result<Self, Error> {
+    pub fn new(kernel: Kernel, mut conditions: Conditions) -> Result<Self, Error> {
         let root = Hierarchy::find()?.root;
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         let mut made = Self {
@@ -146,6 +157,9 @@ impl Enforcer {
             coflows: BTreeMap::new(),
             standing: BTreeMap::new(),
             next: 1,
+            peers: conditions.site.take().map(Peers::new).transpose()?,
+            unsaid: Vec::new(),
+            is_walk_due: false,
             started: std::time::Instant::now(),
             offset,
             look_at: Instant::ZERO,
@@ -153,6 +167,9 @@ impl Enforcer {
             scanned_at: Instant::ZERO,
             conditions,
         };
+        if made.peers.is_some() {
+            made.kernel.vouch()?;
+        }
         for mut rule in std::mem::take(&mut made.conditions.rules) {
             match &mut rule.subject {
                 Subject::Group(group) => {
@@ -213,7 +230,8 @@ impl Enforcer {
         let streams = self.coflows.values().filter_map(|tagged| tagged.link.stream());
         let heard = std::iter::once(self.door.listener.as_fd())
             .chain(self.askers.iter().map(|asker| asker.stream.as_fd()))
-            .chain(streams.map(AsFd::as_fd));
+            .chain(streams.map(AsFd::as_fd))
+            .chain(self.peers.iter().flat_map(|peers| [peers.socket.as_fd(), self.kernel.made_descriptor()]));
         let mut heard: Vec<PollFd<'_>> =
             heard.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
         let is_idle = self.coflows.is_empty() && self.standing.is_empty();
@@ -226,6 +244,7 @@ impl Enforcer {
     fn turn(&mut self) -> Result<(), Error> {
         let now = self.now();
         self.hear_askers(now);
+        self.vouch(now)?;
         if now >= self.look_at {
             self.look(now)?;
             let took = self.now().since(now);
@@ -235,6 +254,10 @@ impl Enforcer {
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
+            self.peers.iter_mut().for_each(Peers::repeat);
+            if std::mem::take(&mut self.is_walk_due) {
+                self.kernel.refresh()?;
+            }
             let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
             groups.for_each(|group| self.kernel.follow(group));
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
@@ -292,6 +315,9 @@ impl Enforcer {
                 tagged.groups.len() - 1
             }
         };
+        if let Some(key) = tagged.key {
+            self.kernel.name(number, key.serial)?;
+        }
         self.kernel.admit(asker.process, &tagged.groups[at], number)
     }
 
@@ -378,6 +404,27 @@ impl Enforcer {
         Ok(())
     }
 
+    /// Tells other hosts of connections to them, and gives connections from them to the coflows that they say.
+    fn vouch(&mut self, now: Instant) -> Result<(), Error> {
+        let Some(peers) = &mut self.peers else { return Ok(()) };
+        let made = self.kernel.made();
+        for made in std::mem::take(&mut self.unsaid).into_iter().chain(made) {
+            match self.coflows.get(&made.coflow) {
+                Some(Tagged { key: Some(key), user, .. }) => peers.tell(now, made, *key, *user),
+                Some(_) if self.unsaid.len() < UNSAID => self.unsaid.push(made),
+                _ => {}
+            }
+        }
+        for Report { key, user, pair, .. } in peers.hear(now) {
+            let request = Request { name: Name::Coflow(key), class: TaskClass::Online, deadline: None };
+            // A user with too many coflows here has connections that are plain TCP.
+            let Ok(number) = self.number_for(now, user, request) else { continue };
+            self.kernel.announce(number)?;
+            self.is_walk_due |= !self.kernel.claim(pair, number, key.serial)?;
+        }
+        Ok(())
+    }
+
     /// Tells clients what their flows have sent.
     fn look(&mut self, now: Instant) -> Result<(), Error> {
         if self.coflows.is_empty() && self.standing.is_empty() {
@@ -415,7 +462,10 @@ impl Enforcer {
                         tagged.link.welcome();
                     }
                     ClientEvent::FellBack => tagged.is_obedient = false,
-                    ClientEvent::Registered { coflow, .. } => tagged.learn_key(coflow),
+                    ClientEvent::Registered { coflow, .. } => {
+                        self.kernel.name(number, coflow.serial)?;
+                        tagged.learn_key(coflow);
+                    }
                     ClientEvent::Directed(of_client) => {
                         let directive = tagged.link.client.directive(of_client);
                         let Some((peer, known)) = tagged.flow_of(of_client) else { continue };

@@ -47,7 +47,7 @@ impl Bench {
         let mut bench = Self(EbpfLoader::new().load(programs).unwrap());
         let gate: &mut CgroupSkb = bench.0.program_mut("gate_as_function").unwrap().try_into().unwrap();
         gate.load().unwrap();
-        let mut coflows: HashMap<&mut MapData, u32, u32> = bench.map("coflows");
+        let mut coflows: HashMap<&mut MapData, u32, u64> = bench.map("coflows");
         coflows.insert(COFLOW, 1, 0).unwrap();
         bench.limit(Limits { silence: Nanos::from_secs(3600), ..Limits::default() }, Nanos::ZERO);
         // Data passed just now.

@@ -2,10 +2,11 @@
 
 use std::fs::{self, File};
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use aya::maps::{Array, HashMap, MapData, SkStorage};
+use aya::maps::{Array, HashMap, MapData, RingBuf, SkStorage};
 use aya::programs::links::FdLink;
 use aya::programs::{
     CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, Iter, Program, ProgramError, SockOps,
@@ -16,10 +17,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::flow::{Count, Flow, Order};
 use crate::groups::{self, Group, Hierarchy};
-use crate::namespaces::Walkers;
+use crate::namespaces::{Walkers, walk_everywhere};
 use crate::pins::Pins;
 use crate::shared::{
-    self, CountWords, FlowWords, OrderWords, PROGRAMS, Settings, SettingsWords, SocketWords,
+    self, Claim, ClaimWords, CountWords, FlowWords, Made, MadeWords, OrderWords, PROGRAMS, Pair, PairWords,
+    Settings, SettingsWords, SocketWords,
 };
 use crate::{Error, inherited, leftovers};
 
@@ -81,7 +83,9 @@ struct Tables {
     groups: HashMap<MapData, u64, u32>,
     users: HashMap<MapData, u32, u32>,
     ports: HashMap<MapData, u32, u32>,
-    coflows: HashMap<MapData, u32, u32>,
+    coflows: HashMap<MapData, u32, u64>,
+    claims: HashMap<MapData, PairWords, ClaimWords>,
+    made: RingBuf<MapData>,
     orders: HashMap<MapData, FlowWords, OrderWords>,
     counts: HashMap<MapData, FlowWords, CountWords>,
     settings: Array<MapData, SettingsWords>,
@@ -95,6 +99,7 @@ pub struct Kernel {
     tables: Tables,
     walkers: Walkers,
     generation: u32,
+    vouches: bool,
     limits: Limits,
     place: Place,
     pins: Pins,
@@ -115,7 +120,7 @@ impl Kernel {
         match attach(programs, &above, limits, &pins) {
             Ok(tables) => {
                 let walkers = Walkers::new(pins.path(REFRESH));
-                Ok(Self { tables, walkers, generation: 0, limits, place, pins })
+                Ok(Self { tables, walkers, generation: 0, vouches: false, limits, place, pins })
             }
             Err(error) => {
                 pins.clear();
@@ -177,7 +182,55 @@ impl Kernel {
 
     /// There is such a coflow: its flows are counted.
     pub(crate) fn announce(&mut self, coflow: u32) -> Result<(), Error> {
-        self.tables.coflows.insert(coflow, 1, 0).map_err(Error::refused("one more coflow"))
+        if self.tables.coflows.get(&coflow, 0).is_ok() {
+            return Ok(());
+        }
+        self.name(coflow, 0)
+    }
+
+    /// Says which serial a coflow has: SYNs of its connections say it, where this enforcer vouches for them.
+    pub(crate) fn name(&mut self, coflow: u32, serial: u64) -> Result<(), Error> {
+        self.tables.coflows.insert(coflow, serial, 0).map_err(Error::refused("one more coflow"))
+    }
+
+    /// Has connections say their coflow to the other end, and tells of them ([`Kernel::made`]). What listens already reads
+    /// what SYNs say from now on.
+    pub(crate) fn vouch(&mut self) -> Result<(), Error> {
+        self.vouches = true;
+        self.stay_alive()?;
+        walk_everywhere(self.pins.path(REFRESH)).map_err(|error| Error::refused("a walk over sockets")(error))
+    }
+
+    /// The descriptor that can be read when connections have been made.
+    pub(crate) fn made_descriptor(&self) -> BorrowedFd<'_> {
+        self.tables.made.as_fd()
+    }
+
+    /// The connections of tagged sockets that were made since the last call.
+    pub(crate) fn made(&mut self) -> Vec<Made> {
+        let mut all = Vec::new();
+        while let Some(bytes) = self.tables.made.next() {
+            let mut words = MadeWords::default();
+            for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+                *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            }
+            all.push(Made::from_words(words));
+        }
+        all
+    }
+
+    /// Gives a connection from outside to a coflow. Returns whether its SYN said so too; where it did not, the connection has
+    /// the coflow after the next walk.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn claim(&mut self, pair: Pair, coflow: u32, serial: u64) -> Result<bool, Error> {
+        let (serial_low, serial_high) = (serial as u32, (serial >> 32) as u32);
+        let known = self.tables.claims.get(&pair.to_words(), 0).map(Claim::from_words).unwrap_or_default();
+        let claim = Claim { serial_low, serial_high, coflow };
+        let inserted = self.tables.claims.insert(pair.to_words(), claim.to_words(), 0);
+        inserted.map_err(Error::refused("one more connection from outside"))?;
+        Ok((known.serial_low, known.serial_high) == (serial_low, serial_high))
     }
 
     /// Moves a process, with the sockets that it has already, into the group of a coflow.
@@ -245,7 +298,8 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub fn stay_alive(&mut self) -> Result<(), Error> {
-        let words = settings(self.limits).to_words();
+        let vouches = u64::from(self.vouches);
+        let words = Settings { vouches, ..settings(self.limits) }.to_words();
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
     }
 
@@ -321,7 +375,7 @@ fn tagged(coflow: u32, peer: Option<IpAddr>) -> SocketWords {
 pub(crate) fn settings(limits: Limits) -> Settings {
     let alive_at = monotonic().0;
     let Limits { silence, trickle, idle } = limits;
-    Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, is_lifted: 0 }
+    Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, is_lifted: 0, vouches: 0 }
 }
 
 /// The kernel's monotonic clock.
@@ -401,6 +455,8 @@ impl Tables {
             users: take("users").try_into().map_err(refused())?,
             ports: take("ports").try_into().map_err(refused())?,
             coflows: take("coflows").try_into().map_err(refused())?,
+            claims: take("claims").try_into().map_err(refused())?,
+            made: take("made").try_into().map_err(refused())?,
             orders: take("orders").try_into().map_err(refused())?,
             counts: take("counts").try_into().map_err(refused())?,
             settings: take(SETTINGS).try_into().map_err(refused())?,

@@ -45,7 +45,8 @@
 //! | the enforcer's processor time: idle; one flow of 1.8 Gbps; 456 short connections a second | 0; 0.7 %; 1.7 % of a core |
 //!
 //! # Limits
-//! - TCP only. A server's bytes belong to the server's coflow: its clients' do not reach it yet.
+//! - TCP only. A server's bytes belong to the server's coflow where its processes are tagged; else to the client's, where the
+//!   client's enforcer vouches for the connection (`vouch.rs`): between hosts of a site with certificates.
 //! - IPv4 connections of sockets made for both families are gated and paced, but not marked: the kernel lets no program set
 //!   their TOS.
 //! - A rate is held over the time of some bursts. At round trips of microseconds a burst is 64 KB unless
@@ -85,6 +86,7 @@ mod pins;
 pub mod probe;
 mod shared;
 mod urgency;
+mod vouch;
 
 pub use door::{Name, Request};
 pub use enforcer::{Conditions, Enforcer, Rule, Subject};
@@ -92,6 +94,7 @@ pub use error::Error;
 pub use flow::{Count, Flow, Order};
 pub use groups::{Group, Hierarchy};
 pub use kernel::{Kernel, Limits, Place};
+pub use vouch::{Seal, Site};
 
 /// Tells why this build has no programs for the kernel; `None` where it has them.
 pub fn missing() -> Option<&'static str> {

@@ -43,7 +43,7 @@ pub use clock::Clock;
 pub use coordinator::{CoordinatorSockets, serve_coordinator};
 pub use metrics::stand_by;
 pub use notify::ready;
-pub use security::{Identity, Role};
+pub use security::{Identity, Role, Seal};
 pub use sockets::{UnixSocket, bind_administration_socket, bind_client_socket};
 pub use switch::show_switch;
 

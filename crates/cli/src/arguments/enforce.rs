@@ -1,6 +1,7 @@
 //! The kernel path's part of the command line.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use cavalcade_enforce::{Request, Rule, Subject};
@@ -38,6 +39,16 @@ pub(crate) struct Enforce {
     /// How many coflows a user may have at once [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) coflows_of_user: Option<usize>,
+    /// The folder of this host's agent that 'cavalcade certificates' made: with it, what a server of another host sends back is
+    /// scheduled under the coflow of the client here, and the other way round, where enforcers run on both
+    #[arg(long, value_name = "DIR")]
+    pub(crate) certificates: Option<PathBuf>,
+    /// The addresses of all hosts, as the agent has them: other enforcers that are told of connections
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
+    pub(crate) hosts: Vec<IpAddr>,
+    /// Where other enforcers tell of connections; all listen at the same port [default: 0.0.0.0:7339]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
     /// For how long the kernel keeps limits without a sign of life from this process
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = silence)]
     pub(crate) silence: Nanos,

@@ -116,6 +116,7 @@ pub(crate) struct EnforceTable {
     /// Rules as they stand in the file: users have names on the host alone that the rule is for.
     pub(crate) tag: Vec<String>,
     pub(crate) containers: Vec<PathBuf>,
+    pub(crate) listen: Option<SocketAddr>,
     pub(crate) coflows_of_user: Option<usize>,
 }
 

@@ -1,0 +1,246 @@
+//! Vouching: a server's bytes under the client's coflow.
+//!
+//! The client's host knows to which coflow a connection belongs, the server's host has to schedule what comes back. So the
+//! client's enforcer says it in two ways. The SYN names the coflow (option 254, in `bpf/enforce.bpf.c`): it arrives with the
+//! connection, but anybody can write one, and middleboxes may take it out. A *report* says it in a datagram of its own, with
+//! the connection's two ends, under the key that the agents of a site share. Only the report counts: an option by itself changes
+//! nothing, so no stranger can raise the priority of what is sent to them. Where the SYN has said the same, the server's kernel
+//! has the connection at hand; else a walk looks for it ([`crate::Kernel::refresh`]).
+//!
+//! A report holds for one connection between two addresses, and is too old after [`FRESH`]: who replays one gives that very
+//! connection the coflow that it has. Each is sent twice, since datagrams are lost. The client's user comes along: on the
+//! server's host the coflow is that user's, too, and counts among those that the user may have there.
+//!
+//! Rejected: a tag behind the option. Beside the options of an ordinary SYN there are 20 bytes left, too few for a coflow's key and
+//! a tag that could not be guessed.
+
+use std::fmt::Debug;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use cavalcade_model::{Instant, Nanos};
+use cavalcade_protocol::CoflowKey;
+
+use crate::Error;
+use crate::shared::{Made, Pair};
+
+/// The age at which a report is not believed any more; clocks of a site differ by less.
+const FRESH: Nanos = Nanos::from_secs(5);
+/// The first bytes of a report: other messages are sealed with the same key.
+const KIND: [u8; 4] = *b"CVR1";
+/// Bytes of a report without its seal.
+const LENGTH: usize = 66;
+/// The most reports that are heard in one turn.
+const OF_TURN: usize = 256;
+
+/// What the agents of a site have in common: the key of their datagrams.
+pub trait Seal: Debug {
+    /// Appends what proves that a part of the site has written `message`.
+    fn close(&self, message: &mut Vec<u8>);
+    /// The message, if a part of the site has written it.
+    fn open<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]>;
+}
+
+/// With whom an enforcer vouches for connections.
+#[derive(Debug)]
+pub struct Site {
+    /// Where reports are received; other enforcers listen at the same port.
+    pub listen: SocketAddr,
+    /// The hosts of the site: nobody else is told anything.
+    pub hosts: Vec<IpAddr>,
+    /// The key that they share.
+    pub seal: Box<dyn Seal>,
+}
+
+/// What an enforcer says of a connection that one of its sockets has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) said_at: Instant,
+    pub(crate) key: CoflowKey,
+    pub(crate) user: u32,
+    /// The client's address, and both ports, as the server's host knows them.
+    pub(crate) pair: Pair,
+}
+
+impl Report {
+    fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = KIND.to_vec();
+        for number in [self.said_at.0, self.key.task, self.key.serial] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        bytes.extend_from_slice(&self.key.stage.to_be_bytes());
+        bytes.extend_from_slice(&self.user.to_be_bytes());
+        bytes.extend(self.pair.to_words().iter().flat_map(|word| word.to_be_bytes()));
+        // Room for what a later version may say.
+        bytes.resize(LENGTH, 0);
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&KIND).filter(|_| bytes.len() == LENGTH)?;
+        let long = |at: usize| Some(u64::from_be_bytes(rest.get(at..at + 8)?.try_into().ok()?));
+        let word = |at: usize| Some(u32::from_be_bytes(rest.get(at..at + 4)?.try_into().ok()?));
+        let stage = u16::from_be_bytes(rest.get(24..26)?.try_into().ok()?);
+        let pair = [word(30)?, word(34)?, word(38)?, word(42)?, word(46)?];
+        let key = CoflowKey { task: long(8)?, stage, serial: long(16)? };
+        Some(Self { said_at: Instant(long(0)?), key, user: word(26)?, pair: Pair::from_words(pair) })
+    }
+}
+
+/// The other enforcers of the site.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    pub(crate) socket: UdpSocket,
+    site: Site,
+    /// What is to be said a second time.
+    again: Vec<(Vec<u8>, SocketAddr)>,
+}
+
+impl Peers {
+    pub(crate) fn new(site: Site) -> Result<Self, Error> {
+        let opened = UdpSocket::bind(site.listen).and_then(|socket| {
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        });
+        let socket = opened.map_err(Error::file("listen at", site.listen.to_string()))?;
+        Ok(Self { socket, site, again: Vec::new() })
+    }
+
+    /// Tells the enforcer at the other end of a connection to which coflow it belongs.
+    pub(crate) fn tell(&mut self, now: Instant, made: Made, key: CoflowKey, user: u32) {
+        let peer = address([made.peer_0, made.peer_1, made.peer_2, made.peer_3]);
+        if !self.site.hosts.contains(&peer) {
+            return;
+        }
+        let (peer_0, peer_1) = (made.local_0, made.local_1);
+        let (peer_2, peer_3) = (made.local_2, made.local_3);
+        let pair = Pair { ports: made.ports.rotate_left(16), peer_0, peer_1, peer_2, peer_3 };
+        let mut bytes = Report { said_at: now, key, user, pair }.to_bytes();
+        self.site.seal.close(&mut bytes);
+        let to = SocketAddr::new(peer, self.site.listen.port());
+        // What cannot be sent now is sent again, and is plain TCP if that fails as well.
+        let _ = self.socket.send_to(&bytes, to);
+        self.again.push((bytes, to));
+    }
+
+    /// Says everything a second time that was said since the last call.
+    pub(crate) fn repeat(&mut self) {
+        for (bytes, to) in self.again.drain(..) {
+            let _ = self.socket.send_to(&bytes, to);
+        }
+    }
+
+    /// The reports that have come and can be believed.
+    pub(crate) fn hear(&self, now: Instant) -> Vec<Report> {
+        let mut heard = Vec::new();
+        let mut buffer = [0; 256];
+        for _ in 0..OF_TURN {
+            match self.socket.recv_from(&mut buffer) {
+                Ok((length, _)) => heard.extend(self.believe(now, &buffer[..length])),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        heard
+    }
+
+    fn believe(&self, now: Instant, sealed: &[u8]) -> Option<Report> {
+        let report = Report::from_bytes(self.site.seal.open(sealed)?)?;
+        (now.0.abs_diff(report.said_at.0) <= FRESH.0).then_some(report)
+    }
+}
+
+/// The address in four words of the kernel.
+fn address(words: [u32; 4]) -> IpAddr {
+    let mut bytes = [0; 16];
+    for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A seal that everybody could forge who knows the letter.
+    #[derive(Debug)]
+    struct Letter(u8);
+
+    impl Seal for Letter {
+        fn close(&self, message: &mut Vec<u8>) {
+            message.push(self.0);
+        }
+        fn open<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]> {
+            sealed.split_last().filter(|(last, _)| **last == self.0).map(|(_, message)| message)
+        }
+    }
+
+    const NOW: Instant = Instant(1_000_000_000_000);
+
+    fn report() -> Report {
+        let key = CoflowKey { task: 17, stage: 3, serial: u64::MAX - 1 };
+        let pair = Pair { ports: 0x1234_5678, peer_0: 1, peer_1: 2, peer_2: 3, peer_3: u32::MAX };
+        Report { said_at: NOW, key, user: 1000, pair }
+    }
+
+    fn peers(at: &str) -> Peers {
+        let hosts = vec!["127.0.0.1".parse().unwrap()];
+        Peers::new(Site { listen: at.parse().unwrap(), hosts, seal: Box::new(Letter(b'a')) }).unwrap()
+    }
+
+    #[test]
+    fn a_report_comes_back_from_its_bytes_and_no_other_length_or_kind_is_one() {
+        let bytes = report().to_bytes();
+        assert_eq!(Report::from_bytes(&bytes), Some(report()));
+        for length in 0..bytes.len() {
+            assert_eq!(Report::from_bytes(&bytes[..length]), None, "{length}");
+        }
+        let longer = [&bytes[..], &[0]].concat();
+        assert_eq!(Report::from_bytes(&longer), None);
+        let other = [&b"CVR2"[..], &bytes[4..]].concat();
+        assert_eq!(Report::from_bytes(&other), None);
+    }
+
+    #[test]
+    fn only_what_the_site_has_sealed_just_now_is_believed() {
+        let peers = peers("127.0.0.1:0");
+        let sealed = |seal: u8, said_at: Instant| {
+            let mut bytes = Report { said_at, ..report() }.to_bytes();
+            Letter(seal).close(&mut bytes);
+            bytes
+        };
+        assert_eq!(peers.believe(NOW, &sealed(b'a', NOW)), Some(report()));
+        assert_eq!(peers.believe(NOW, &sealed(b'b', NOW)), None);
+        assert_eq!(peers.believe(NOW, &report().to_bytes()), None);
+        let old = Instant(NOW.0 - 6_000_000_000);
+        assert_eq!(peers.believe(NOW, &sealed(b'a', old)), None);
+        assert_eq!(peers.believe(old, &sealed(b'a', NOW)), None);
+        assert_eq!(peers.believe(NOW, b""), None);
+    }
+
+    #[test]
+    fn nobody_outside_the_site_is_told_and_everything_is_said_twice() {
+        let mut peers = peers("127.0.0.1:0");
+        peers.site.listen = peers.socket.local_addr().unwrap();
+        let mapped = |last: [u8; 4]| [0, 0, u32::from_ne_bytes([0, 0, 255, 255]), u32::from_ne_bytes(last)];
+        let made = |[peer_0, peer_1, peer_2, peer_3]: [u32; 4]| Made {
+            ports: 0x0050_9c40,
+            peer_0,
+            peer_1,
+            peer_2,
+            peer_3,
+            ..Made::default()
+        };
+        peers.tell(NOW, made(mapped([127, 0, 0, 2])), report().key, 1000);
+        peers.tell(NOW, made(mapped([127, 0, 0, 1])), report().key, 1000);
+        peers.repeat();
+        let mut heard = Vec::new();
+        let began = std::time::Instant::now();
+        while heard.len() < 2 && began.elapsed().as_secs() < 60 {
+            heard.extend(peers.hear(NOW));
+        }
+        let pair = Pair { ports: 0x9c40_0050, ..Pair::default() };
+        assert_eq!(heard, [Report { pair, ..report() }; 2]);
+    }
+}
