@@ -19,10 +19,12 @@
 //! - A flow is off only while a lease holds: the coordinator's here, the agent's at the client.
 //!
 //! # Files
-//! `clients`: what clients say. `queues`: what is due and who waits. `budget`: how much a user's clients may have. `reporting`: what the coordinator is told. `enforcement`: what clients are told.
+//! `clients`: what clients say. `queues`: what is due and who waits. `budget`: how much a user's clients may have. `reporting`: what the coordinator is told. `enforcement`: what clients are
+//! told. `draining`: what a person has taken from that.
 
 mod budget;
 mod clients;
+mod draining;
 mod enforcement;
 mod queues;
 mod reporting;
@@ -37,6 +39,7 @@ use cavalcade_protocol::{
 
 pub use budget::{Budget, Usage};
 
+use crate::drains::Drains;
 use crate::explanation::Explanation;
 use crate::hosted::{Factory, Hosted};
 
@@ -345,7 +348,8 @@ pub struct Agent {
     looked_at: Option<Instant>,
     decided_at: Option<Instant>,
     alive_at: Option<Instant>,
-    is_drained: bool,
+    /// What a person has drained here.
+    drains: Drains,
     counters: AgentCounters,
     outbox: VecDeque<AgentOutput>,
 }
@@ -370,7 +374,7 @@ impl Agent {
             looked_at: None,
             decided_at: None,
             alive_at: None,
-            is_drained: false,
+            drains: Drains::default(),
             counters: AgentCounters::default(),
             outbox: VecDeque::new(),
             config,
@@ -378,9 +382,9 @@ impl Agent {
         }
     }
 
-    /// The kill switch of this host: puts every flow back to plain TCP, or ends that, as far as the fabric's is not on.
-    pub fn drain(&mut self, is_drained: bool) {
-        self.is_drained = is_drained;
+    /// Sets whether decisions are only made, and not enforced.
+    pub fn set_shadow(&mut self, shadow: bool) {
+        self.config.shadow = shadow;
         self.direct_all();
     }
 
@@ -472,11 +476,6 @@ impl Agent {
     /// Who decides.
     pub fn mode(&self) -> &Mode {
         &self.mode
-    }
-
-    /// Returns whether a kill switch is on: that of this host, or the fabric's.
-    pub fn is_drained(&self) -> bool {
-        self.is_drained || self.link.is_switched_off()
     }
 
     /// How many clients are connected.

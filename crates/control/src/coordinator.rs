@@ -21,9 +21,11 @@
 //!
 //! # Files
 //! `peers`: what is known of agents. `reports`: what they say. `trust`: what of that is believed, `owners`: for whom, `confirm`:
-//! by whose word. `status`: what people are told.
+//! by whose word. `draining`: the kill switch. `status` and `history`: what people are told.
 
 mod confirm;
+mod draining;
+mod history;
 mod owners;
 mod peers;
 mod reports;
@@ -33,12 +35,15 @@ mod trust;
 use std::collections::{BTreeMap, VecDeque};
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
-use cavalcade_protocol::{CoflowKey, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report, Sealed};
+use cavalcade_protocol::{CoflowKey, Drain, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report, Sealed};
 
 use crate::agent::CLASSES;
+use crate::drains::Drains;
 use crate::hosted::{Factory, Hosted};
 use crate::table::UNTOLD;
 use confirm::Confirmations;
+use history::History;
+pub use history::PastCoflow;
 use owners::Owners;
 use peers::{Peer, Peers};
 pub use status::{CoflowFlow, CoflowStatus};
@@ -153,6 +158,12 @@ pub struct Coordinator {
     last_round: Option<Instant>,
     /// The latest throw of the kill switch that it knows of.
     switch: Option<KillSwitch>,
+    /// What a person has drained.
+    drains: Drains,
+    /// The first drain of each coflow that is known and had one, beside that of everything.
+    drained: BTreeMap<CoflowKey, Drain>,
+    /// Coflows that are over.
+    history: History,
     outbox: VecDeque<(PortId, Orders)>,
     /// Who seals what agents keep.
     notary: Box<dyn Notary>,
@@ -186,6 +197,9 @@ impl Coordinator {
             highest_sent: 0,
             last_round: None,
             switch: None,
+            drains: Drains::default(),
+            drained: BTreeMap::new(),
+            history: History::default(),
             outbox: VecDeque::new(),
             notary: Box::new(Unsealed),
             started: None,
@@ -221,36 +235,6 @@ impl Coordinator {
     /// What has happened since it started.
     pub fn counters(&self) -> &CoordinatorCounters {
         &self.counters
-    }
-
-    /// Throws the kill switch of the whole fabric: every agent puts every flow back to plain TCP; or ends that. It holds for
-    /// later coordinators too, as long as one agent remembers it.
-    pub fn drain(&mut self, is_on: bool) {
-        let term = self.config.term;
-        let before = self.switch.filter(|switch| switch.term == term).map_or(0, |switch| switch.throw);
-        self.set_switch(KillSwitch { term, throw: before + 1, is_on });
-    }
-
-    fn set_switch(&mut self, switch: KillSwitch) {
-        self.switch = Some(switch);
-        let ports: Vec<PortId> = self.peers.iter().map(|(port, _)| port).collect();
-        for port in ports {
-            self.peers.get_mut(port).expect("a port from the same list").owes_snapshot = true;
-            self.list(port);
-        }
-    }
-
-    /// Takes the kill switch over from a former coordinator, by what an agent has heard from that.
-    fn hear_switch(&mut self, heard: Option<KillSwitch>) {
-        let heard = heard.filter(|heard| heard.term < self.config.term);
-        if let Some(switch) = heard.filter(|heard| self.switch.is_none_or(|known| known < *heard)) {
-            self.set_switch(switch);
-        }
-    }
-
-    /// Returns whether the kill switch is on.
-    pub fn is_drained(&self) -> bool {
-        self.switch.is_some_and(|switch| switch.is_on)
     }
 
     /// How many ports the fabric has.
@@ -373,6 +357,8 @@ impl Coordinator {
             self.counters.agents_lost += gone.len() as u64;
             self.compare_clocks();
             self.remembered.retain(|_, since| now.since(*since) <= REMEMBERED);
+            self.history.forget(now);
+            self.forget_drains(now);
             gone.into_iter().for_each(|port| self.forget(now, port));
         }
         self.hosted.wake(now);
@@ -478,7 +464,13 @@ impl Coordinator {
             }
         }
         if self.hosted.is_dirty() {
-            self.hosted.decide(now, |(port, flow), before, order| {
+            let (drains, owners, drained) = (&self.drains, &self.owners, &mut self.drained);
+            let is_drained = |key, from| {
+                let owner = || owners.of(key);
+                let drain = drains.of_flow(from, owner, key);
+                drain.inspect(|&drain| _ = drained.entry(key).or_insert_with(|| drain.clone())).is_some()
+            };
+            self.hosted.decide(now, is_drained, |(port, flow), before, order| {
                 let Some(peer) = self.peers.get_mut(port).filter(|_| before != order) else { return };
                 let kind = match order.gate {
                     Gate::Off {} => 0,
@@ -496,7 +488,9 @@ impl Coordinator {
     }
 
     fn write_orders(&mut self, now: Instant, port: PortId) {
-        let (config, standing) = (self.config, self.standing());
+        let config = self.config;
+        let owes_snapshot = self.peers.get(port).is_some_and(|peer| peer.owes_snapshot);
+        let standing = if owes_snapshot { self.standing() } else { Sealed::default() };
         let Some(peer) = self.peers.get_mut(port) else { return };
         let hosted = &self.hosted;
         let snapshot = std::mem::take(&mut peer.owes_snapshot);
@@ -531,7 +525,7 @@ impl Coordinator {
             enforce: !config.shadow,
             confirm: config.confirm,
             switch: self.switch.filter(|_| snapshot),
-            standing: if snapshot { standing } else { Sealed::default() },
+            standing,
             lease: config.lease,
             period: config.period,
             quiet: config.quiet,

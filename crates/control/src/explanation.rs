@@ -141,7 +141,8 @@ fn queues(table: &Table, coflow: &Coflow, waiting: &[&Flow]) -> BTreeMap<u32, Qu
     let links = waiting.iter().flat_map(|flow| table.links(flow));
     let mut queues: BTreeMap<u32, Queue> = links.map(|link| (link, Queue::default())).collect();
     for other in table.coflows.values().filter(|other| other.key != coflow.key) {
-        for flow in other.flows.values().filter_map(|&flow| table.find(flow)).filter(|flow| !flow.rests()) {
+        let holds = |flow: &&Flow| !flow.rests() && !flow.is_drained;
+        for flow in other.flows.values().filter_map(|&flow| table.find(flow)).filter(holds) {
             let rival = Rival {
                 priority: flow.priority.unwrap_or(other.priority),
                 coflow: (other.priority, other.key),

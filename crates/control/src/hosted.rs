@@ -224,6 +224,7 @@ impl Hosted {
             sent,
             idle,
             is_stalled: false,
+            is_drained: false,
             moved_at: now,
             freed_at: now,
             is_unconfirmed,
@@ -353,6 +354,16 @@ impl Hosted {
         self.active(key).map(|id| self.table.coflows[&id].priority).unwrap_or_default()
     }
 
+    /// A coflow that is active.
+    pub(crate) fn coflow(&self, key: CoflowKey) -> Option<&Coflow> {
+        self.table.coflows.get(&self.active(key)?)
+    }
+
+    /// Has gates computed again: what is drained has changed.
+    pub(crate) fn look_again(&mut self) {
+        self.kept.is_dirty = true;
+    }
+
     /// What a coflow has sent.
     pub(crate) fn attained(&self, key: CoflowKey) -> Option<Bytes> {
         self.active(key).map(|id| Bytes(self.table.coflows[&id].attained))
@@ -405,7 +416,7 @@ impl Hosted {
         let mut stalled = Stalled::default();
         for flow in self.table.flows_mut() {
             let FlowFacts { src, dst, .. } = flow.facts;
-            if flow.rests() || flow.told.gate == (Gate::Off {}) {
+            if flow.rests() || flow.is_drained || flow.told.gate == (Gate::Off {}) {
                 continue;
             }
             if now.since(flow.moved_at) >= stall {
@@ -432,16 +443,22 @@ impl Hosted {
         }
     }
 
-    /// Computes the gate of every flow; hands over each, in the order of coflows and names, with the gate and the own
-    /// priority that it had before and those that it has now.
-    pub(crate) fn decide(&mut self, now: Instant, mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder)) {
+    /// Computes the gate of every flow, but that those of a coflow and sender that `is_drained` go as plain TCP; hands over
+    /// each, in the order of coflows and names, with the gate and the own priority that it had before and those that it has now.
+    pub(crate) fn decide(
+        &mut self,
+        now: Instant,
+        mut is_drained: impl FnMut(CoflowKey, PortId) -> bool,
+        mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder),
+    ) {
         self.kept.is_dirty = false;
         let (mut ids, mut contenders) = (Vec::new(), Vec::new());
         for (place, coflow) in self.table.coflows.values().enumerate() {
             for &id in coflow.flows.values() {
                 let flow = self.table.find(id).expect("a named flow has a record");
-                ids.push(id);
-                if !flow.rests() {
+                let is_drained = is_drained(coflow.key, flow.facts.src);
+                ids.push((id, is_drained));
+                if !flow.rests() && !is_drained {
                     contenders.push(Contender {
                         links: self.table.links(flow),
                         coflow: place as u32,
@@ -454,11 +471,14 @@ impl Hosted {
             }
         }
         let mut gates = allocate(&self.terms, &self.table.capacity, &contenders).into_iter();
-        for id in ids {
+        for (id, is_drained) in ids {
             let flow = self.table.find_mut(id).expect("a named flow has a record");
-            let gate = if flow.rests() { Gate::default() } else { gates.next().unwrap_or_default() };
-            flow.is_served = !flow.rests() && gate != Gate::Off {};
-            let order = FlowOrder { gate, priority: flow.priority };
+            flow.is_drained = is_drained;
+            let contends = !flow.rests() && !is_drained;
+            let gate = if contends { gates.next().unwrap_or_default() } else { Gate::default() };
+            flow.is_served = contends && gate != Gate::Off {};
+            let priority = if is_drained { Some(Priority::default()) } else { flow.priority };
+            let order = FlowOrder { gate, priority };
             let before = std::mem::replace(&mut flow.told, order);
             if before.gate == (Gate::Off {}) {
                 (flow.moved_at, flow.freed_at) = (now, now);

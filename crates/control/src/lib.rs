@@ -28,6 +28,7 @@
 mod agent;
 mod allocation;
 mod coordinator;
+mod drains;
 mod explanation;
 mod hosted;
 mod numbering;
@@ -38,7 +39,8 @@ pub use agent::{
     Mode, PartStatus, Usage,
 };
 pub use coordinator::{
-    CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters, Notary,
+    CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters, Notary, PastCoflow,
 };
+pub use drains::TooManyDrains;
 pub use explanation::{Direction, Explanation, Obstacle};
 pub use hosted::Factory;

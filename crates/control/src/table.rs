@@ -46,6 +46,8 @@ pub(crate) struct Flow {
     pub(crate) idle: bool,
     /// True if it might send and moves nothing.
     pub(crate) is_stalled: bool,
+    /// True if it goes as plain TCP because a person wants it; then it holds no others.
+    pub(crate) is_drained: bool,
     /// Time at which it last moved, or was let go on.
     pub(crate) moved_at: Instant,
     /// Time at which it was let go on.

@@ -7,7 +7,8 @@ use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
 use cavalcade_policy::parse;
 use cavalcade_protocol::{
-    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Gate, Message, PROTOCOL,
+    AgentMessage, ClientMessage, CoflowKey, Directive, Drain, Drained, Endpoints, Gate, Message, PROTOCOL,
+    Remark,
 };
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -82,6 +83,13 @@ impl Site {
         let (first, second) = (self.register(0), self.register(1));
         self.open(0, 0, first, 2);
         self.open(1, 0, second, 2);
+    }
+
+    /// Both of them move, by a thousandth of what the line carries, and time passes.
+    fn move_both(&mut self) {
+        let sent = self.now.0 / 8_000;
+        (0..2).for_each(|port| self.sent(port, 0, sent));
+        self.pass(40);
     }
 
     fn connect(&mut self, port: u32, client: u64, user: u32) {
@@ -271,6 +279,114 @@ fn the_kill_switch_of_the_coordinator_opens_every_flow_of_the_fabric_and_lets_go
     site.coordinator.as_mut().unwrap().drain(false);
     site.pass(20);
     assert_eq!((site.gate(1, 0), site.told(1, 0).class), (OFF, 1));
+}
+
+fn drain(what: Drained) -> Drain {
+    let remark = |text| Remark::new(text).expect("it is short");
+    Drain { what, since: Instant(1), who: remark("root"), reason: remark("new switches") }
+}
+
+#[test]
+fn a_drained_flow_goes_as_plain_tcp_and_holds_no_other() {
+    let mut site = Site::new("fifo", 3);
+    site.open_two();
+    site.pass(30);
+    let keys: Vec<CoflowKey> = site.coordinator.as_ref().unwrap().status().map(|coflow| coflow.key).collect();
+    assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OPEN, OFF));
+    // Whether the first or the second is drained, both go on.
+    for what in [
+        Drained::Host { port: PortId(0) },
+        Drained::Coflow { key: keys[0] },
+        Drained::Host { port: PortId(1) },
+        Drained::Coflow { key: keys[1] },
+    ] {
+        let coordinator = site.coordinator.as_mut().unwrap();
+        assert_eq!(coordinator.set_drain(drain(what)), Ok(false));
+        assert!(!coordinator.is_drained(), "the kill switch is another thing");
+        site.move_both();
+        assert_eq!(
+            (site.told(0, 0), site.told(1, 0)),
+            (Directive::default(), Directive::default()),
+            "{what:?}"
+        );
+        let coordinator = site.coordinator.as_mut().unwrap();
+        let drained = keys.iter().filter(|key| coordinator.drain_of(**key) == Some(&drain(what)));
+        assert_eq!(drained.count(), 1, "{what:?}");
+        assert!(coordinator.lift_drain(what));
+        assert_eq!(keys.iter().filter(|key| coordinator.drain_of(**key).is_some()).count(), 0);
+        site.move_both();
+        assert_eq!(site.gate(1, 0), OFF, "{what:?}");
+    }
+    // Both are of one user.
+    site.coordinator.as_mut().unwrap().set_drain(drain(Drained::User { user: 2 })).unwrap();
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OFF);
+    site.coordinator.as_mut().unwrap().set_drain(drain(Drained::User { user: 1 })).unwrap();
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OPEN);
+}
+
+#[test]
+fn a_drain_of_an_agent_opens_the_flows_of_a_user_or_a_coflow_of_its_host() {
+    let mut site = Site::new("fifo", 3);
+    site.open_two();
+    site.pass(30);
+    let (key, user) = site.agents[1].parts().next().map(|part| (part.key, part.user)).unwrap();
+    for what in [Drained::User { user }, Drained::Coflow { key }] {
+        assert_eq!(site.agents[1].set_drain(drain(what)), Ok(false));
+        site.flush();
+        assert_eq!(site.gate(1, 0), OPEN, "{what:?}");
+        assert!(site.agents[1].lift_drain(what));
+        site.flush();
+        assert_eq!(site.gate(1, 0), OFF, "{what:?}");
+    }
+    site.agents[1].set_drain(drain(Drained::User { user: user + 1 })).unwrap();
+    site.flush();
+    assert_eq!(site.gate(1, 0), OFF);
+}
+
+#[test]
+fn a_drain_and_its_reason_outlive_the_coordinator_and_so_does_its_end() {
+    let mut site = Site::new("fifo", 3);
+    site.open_two();
+    site.pass(30);
+    let what = Drained::Host { port: PortId(0) };
+    site.coordinator.as_mut().unwrap().set_drain(drain(what)).unwrap();
+    site.move_both();
+    site.next_coordinator("fifo", 2);
+    site.move_both();
+    assert_eq!(site.coordinator.as_ref().unwrap().drains(), [drain(what)]);
+    assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OPEN, OPEN));
+    site.coordinator.as_mut().unwrap().lift_drain(what);
+    site.move_both();
+    site.next_coordinator("fifo", 3);
+    site.move_both();
+    assert_eq!(site.coordinator.as_ref().unwrap().drains(), []);
+    assert_eq!((site.gate(0, 0), site.gate(1, 0)), (OPEN, OFF));
+}
+
+#[test]
+fn a_coflow_that_is_over_is_in_the_history_with_what_it_sent_and_who_drained_it() {
+    let mut site = Site::new("fifo", 3);
+    site.open_two();
+    site.sent(0, 0, 5_000_000);
+    site.pass(30);
+    let key = site.coordinator.as_ref().unwrap().status().next().unwrap().key;
+    let coordinator = site.coordinator.as_mut().unwrap();
+    coordinator.set_drain(drain(Drained::Coflow { key })).unwrap();
+    site.pass(30);
+    site.coordinator.as_mut().unwrap().lift_drain(Drained::Coflow { key });
+    assert_eq!(site.coordinator.as_ref().unwrap().history().count(), 0);
+    site.say(0, ClientMessage::Close { flow: 0, sent: Bytes(5_000_000) });
+    site.say(0, ClientMessage::Unregister { coflow: key });
+    site.pass(11_000);
+    let coordinator = site.coordinator.as_ref().unwrap();
+    let past = coordinator.history().find(|past| past.key == key).unwrap();
+    assert_eq!((past.sent, past.is_lost), (Bytes(5_000_000), false));
+    assert_eq!(past.drain.as_ref().map(|drain| drain.reason.as_str()), Some("new switches"));
+    site.now = site.now + Nanos::from_secs(3_601);
+    site.pass(200);
+    assert_eq!(site.coordinator.as_ref().unwrap().history().count(), 0, "an hour is over");
 }
 
 #[test]

@@ -10,6 +10,7 @@
 pub(crate) mod bytes;
 mod client;
 mod coordination;
+mod drains;
 mod error;
 mod frame;
 mod keyed;
@@ -22,6 +23,7 @@ pub use coordination::{
     CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, KillSwitch, Orders, Progress, Report, Sealed,
     Standing,
 };
+pub use drains::{Drain, Drained, Remark, RemarkError};
 pub use error::WireError;
 pub use frame::{Frames, MAX_FRAME, frame};
 pub use keyed::Keyed;

@@ -28,9 +28,10 @@ mod negotiation;
 pub use client::{Client, ClientEvent, Registration};
 pub use counter::TaskCounter;
 pub use formats::{
-    AgentMessage, ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Directive, Endpoints, Facts,
-    FlowEntry, FlowOrder, Frames, Gate, Keyed, KillSwitch, Limit, MAX_DATAGRAM, MAX_FRAME, Message,
-    NameError, Orders, Progress, Refusal, Report, Sealed, Standing, Statement, Subject, WireError, frame,
+    AgentMessage, ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Directive, Drain, Drained,
+    Endpoints, Facts, FlowEntry, FlowOrder, Frames, Gate, Keyed, KillSwitch, Limit, MAX_DATAGRAM, MAX_FRAME,
+    Message, NameError, Orders, Progress, Refusal, Remark, RemarkError, Report, Sealed, Standing, Statement,
+    Subject, WireError, frame,
 };
 pub use negotiation::Negotiation;
 

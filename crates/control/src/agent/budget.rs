@@ -108,6 +108,11 @@ impl Agent {
         &self.config.budget
     }
 
+    /// Sets what one user's clients may have from now on; what they have beyond it stays.
+    pub fn set_budget(&mut self, budget: Budget) {
+        self.config.budget = budget;
+    }
+
     /// A client has used up what the shell counts: it is told so.
     pub fn handle_over_budget(&mut self, client: ClientId, limit: Limit) {
         self.refuse(client, Subject::Connection {}, self.config.budget.refusal(limit));

@@ -23,7 +23,9 @@ impl Agent {
             }
         }
         if own.hosted.is_dirty() {
-            own.hosted.decide(now, |(_, number), _, order| {
+            let user = |key| Some(self.parts.get(self.part_of.get(&key)?)?.user);
+            let is_drained = |key, from| self.drains.of_flow(from, || user(key), key).is_some();
+            own.hosted.decide(now, is_drained, |(_, number), _, order| {
                 if let Some(flow) = self.flows.get_mut(&number) {
                     flow.ordered = Some(order);
                 }
@@ -65,8 +67,8 @@ impl Agent {
 
     /// Tells a flow's client how to send it, where that has changed, and puts the flow where it belongs.
     pub(super) fn direct(&mut self, number: u32) {
-        let enforces = self.enforces();
         let Some(flow) = self.flows.get(&number) else { return };
+        let enforces = self.enforces() && !self.is_flow_drained(flow);
         let mut directive = Directive::default();
         if enforces && let Some(order) = flow.ordered {
             directive.gate = flow.promoted.map_or(order.gate, |(_, gate)| gate);

@@ -26,18 +26,19 @@ impl Coordinator {
         for (&number, part) in &peer.parts {
             let counted = if part.needs_word { part.counted } else { part.sent };
             self.hosted.adjust(now, part.key, -i128::from(counted));
-            self.leave(now, port, number, part.key);
+            self.leave(now, port, number, part.key, true);
         }
     }
 
-    /// An agent has no part of a coflow any more. The last one takes the coflow with it.
-    fn leave(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
+    /// An agent has no part of a coflow any more, perhaps because it is lost. The last one takes the coflow with it.
+    fn leave(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey, is_lost: bool) {
         let Some(holders) = self.holders.get_mut(&key) else { return };
         // The agent may have a new part of it by now.
         if holders.get(&port) == Some(&number) {
             holders.remove(&port);
         }
         if holders.is_empty() {
+            self.note_end(now, port, key, is_lost);
             self.holders.remove(&key);
             self.owners.forget(key);
             self.remember(now, key);
@@ -229,6 +230,6 @@ impl Coordinator {
         if let Some(over) = peer.parts.remove(&number) {
             self.confirmations.spend(port, over.counted);
         }
-        self.leave(now, port, number, key);
+        self.leave(now, port, number, key, false);
     }
 }

@@ -71,7 +71,8 @@ impl std::fmt::Debug for dyn Notary {
 impl Coordinator {
     /// Its own standing, sealed.
     pub(super) fn standing(&self) -> Sealed {
-        let standing = Standing { term: self.config.term, switch: self.switch };
+        let standing =
+            Standing { term: self.config.term, switch: self.switch, drains: self.drains.list().to_vec() };
         Sealed::new(self.notary.seal(&standing.to_bytes()))
     }
 
@@ -86,7 +87,7 @@ impl Coordinator {
             return;
         };
         self.term = self.term.max(standing.term);
-        self.hear_switch(standing.switch);
+        self.hear_switch(standing);
     }
 
     /// The time that it is by the clocks of most agents.

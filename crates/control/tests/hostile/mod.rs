@@ -204,7 +204,7 @@ impl Script<'_> {
             return Sealed::new(vec![self.byte(); 9]);
         }
         let term = u64::from(self.below(9) / 8);
-        Sealed::new(Standing { term, switch: self.maybe(Self::switch) }.to_bytes())
+        Sealed::new(Standing { term, switch: self.maybe(Self::switch), drains: Vec::new() }.to_bytes())
     }
 
     fn datagram(&mut self) -> Datagram {

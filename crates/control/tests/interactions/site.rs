@@ -371,7 +371,7 @@ impl Site {
         let term = option(words, "term").map_or(0, number);
         let is_on = option(words, "switch").map(|position| position == "on");
         let switch = is_on.map(|is_on| KillSwitch { term, throw: 99, is_on });
-        let mut standing = Standing { term, switch }.to_bytes();
+        let mut standing = Standing { term, switch, drains: Vec::new() }.to_bytes();
         if words.contains(&"sealed") {
             standing = Secret.seal(&standing);
         }

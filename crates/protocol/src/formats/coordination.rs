@@ -13,6 +13,7 @@
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 
 use super::bytes::{Field, Reader, fields, put_varint, variants};
+use super::drains::Drain;
 use super::error::WireError;
 use super::keyed::Keyed;
 use super::names::{CoflowKey, Facts};
@@ -153,13 +154,14 @@ fields! {
 }
 
 fields! {
-    /// The term of a coordinator, and where the kill switch stood then.
-    #[derive(Copy)]
+    /// The term of a coordinator, where the kill switch stood then, and what was drained.
     Standing ("a standing") {
         /// The term.
         term: u64,
-        /// The latest throw of the kill switch that it knew of.
+        /// The latest throw of the kill switch that it knew of. Each change of `drains` counts as a throw.
         switch: Option<KillSwitch>,
+        /// What a person has drained, and why.
+        drains: Vec<Drain>,
     }
 }
 
@@ -169,7 +171,7 @@ pub struct Sealed(Vec<u8>);
 
 impl Sealed {
     /// The most bytes.
-    pub const LONGEST: usize = 96;
+    pub const LONGEST: usize = 4_096;
 
     /// What was sealed.
     ///

@@ -102,7 +102,8 @@ impl Hostile {
         }
         let term = if dice.happens(0.5) { u64::MAX } else { dice.below(3) };
         let switch = KillSwitch { term, throw: dice.below(u64::MAX), is_on: dice.happens(0.5) };
-        let mut bytes = Standing { term, switch: dice.happens(0.7).then_some(switch) }.to_bytes();
+        let switch = dice.happens(0.7).then_some(switch);
+        let mut bytes = Standing { term, switch, drains: Vec::new() }.to_bytes();
         if dice.happens(0.3) {
             bytes.extend((0..8).map(|_| dice.below(256) as u8));
         }
