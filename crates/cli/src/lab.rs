@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade::{Conditions, Engine, Policy, Scenario, Source};
 use cavalcade_lab::{
-    Cost, Fault, HostSetup, LabError, Measured, Prepared, Recovery, Scheduler, Setup, Streams, Transport,
-    Victim,
+    Cost, Fault, HostSetup, LabError, Losses, Measured, Prepared, Recovery, Scheduler, Setup, Streams,
+    Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
@@ -28,6 +28,9 @@ const PLAIN_PREDICTED: &str = "fair";
 /// What is run where nothing is named.
 const DEFAULT: [&str; 4] = [PLAIN, "dclas", "sebf", "dcas"];
 
+/// How often each is run.
+const REPEAT: u32 = 5;
+
 /// Whether the user has interrupted a run.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
@@ -41,10 +44,24 @@ pub(crate) struct Contender {
 /// What came of a contender.
 pub(crate) struct Row {
     label: String,
-    measured: Measured,
+    /// One for each run; the one with the median mean CCT first.
+    runs: Vec<Measured>,
     predicted: Outcome,
     /// The same with the control plane in the way; none for plain TCP, which has none.
     controlled: Option<Outcome>,
+}
+
+impl Row {
+    /// The run with the median of mean CCTs; of an even number, the lower of the two.
+    fn measured(&self) -> &Measured {
+        &self.runs[0]
+    }
+
+    /// The least and the most of mean CCTs.
+    fn range(&self) -> (f64, f64) {
+        let means = self.runs.iter().map(|run| mean(&run.outcome));
+        means.fold((f64::INFINITY, 0.0), |(least, most), mean| (f64::min(least, mean), f64::max(most, mean)))
+    }
 }
 
 /// `cavalcade lab`.
@@ -71,14 +88,16 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
         LabTransport::Loopback => Transport::Loopback,
     };
     let conditions = Conditions { rate: options.rate, ..Conditions::default() };
-    let rows = measure(&contenders, prepared.workload.clone(), conditions, &faults, |predicted| Setup {
-        program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
-        transport,
-        hosts: options.hosts.unwrap_or(0),
-        rate: options.rate,
-        period: options.period,
-        limit: options.timeout.unwrap_or(Nanos(20 * predicted.makespan().0 + 60_000_000_000)),
-    })?;
+    let repeat = options.repeat.unwrap_or(if faults.is_empty() { REPEAT } else { 1 });
+    let rows =
+        measure(&contenders, prepared.workload.clone(), conditions, &faults, repeat, |predicted| Setup {
+            program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
+            transport,
+            hosts: options.hosts.unwrap_or(0),
+            rate: options.rate,
+            period: options.period,
+            limit: options.timeout.unwrap_or(Nanos(20 * predicted.makespan().0 + 60_000_000_000)),
+        })?;
     if options.json {
         return print(&format!("{:#}\n", as_json(&rows, &prepared, options)));
     }
@@ -107,6 +126,7 @@ pub(crate) fn measure(
     workload: Workload,
     conditions: Conditions,
     faults: &[Fault],
+    repeat: u32,
     setup: impl Fn(&Outcome) -> Setup,
 ) -> Result<Vec<Row>, Failure> {
     let scenario = Scenario::new(workload, conditions)?;
@@ -124,9 +144,12 @@ pub(crate) fn measure(
             scenario.workload.coflow_count(),
             seconds(predicted.makespan().0)
         ));
-        let measured =
-            cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED).map_err(failure)?;
-        rows.push(Row { label: label.clone(), measured, predicted, controlled });
+        let run = |_| cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
+        let mut runs = (0..repeat).map(run).collect::<Result<Vec<_>, _>>().map_err(failure)?;
+        runs.sort_by(|a, b| mean(&a.outcome).total_cmp(&mean(&b.outcome)));
+        let median = (runs.len() - 1) / 2;
+        runs.swap(0, median);
+        rows.push(Row { label: label.clone(), runs, predicted, controlled });
     }
     Ok(rows)
 }
@@ -144,7 +167,7 @@ pub(crate) fn demonstrate(
     let contenders = policies.iter().map(|spec| contender(spec)).collect::<Result<Vec<_>, _>>()?;
     let workload = cavalcade_lab::prepare(&workload, scale).map_err(failure)?.workload;
     let conditions = Conditions { rate, ..Conditions::default() };
-    let rows = measure(&contenders, workload, conditions, &[], |_| Setup {
+    let rows = measure(&contenders, workload, conditions, &[], 1, |_| Setup {
         program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
         transport: Transport::Loopback,
         hosts: 0,
@@ -220,9 +243,10 @@ fn mean(outcome: &Outcome) -> f64 {
 pub(crate) fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.label.len()).max().unwrap_or(0).max(6);
     let mut text = format!(
-        "{:width$}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
+        "{:width$}  {:>9}  {:>13}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
         "policy",
         "mean CCT",
+        "from – to",
         "predicted",
         "off by",
         "with Δ",
@@ -236,29 +260,33 @@ pub(crate) fn table(rows: &[Row]) -> String {
     let plain = rows.iter().find(|row| row.label == PLAIN);
     let nothing = || "–".to_owned();
     for row in rows {
-        let (measured, predicted) = (mean(&row.measured.outcome), mean(&row.predicted));
+        let (measured, predicted) = (mean(&row.measured().outcome), mean(&row.predicted));
         let controlled = row.controlled.as_ref().map(mean);
         let off = |predicted: f64| format!("{:+.1} %", 100.0 * (measured / predicted - 1.0));
         let factor = |of: &dyn Fn(&Row) -> f64| {
             plain.map_or(nothing(), |plain| format!("{:.2}x", of(plain) / of(row)))
         };
-        let cpu = match row.measured.cost {
+        let cpu = match row.measured().cost {
             Cost { agents: Nanos(0), clients: Nanos(0), .. } => nothing(),
             cost => format!("{:.1} %", 100.0 * cost.core_share_at_gigabit()),
         };
         let _ = writeln!(
             text,
-            "{:width$}  {:>7.3} s  {:>7.3} s  {:>8}  {:>9}  {:>8}  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
+            "{:width$}  {:>7.3} s  {:>13}  {:>7.3} s  {:>8}  {:>9}  {:>8}  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
             row.label,
             measured,
+            match row.range() {
+                (least, most) if row.runs.len() > 1 => format!("{least:.3} – {most:.3}"),
+                _ => nothing(),
+            },
             predicted,
             off(predicted),
             controlled.map_or(nothing(), |mean| format!("{mean:.3} s")),
             controlled.map_or(nothing(), off),
-            Summary::of(&ccts(&row.measured.outcome)).p95_s,
-            factor(&|row| mean(&row.measured.outcome)),
+            Summary::of(&ccts(&row.measured().outcome)).p95_s,
+            factor(&|row| mean(&row.measured().outcome)),
             factor(&|row| mean(&row.predicted)),
-            row.measured.outcome.makespan().0 as f64 / 1e9,
+            row.measured().outcome.makespan().0 as f64 / 1e9,
             cpu,
         );
     }
@@ -284,8 +312,28 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
         let (flows, bytes) = (prepared.local_flows, prepared.local_bytes);
         let _ = writeln!(text, "{flows} flows of {} stay on their host and were left out.", amount(bytes));
     }
+    if rows.iter().any(|row| row.runs.len() > 1) {
+        let runs = rows[0].runs.len();
+        let _ = writeln!(
+            text,
+            "Each was run {runs} times: medians by mean CCT. Judge by 'with Δ'; 'predicted' knows no delays."
+        );
+    }
     for row in rows {
-        for recovery in &row.measured.recoveries {
+        let losses: Vec<Losses> = row.runs.iter().filter_map(|run| run.losses).collect();
+        if !losses.is_empty() {
+            let of = |count: fn(&Losses) -> u64| {
+                let counts: Vec<String> = losses.iter().map(|losses| count(losses).to_string()).collect();
+                counts.join(" ")
+            };
+            let (syns, timeouts, drops) = (of(|of| of.syns_again), of(|of| of.timeouts), of(|of| of.drops));
+            let _ = writeln!(
+                text,
+                "{}: SYNs sent again {syns}; time-outs {timeouts}; packets dropped {drops} (a number for each run)",
+                row.label
+            );
+        }
+        for recovery in &row.measured().recoveries {
             let _ = writeln!(text, "{}: {}", row.label, told(recovery));
         }
     }
@@ -321,7 +369,7 @@ fn victim(victim: Victim) -> String {
 
 fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
     let runs = rows.iter().map(|row| {
-        let Cost { agents, clients, coordinator, wall, .. } = row.measured.cost;
+        let Cost { agents, clients, coordinator, wall, .. } = row.measured().cost;
         let of = |outcome: &Outcome| {
             let summary = Summary::of(&ccts(outcome));
             json!({
@@ -329,15 +377,24 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
                 "p99_s": summary.p99_s, "makespan_s": outcome.makespan().0 as f64 / 1e9,
             })
         };
-        let recoveries = row.measured.recoveries.iter().map(|recovery| {
+        let recoveries = row.measured().recoveries.iter().map(|recovery| {
             json!({
                 "victim": victim(recovery.fault.victim), "at_ns": recovery.fault.at.0,
                 "hangs_ns": recovery.fault.hangs.map(|time| time.0), "back_ns": recovery.back.0,
                 "next_arrival_ns": recovery.next_arrival.map(|time| time.0),
             })
         });
+        let repeats = row.runs.iter().map(|run| {
+            let losses = run.losses.map(|losses| {
+                json!({
+                    "syns_again": losses.syns_again, "timeouts": losses.timeouts, "drops": losses.drops,
+                })
+            });
+            json!({ "measured": of(&run.outcome), "losses": losses })
+        });
         json!({
-            "policy": row.label, "measured": of(&row.measured.outcome), "predicted": of(&row.predicted),
+            "repeats": repeats.collect::<Vec<_>>(),
+            "policy": row.label, "measured": of(&row.measured().outcome), "predicted": of(&row.predicted),
             "predicted_with_control": row.controlled.as_ref().map(of),
             "cost": {
                 "agents_cpu_ns": agents.0, "clients_cpu_ns": clients.0, "coordinator_cpu_ns": coordinator.0,

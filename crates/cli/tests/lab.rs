@@ -23,8 +23,22 @@ fn lab(place: &Place, arguments: &[&str]) -> Ran {
 
 /// A small trace on loopback; more arguments may follow.
 fn loopback<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    [&["trace.txt", "--transport", "loopback", "--rate", "100Mbps", "--scale", "0.2", "--json"][..], more]
-        .concat()
+    [
+        &[
+            "trace.txt",
+            "--transport",
+            "loopback",
+            "--rate",
+            "100Mbps",
+            "--scale",
+            "0.2",
+            "--json",
+            "--repeat",
+            "1",
+        ][..],
+        more,
+    ]
+    .concat()
 }
 
 fn runs(ran: &Ran) -> Vec<Value> {

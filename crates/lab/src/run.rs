@@ -7,6 +7,7 @@ use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Workload};
 
 use crate::error::LabError;
+use crate::namespaces::Losses;
 use crate::replay::{Fault, Replayed, replay};
 use crate::site::Site;
 use crate::workload::Scheduler;
@@ -96,6 +97,8 @@ pub struct Measured {
     pub cost: Cost,
     /// The recovery from each fault, in order of time.
     pub recoveries: Vec<Recovery>,
+    /// The losses on the way; none are known on loopback.
+    pub losses: Option<Losses>,
 }
 
 /// Replays `workload` under `scheduler` while `faults` happen, until `stop` becomes true.
@@ -115,7 +118,7 @@ pub fn run(
     let running = site.start(scheduler)?;
     let Replayed { finished, cost, recoveries } =
         replay(&site, running, workload, scheduler, faults, setup.limit, stop)?;
-    Ok(Measured { outcome: outcome(workload, &finished), cost, recoveries })
+    Ok(Measured { outcome: outcome(workload, &finished), cost, recoveries, losses: site.losses() })
 }
 
 /// Returns the outcome of `workload` from the finish times of its flows.

@@ -11,7 +11,7 @@ use cavalcade_model::Nanos;
 
 use crate::error::LabError;
 use crate::message::{Said, Told};
-use crate::namespaces::{self, Namespaces};
+use crate::namespaces::{self, Losses, Namespaces};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
 use crate::run::{Setup, Transport};
@@ -107,6 +107,11 @@ impl Site {
         }
         let [.., high, low] = (host + 1).to_be_bytes();
         IpAddr::V4(Ipv4Addr::new(127, 77, high, low))
+    }
+
+    /// The losses since the network was built, where it is one that can lose something.
+    pub(crate) fn losses(&self) -> Option<Losses> {
+        self.namespaces.as_ref().and_then(Namespaces::losses)
     }
 
     /// Returns the socket on which a host's agent listens for clients.

@@ -38,6 +38,10 @@ pub(crate) struct Lab {
     /// How long between reports, and between orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
+    /// How often each policy is run: the table shows medians, and the least and the most [default: 5; 1 where something is to
+    /// break]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) repeat: Option<u32>,
     /// Break something in every run, as kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may be
     /// repeated
     #[arg(long, value_name = "FAULT", value_parser = crate::lab::parse_fault)]
