@@ -11,7 +11,7 @@
 
 mod arrows;
 mod bench;
-mod clang;
+mod debian;
 mod deny;
 mod features;
 mod fetch;
@@ -108,10 +108,10 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     let mut steps = Steps::default();
     steps.run("fetch", || fetch::all(&workspace));
     let tool = steps.run("install cargo-deny", || deny::installed(&workspace));
-    match clang::missing() {
-        Some(needs) => steps.leave_out("install clang", needs),
+    match debian::missing() {
+        Some(needs) => steps.leave_out("install from Debian", needs),
         None => {
-            steps.run("install clang", clang::install);
+            steps.run("install from Debian", debian::install);
         }
     }
     workspace.go_offline();

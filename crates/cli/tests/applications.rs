@@ -1,0 +1,63 @@
+//! Applications that know nothing of coflows, as Debian has them: what they send is scheduled as the policy says.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
+use cavalcade_skip::skipped;
+use support::Place;
+
+/// What has to be there for them, as a command that succeeds, and its name.
+const NEEDED: [(&str, &str); 4] = [
+    ("command -v iperf3", "iperf3"),
+    ("ls -d /usr/lib/postgresql/*/bin && command -v psql && id postgres", "PostgreSQL with its client"),
+    ("unshare --net tc qdisc add dev lo root htb", "root with network namespaces, and iproute2"),
+    ("command -v setpriv", "setpriv"),
+];
+
+/// The names of a bulk copy and two jobs that begin after it, in the order in which they end under this policy.
+fn ends(policy: &str) -> Option<Vec<String>> {
+    if let Some(reason) = cavalcade_enforce::missing() {
+        skipped(format_args!("programs for the kernel ({reason})"));
+        return None;
+    }
+    let Ok(Hierarchy { root }) = Hierarchy::find() else {
+        skipped("control groups of version 2");
+        return None;
+    };
+    let succeeds = |command: &str| {
+        Command::new("sh").args(["-c", command]).output().is_ok_and(|output| output.status.success())
+    };
+    if let Some((_, name)) = NEEDED.iter().find(|(command, _)| !succeeds(command)) {
+        skipped(*name);
+        return None;
+    }
+    let place = Place::new();
+    // PostgreSQL does not run as root.
+    std::fs::set_permissions(place.path("."), Permissions::from_mode(0o777)).unwrap();
+    let name = format!("cavalcade-applications-{}-{policy}", std::process::id());
+    let group = Group::make(&root, &name).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/applications.sh");
+    let output = Command::new("unshare")
+        .args(["--net", "bash", script, env!("CARGO_BIN_EXE_cavalcade")])
+        .args([place.path(""), group.path().to_owned()])
+        .arg(policy)
+        .output()
+        .unwrap();
+    let _ = leftovers::fix(&Ground::below(group.path()).unwrap());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    Some(said.lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn jobs_wait_for_a_base_backup_that_came_first_under_fifo_and_do_not_without_it() {
+    let Some(order) = ends("fifo") else { return };
+    assert_eq!(order, ["bulk", "job", "job"]);
+    assert_eq!(ends("plain").unwrap(), ["job", "job", "bulk"]);
+}

@@ -1,0 +1,68 @@
+# Unmodified applications on one link of 200 Mbps: PostgreSQL copies itself, and once 8 MB have come two jobs send with iperf3.
+# Prints the name of each as it ends. Run in a network namespace of its own:
+#   applications.sh CAVALCADE FOLDER GROUP POLICY    (the policy "plain": nothing is scheduled)
+set -e
+cavalcade=$1 folder=$2 group=$3 policy=$4
+cd "$folder"
+as_postgres() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
+bin=$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)
+
+ip link set lo up mtu 1500
+ip link set lo gso_max_size 3100 2>/dev/null || true
+echo reno > /proc/sys/net/ipv4/tcp_congestion_control
+echo 10000 2>/dev/null > /proc/sys/net/ipv4/tcp_rto_min_us || true
+# What goes to 127.0.0.1 shares the link, but for what agents say and packets below 128 bytes.
+tc -batch - <<'T'
+qdisc add dev lo root handle 1: htb default 10
+class add dev lo parent 1: classid 1:10 htb rate 1gbit prio 0 quantum 60000
+class add dev lo parent 1: classid 1:20 htb rate 200mbit ceil 200mbit burst 50k cburst 50k prio 1 quantum 60000
+qdisc add dev lo parent 1:20 bfifo limit 100000
+filter add dev lo parent 1: protocol ip prio 1 u32 match ip dport 7337 0xffff flowid 1:10
+filter add dev lo parent 1: protocol ip prio 1 u32 match ip sport 7337 0xffff flowid 1:10
+filter add dev lo parent 1: protocol ip prio 2 u32 match u16 0 0xff80 at 2 flowid 1:10
+filter add dev lo parent 1: protocol ip prio 3 u32 match ip dst 127.0.0.1/32 flowid 1:20
+T
+
+echo $$ > "$group/cgroup.procs"
+started=
+end() {
+    kill -INT $started 2>/dev/null || true
+    as_postgres "$bin/pg_ctl" -D data -m immediate stop > /dev/null 2>&1 || true
+    kill $(jobs -p) 2>/dev/null || true
+}
+trap end EXIT
+appears() { for _ in $(seq 600); do [ -e "$1" ] && return; sleep 0.1; done; echo "$1 does not appear"; exit 1; }
+if [ "$policy" != plain ]; then
+    # This host is 127.0.0.2, the one that everything is sent to 127.0.0.1.
+    XDG_RUNTIME_DIR=$folder "$cavalcade" up --hosts 127.0.0.2,127.0.0.1 --rate 200Mbps --policy "$policy" > up.log 2>&1 &
+    started=$!
+    appears cavalcade.sock
+    "$cavalcade" enforce --group "$group" --door door --socket cavalcade.sock --tag port:5499=backup > enforce.log 2>&1 &
+    started="$! $started"
+    appears door
+fi
+as_task() {
+    task=$1; shift
+    if [ "$policy" = plain ]; then "$@"; else "$cavalcade" run --task "$task" --door door -- "$@"; fi
+}
+
+as_postgres "$bin/initdb" -D data -A trust -N > initdb.log 2>&1
+cat >> data/postgresql.conf <<'C'
+listen_addresses = '127.0.0.1'
+port = 5499
+unix_socket_directories = ''
+fsync = off
+C
+as_postgres "$bin/pg_ctl" -D data -l data/log -w start > /dev/null
+psql -q -h 127.0.0.1 -p 5499 -U postgres postgres \
+    -c "create table t as select repeat(md5(i::text), 8) from generate_series(1, 250000) i; checkpoint"
+for port in 5201 5202; do iperf3 -s -1 -p $port -B 127.0.0.1 > /dev/null & done
+
+(as_task copy "$bin/pg_basebackup" -h 127.0.0.1 -p 5499 -U postgres -D copy -X none -c fast --no-sync > copy.log 2>&1; echo bulk) &
+all=$!
+# Its server thinks for a while before it sends, and who comes meanwhile is no latecomer.
+for _ in $(seq 600); do [ "$(du -sm copy 2>/dev/null | cut -f 1)" -ge 8 ] 2>/dev/null && break; sleep 0.1; done
+(as_task first iperf3 -c 127.0.0.1 -p 5201 -n 30M > first.log 2>&1; echo job) &
+all="$all $!"
+(as_task second iperf3 -c 127.0.0.1 -p 5202 -n 30M > second.log 2>&1; echo job) &
+wait $all $!

@@ -1,0 +1,52 @@
+//! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), and applications that these are tried on.
+//! A plain build does without.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::fetch::runs;
+use crate::steps::{Failure, Run};
+
+/// What tells whether something is there.
+type Probe = fn() -> bool;
+
+/// Packages, each with its probe.
+const PACKAGES: [(&str, Probe); 3] = [
+    ("clang", || runs("clang", "--version")),
+    ("iperf3", || runs("iperf3", "--version")),
+    ("postgresql", || {
+        let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        versions.map(|version| version.path()).any(|version| Path::new(&version).join("bin/initdb").exists())
+    }),
+];
+
+fn wanted() -> Vec<&'static str> {
+    PACKAGES.iter().filter(|(_, is_there)| !is_there()).map(|&(name, _)| name).collect()
+}
+
+/// Tells what is missing to have them all: one is not there, and cannot be installed.
+pub(crate) fn missing() -> Option<String> {
+    let can_install = runs("apt-get", "--version") && is_root();
+    let wanted = wanted().join(" ");
+    (!wanted.is_empty() && !can_install)
+        .then(|| format!("{wanted} (in Debian: apt-get install {wanted}; as root this is done here)"))
+}
+
+/// Installs from the distribution what is not there.
+pub(crate) fn install() -> Result<(), Failure> {
+    let wanted = wanted();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let apt = |words: &[&str]| {
+        Run::new(Command::new("apt-get")).args(words).env("DEBIAN_FRONTEND", "noninteractive").quietly()
+    };
+    let install = [&["install", "--yes", "--no-install-recommends"][..], &wanted].concat();
+    // The lists of a fresh image are empty.
+    apt(&install).or_else(|_| apt(&["update"]).and_then(|()| apt(&install)))
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
+}
