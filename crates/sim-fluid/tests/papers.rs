@@ -69,3 +69,23 @@ proptest! {
         }
     }
 }
+
+/// D-CAS §V-B: less than 15 % behind Varys, which is SEBF there, on a loaded fabric, where the lift of starved subcoflows ends when they are served.
+#[test]
+fn dcas_is_near_varys_on_a_loaded_fabric() {
+    let generator = "classes:coflows=80,ports=16".parse().unwrap();
+    let fabric = Fabric::big_switch(16, BitsPerSec(1_000_000_000)).unwrap();
+    let behind: Vec<f64> = (1..=3)
+        .map(|seed| {
+            let workload = cavalcade_trace::generate(&generator, seed).unwrap();
+            let mean = |spec: &str| -> f64 {
+                let policy = cavalcade_policy::parse(spec).unwrap();
+                let outcome = simulate(&workload, &fabric, &policy, &Options::default(), None);
+                workload.coflows().map(|coflow| outcome.cct(coflow.id).as_f64()).sum()
+            };
+            mean("dcas-quiet:lift=served") / mean("sebf")
+        })
+        .collect();
+    let mean = behind.iter().sum::<f64>() / 3.0;
+    assert!((0.95..1.15).contains(&mean), "{behind:?}");
+}
