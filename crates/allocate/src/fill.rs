@@ -1,4 +1,4 @@
-//! The face of all solvers.
+//! The interface of all allocators.
 //!
 //! A driver adds flows, sets keys, and calls [`Fill::refill`] once all changes of an instant are in. Between refills
 //! rates are constant; [`Fill::next`] says when the next flow ends or reaches a watched amount, and
@@ -9,10 +9,13 @@
 /// A priority, in the word of the field for what a queue is sorted by.
 pub use cavalcade_model::Priority as Key;
 
+/// The number of no flow, link or account.
+pub(crate) const NONE: u32 = u32::MAX;
+
 /// What has come due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Flows with nothing left to send. They are out of the solver.
+    /// Flows with nothing left to send. They are out of the allocator.
     pub finished: Vec<u32>,
     /// Flows that reached their watched amount.
     pub flows: Vec<u32>,
@@ -29,25 +32,22 @@ impl Due {
     }
 }
 
+/// The two links of a path across one switch: where it enters, and where it leaves.
+pub(crate) fn across_switch(path: &[u32]) -> [u32; 2] {
+    path.try_into().expect("a path across one switch has two links")
+}
+
 /// Rates that are kept up to date. `now` never decreases from call to call.
 pub trait Fill: std::fmt::Debug {
     /// Makes room for `account` numbers below `count`.
     fn reserve_accounts(&mut self, count: usize);
 
-    /// Adds `flow` with `bytes` to send over `links` (where it enters, where it leaves). It takes the key of its account,
-    /// `accounts[1]` being the one at its far link for solvers with keys per link, and otherwise the same.
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64);
-
-    /// Adds `flow` with `bytes` to send along any number of `links`. It takes the key of its account; with keys per link,
-    /// `accounts` has one for each link.
+    /// Adds `flow` with `bytes` to send along `links`. It takes the key of its account; with keys per link, `accounts` has
+    /// one for each link.
     ///
     /// # Panics
-    /// If the solver knows only paths of two links and there are more.
-    fn add_along(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
-        let links = links.try_into().expect("this solver's paths have two links");
-        let accounts = [accounts[0], accounts[accounts.len() - 1]];
-        self.add(flow, links, accounts, bytes, now);
-    }
+    /// If the allocator is for one switch and there are not two links.
+    fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64);
 
     /// Gives accounts new keys, all of their flows with them.
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64);
@@ -70,9 +70,9 @@ pub trait Fill: std::fmt::Debug {
     /// Forgets everything about `account`, which has no flows: its number may stand for another from now on.
     ///
     /// # Panics
-    /// If the solver does not use numbers again.
+    /// If the allocator does not use numbers again.
     fn forget_account(&mut self, account: u32) {
-        panic!("this solver keeps account {account} for good");
+        panic!("this allocator keeps account {account} for good");
     }
 
     /// Returns the time at which the next flow or account comes due; infinity if none does at the present rates.
@@ -84,7 +84,7 @@ pub trait Fill: std::fmt::Debug {
     /// Computes rates again where anything changed.
     fn refill(&mut self, now: f64);
 
-    /// Bytes that `flow` has still to send; zero if it is not in the solver.
+    /// Bytes that `flow` has still to send; zero if it is not in the allocator.
     fn remaining(&self, flow: u32, now: f64) -> f64;
 
     /// Bytes that `account` has sent in all.
@@ -93,7 +93,7 @@ pub trait Fill: std::fmt::Debug {
     /// The rate of `flow` in bytes per nanosecond.
     fn rate(&self, flow: u32) -> f64;
 
-    /// Calls `visit` with every flow of `account` in the solver.
+    /// Calls `visit` with every flow of `account` in the allocator.
     fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32));
 
     /// Calls `visit` with each link on which `account` has bytes to send, and how many, in ascending order of links.

@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use cavalcade_model::{Discipline, Priority, Scope, Terms};
 
 use crate::fill::{Due, Fill};
-use crate::progress::tolerance::{reaches_at, tolerance};
-use crate::reference::{self, NEGLIGIBLE, Past};
+use crate::progress::attained::Attained;
+use crate::progress::tolerance::tolerance;
+use crate::reference::{self, Past};
 
 #[derive(Clone, Debug)]
 struct Flow {
@@ -50,40 +51,10 @@ impl Flow {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Account {
     priority: Priority,
     flows: BTreeSet<u32>,
-    /// Bytes sent until `since`.
-    sent: f64,
-    since: f64,
-    rate: f64,
-    /// The amount at which it is reported.
-    watch: f64,
-}
-
-const UNKNOWN: Account = Account {
-    priority: Priority::new(0, 0),
-    flows: BTreeSet::new(),
-    sent: 0.0,
-    since: 0.0,
-    rate: 0.0,
-    watch: f64::INFINITY,
-};
-
-impl Account {
-    fn sent_at(&self, now: f64) -> f64 {
-        self.sent + self.rate * (now - self.since)
-    }
-
-    fn set_rate(&mut self, rate: f64, now: f64) {
-        (self.sent, self.since, self.rate) = (self.sent_at(now), now, rate);
-    }
-
-    /// Returns the time at which it reaches the amount that it is watched for.
-    fn reaches(&self, now: f64) -> f64 {
-        reaches_at(self.watch - self.sent_at(now), self.rate, now)
-    }
 }
 
 /// A time as its bits: no time is negative, so bits order as times do.
@@ -106,7 +77,7 @@ pub struct Recompute {
     /// Unfinished flows by number.
     flows: BTreeMap<u32, Flow>,
     accounts: Vec<Account>,
-    watched: BTreeSet<u32>,
+    attained: Attained,
     /// Time at which rates were computed.
     since: f64,
     /// When flows end or reach their milestones. An entry that is not its flow's time is outdated; the first never is.
@@ -124,7 +95,7 @@ impl Recompute {
             capacity,
             flows: BTreeMap::new(),
             accounts: Vec::new(),
-            watched: BTreeSet::new(),
+            attained: Attained::default(),
             since: 0.0,
             ends: BinaryHeap::new(),
             change: Change::None,
@@ -186,10 +157,9 @@ impl Recompute {
         if self.terms.discipline == Discipline::ShortestFlow {
             self.overtaking = now + reference::next_overtaking(&flows, &rates);
         }
-        self.accounts.iter_mut().for_each(|account| account.set_rate(0.0, now));
         for (flow, rate) in self.flows.values_mut().zip(rates) {
-            flow.rate = rate;
-            flow.accounts.iter().for_each(|&account| self.accounts[account as usize].rate += rate);
+            let before = std::mem::replace(&mut flow.rate, rate);
+            flow.accounts.iter().for_each(|&account| self.attained.book(account, before, rate, now));
         }
         let ends = self.flows.iter().map(|(&number, flow)| (flow.end(now), number));
         let ends = ends.filter(|&(end, _)| end < f64::INFINITY);
@@ -200,13 +170,10 @@ impl Recompute {
         let flow = self.flows.remove(&number).expect("what ends is there");
         self.note(Change::FlowsEnded);
         for &account in &flow.accounts {
-            let account = &mut self.accounts[account as usize];
-            account.flows.remove(&number);
-            let is_over = account.flows.is_empty();
-            // What rounding leaves of a sum of rates is no rate: an account that waits would never reach its watch by it.
-            let (rate, negligible) = (account.rate - flow.rate, NEGLIGIBLE * account.rate);
-            account.set_rate(if is_over || rate <= negligible { 0.0 } else { rate }, now);
-            if is_over {
+            self.attained.book(account, flow.rate, 0.0, now);
+            let others = &mut self.accounts[account as usize].flows;
+            others.remove(&number);
+            if others.is_empty() {
                 self.change = Change::Any;
             }
         }
@@ -215,14 +182,11 @@ impl Recompute {
 
 impl Fill for Recompute {
     fn reserve_accounts(&mut self, count: usize) {
-        self.accounts.resize(count.max(self.accounts.len()), UNKNOWN);
+        self.accounts.resize(count.max(self.accounts.len()), Account::default());
+        self.attained.reserve(count);
     }
 
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
-        self.add_along(flow, &links, &accounts, bytes, now);
-    }
-
-    fn add_along(&mut self, flow: u32, path: &[u32], accounts: &[u32], bytes: f64, _now: f64) {
+    fn add(&mut self, flow: u32, path: &[u32], accounts: &[u32], bytes: f64, _now: f64) {
         let accounts = if self.terms.scope == Scope::Link { accounts } else { &accounts[..1] };
         let priority = |&account: &u32| self.accounts[account as usize].priority;
         let record = Flow {
@@ -283,16 +247,11 @@ impl Fill for Recompute {
     }
 
     fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        let record = &mut self.accounts[account as usize];
-        record.watch = bytes;
-        // What is reached already is reached now.
-        record.set_rate(record.rate, now);
-        self.watched.insert(account);
+        self.attained.watch(account, bytes, now);
     }
 
     fn unwatch_account(&mut self, account: u32) {
-        self.accounts[account as usize].watch = f64::INFINITY;
-        self.watched.remove(&account);
+        self.attained.unwatch(account);
     }
 
     fn forget_account(&mut self, account: u32) {
@@ -300,13 +259,13 @@ impl Fill for Recompute {
             self.accounts[account as usize].flows.is_empty(),
             "an account that is forgotten has no flows"
         );
-        self.accounts[account as usize] = UNKNOWN;
+        self.accounts[account as usize] = Account::default();
+        self.attained.forget(account);
     }
 
     fn next(&self) -> f64 {
         let end = self.ends.peek().map_or(f64::INFINITY, |&Reverse((bits, _))| f64::from_bits(bits));
-        let watched = self.watched.iter().map(|&account| &self.accounts[account as usize]);
-        watched.map(|account| account.reaches(account.since)).fold(end.min(self.overtaking), f64::min)
+        end.min(self.overtaking).min(self.attained.next())
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
@@ -315,17 +274,7 @@ impl Fill for Recompute {
             self.overtaking = f64::INFINITY;
             self.note(Change::FlowsEnded);
         }
-        self.watched.retain(|&number| {
-            let account = &mut self.accounts[number as usize];
-            let is_due = account.reaches(now) <= reach;
-            if is_due {
-                // Rounding may not take back what is reported as reached.
-                (account.sent, account.since) = (account.sent_at(now).max(account.watch), now);
-                account.watch = f64::INFINITY;
-                due.accounts.push(number);
-            }
-            !is_due
-        });
+        self.attained.take_due(now, &mut due.accounts);
         while let Some(&Reverse((bits, number))) = self.ends.peek()
             && f64::from_bits(bits) <= reach
         {
@@ -346,6 +295,7 @@ impl Fill for Recompute {
             self.compute(now);
             self.change = Change::None;
         }
+        self.attained.update_watches(now);
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {
@@ -353,7 +303,7 @@ impl Fill for Recompute {
     }
 
     fn attained(&self, account: u32, now: f64) -> f64 {
-        self.accounts[account as usize].sent_at(now)
+        self.attained.at(account, now)
     }
 
     fn rate(&self, flow: u32) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! | terms | one switch | any fabric, or a stream of tasks |
 //! |---|---|---|
-//! | max-min, strict classes | [`MaxMinFill`] where many flows come together, else [`PathFill`] | [`PathFill`] |
+//! | max-min, strict classes | [`MaxMinFill`] where coflows are wide, else [`PathFill`] | [`PathFill`] |
 //! | max-min, weighted classes | [`MaxMinFill`] | [`Recompute`] |
 //! | max-min, each link's own priorities | [`PerLinkFill`] | [`Recompute`] |
 //! | greedy, in turn | [`GreedyFill`] | [`Recompute`] |
@@ -12,29 +12,30 @@
 //! All give the rates of [`reference`](crate::reference). An allocator is here because it is at least three times as fast as
 //! the one that could do its work instead.
 //!
-//! Measured so far: [`PerLinkFill`] against [`Recompute`] on Sincronia's trace of 200 coflows, processor time of the whole run:
-//! 0.06 s against 0.81 s for `baraat` (13 times), 0.52 s against 8.9 s for `las:at=link` (17 times), same results.
+//! Measured (processor seconds of the run in release builds, the same results; FB: the Facebook trace, S200: Sincronia's
+//! trace of 200 coflows on 16 ports; pois-1000: single flows on 1,000 ports, in flows each second):
+//!
+//! | allocator | beside | workload | seconds | factor |
+//! |---|---|---|---|---|
+//! | [`MaxMinFill`], strict classes | [`PathFill`] | FB, `fair` | 0.98, 8.6 | 9 |
+//! | | | FB, `fifo` | 0.86, 6.5 | 8 |
+//! | | | FB, `dclas:weighted=false` | 1.0, 7.5 | 7 |
+//! | [`MaxMinFill`], weighted classes | [`Recompute`] | S200, `dclas:weighted=true` | 0.042, 0.152 | 3.6 |
+//! | [`PathFill`] | [`MaxMinFill`] | pois-1000, `fair` | 134 k, under 3 k | 45 |
+//! | | [`Recompute`] | S200, `fair` | 0.004, 0.10 | 25 |
+//! | [`PerLinkFill`] | [`Recompute`] | S200, `baraat` | 0.045, 0.80 | 18 |
+//! | | | S200, `las:at=link` | 0.44, 9.2 | 21 |
+//! | [`GreedyFill`] | [`Recompute`] | S200, `sebf` | 0.004, 0.071 | 18 |
+//! | | in turn | S200, `stf` | 0.004, 0.082 | 20 |
+//! | [`ShortestFill`] | [`Recompute`] | S200, `sff` | 0.003, 0.175 | 58 |
 //!
 //! # Two for max-min on one switch
 //! [`MaxMinFill`] fills all pairs of ports together: what it does in an event goes with the number of ports, hardly with
-//! that of flows, and wide shuffles over few ports are its case. [`PathFill`] moves levels where something changed: what
-//! it does goes with the flows that share links with those that come and go, and many ports with few flows each are its
-//! case. The choice goes by *crowding*: the most flows of tasks that arrive at one instant, over the number of ports. What
-//! arrives together shares links for a while; what comes one by one seldom does. Flows each second of processor time,
-//! generation included, one run each on a busy machine, where figures differ by half from run to run
-//! (`cavalcade bench fluid`):
-//!
-//! | workload (ports, flows) | crowding | `fair`: pairs | paths | `fifo`: pairs | paths |
-//! |---|---|---|---|---|---|
-//! | pois-100 (100, 10,000) | 0.01 | 48 k | 220 k to 460 k | 48 k | 340 k |
-//! | pois-1000 (1,000, 100,000) | 0.001 | under 3 k | 134 k | | |
-//! | coflow-1000 (1,000, 24,000) | 1.2 | 5.0 k | 16 k to 19 k | 63 k | 15 k |
-//! | batch-100 (100, 10,000) | 100 | 25 k | 11 k | 5.5 k | 49 k |
-//!
-//! So paths are taken up to [`SPARSE`]; where no coflow is put behind another, whose levels then move together, up to
-//! [`SHARED`]. A policy of strict classes under which no coflow starves puts none behind another.
+//! that of flows. [`PathFill`] moves levels where something changed: what it does goes with the flows that share links with
+//! those that come and go. So the first is for coflows with more flows than there are ports, which share ports with
+//! themselves, and the second for all others.
 
-use cavalcade_model::{ClassShares, Discipline, Fabric, Scope, Terms, Work, Workload};
+use cavalcade_model::{ClassShares, CoflowId, Discipline, Fabric, Scope, Terms, Workload};
 use cavalcade_spec::Choice;
 
 use crate::{Fill, GreedyFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill};
@@ -61,8 +62,8 @@ pub enum Load {
     Known {
         /// Flows have numbers below this.
         flows: usize,
-        /// The most flows of tasks that arrive at one instant, over the number of ports.
-        crowding: f64,
+        /// True if a coflow has more flows than there are ports.
+        is_wide: bool,
     },
     /// Flows come from a stream, and numbers are used again.
     Stream,
@@ -71,25 +72,12 @@ pub enum Load {
 impl Load {
     /// The load of a whole workload.
     pub fn of(workload: &Workload) -> Self {
-        let flows = |work: &Work| match *work {
-            Work::Transfer(coflow) => workload.flow_ids(coflow).len(),
-            Work::Compute(_) => 0,
-        };
-        let together = workload.tasks().chunk_by(|a, b| a.arrival == b.arrival);
-        let together = together.map(|tasks| {
-            let stages = tasks.iter().flat_map(|task| &task.stages);
-            stages.map(|stage| flows(&stage.work)).sum::<usize>()
-        });
-        let crowding = together.max().unwrap_or(0) as f64 / f64::from(workload.ports());
-        Self::Known { flows: workload.flows().len(), crowding }
+        let coflows = (0..workload.coflow_count()).map(CoflowId::from_index);
+        let widest = coflows.map(|coflow| workload.flow_ids(coflow).len()).max();
+        let is_wide = widest.unwrap_or(0) > workload.ports() as usize;
+        Self::Known { flows: workload.flows().len(), is_wide }
     }
 }
-
-/// Crowding up to which levels along paths are faster whatever the order.
-const SPARSE: f64 = 0.25;
-
-/// Crowding up to which they are where all share.
-const SHARED: f64 = 4.0;
 
 /// Returns an allocator for these terms on `fabric`.
 ///
@@ -102,20 +90,22 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
         "links have priorities of their own under max-min in strict classes only, not under {terms:?}"
     );
     let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
-    let (flows, crowding) = match load {
-        Load::Known { flows, crowding } if fabric.is_one_switch() => (flows, crowding),
+    let (flows, is_wide) = match load {
+        Load::Known { flows, is_wide } if fabric.is_one_switch() => (flows, is_wide),
         // Allocators for one switch know how many flows there will be.
         _ if allocator == Allocator::Incremental && is_strict && terms.scope != Scope::Link => {
             return Box::new(PathFill::new(capacity));
         }
         _ => return Box::new(Recompute::new(terms, capacity)),
     };
-    let on_paths = if terms.starvation_free { SHARED } else { SPARSE };
     match (terms.scope, terms.discipline) {
         _ if allocator == Allocator::Reference => Box::new(Recompute::new(terms, capacity)),
         (Scope::Link, _) => Box::new(PerLinkFill::new(capacity, flows)),
-        (_, Discipline::MaxMin) if is_strict && crowding <= on_paths => Box::new(PathFill::new(capacity)),
-        (_, Discipline::MaxMin) => Box::new(MaxMinFill::new(capacity, &terms.shares, flows)),
+        (_, Discipline::MaxMin) if is_strict && !is_wide => Box::new(PathFill::new(capacity)),
+        (_, Discipline::MaxMin) => {
+            let links = 2 * fabric.ports() as usize;
+            Box::new(MaxMinFill::new(capacity[..links].to_vec(), &terms.shares, flows))
+        }
         (_, Discipline::Greedy) => Box::new(GreedyFill::new(capacity, flows)),
         (_, Discipline::InTurn) => Box::new(GreedyFill::in_turn(capacity, flows)),
         (_, Discipline::Madd) => Box::new(Recompute::new(terms, capacity)),

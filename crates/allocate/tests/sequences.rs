@@ -1,6 +1,6 @@
 //! Every allocator against the definition of its discipline, on random sequences of operations: flows come, coflows and flows
-//! change priority, get caps and are watched, time passes. After each operation all rates are compared: with 600
-//! sequences for each of fourteen cases and over thirty operations each, that is more than 200,000 allocations.
+//! change priority, get caps and are watched, time passes. After each operation all rates are compared: with
+//! 1,200 sequences for each of fourteen cases and over thirty operations each, that is more than 400,000 allocations.
 
 #![allow(clippy::unwrap_used, reason = "a test whose scene cannot be set has failed")]
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use sequence::{Case, run};
 
-const SEQUENCES: u32 = 600;
+const SEQUENCES: u32 = 1_200;
 
 fn agrees(cases: &[Case]) {
     let mut compared = 0;

@@ -193,7 +193,7 @@ impl<'a> Fluid<'a> {
                 let record = self.workload.flow(flow);
                 let links: Vec<u32> =
                     self.fabric.path(record.src, record.dst).into_iter().map(|link| link.0).collect();
-                self.fill.add_along(flow.0, &links, &[coflow.0], record.size.as_f64(), self.now);
+                self.fill.add(flow.0, &links, &[coflow.0], record.size.as_f64(), self.now);
                 self.arrived[coflow.index()] += record.size.0;
                 self.has_begun[flow.index()] = true;
                 if let Some(segments) = &mut self.segments {

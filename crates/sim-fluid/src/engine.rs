@@ -420,7 +420,7 @@ impl<'a> Engine<'a> {
                 if terms.scope != Scope::Fabric {
                     accounts = self.accounts.of_flow(workload, fabric, FlowId(flow));
                 }
-                self.fill.add_along(flow, &links, &accounts, record.size.as_f64(), now);
+                self.fill.add(flow, &links, &accounts, record.size.as_f64(), now);
             }
         }
         for (flow, key) in self.decided.flows.drain(..) {

@@ -40,8 +40,6 @@ mod book;
 mod cell;
 mod mark;
 mod refill;
-#[cfg(test)]
-mod tests;
 
 use crate::fill::{Due, Fill, Key};
 
@@ -94,11 +92,6 @@ impl PathFill {
             loose: Vec::new(),
             places: Vec::new(),
         }
-    }
-
-    /// How often a cell has been looked at: what the solver's work is made of.
-    pub fn looks(&self) -> u64 {
-        self.refill.looks
     }
 
     fn bytes_left(&self, flow: u32, now: f64) -> f64 {
@@ -255,11 +248,7 @@ impl Fill for PathFill {
         self.accounts[account as usize].renew();
     }
 
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
-        self.add_along(flow, &links, &accounts, bytes, now);
-    }
-
-    fn add_along(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
+    fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
         if flow as usize >= self.flows.len() {
             let count = (flow as usize + 1).max(2 * self.flows.len());
             self.flows.resize(count, Flow::absent());

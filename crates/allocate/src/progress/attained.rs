@@ -25,15 +25,13 @@ pub(crate) struct Attained {
 
 impl Attained {
     pub(crate) fn reserve(&mut self, count: usize) {
-        let fresh = Account {
-            sent: 0.0,
-            rate: 0.0,
-            since: 0.0,
-            served: 0,
-            watch: f64::INFINITY,
-            watch_at: f64::INFINITY,
-        };
-        self.accounts.resize(count.max(self.accounts.len()), fresh);
+        self.accounts.resize(count.max(self.accounts.len()), Account::default());
+    }
+
+    /// Forgets everything about an account without flows.
+    pub(crate) fn forget(&mut self, account: u32) {
+        self.unwatch(account);
+        self.accounts[account as usize] = Account::default();
     }
 
     /// Notes that a flow of `account` goes from one rate to another.
@@ -64,8 +62,10 @@ impl Attained {
     }
 
     pub(crate) fn unwatch(&mut self, account: u32) {
-        self.accounts[account as usize].watch = f64::INFINITY;
-        self.watched.retain(|&other| other != account);
+        let watch = std::mem::replace(&mut self.accounts[account as usize].watch, f64::INFINITY);
+        if watch < f64::INFINITY {
+            self.watched.retain(|&other| other != account);
+        }
     }
 
     /// After rates have changed: when watched accounts reach their amounts.
@@ -97,6 +97,13 @@ impl Attained {
             }
             !reached
         });
+    }
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        let never = f64::INFINITY;
+        Self { sent: 0.0, rate: 0.0, since: 0.0, served: 0, watch: never, watch_at: never }
     }
 }
 

@@ -5,7 +5,7 @@
 //! costs O(log links + flows served on the link).
 
 use crate::fill::Due;
-use crate::incremental::switch::max_min::group::NONE;
+use crate::fill::NONE;
 use crate::progress::attained::Attained;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
@@ -123,7 +123,8 @@ impl Service {
         self.attained.reserve(count);
     }
 
-    pub(crate) fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
+    pub(crate) fn add(&mut self, flow: u32, links: [u32; 2], accounts: &[u32], bytes: f64, now: f64) {
+        let accounts = [accounts[0], accounts[accounts.len() - 1]];
         let record = &mut self.flows[flow as usize];
         *record = Flow { links, accounts, left: bytes, since: now, ..record.clone() };
     }

@@ -188,9 +188,9 @@ impl Scene {
                 fabric.set_capacity(LinkId(link), BitsPerSec(rate.0 * times)).unwrap();
             }
         }
-        let crowding = if case == Case::Pairs { 100.0 } else { 0.0 };
         let terms = case.terms();
-        let mut fill = select(&terms, &fabric, Load::Known { flows: 100, crowding }, Allocator::Incremental);
+        let load = Load::Known { flows: 100, is_wide: case == Case::Pairs };
+        let mut fill = select(&terms, &fabric, load, Allocator::Incremental);
         let accounts = COFLOWS as usize * if terms.scope == Scope::Link { fabric.link_count() } else { 1 };
         fill.reserve_accounts(accounts);
         Self {
@@ -281,7 +281,7 @@ impl Scene {
         };
         let accounts: Vec<u32> = path.iter().map(|&link| self.account(coflow, link)).collect();
         let priorities = accounts.iter().map(|&account| self.priorities[account as usize]).collect();
-        self.fill.add_along(self.flows.len() as u32, &path, &accounts, bytes, self.now);
+        self.fill.add(self.flows.len() as u32, &path, &accounts, bytes, self.now);
         let (cap, left, rate) = (f64::INFINITY, bytes, 0.0);
         let (watch, is_over) = (None, false);
         self.flows.push(Given { coflow, path, accounts, priorities, cap, left, rate, watch, is_over });

@@ -18,7 +18,7 @@
 
 use super::PathFill;
 use super::cell::NOWHERE;
-use crate::incremental::switch::max_min::group::NONE;
+use crate::fill::NONE;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {

@@ -7,8 +7,8 @@
 
 use super::PathFill;
 use super::cell::Seat;
+use crate::fill::NONE;
 use crate::fill::{Due, Key};
-use crate::incremental::switch::max_min::group::NONE;
 use crate::progress::tolerance::reaches_at;
 
 /// What is touched whenever a flow of the account comes or goes: a cache line.

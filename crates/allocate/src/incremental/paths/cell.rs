@@ -9,7 +9,8 @@ use cavalcade_model::Path;
 
 use super::mark::Mark;
 use crate::fill::Key;
-use crate::incremental::switch::max_min::group::{NEGLIGIBLE, NONE};
+use crate::fill::NONE;
+use crate::reference::NEGLIGIBLE;
 
 /// A cell for each link of the longest path, and one for the flow's own cap.
 pub(super) const MOST_CELLS: usize = Path::LONGEST + 1;

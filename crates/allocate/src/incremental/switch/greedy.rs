@@ -4,7 +4,7 @@
 //! Accounts go in order of their keys. Of the flows of one account, those that are being served keep their rates as far
 //! as higher ranks leave it to them, in order of number. Then all go in order of the bytes that the account has left on
 //! their links, the fuller of the two first: the longest link decides when a coflow ends. Of flows between the same
-//! links the one with the lowest number goes first. The test module has this as a function, and compares.
+//! links the one with the lowest number goes first.
 //!
 //! # The idea
 //! Where links are equal this is a matching: every link serves one flow at full rate. When a flow ends, only its two links
@@ -37,14 +37,11 @@ mod free;
 mod hand_out;
 mod order;
 mod running;
-#[cfg(test)]
-mod tests;
 mod work;
 
 use std::collections::BTreeMap;
 
-use crate::fill::{Due, Fill, Key};
-use crate::incremental::switch::max_min::group::{NEGLIGIBLE, NONE};
+use crate::fill::{Due, Fill, Key, NONE, across_switch};
 use crate::progress::attained::Attained;
 use demand::{Demand, Flow, Measure};
 use free::Free;
@@ -257,13 +254,13 @@ impl Fill for GreedyFill {
         self.accounts.resize_with(count.max(self.accounts.len()), Account::default);
     }
 
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, _now: f64) {
+    fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, _now: f64) {
         self.places[flow as usize] = (accounts[0], NONE);
         let account = &mut self.accounts[accounts[0] as usize];
         if account.fresh.is_empty() {
             self.grown.push(accounts[0]);
         }
-        account.fresh.push(Flow::new(flow, links, bytes));
+        account.fresh.push(Flow::new(flow, across_switch(links), bytes));
         account.flows_left += 1;
     }
 

@@ -9,7 +9,7 @@
 //! Classes may share by weight instead: see [`weighted`].
 //!
 //! # Cost
-//! For each group: see [`crate::maxmin`]. Before the first group that changed, one subtraction for each link in use.
+//! For each group: see [`group`]. Before the first group that changed, one subtraction for each link in use.
 
 mod account;
 pub(crate) mod group;
@@ -20,8 +20,8 @@ mod weighted;
 
 use cavalcade_model::{ClassShares, Excess};
 
-use crate::fill::{Due, Fill, Key};
-use crate::incremental::switch::max_min::group::{Flow, Group, NONE, Residual, Scratch};
+use crate::fill::{Due, Fill, Key, NONE, across_switch};
+use crate::incremental::switch::max_min::group::{Flow, Group, Residual, Scratch};
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
 use account::Account;
@@ -48,34 +48,21 @@ struct Ranked {
     waiting: Waiting,
 }
 
-/// Of so many groups that are over the tables are kept.
-const KEPT: usize = 4;
-
 impl Ranked {
-    /// An empty group; bit sets of links have so many words.
-    fn new(key: Key, number: u32, group: Group, words: usize, now: f64) -> Self {
+    /// Nothing; bit sets of links have so many words.
+    fn new(group: Group, words: usize) -> Self {
         Self {
-            key,
+            key: Key::default(),
             group,
-            number,
+            number: NONE,
             first: NONE,
             mixed: false,
             strays: 0,
             watched: Vec::new(),
             sent: 0.0,
-            since: now,
+            since: 0.0,
             waiting: Waiting::new(words),
         }
-    }
-
-    /// Begins another group in place of one that is over.
-    fn begin(&mut self, key: Key, number: u32, now: f64) {
-        assert!(self.waiting.is_empty() && self.strays == 0, "nothing is left of a group that is over");
-        self.group.clear(now);
-        self.waiting.clear();
-        self.watched.clear();
-        (self.key, self.number, self.first, self.mixed) = (key, number, NONE, false);
-        (self.sent, self.since) = (0.0, now);
     }
 
     fn sent_at(&self, now: f64) -> f64 {
@@ -98,7 +85,7 @@ pub struct MaxMinFill {
     /// Watched accounts with flows that have keys of their own.
     stray_watches: Vec<u32>,
     groups: Vec<Ranked>,
-    /// Groups that are over, the latest last.
+    /// Groups without a key.
     free_groups: Vec<u32>,
     numbers: u32,
     /// Time at which the first flow of each group comes due.
@@ -118,7 +105,8 @@ pub struct MaxMinFill {
 }
 
 impl MaxMinFill {
-    /// For links of these capacities (bytes per nanosecond) and flows numbered below `flows`.
+    /// Creates an allocator for the links of a switch, those where flows enter first, of these capacities (bytes per
+    /// nanosecond) and flows numbered below `flows`.
     pub fn new(capacity: Vec<f64>, shares: &ClassShares, flows: usize) -> Self {
         Self {
             weighted: match shares {
@@ -187,21 +175,20 @@ impl MaxMinFill {
             return group;
         }
         self.numbers += 1;
-        let group = match self.free_groups.pop() {
-            Some(group) => {
-                self.groups[group as usize].begin(key, self.numbers, now);
-                group
-            }
-            None => {
-                let (links, words) = (self.capacity.len(), self.residual.open().len());
-                let group = Group::new(links, self.allotments(), now);
-                self.groups.push(Ranked::new(key, self.numbers, group, words, now));
-                self.ends.reserve(self.groups.len());
-                self.groups.len() as u32 - 1
-            }
-        };
+        let group = self.free_groups.pop().unwrap_or_else(|| {
+            self.groups.push(self.no_group());
+            self.ends.reserve(self.groups.len());
+            self.groups.len() as u32 - 1
+        });
+        let ranked = &mut self.groups[group as usize];
+        (ranked.key, ranked.number, ranked.since) = (key, self.numbers, now);
         self.place(key, group);
         group
+    }
+
+    /// A group that has no key yet.
+    fn no_group(&self) -> Ranked {
+        Ranked::new(Group::new(self.capacity.len(), self.allotments()), self.residual.open().len())
     }
 
     /// Takes the last flow or waiting account of a group into account: without either, the group is over.
@@ -213,21 +200,14 @@ impl MaxMinFill {
         self.ends.set(group as usize, f64::INFINITY);
         if ranked.waiting.is_empty() {
             self.displace(group);
-            self.set_free(group, now);
+            self.groups[group as usize] = self.no_group();
+            self.free_groups.push(group);
             return;
         }
         // What comes next has nothing to do with what was sent so far.
         self.numbers += 1;
         (ranked.number, ranked.first, ranked.mixed) = (self.numbers, NONE, false);
         (ranked.sent, ranked.since) = (0.0, now);
-    }
-
-    /// Notes that a group is over. The tables of the last few stay for those to come.
-    fn set_free(&mut self, group: u32, now: f64) {
-        if let Some(latest) = self.free_groups.len().checked_sub(KEPT) {
-            self.groups[self.free_groups[latest] as usize].group.free(now);
-        }
-        self.free_groups.push(group);
     }
 
     /// Puts a flow into a group.
@@ -395,7 +375,8 @@ impl Fill for MaxMinFill {
         }
     }
 
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
+    fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
+        let links = across_switch(links);
         let account = accounts[0];
         self.links[flow as usize] = links;
         let record = &mut self.flows[flow as usize];

@@ -16,7 +16,7 @@
 
 mod turns;
 
-use crate::fill::{Due, Fill, Key};
+use crate::fill::{Due, Fill, Key, across_switch};
 use crate::progress::service::{Service, leave_to_service};
 use turns::Turns;
 
@@ -112,7 +112,8 @@ impl Fill for PerLinkFill {
         self.service.reserve_accounts(count);
     }
 
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
+    fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
+        let links = across_switch(links);
         self.service.add(flow, links, accounts, bytes, now);
         self.turns.add(flow, links);
         for side in 0..2 {

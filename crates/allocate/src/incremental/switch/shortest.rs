@@ -20,28 +20,24 @@
 //! links, about 3 ns each, and O(log candidates) whenever another flow came first. A new key costs one move in the lists
 //! of the flow's links. A link with several flows (links differ, or flows are capped) adds them up again each time.
 //!
-//! Where all links are alike and no flow is capped (the common case), [`matching`] does the same with less.
-//!
-//! Rejected: leaving a flow whose key falls where it stands until it is looked at (all of them are, before the next key);
-//! offering link by link (a third more flows take something that they lose again in the same refill); one
-//! sorted list of all waiting flows per link (three times as much to read and to move).
+//! # Rejected
+//! - Deferred acceptance where all links are alike (Gale and Shapley): another 140 lines, and no more than a fifth faster.
+//! - Leaving a flow whose key falls where it stands until it is looked at: all of them are, before the next key.
+//! - Offering link by link: a third more flows take something that they lose again in the same refill.
+//! - One sorted list of all waiting flows per link: three times as much to read and to move.
 
-mod matching;
 mod rank;
-#[cfg(test)]
-mod tests;
 mod waiting;
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use crate::fill::{Due, Fill, Key};
-use crate::incremental::switch::max_min::group::{NEGLIGIBLE, NONE};
+use crate::fill::{Due, Fill, Key, NONE, across_switch};
 use crate::progress::min_tree::MinTree;
 use crate::progress::service::{Service, leave_to_service};
 use crate::progress::tolerance::tolerance;
-use matching::Matching;
+use crate::reference::NEGLIGIBLE;
 pub(crate) use rank::{Rank, STEP};
 use waiting::{Head, Waiting};
 
@@ -132,14 +128,13 @@ pub struct ShortestFill {
     closed_from: Vec<Rank>,
     /// For each link: when a flow served there overtakes one before it, which takes two of them, at different rates.
     overtakes: MinTree,
-    /// Links where flows enter, and where they leave, that have more for the flows behind a rank.
-    freed: [Vec<(u32, Rank)>; 2],
+    /// Links that have more for the flows behind a rank.
+    freed: Vec<(u32, Rank)>,
     /// Flows that have come, have come forward, or may have more.
     hopeful: Vec<u32>,
     /// Flows that may be able to have more, in order; empty but in a refill.
     candidates: BinaryHeap<Reverse<Candidate>>,
     due_links: Vec<u32>,
-    matching: Matching,
 }
 
 impl ShortestFill {
@@ -158,11 +153,10 @@ impl ShortestFill {
             gates: vec![Gate::Open; links],
             closed_from: vec![Rank::LAST; links],
             overtakes: MinTree::new(links),
-            freed: Default::default(),
+            freed: Vec::new(),
             hopeful: Vec::new(),
             candidates: BinaryHeap::new(),
             due_links: Vec::new(),
-            matching: Matching::new(&capacity),
             capacity,
         }
     }
@@ -344,9 +338,7 @@ impl ShortestFill {
     /// Notes that both links of a flow have more for the flows behind it.
     fn free_links(&mut self, flow: u32, now: f64) {
         let rank = self.rank(flow, now);
-        for (freed, link) in self.freed.iter_mut().zip(self.service.flows[flow as usize].links) {
-            freed.push((link, rank));
-        }
+        self.freed.extend(self.service.flows[flow as usize].links.map(|link| (link, rank)));
     }
 
     /// Gives a flow a new key.
@@ -375,11 +367,9 @@ impl ShortestFill {
     }
 
     /// Gives links one by one to those who come first on them.
-    fn fill_greedily(&mut self, now: f64) {
-        for side in 0..2 {
-            while let Some((link, rank)) = self.freed[side].pop() {
-                self.look_behind(link, rank, now);
-            }
+    fn hand_out(&mut self, now: f64) {
+        while let Some((link, rank)) = self.freed.pop() {
+            self.look_behind(link, rank, now);
         }
         self.consider_hopeful(now);
         while let Some(&Reverse(candidate)) = self.candidates.peek() {
@@ -431,7 +421,8 @@ impl Fill for ShortestFill {
         self.service.reserve_accounts(count);
     }
 
-    fn add(&mut self, flow: u32, links: [u32; 2], accounts: [u32; 2], bytes: f64, now: f64) {
+    fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
+        let links = across_switch(links);
         self.service.add(flow, links, accounts, bytes, now);
         let account = &mut self.accounts[accounts[0] as usize];
         self.keys[flow as usize] = account.key;
@@ -463,7 +454,6 @@ impl Fill for ShortestFill {
             return;
         }
         let cap = cap.unwrap_or(f64::INFINITY);
-        self.matching.is_possible &= cap == f64::INFINITY;
         if self.is_waiting(flow) {
             self.waiting.remove(self.rank(flow, now));
         }
@@ -512,11 +502,7 @@ impl Fill for ShortestFill {
             }
             self.hopeful.push(flow);
         }
-        if self.matching.is_possible {
-            self.find_matching(now);
-        } else {
-            self.fill_greedily(now);
-        }
+        self.hand_out(now);
         self.service.finish_refill(now);
     }
 }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::bits::{ones, set};
-use crate::incremental::switch::max_min::group::NONE;
+use crate::fill::NONE;
 
 /// The bytes left of a flow that has finished; no other flow has a negative amount.
 const OVER: f64 = -1.0;

@@ -12,9 +12,10 @@
 //! share none are no concern of it; so such pairs may be served in any order (greedy matching by locally heaviest edges,
 //! Preis 1999). The way from any link to such a pair is short: on to the fullest partner, as long as that has a fuller one.
 
+use super::GreedyFill;
 use super::running::Served;
 use super::work::End;
-use super::{GreedyFill, NEGLIGIBLE};
+use crate::reference::NEGLIGIBLE;
 
 /// Buffers of the walk.
 #[derive(Debug, Default)]

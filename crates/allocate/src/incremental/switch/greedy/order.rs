@@ -1,7 +1,7 @@
 //! The order of accounts: ranks are places in it.
 
 use super::{Account, GreedyFill};
-use crate::incremental::switch::max_min::group::NONE;
+use crate::fill::NONE;
 
 impl GreedyFill {
     /// Puts accounts in order again and offers links where that can matter. A newcomer only pushes others down: their

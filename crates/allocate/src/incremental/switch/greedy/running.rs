@@ -3,9 +3,10 @@
 //! Only the few flows with a rate are here, close together, however many wait. Those on a link are chained through their
 //! records: with equal links there is mostly one, with others a handful. Bytes are settled only when a rate changes.
 
-use crate::incremental::switch::max_min::group::{NEGLIGIBLE, NONE};
+use crate::fill::NONE;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
+use crate::reference::NEGLIGIBLE;
 
 /// The rank after which a link that always has something left is used up.
 pub(crate) const NEVER: u32 = u32::MAX;

@@ -11,8 +11,8 @@ use std::cell::Cell;
 
 use super::MaxMinFill;
 use super::waiting::Place;
-use crate::fill::{Due, Fill, Key};
-use crate::incremental::switch::max_min::group::{NONE, RowUse};
+use crate::fill::{Due, Fill, Key, NONE};
+use crate::incremental::switch::max_min::group::RowUse;
 use crate::progress::tolerance::reaches_at;
 
 /// A set of flows with one key.

@@ -36,18 +36,13 @@ mod residual;
 mod side;
 
 use crate::bits::{members, ones, pack, set};
+use crate::fill::NONE;
 use crate::progress::tolerance::tolerance;
 use allotment::Allotment;
 
 pub(crate) use filling::Scratch;
 pub(crate) use residual::{Block, Residual, blocks, blocks_mut};
-use side::{Side, wider, wider_than};
-
-/// No flow, group or account.
-pub(crate) const NONE: u32 = u32::MAX;
-
-/// Capacity below this share of a link is rounding, not capacity.
-pub(crate) const NEGLIGIBLE: f64 = 1e-9;
+use side::Side;
 
 /// The two sides of a group.
 const ROWS: usize = 0;
@@ -137,8 +132,6 @@ pub(crate) struct RowUse {
 #[derive(Debug)]
 pub(crate) struct Group {
     sides: [Side; 2],
-    /// The line of each link, as a row or a column.
-    line_of_link: Vec<u32>,
     /// By list of row, then by column.
     pairs: Vec<Pair>,
     /// Flows without caps that are not the first of their pair.
@@ -160,41 +153,24 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// An empty group on a fabric of so many links, with so many allotments.
-    pub(crate) fn new(links: usize, allotments: usize, now: f64) -> Self {
+    /// An empty group on a switch of so many links, those where flows enter first, with so many allotments.
+    pub(crate) fn new(links: usize, allotments: usize) -> Self {
+        let ports = links / 2;
+        let words = [0..ports.div_ceil(64), ports / 64..links.div_ceil(64)];
+        let blocks = [words[ROWS].len(), words[COLUMNS].len()];
+        let [rows, columns] = words;
         Self {
-            sides: [Side::new(), Side::new()],
-            line_of_link: vec![NONE; links],
+            sides: [Side::new(rows, blocks[COLUMNS]), Side::new(columns, blocks[ROWS])],
             pairs: Vec::new(),
             surplus: 0,
             capped: Vec::new(),
             flow_count: 0,
             links: [vec![0; links.div_ceil(64)], vec![0; links.div_ceil(64)]],
-            allotments: (0..allotments).map(|_| Allotment::default()).collect(),
-            since: now,
+            allotments: (0..allotments).map(|_| Allotment::new(blocks)).collect(),
+            since: 0.0,
             waits: Vec::new(),
             next: f64::INFINITY,
             rate: 0.0,
-        }
-    }
-
-    /// The same group again, without flows. Keeps its memory: growing tables line by line takes longer than to fill them.
-    pub(crate) fn clear(&mut self, now: f64) {
-        assert!(self.is_empty() && self.capped.is_empty(), "only what has no flows left is used again");
-        for &link in self.sides.iter().flat_map(|side| &side.link).filter(|link| **link != NONE) {
-            self.line_of_link[link as usize] = NONE;
-        }
-        self.sides.iter_mut().for_each(Side::clear);
-        self.pairs.clear();
-        self.links.iter_mut().for_each(|links| links.fill(0));
-        self.allotments.iter_mut().for_each(Allotment::clear);
-        (self.since, self.next, self.rate) = (now, f64::INFINITY, 0.0);
-    }
-
-    /// Gives back the memory of a group that is over.
-    pub(crate) fn free(&mut self, now: f64) {
-        if self.sides.iter().any(|side| side.blocks() > 0) {
-            *self = Self::new(self.line_of_link.len(), self.allotments.len(), now);
         }
     }
 
@@ -224,9 +200,8 @@ impl Group {
     /// Adds what the group is served at on each link.
     pub(crate) fn add_use(&self, use_of_link: &mut [f64]) {
         for (side, used) in self.sides.iter().zip(&self.allotments[SERVICE].used) {
-            for (&link, used) in side.link.iter().zip(used).filter(|(_, used)| **used > 0.0) {
-                use_of_link[link as usize] += used;
-            }
+            let links = use_of_link[side.link(0) as usize..].iter_mut();
+            links.zip(used).for_each(|(of_link, used)| *of_link += used);
         }
     }
 
@@ -244,37 +219,14 @@ impl Group {
         self.allotments.iter_mut().for_each(|allotment| allotment.outdated = true);
     }
 
-    /// The line of a link on a side.
+    /// The line of a link on a side, which from now on has a list.
     #[inline]
     fn line(&mut self, link: u32, side: usize) -> u32 {
-        let line = self.line_of_link[link as usize];
-        if line == NONE { self.new_line(link, side) } else { line }
-    }
-
-    fn new_line(&mut self, link: u32, side: usize) -> u32 {
-        let fabric = self.line_of_link.len();
-        let line = self.sides[side].place_for(link, fabric).unwrap_or_else(|| {
-            if self.sides[side].blocks() == self.sides[1 - side].words {
-                self.widen(1 - side);
-            }
-            self.sides[side].add_block(link, fabric);
-            self.allotments.iter_mut().for_each(|allotment| allotment.add_block(side));
-            self.sides[side].place_for(link, fabric).expect("there is a place in the new block")
-        });
-        self.sides[side].begin_list(line, link);
-        self.line_of_link[link as usize] = line;
+        let line = self.sides[side].line(link);
+        self.sides[side].begin_list(line);
         let rows = &self.sides[ROWS];
         self.pairs.resize(rows.listed.len() * 64 * rows.words, NO_PAIR);
         line
-    }
-
-    /// Makes room in the lists of a side for more lines of the other.
-    fn widen(&mut self, side: usize) {
-        if side == ROWS {
-            let (lists, before) = (self.sides[ROWS].listed.len(), self.sides[ROWS].words);
-            self.pairs = wider(&self.pairs, lists, 64 * before, 64 * wider_than(before), NO_PAIR);
-        }
-        self.sides[side].widen();
     }
 
     /// The places of a pair in the tables of its two lines. What stands in `pairs` goes by that of the row.
@@ -354,7 +306,7 @@ impl Group {
         for side in [ROWS, COLUMNS] {
             let lines_of = &mut self.sides[side];
             if !lines_of.remove_flow(lines[side]) {
-                set(&mut self.links[side], lines_of.link[lines[side] as usize], false);
+                set(&mut self.links[side], lines_of.link(lines[side]), false);
             }
         }
         if !self.capped.is_empty() {

@@ -10,16 +10,16 @@ fn key(order: u64) -> Key {
     Key { class: 0, order }
 }
 
-/// Where flows enter: 0 (slow), 1 (middle), 2 (fast). Where they leave: 3 (the target) and 4 (middle).
+/// Where flows enter: 0 (slow), 1 (middle), 2 (fast). Where they leave: 3 (the target), 4 and 5 (middle).
 fn fill(flows: &[([u32; 2], u64, f64)]) -> MaxMinFill {
     let mut fill =
-        MaxMinFill::new(vec![SLOW, MIDDLE, FAST, TARGET, MIDDLE], &ClassShares::Strict, flows.len());
+        MaxMinFill::new(vec![SLOW, MIDDLE, FAST, TARGET, MIDDLE, MIDDLE], &ClassShares::Strict, flows.len());
     let orders = flows.iter().map(|&(_, order, _)| order as u32).max().unwrap_or(0) + 1;
     fill.reserve_accounts(orders as usize);
     let keys: Vec<(u32, Key)> = (0..orders).map(|account| (account, key(account.into()))).collect();
     fill.set_account_keys(&keys, 0.0);
     for (flow, &(links, order, bytes)) in flows.iter().enumerate() {
-        fill.add(flow as u32, links, [order as u32; 2], bytes, 0.0);
+        fill.add(flow as u32, &links, &[order as u32], bytes, 0.0);
     }
     fill.refill(0.0);
     fill
@@ -72,7 +72,7 @@ fn who_goes_from_a_class_waiting_takes_its_share_along() {
     let low = |order| Key { class: 1, order };
     fill.set_account_keys(&[(0, low(0)), (1, low(1)), (2, low(1))], 0.0);
     for (flow, links) in [[0, 3], [0, 2], [1, 3]].into_iter().enumerate() {
-        fill.add(flow as u32, links, [flow as u32; 2], 1_000.0, 0.0);
+        fill.add(flow as u32, &links, &[flow as u32], 1_000.0, 0.0);
     }
     fill.refill(0.0);
     let rates = |fill: &MaxMinFill| [0, 1, 2].map(|flow| rounded(fill.rate(flow)));

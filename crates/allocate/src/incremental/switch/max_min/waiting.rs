@@ -18,8 +18,8 @@
 use super::MaxMinFill;
 use super::account::Account;
 use crate::bits::set;
-use crate::fill::Key;
-use crate::incremental::switch::max_min::group::{NONE, SERVICE, is_shut, meet};
+use crate::fill::{Key, NONE};
+use crate::incremental::switch::max_min::group::{SERVICE, is_shut, meet};
 
 /// The accounts that wait at one key.
 #[derive(Debug)]
@@ -63,13 +63,6 @@ impl Waiting {
     /// None yet; bit sets of links have so many words.
     pub(super) fn new(words: usize) -> Self {
         Self { accounts: Vec::new(), links: [vec![0; words], vec![0; words]], is_wide: false, is_new: false }
-    }
-
-    /// None any more.
-    pub(super) fn clear(&mut self) {
-        self.accounts.clear();
-        self.links.iter_mut().for_each(|links| links.fill(0));
-        (self.is_wide, self.is_new) = (false, false);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -4,8 +4,6 @@
 //! when their bytes were last settled; what decides between them is to be their number and not that. Rounding is far
 //! smaller: 10⁻⁴ of a byte for a flow of a terabyte.
 
-use std::cmp::Ordering;
-
 use crate::fill::Key;
 
 /// Steps to a byte.
@@ -16,9 +14,9 @@ pub(crate) const STEP: f64 = 1.0 / STEPS;
 
 /// A place in the order, of a flow at an instant.
 ///
-/// Class (16 bits), order (64), steps of bytes left (64) and flow (32) in three words, the first counting most: ranks are
-/// compared without a branch, which a processor could only guess. No two flows have the same rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Class (16 bits), order (64), steps of bytes left (64) and flow (32) in three words, the first counting most. No two
+/// flows have the same rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank([u64; 3]);
 
 impl Rank {
@@ -36,38 +34,5 @@ impl Rank {
 
     pub(crate) fn flow(self) -> u32 {
         self.0[2] as u32
-    }
-
-    fn upper(self) -> u128 {
-        u128::from(self.0[0]) << 64 | u128::from(self.0[1])
-    }
-}
-
-impl Ord for Rank {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Rank {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-
-    fn lt(&self, other: &Self) -> bool {
-        let (upper, others) = (self.upper(), other.upper());
-        (upper < others) | ((upper == others) & (self.0[2] < other.0[2]))
-    }
-
-    fn le(&self, other: &Self) -> bool {
-        !other.lt(self)
-    }
-
-    fn gt(&self, other: &Self) -> bool {
-        other.lt(self)
-    }
-
-    fn ge(&self, other: &Self) -> bool {
-        !self.lt(other)
     }
 }

@@ -17,11 +17,12 @@
 //! For a group none of whose links is marked, a look at the bits and at what it uses; otherwise a few passes over all lines.
 
 use super::residual::{Block, Residual, blocks, blocks_mut};
-use super::{COLUMNS, NEGLIGIBLE, ROWS, Side};
+use super::{COLUMNS, ROWS, Side};
 use crate::bits::{has, members, ones, pack};
+use crate::reference::NEGLIGIBLE;
 
 /// What each line is given and uses, by side.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Allotment {
     /// Bytes per nanosecond that were left of the link for the group.
     pub(super) given: [Vec<f64>; 2],
@@ -50,25 +51,24 @@ pub(super) struct Allotment {
 }
 
 impl Allotment {
-    /// Forgets all lines, and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        let Self { given, used, level, open, count, uses, handed_on, opened, .. } = self;
-        [given, used, level, count, handed_on].into_iter().flatten().for_each(Vec::clear);
-        [open, uses].into_iter().flatten().for_each(Vec::clear);
-        opened.clear();
-        (self.rate, self.outdated, self.touched, self.moved) = (0.0, false, false, false);
-    }
-
-    /// Makes room for another block of lines.
-    pub(super) fn add_block(&mut self, side: usize) {
-        let lines = self.given[side].len() + 64;
-        self.given[side].resize(lines, 0.0);
-        self.used[side].resize(lines, 0.0);
-        self.level[side].resize(lines, f64::INFINITY);
-        self.handed_on[side].resize(lines, 0.0);
-        self.uses[side].push(0);
-        self.count[side].resize(lines, 0.0);
-        self.open[side].push(0);
+    /// Of a group with so many blocks of lines on its sides.
+    pub(super) fn new(blocks: [usize; 2]) -> Self {
+        let values = |fresh: f64| blocks.map(|blocks| vec![fresh; 64 * blocks]);
+        let bits = || blocks.map(|blocks| vec![0; blocks]);
+        Self {
+            given: values(0.0),
+            used: values(0.0),
+            level: values(f64::INFINITY),
+            open: bits(),
+            count: values(0.0),
+            uses: bits(),
+            handed_on: values(0.0),
+            opened: Vec::new(),
+            rate: 0.0,
+            outdated: false,
+            touched: false,
+            moved: false,
+        }
     }
 
     /// Counts a flow that comes (1) or goes (-1).
@@ -90,7 +90,7 @@ impl Allotment {
         sides
             .iter()
             .zip(&self.uses)
-            .flat_map(|(side, uses)| members(uses.iter().copied()).map(|line| side.link[line as usize]))
+            .flat_map(|(side, uses)| members(uses.iter().copied()).map(|line| side.link(line)))
     }
 
     /// Takes note that one flow without a cap went from a pair. `sides` are without it already.
@@ -150,7 +150,7 @@ impl Allotment {
             let given = blocks_mut(&mut self.given[side]).iter_mut().zip(blocks(&now[side]));
             let found = blocks_mut(&mut self.level[side]).iter_mut().zip(blocks(&self.used[side]));
             for (block, ((given, now), (level, used))) in given.zip(found).enumerate() {
-                if !self.moved && !residual.any_marked(sides[side].links_of(block)) {
+                if !self.moved && residual.marked()[sides[side].first_word + block] == 0 {
                     continue;
                 }
                 if is_another_bottleneck(given, now, level, used) {
@@ -187,7 +187,7 @@ impl Allotment {
             for (block, (used, _)) in
                 blocks(used).iter().zip(uses).enumerate().filter(|(_, (_, uses))| **uses != 0)
             {
-                residual.take(side.links_of(block), used);
+                residual.take(side.first_word + block, used);
             }
         }
     }
@@ -211,11 +211,11 @@ impl Allotment {
                 if uses | parted == 0 {
                     continue;
                 }
-                let links = sides[side].links_of(block);
-                let left = residual.take(links, used);
+                let word = sides[side].first_word + block;
+                let left = residual.take(word, used);
                 let differs = parted | uses & pack(|line| left[line] != before[line]);
                 *before = *left;
-                residual.mark_block(links, uses | parted, if moved { uses | parted } else { differs });
+                residual.mark_block(word, uses | parted, if moved { uses | parted } else { differs });
             }
         }
     }

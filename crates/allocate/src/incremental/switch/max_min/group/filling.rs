@@ -156,11 +156,9 @@ impl Group {
             return false;
         }
         for (side, lines) in self.sides.iter().enumerate() {
-            scratch.resize(side, lines.blocks());
-            let given = blocks_mut(&mut scratch.given[side]).iter_mut().zip(&mut scratch.open[side]);
-            for (block, (given, open)) in given.enumerate() {
-                *open = residual.read(lines.links_of(block), given);
-            }
+            scratch.resize(side, lines.blocks().len());
+            scratch.open[side].copy_from_slice(&residual.open()[lines.blocks()]);
+            blocks_mut(&mut scratch.given[side]).copy_from_slice(&residual.left()[lines.blocks()]);
         }
         let holds = !idle
             && !allotment.outdated
@@ -448,7 +446,7 @@ impl Group {
         if any == 0 {
             return;
         }
-        for word in 0..self.sides[1 - side].blocks() {
+        for word in 0..self.sides[side].words {
             let lines = &self.sides[side];
             let pairs = (&lines.partners(line)[word], &lines.attached(line)[word]);
             let (here, away) =

@@ -7,20 +7,11 @@
 //!
 //! Values lie in whole words of 64 links; links that make the last one full have no capacity.
 
-use super::{NEGLIGIBLE, NONE};
-use crate::bits::{ones, pack, set};
+use crate::bits::{pack, set};
+use crate::reference::NEGLIGIBLE;
 
 /// One value for each of 64 links or lines.
 pub(crate) type Block = [f64; 64];
-
-/// Which links a block of values stands for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Links<'a> {
-    /// Those of one word, in order.
-    Word(usize),
-    /// Any; [`NONE`] where a value stands for nothing.
-    Any(&'a [u32; 64]),
-}
 
 /// Capacity left, by link.
 #[derive(Debug)]
@@ -35,8 +26,6 @@ pub(crate) struct Residual {
     all_open: Vec<u64>,
     /// Links where what is left may differ from last time, as bits.
     marked: Vec<u64>,
-    /// A buffer.
-    scattered: Block,
 }
 
 impl Residual {
@@ -52,7 +41,6 @@ impl Residual {
             open: all_open.clone(),
             all_open,
             marked: vec![0; words],
-            scattered: [0.0; 64],
         }
     }
 
@@ -90,46 +78,15 @@ impl Residual {
         }
     }
 
-    /// Copies what is left of 64 links. Returns which have anything left, as bits.
-    pub(crate) fn read(&self, links: Links<'_>, left: &mut Block) -> u64 {
-        match links {
-            Links::Word(word) => {
-                *left = self.left()[word];
-                self.open[word]
-            }
-            Links::Any(links) => {
-                for (left, &link) in left.iter_mut().zip(links) {
-                    *left = if link == NONE { 0.0 } else { self.left[link as usize] };
-                }
-                pack(|line| left[line] > 0.0)
-            }
+    /// Takes out what is used of the links of a word and returns what is left.
+    pub(crate) fn take(&mut self, word: usize, used: &Block) -> &Block {
+        let left = &mut blocks_mut(&mut self.left)[word];
+        let negligible = &blocks(&self.negligible)[word];
+        for ((left, used), negligible) in left.iter_mut().zip(used).zip(negligible) {
+            *left = rest(*left - used, *negligible);
         }
-    }
-
-    /// Takes out what is used of 64 links and returns what is left where any was.
-    pub(crate) fn take(&mut self, links: Links<'_>, used: &Block) -> &Block {
-        match links {
-            Links::Word(word) => {
-                let left = &mut blocks_mut(&mut self.left)[word];
-                let negligible = &blocks(&self.negligible)[word];
-                for ((left, used), negligible) in left.iter_mut().zip(used).zip(negligible) {
-                    *left = rest(*left - used, *negligible);
-                }
-                self.open[word] = pack(|link| left[link] > 0.0);
-                left
-            }
-            Links::Any(links) => {
-                for line in ones(pack(|line| used[line] > 0.0)) {
-                    let (line, link) = (line as usize, links[line as usize] as usize);
-                    self.left[link] = rest(self.left[link] - used[line], self.negligible[link]);
-                    if self.left[link] == 0.0 {
-                        set(&mut self.open, link as u32, false);
-                    }
-                    self.scattered[line] = self.left[link];
-                }
-                &self.scattered
-            }
-        }
+        self.open[word] = pack(|link| left[link] > 0.0);
+        left
     }
 
     /// Links with anything left, as bits.
@@ -142,27 +99,14 @@ impl Residual {
         &self.marked
     }
 
-    /// Returns whether any of 64 links may be marked.
-    pub(crate) fn any_marked(&self, links: Links<'_>) -> bool {
-        match links {
-            Links::Word(word) => self.marked[word] != 0,
-            Links::Any(_) => true,
-        }
-    }
-
     /// Notes that what the next groups are given on a link differs from last time.
     pub(crate) fn mark(&mut self, link: u32) {
         set(&mut self.marked, link, true);
     }
 
-    /// Says of the links in `which` whether what the next groups are given there differs from last time.
-    pub(crate) fn mark_block(&mut self, links: Links<'_>, which: u64, differs: u64) {
-        match links {
-            Links::Word(word) => self.marked[word] = self.marked[word] & !which | which & differs,
-            Links::Any(links) => ones(which).for_each(|line| {
-                set(&mut self.marked, links[line as usize], differs >> line & 1 != 0);
-            }),
-        }
+    /// Says of the links `which` of a word whether what the next groups are given there differs from last time.
+    pub(crate) fn mark_block(&mut self, word: usize, which: u64, differs: u64) {
+        self.marked[word] = self.marked[word] & !which | which & differs;
     }
 
     /// Returns whether nothing is marked.

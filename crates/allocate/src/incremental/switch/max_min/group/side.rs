@@ -1,27 +1,23 @@
 //! The links on one side of a group, and who is connected to whom.
 //!
-//! A link of a group is a *line*. Values of lines lie in *blocks* of 64, and a word of bits stands for each block, so that
-//! something is done for all lines at a few instructions for every four. On a fabric of few links a block is the links of
-//! one word, in order: what is left of links is read and written a block at a time too, and lines without flows are the
-//! price. On a larger one a block takes links as they come.
+//! A link on its side of a group is a *line*. Values of lines lie in *blocks* of 64, and a word of bits stands for each block,
+//! so that something is done for all lines at a few instructions for every four. A block is the links of one word, in
+//! order, so that what is left of links is read and written a block at a time too; lines without flows are the price.
 //!
-//! Only a line that ever had flows has a *list*: a place for each line of the other side, in tables that are as wide as that
-//! side.
+//! Only a line that ever had flows has a *list*: a place for each line of the other side.
 
-use super::residual::{Links, blocks, blocks_mut};
-use super::{Lowest, NONE, least};
+use std::ops::Range;
+
+use super::residual::{blocks, blocks_mut};
+use super::{Lowest, least};
 use crate::bits::{has, set};
-
-/// Up to so many links of a fabric, blocks are words of links: three words a side. Beyond, lists with room for links that a
-/// group does not use take more from the caches than blocks in step with links spare.
-const FEW: usize = 384;
+use crate::fill::NONE;
 
 /// The links on one side of a group: values by line, and lists of what there is for each partner.
 #[derive(Debug)]
 pub(super) struct Side {
-    pub(super) link: Vec<u32>,
-    /// By block, the word of links that it is; [`NONE`] for any links.
-    word: Vec<u32>,
+    /// The word of links that is the first block.
+    pub(super) first_word: usize,
     /// Flows on the link, capped ones included.
     pub(super) flows: Vec<u32>,
     /// Lines with flows, as bits.
@@ -42,7 +38,7 @@ pub(super) struct Side {
     list: Vec<u32>,
     /// The line of each list.
     pub(super) listed: Vec<u32>,
-    /// Room in each list, in words: at least the blocks of the other side.
+    /// The blocks of the other side: words in each list.
     pub(super) words: usize,
     /// Lines of the other side with which there are flows.
     pub(super) partners: Vec<u64>,
@@ -57,22 +53,23 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub(super) fn new() -> Self {
+    /// A side whose blocks are these words of links, with so many blocks on the other side.
+    pub(super) fn new(blocks: Range<usize>, words: usize) -> Self {
+        let lines = 64 * blocks.len();
         Self {
-            link: Vec::new(),
-            word: Vec::new(),
-            flows: Vec::new(),
-            present: Vec::new(),
-            level: Vec::new(),
-            served: Vec::new(),
-            first: Vec::new(),
-            tenant: Vec::new(),
-            tenancy: Vec::new(),
-            used: Vec::new(),
-            sent: Vec::new(),
-            list: Vec::new(),
+            first_word: blocks.start,
+            flows: vec![0; lines],
+            present: vec![0; blocks.len()],
+            level: vec![0.0; lines],
+            served: vec![0.0; lines],
+            first: vec![f64::INFINITY; lines],
+            tenant: vec![NONE; lines],
+            tenancy: vec![0; lines],
+            used: vec![0.0; lines],
+            sent: vec![0.0; lines],
+            list: vec![NONE; lines],
             listed: Vec::new(),
-            words: 1,
+            words,
             partners: Vec::new(),
             several: Vec::new(),
             surplus: Vec::new(),
@@ -81,89 +78,35 @@ impl Side {
         }
     }
 
-    /// Forgets all links, and keeps the memory.
-    pub(super) fn clear(&mut self) {
-        // On a fabric of few links lists stay as wide as they were, since widening tables takes new memory.
-        if self.word.contains(&NONE) {
-            self.words = 1;
-        }
-        let Self { link, word, flows, level, served, first, tenant, tenancy, used, sent, .. } = self;
-        [level, served, first, used, sent].into_iter().for_each(Vec::clear);
-        [link, word, flows, tenant, tenancy].into_iter().for_each(Vec::clear);
-        let Self { list, listed, partners, several, surplus, attached, due, present, .. } = self;
-        [partners, several, attached, present].into_iter().for_each(Vec::clear);
-        [list, listed, surplus].into_iter().for_each(Vec::clear);
-        due.clear();
+    /// The words of links that the blocks are.
+    pub(super) fn blocks(&self) -> Range<usize> {
+        self.first_word..self.first_word + self.present.len()
     }
 
-    pub(super) fn blocks(&self) -> usize {
-        self.word.len()
+    /// The line of a link.
+    pub(super) fn line(&self, link: u32) -> u32 {
+        link - 64 * self.first_word as u32
     }
 
-    /// The links of a block.
-    pub(super) fn links_of(&self, block: usize) -> Links<'_> {
-        match self.word[block] {
-            NONE => Links::Any(&self.link.as_chunks().0[block]),
-            word => Links::Word(word as usize),
-        }
+    /// The link of a line.
+    pub(super) fn link(&self, line: u32) -> u32 {
+        line + 64 * self.first_word as u32
     }
 
-    /// Where the line of another link of a fabric of `fabric` links will be; `None` if that takes another block first.
-    pub(super) fn place_for(&self, link: u32, fabric: usize) -> Option<u32> {
-        if fabric > FEW {
-            let taken = self.listed.len();
-            return (taken < 64 * self.blocks()).then_some(taken as u32);
+    /// Begins the list of a line that has none.
+    pub(super) fn begin_list(&mut self, line: u32) {
+        if self.list[line as usize] != NONE {
+            return;
         }
-        let block = self.word.iter().position(|&word| word == link / 64)?;
-        Some(64 * block as u32 + link % 64)
-    }
-
-    /// Adds the block that `link` of a fabric of `fabric` links needs.
-    pub(super) fn add_block(&mut self, link: u32, fabric: usize) {
-        self.word.push(if fabric > FEW { NONE } else { link / 64 });
-        self.present.push(0);
-        let lines = 64 * self.blocks();
-        for nobody in [&mut self.link, &mut self.list, &mut self.tenant] {
-            nobody.resize(lines, NONE);
-        }
-        for zeros in [&mut self.flows, &mut self.tenancy] {
-            zeros.resize(lines, 0);
-        }
-        for zeros in [&mut self.level, &mut self.served, &mut self.used, &mut self.sent] {
-            zeros.resize(lines, 0.0);
-        }
-        self.first.resize(lines, f64::INFINITY);
-    }
-
-    /// Begins the list of a line, which is that of `link`.
-    pub(super) fn begin_list(&mut self, line: u32, link: u32) {
-        self.link[line as usize] = link;
         self.list[line as usize] = self.listed.len() as u32;
         self.listed.push(line);
         let words = self.listed.len() * self.words;
-        self.check_places();
+        assert!(u32::try_from(64 * words).is_ok(), "a group's tables have at most 2^32 places");
         for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
             bits.resize(words, 0);
         }
         self.due.resize(64 * words, f64::INFINITY);
         self.surplus.resize(64 * words, 0);
-    }
-
-    fn check_places(&self) {
-        let places = 64 * self.words * self.listed.len();
-        assert!(u32::try_from(places).is_ok(), "a group's tables have at most 2^32 places");
-    }
-
-    /// Makes room in all lists for more lines of the other side.
-    pub(super) fn widen(&mut self) {
-        let (before, lists) = (self.words, self.listed.len());
-        self.words = wider_than(before);
-        self.check_places();
-        for bits in [&mut self.partners, &mut self.several, &mut self.attached] {
-            *bits = wider(bits, lists, before, self.words, 0);
-        }
-        self.due = wider(&self.due, lists, 64 * before, 64 * self.words, f64::INFINITY);
-        self.surplus = wider(&self.surplus, lists, 64 * before, 64 * self.words, 0);
     }
 
     /// Notes another flow on a line.
@@ -335,20 +278,6 @@ impl Side {
 #[inline]
 fn wait(first: f64, served: f64, level: f64) -> f64 {
     if level > 0.0 { (first - served) / level } else { f64::INFINITY }
-}
-
-/// The width in words of tables that `words` are not enough for.
-pub(super) fn wider_than(words: usize) -> usize {
-    words + words.div_ceil(4)
-}
-
-/// A table of lists of `before` values, with room for `after`.
-pub(super) fn wider<T: Copy>(table: &[T], lists: usize, before: usize, after: usize, fresh: T) -> Vec<T> {
-    let mut wide = vec![fresh; lists * after];
-    for list in 0..lists {
-        wide[list * after..][..before].copy_from_slice(&table[list * before..][..before]);
-    }
-    wide
 }
 
 /// Returns whether two sets are the same; for a few words, calling for a comparison of memory takes longer.
