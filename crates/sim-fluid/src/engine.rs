@@ -3,9 +3,9 @@
 //! Each turn goes to the next instant at which anything happens and does, in this order: flows that end, flows that are
 //! released, watches that are reached, messages that arrive, policies that wake. Each of these may make the policy decide;
 //! decisions are gathered and carried out together, then rates are computed again. Priorities are known before flows enter
-//! the solver, so an arriving coflow goes straight to its place in the order.
+//! the allocator, so an arriving coflow goes straight to its place in the order.
 //!
-//! What comes due in one instant is told in order of ids, whatever order the solver found it in, and decisions hold in the
+//! What comes due in one instant is told in order of ids, whatever order the allocator found it in, and decisions hold in the
 //! order in which they were made. A watch that has been reached but not told of yet is forgotten when the policy, told of
 //! something else first, asks for another amount: only what it asked for last counts.
 
@@ -433,7 +433,7 @@ impl<'a> Engine<'a> {
             let sender = self.run.terms.scope.sender(&self.run.workload, FlowId(flow));
             let milestone = self.run.workload.flow(FlowId(flow)).size.0.saturating_sub(bytes) as f64;
             let left = self.fill.remaining(flow, now);
-            // Solvers look at flows as they are served; what has been sent already is told of without waiting for that.
+            // Allocators look at flows as they are served; what has been sent already is told of without waiting for that.
             if left > 0.0 && left <= milestone {
                 self.host.reach(Target::Flow(FlowId(flow)), sender);
                 self.fill.watch_flow(flow, 0.0, now);

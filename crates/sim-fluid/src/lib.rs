@@ -6,7 +6,7 @@
 //!
 //! - `engine`: the loop: find the next instant, settle what it brings, tell the policy, refill rates.
 //! - `view`: what an instance of the policy can see.
-//! - `pending`: what has arrived and is not in the solver yet.
+//! - `pending`: what has arrived and is not in the allocator yet.
 //! - `schedule`: what an observer is told: who was sent at what rate from when to when.
 //!
 //! Time inside is `f64` nanoseconds (an hour is resolved to half a picosecond); what leaves is a whole number of

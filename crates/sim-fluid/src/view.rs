@@ -1,7 +1,7 @@
 //! What an instance of a policy may look at while a fluid engine runs.
 //!
 //! What a policy asks about a coflow is answered from the account that the coflow has at the instance's place, by the
-//! solver, which alone knows what has been sent. Flows that have arrived in this very instant are not in the solver yet.
+//! allocator, which alone knows what has been sent. Flows that have arrived in this very instant are not in the allocator yet.
 
 use cavalcade_allocate::Fill;
 use cavalcade_harness::Accounts;
@@ -24,7 +24,7 @@ pub(crate) struct View<'a> {
     pub(crate) accounts: &'a Accounts,
     pub(crate) fill: &'a dyn Fill,
     pub(crate) arrivals: &'a [Instant],
-    /// Flows that have arrived in this very instant and are not in the solver yet.
+    /// Flows that have arrived in this very instant and are not in the allocator yet.
     pub(crate) pending: &'a Pending,
 }
 

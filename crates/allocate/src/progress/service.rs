@@ -1,6 +1,6 @@
 //! Flows that are served at rates set one by one: bytes left, when each ends, what each account has been sent.
 //!
-//! The book that the shortest-first, MADD and per-link solvers keep. Bytes are settled only when a rate changes; when a
+//! The book of the allocators for shortest flow first and for links with priorities of their own. Bytes are settled only when a rate changes; when a
 //! flow ends follows from its rate and is kept in a tree of minima by the link where it enters, so changing a rate
 //! costs O(log links + flows served on the link).
 
@@ -10,7 +10,7 @@ use crate::progress::attained::Attained;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
 
-/// The part of [`Fill`](crate::Fill) that is the same for every solver with a `service` and `accounts` that have lists of
+/// The part of [`Fill`](crate::Fill) that is the same for every allocator with a `service` and `accounts` that have lists of
 /// `flows`: what it is asked about flows and accounts, and what it is to watch. With `on two links`, also what links
 /// carry and have to carry.
 macro_rules! leave_to_service {
@@ -61,7 +61,7 @@ pub(crate) use leave_to_service;
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) links: [u32; 2],
-    /// Its accounts, twice the same unless keys are per link; [`NONE`] when it is not in the solver.
+    /// Its accounts, twice the same unless keys are per link; [`NONE`] when it is not in the allocator.
     pub(crate) accounts: [u32; 2],
     /// Bytes left at `since`.
     pub(crate) left: f64,
@@ -200,7 +200,7 @@ impl Service {
         self.ends.min().min(self.attained.next())
     }
 
-    /// Takes out what is due. Finished flows are still in the book, for the solver to [`Service::remove`].
+    /// Takes out what is due. Finished flows are still in the book, for the allocator to [`Service::remove`].
     pub(crate) fn take_due(&mut self, now: f64, due: &mut Due) {
         let reach = now + tolerance(now);
         self.attained.take_due(now, &mut due.accounts);

@@ -64,7 +64,7 @@ pub(super) struct Flow {
     pub(super) seat: Seat,
     /// Where it stands among the members of each of its cells.
     pub(super) place: [u32; Path::LONGEST],
-    /// Links on its path; 0 when it is not in the solver.
+    /// Links on its path; 0 when it is not in the allocator.
     pub(super) hops: u8,
     /// True if any account that is watched by its rate counts this flow.
     pub(super) booked: bool,

@@ -20,7 +20,6 @@ pub(super) struct Worklist {
     /// Looks at each cell in this refill, and the cells looked at.
     looked: Vec<u32>,
     seen: Vec<u32>,
-    pub(super) looks: u64,
     /// What the other cells of each flow allow, in order of members.
     limits: Vec<f64>,
     rising: Vec<f64>,
@@ -152,7 +151,6 @@ impl PathFill {
         if self.is_ample(cell) {
             return;
         }
-        self.refill.looks += 1;
         let looked = &mut self.refill.looked[cell as usize];
         if *looked == 0 {
             self.refill.seen.push(cell);

@@ -4,7 +4,7 @@
 //! Flows of equal [`Key`] form a [`Group`]. Groups are served in the order of keys, each on the residual capacity of
 //! those before. A refill starts at the first group that changed. Behind it, marks on links say where capacity differs
 //! from last time: groups on other links pass on what they passed on before, and when no link is marked and no changed
-//! group is to come, the rest stays as it is. Accounts that nothing is open to are in no group yet: see [`waiting`].
+//! group is to come, the rest stays as it is.
 //!
 //! Classes may share by weight instead: see [`weighted`].
 //!
@@ -15,7 +15,6 @@ mod account;
 pub(crate) mod group;
 #[cfg(test)]
 mod tests;
-mod waiting;
 mod weighted;
 
 use cavalcade_model::{ClassShares, Excess};
@@ -25,7 +24,6 @@ use crate::incremental::switch::max_min::group::{Flow, Group, Residual, Scratch}
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
 use account::Account;
-use waiting::Waiting;
 use weighted::Weighted;
 
 #[derive(Debug)]
@@ -44,13 +42,11 @@ struct Ranked {
     watched: Vec<u32>,
     sent: f64,
     since: f64,
-    /// Accounts with this key whose flows are not in the group yet.
-    waiting: Waiting,
 }
 
 impl Ranked {
-    /// Nothing; bit sets of links have so many words.
-    fn new(group: Group, words: usize) -> Self {
+    /// An empty group without a key.
+    fn new(group: Group) -> Self {
         Self {
             key: Key::default(),
             group,
@@ -61,7 +57,6 @@ impl Ranked {
             watched: Vec::new(),
             sent: 0.0,
             since: 0.0,
-            waiting: Waiting::new(words),
         }
     }
 
@@ -186,28 +181,19 @@ impl MaxMinFill {
         group
     }
 
-    /// A group that has no key yet.
+    /// An empty group without a key.
     fn no_group(&self) -> Ranked {
-        Ranked::new(Group::new(self.capacity.len(), self.allotments()), self.residual.open().len())
+        Ranked::new(Group::new(self.capacity.len(), self.allotments()))
     }
 
-    /// Takes the last flow or waiting account of a group into account: without either, the group is over.
-    fn end_if_empty(&mut self, group: u32, now: f64) {
-        let ranked = &mut self.groups[group as usize];
-        if !ranked.group.is_empty() {
-            return;
-        }
-        self.ends.set(group as usize, f64::INFINITY);
-        if ranked.waiting.is_empty() {
+    /// Takes a group without flows out of the order.
+    fn end_if_empty(&mut self, group: u32) {
+        if self.groups[group as usize].group.is_empty() {
+            self.ends.set(group as usize, f64::INFINITY);
             self.displace(group);
             self.groups[group as usize] = self.no_group();
             self.free_groups.push(group);
-            return;
         }
-        // What comes next has nothing to do with what was sent so far.
-        self.numbers += 1;
-        (ranked.number, ranked.first, ranked.mixed) = (self.numbers, NONE, false);
-        (ranked.sent, ranked.since) = (0.0, now);
     }
 
     /// Puts a flow into a group.
@@ -237,7 +223,7 @@ impl MaxMinFill {
         let key = ranked.key;
         self.flows[flow as usize].group = NONE;
         self.touch(key);
-        self.end_if_empty(group, now);
+        self.end_if_empty(group);
         bytes
     }
 
@@ -268,7 +254,7 @@ impl MaxMinFill {
         }
         let key = ranked.key;
         self.touch(key);
-        self.end_if_empty(group, now);
+        self.end_if_empty(group);
     }
 
     /// Moves one flow to the group at `key`, its cap with it.
@@ -287,30 +273,23 @@ impl MaxMinFill {
     /// The group at whose key there are these accounts, whole, and nothing else, if there is one.
     fn common_group(&self, accounts: &[(u32, Key)]) -> Option<u32> {
         let group = accounts.iter().find_map(|&(account, _)| self.group_of(account))?;
-        let (mut flows, mut waiting) = (0, 0);
+        let mut flows = 0;
         for &(account, _) in accounts {
             let holder = &self.accounts[account as usize];
             // Flows without keys of their own are all where the first is.
             let told_apart = if holder.strayed { holder.flows.len() } else { 1 };
-            let mut first = holder.flows.iter().take(told_apart);
-            if self.waits_for(account) == Some(group) {
-                waiting += 1;
-            } else if first.all(|&flow| self.flows[flow as usize].group == group) {
-                flows += holder.flows.len();
-            } else {
+            if holder.flows.iter().take(told_apart).any(|&flow| self.flows[flow as usize].group != group) {
                 return None;
             }
+            flows += holder.flows.len();
         }
-        let ranked = &self.groups[group as usize];
-        (flows == ranked.group.len() && waiting == ranked.waiting.len()).then_some(group)
+        (flows == self.groups[group as usize].group.len()).then_some(group)
     }
 
-    /// The group that an account's first flow is in or waits for.
+    /// The group that an account's first flow is in.
     fn group_of(&self, account: u32) -> Option<u32> {
-        self.waits_for(account).or_else(|| {
-            let flow = *self.accounts[account as usize].flows.first()?;
-            Some(self.flows[flow as usize].group)
-        })
+        let flow = *self.accounts[account as usize].flows.first()?;
+        Some(self.flows[flow as usize].group)
     }
 
     /// Gives the same new key to accounts that make up a whole group: the group moves, no flow does.
@@ -319,14 +298,45 @@ impl MaxMinFill {
         let ranked = &mut self.groups[group as usize];
         ranked.key = key;
         ranked.group.moved();
-        ranked.waiting.moved();
         self.place(key, group);
         self.touch(key);
     }
 
+    /// Gives an account another key, its flows with it.
+    fn rekey_account(&mut self, account: u32, key: Key, now: f64) {
+        let holder = &mut self.accounts[account as usize];
+        let before = std::mem::replace(&mut holder.key, key);
+        let strayed = holder.strayed;
+        let Some(group) = self.group_of(account) else { return };
+        if strayed || self.groups[group as usize].group.has_caps() {
+            self.move_flows(account, before, key, now);
+        } else if before != key {
+            let sent = self.attained_by(account, now);
+            self.leave_all(account, now);
+            let group = self.group_at(key, now);
+            self.accounts[account as usize].base = sent;
+            self.enter_all(account, group, now);
+            self.count_from(account, sent, now);
+            self.touch(key);
+        }
+    }
+
+    /// Moves the flows of an account one by one.
+    fn move_flows(&mut self, account: u32, before: Key, key: Key, now: f64) {
+        if before != key {
+            self.accounts[account as usize].base = self.attained_by(account, now);
+        }
+        self.accounts[account as usize].forget_count();
+        for index in 0..self.accounts[account as usize].flows.len() {
+            let flow = self.accounts[account as usize].flows[index];
+            if self.groups[self.flows[flow as usize].group as usize].key != key {
+                self.move_flow(flow, key, now);
+            }
+        }
+    }
+
     /// Serves one group as `which` (0: for real), as far as anything changed for it.
     fn serve(&mut self, group: u32, which: usize, now: f64) {
-        self.admit(group, which, now);
         let ranked = &mut self.groups[group as usize];
         let before = ranked.group.rate;
         if ranked.group.serve(&mut self.flows, which, &mut self.residual, now, &mut self.scratch) {
@@ -382,9 +392,7 @@ impl Fill for MaxMinFill {
         let record = &mut self.flows[flow as usize];
         record.account = account;
         record.milestone = 0.0;
-        // What an account that waits has sent, and its key, are known where it waits.
-        let waits_for = self.waits_for(account);
-        let sent = if waits_for.is_none() { self.attained(account, now) } else { 0.0 };
+        let sent = self.attained(account, now);
         let holder = &mut self.accounts[account as usize];
         holder.row = if holder.row == NONE { links[0] } else { holder.row };
         holder.one_row &= holder.row == links[0];
@@ -394,19 +402,14 @@ impl Fill for MaxMinFill {
         self.flows[flow as usize].in_account = holder.flows.len() as u32;
         holder.flows.push(flow);
         holder.added += bytes;
-        let (key, is_first) = (holder.key, holder.flows.len() == 1);
+        if holder.flows.len() == 1 {
+            holder.base = sent;
+            holder.forget_count();
+        }
+        let key = holder.key;
         self.touch(key);
-        if waits_for.is_some() {
-            self.wait(flow, bytes);
-            return;
-        }
         let group = self.group_at(key, now);
-        if is_first {
-            self.begin_waiting(account, group, sent);
-            self.wait(flow, bytes);
-        } else {
-            self.enter(flow, group, bytes, now);
-        }
+        self.enter(flow, group, bytes, now);
     }
 
     fn set_account_keys(&mut self, keys: &[(u32, Key)], now: f64) {
@@ -427,7 +430,6 @@ impl Fill for MaxMinFill {
     }
 
     fn set_flow_key(&mut self, flow: u32, key: Key, now: f64) {
-        self.end_waiting(flow, now);
         let group = self.flows[flow as usize].group;
         if group != NONE && self.groups[group as usize].key != key {
             self.set_strayed(self.flows[flow as usize].account);
@@ -436,7 +438,6 @@ impl Fill for MaxMinFill {
     }
 
     fn set_cap(&mut self, flow: u32, cap: Option<f64>, now: f64) {
-        self.end_waiting(flow, now);
         let group = self.flows[flow as usize].group;
         if group != NONE {
             let ranked = &mut self.groups[group as usize];

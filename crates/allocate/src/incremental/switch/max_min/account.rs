@@ -10,7 +10,6 @@
 use std::cell::Cell;
 
 use super::MaxMinFill;
-use super::waiting::Place;
 use crate::fill::{Due, Fill, Key, NONE};
 use crate::incremental::switch::max_min::group::RowUse;
 use crate::progress::tolerance::reaches_at;
@@ -19,7 +18,7 @@ use crate::progress::tolerance::reaches_at;
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub(super) key: Key,
-    /// Its flows in the solver.
+    /// Its flows in the allocator.
     pub(super) flows: Vec<u32>,
     /// Bytes of all flows that it ever had.
     pub(super) added: f64,
@@ -30,8 +29,6 @@ pub(super) struct Account {
     pub(super) strayed: bool,
     /// What it had sent when it came into its group.
     pub(super) base: f64,
-    /// Where it waits.
-    pub(super) place: Place,
     /// The largest amount that it was reported to have reached: rounding may not take it back.
     reached: f64,
     pub(super) watch: f64,
@@ -64,7 +61,6 @@ impl Account {
             one_row: true,
             strayed: false,
             base: 0.0,
-            place: Place::nowhere(),
             reached: 0.0,
             watch: f64::INFINITY,
             listed_in: NONE,
@@ -113,9 +109,6 @@ impl MaxMinFill {
 
     pub(super) fn attained_by(&self, account: u32, now: f64) -> f64 {
         let holder = &self.accounts[account as usize];
-        if self.waits_for(account).is_some() {
-            return holder.place.sent.max(holder.reached);
-        }
         if let Some(group) = self.sole_group(account) {
             return (holder.base + self.groups[group as usize].sent_at(now)).max(holder.reached);
         }

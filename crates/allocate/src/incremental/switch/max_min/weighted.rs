@@ -102,7 +102,7 @@ impl Weighted {
     }
 
     /// Notes which classes changed, and on which links they have flows now.
-    fn find_presence(&mut self, fill: &mut MaxMinFill) {
+    fn find_presence(&mut self, fill: &MaxMinFill) {
         let (links, words) = (64 * self.words, self.words);
         for key in &fill.touched {
             while self.classes.len() <= usize::from(key.class) {
@@ -126,9 +126,6 @@ impl Weighted {
             for rank in fill.ranks_of(number as u16) {
                 let (_, group) = fill.order[rank];
                 for links in fill.groups[group as usize].group.links() {
-                    now.iter_mut().zip(links).for_each(|(now, links)| *now |= links);
-                }
-                for links in fill.waiting_links(group) {
                     now.iter_mut().zip(links).for_each(|(now, links)| *now |= links);
                 }
             }
