@@ -13,14 +13,17 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_client::CoflowKey;
 use cavalcade_model::{BitsPerSec, Nanos};
-use cavalcade_runtime::administration::proto::{Coflow, DrainRequest, Explanation, View};
+use cavalcade_runtime::administration::proto::{
+    Coflow, Drain, DrainRequest, Explanation, HistoryReply, View,
+};
 use cavalcade_runtime::administration::{AdministrationError, Administrator};
 use cavalcade_runtime::{Role, block_on};
+use clap::ValueEnum;
 use comfy_table::{CellAlignment, Table, TableStyle};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::arguments::{At, Describe, Drain, Ps};
+use crate::arguments::{self, At, Describe, Ps};
 use crate::failure::{Failure, Kind};
 use crate::live::{administration_path, identity, runtime_folder, socket_path};
 use crate::output::print;
@@ -30,6 +33,10 @@ pub(crate) use top::run as top;
 
 /// `cavalcade ps`.
 pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
+    if options.history {
+        let history = ask(&options.at, async |administrator| administrator.history(0).await)?;
+        return if options.json { print_json(&history) } else { print(&past(&history)) };
+    }
     let view = ask(&options.at, async |administrator| administrator.look("", false).await)?;
     if options.json {
         return print_json(&view);
@@ -39,7 +46,51 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
         None if options.hosts => hosts(&view),
         None => list(&view.coflows),
     };
-    print(&format!("{}\n{body}", heading(&view)))
+    print(&format!("{}\n{}{body}", heading(&view), drains(&view)))
+}
+
+/// What a person has drained, a line each, but for all, which the heading has.
+fn drains(view: &View) -> String {
+    let parts = view.drains.iter().filter(|drain| !is_of_all(drain));
+    let ago = |drain: &Drain| seconds(view.now_ns.saturating_sub(drain.since_ns));
+    parts.map(|drain| format!("drained: {}, for {}, {}\n", drain.what, ago(drain), asked(drain))).collect()
+}
+
+fn is_of_all(drain: &Drain) -> bool {
+    drain.host.is_none() && drain.user.is_none() && drain.coflow.is_none()
+}
+
+/// Who asked for a drain, and why.
+fn asked(drain: &Drain) -> String {
+    format!("by {}: {}", drain.who, drain.reason)
+}
+
+/// Coflows that are over, as a table.
+fn past(history: &HistoryReply) -> String {
+    if history.coflows.is_empty() {
+        return "no coflow was over within the last hour\n".to_owned();
+    }
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let rows = history.coflows.iter().map(|coflow| {
+        let note = match &coflow.drain {
+            _ if coflow.lost => "its last host was not heard".to_owned(),
+            Some(drain) => format!("drained ({}) {}", drain.what, asked(drain)),
+            None => String::new(),
+        };
+        let over = seconds(history.now_ns.saturating_sub(coflow.ended_ns)) + " ago";
+        vec![
+            over,
+            coflow.id.clone(),
+            or_dash(coflow.name.clone()),
+            coflow.class.to_string(),
+            amount(coflow.sent_bytes),
+            or_dash(coflow.size_bytes.map(amount)),
+            or_dash(coflow.took_ns.map(seconds)),
+            or_dash(coflow.owner.map(|owner| owner.to_string())),
+            note,
+        ]
+    });
+    table(&["over", "id", "name", "class", "sent", "size", "took", "user", "note"], rows)
 }
 
 /// Who is here and who leads, and how old what they said is.
@@ -100,25 +151,60 @@ pub(crate) fn why(options: &Describe) -> Result<(), Failure> {
 }
 
 /// `cavalcade drain`.
-pub(crate) fn drain(options: &Drain) -> Result<(), Failure> {
+pub(crate) fn drain(options: &arguments::Drain) -> Result<(), Failure> {
     let reply = ask(&options.at, async |administrator| {
         let who = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
         let (undo, who) = (options.undo, who.unwrap_or_default());
         let reason = options.reason.clone().unwrap_or_default();
-        administrator.drain(DrainRequest { undo, who, reason }).await
+        let (host, user, coflow) = (options.host, options.user, options.coflow.clone().unwrap_or_default());
+        administrator.drain(DrainRequest { undo, who, reason, host, user, coflow }).await
     })?;
+    let (drained, was_drained, what) = (reply.is_drained, reply.was_drained, reply.what);
     if options.json {
-        return print_json(&json!({ "drained": reply.is_drained, "was_drained": reply.was_drained }));
+        return print_json(&json!({ "drained": drained, "was_drained": was_drained, "what": what }));
     }
-    print(match (reply.was_drained, reply.is_drained) {
-        (false, true) => "every flow goes as plain TCP now; 'cavalcade drain --undo' ends that\n",
-        (true, true) if options.undo => {
-            "every flow still goes as plain TCP: the coordinator's kill switch is on; end that there, with --at\n"
+    let same = match (options.host, options.user, &options.coflow) {
+        (Some(host), ..) => format!("--host {host} "),
+        (_, Some(user), _) => format!("--user {user} "),
+        (.., Some(coflow)) => format!("--coflow {coflow} "),
+        _ => String::new(),
+    };
+    print(&match (was_drained, drained) {
+        (false, true) if !options.undo => {
+            format!("{what}: every flow goes as plain TCP now; 'cavalcade drain {same}--undo' ends that\n")
         }
-        (true, true) => "every flow went as plain TCP already\n",
-        (true, false) => "orders are obeyed again\n",
-        (false, false) => "orders were obeyed already\n",
+        (_, true) if options.undo => {
+            format!(
+                "{what}: every flow still goes as plain TCP, because a kill switch is on: 'cavalcade drain --undo' ends \
+                     that, with --at the coordinator where it is the fabric's\n"
+            )
+        }
+        (_, true) => format!("{what}: every flow went as plain TCP already; the new reason is kept\n"),
+        (true, false) => format!("{what}: orders are obeyed again\n"),
+        (false, false) => format!("{what}: orders were obeyed already\n"),
     })
+}
+
+/// `cavalcade reload`.
+pub(crate) fn reload(options: &arguments::Reload) -> Result<(), Failure> {
+    let level = options.log_level.and_then(|level| Some(level.to_possible_value()?.get_name().to_owned()));
+    let level = level.unwrap_or_default();
+    let reply = ask(&options.at, async |administrator| administrator.reload(&level).await)?;
+    if options.json {
+        print_json(&reply)?;
+    } else if reply.changed.is_empty() && reply.refused.is_empty() {
+        print("nothing has changed\n")?;
+    } else {
+        let changed =
+            reply.changed.iter().map(|setting| format!("{} is now {}\n", setting.name, setting.text));
+        print(&changed.collect::<String>())?;
+    }
+    let refused = reply.refused.iter().map(|setting| format!("{} ({})", setting.name, setting.text));
+    match refused.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => Ok(()),
+        some => Err(Failure::new(Kind::Runtime, format!("not changed: {some}"))
+            .help("'cavalcade help reload' lists what changes without a restart")),
+    }
 }
 
 /// Asks whom `at` means.
@@ -251,8 +337,8 @@ fn heading(view: &View) -> String {
     }
     if view.drained {
         text += ", DRAINED: plain TCP";
-        if !view.drain_note.is_empty() {
-            _ = write!(text, " ({})", view.drain_note);
+        if let Some(drain) = view.drains.iter().find(|drain| is_of_all(drain)) {
+            _ = write!(text, " ({})", asked(drain));
         }
     }
     text
@@ -325,6 +411,9 @@ fn description(view: &View, coflow: &Coflow) -> String {
     line("weight", coflow.weight.to_string());
     if let Some(owner) = coflow.owner {
         line("owner", format!("user {owner}"));
+    }
+    if let Some(drain) = &coflow.drain {
+        line("drained", format!("{}, {}", drain.what, asked(drain)));
     }
     line("known to", heading(view));
     let rows = coflow.flows.iter().map(|flow| {

@@ -22,7 +22,7 @@ pub(crate) use lab::{Lab, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
-    LogLevel, Logging, Ps, Renew, Revoke, SiteOptions, TaskCounters, Top, Up, user_budget,
+    LogLevel, Logging, Ps, Reload, Renew, Revoke, SiteOptions, TaskCounters, Top, Up, user_budget,
 };
 #[cfg(feature = "live")]
 pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchOptions, TaskOf};
@@ -167,6 +167,11 @@ pub(crate) enum LiveCommand {
     Why(Describe),
     /// Put every flow of a host, or of the whole fabric, back to plain TCP
     Drain(Drain),
+    /// Have a running coordinator or agent read its configuration file again, as SIGHUP does, or set how much it logs
+    ///
+    /// It obeys new values of log.level, and of max_connections, max_buffers, shadow and user_budget in its own table. All
+    /// else needs a restart and is refused by name, as is what a flag sets. Certificates are looked at without being asked.
+    Reload(Reload),
     /// Check what this host can do for the live system, and how to mend the rest
     Doctor(Doctor),
     /// Run a command whose transfers belong to a coflow

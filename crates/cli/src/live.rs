@@ -6,6 +6,7 @@
 pub(crate) mod config;
 mod counters;
 mod logging;
+mod reload;
 mod settings;
 
 use std::convert::Infallible;
@@ -19,8 +20,9 @@ use cavalcade_policy::Configured;
 use cavalcade_runtime::administration::proto::Switch;
 use cavalcade_runtime::lease::{self, Leadership, LeaseCertificates, LeasePlace};
 use cavalcade_runtime::{
-    About, AgentSockets, Capacity, CoordinatorSockets, Role, Stop, UnixSocket, bind_administration_socket,
-    bind_client_socket, block_on, ready, serve_agent, serve_coordinator, stop_on_signals,
+    About, AgentSockets, Capacity, CoordinatorSockets, Hangups, Reloading, Role, Stop, UnixSocket,
+    bind_administration_socket, bind_client_socket, block_on, ready, serve_agent, serve_coordinator,
+    stop_on_signals,
 };
 use tokio::net::{TcpListener, UdpSocket};
 
@@ -28,6 +30,7 @@ use crate::arguments::{AgentOptions, CoordinatorOptions, SwitchOptions, Up};
 use crate::failure::{Failure, Kind};
 use crate::output::tell;
 pub(crate) use counters::counters_path;
+use reload::Reloader;
 use settings::{DEFAULT_LISTEN, DEFAULT_PEER_PORT, Gatekeeping, Site, about, own_policy};
 pub(crate) use settings::{allow, identity};
 
@@ -41,7 +44,12 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     let gates = Gatekeeping::new(&options.access, listed, Role::Coordinator)?;
     let listen = options.listen.or(table.listen).unwrap_or(DEFAULT_LISTEN);
     [Some(listen), gates.metrics].into_iter().flatten().try_for_each(|address| gates.check(address))?;
-    let _log = logging::start(options.logging, &file.log);
+    let log = logging::start(options.logging, &file.log);
+    let flags = [("shadow", options.deciding.shadow)];
+    let by_flag = reload::by_flag("coordinator", Some(&options.access), &flags, options.logging);
+    let tables = &["coordinator", "site", "log"];
+    let reloader = Reloader::new(options.file.config.as_deref(), tables, by_flag, log.level.clone())?;
+    let reloading = Reloading::from(reloader);
     let lease = options.lease.as_ref().or(table.lease.as_ref());
     let certificates = options.lease_certificates.as_ref().or(table.lease_certificates.as_ref());
     let certificates = lease_certificates(lease, certificates.map(PathBuf::as_path))?;
@@ -58,7 +66,7 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
         access.max_connections.or(table.max_connections),
         access.max_buffers.or(table.max_buffers),
     );
-    let served = Served { gates, about, capacity };
+    let served = Served { gates, about, capacity, reloading };
     let (mut config, started) = (config, std::time::Instant::now());
     let mut above = 0;
     loop {
@@ -119,6 +127,7 @@ struct Served {
     gates: Gatekeeping,
     about: About,
     capacity: Capacity,
+    reloading: Reloading,
 }
 
 /// Says to a monitoring system that this coordinator stands by.
@@ -138,17 +147,22 @@ async fn lead(
     served: &Served,
     above: u64,
 ) -> io::Result<Ended> {
-    let Served { gates, about, capacity } = served;
-    let mut stop = stop_on_signals()?;
+    let Served { gates, about, capacity, reloading } = served;
+    let (mut stop, mut hangups) = (stop_on_signals()?, Hangups::new()?);
     let mut leadership = match lease {
         None => None,
         Some((place, certificates)) => {
             // To stand by is what a standby is to do: its manager need not wait.
             ready();
-            tokio::select! {
-                leadership = lease::acquire(place, certificates, above) => Some(bound("a lease", place, leadership)?),
-                failed = stand_by(gates) => return failed.map(|never| match never {}),
-                _ = stop.changed() => return Ok(Ended::Stopped),
+            let acquired = lease::acquire(place, certificates, above);
+            tokio::pin!(acquired);
+            loop {
+                tokio::select! {
+                    leadership = &mut acquired => break Some(bound("a lease", place, leadership)?),
+                    failed = stand_by(gates) => return failed.map(|never| match never {}),
+                    () = hangups.heed(reloading) => {}
+                    _ = stop.changed() => return Ok(Ended::Stopped),
+                }
             }
         }
     };
@@ -161,7 +175,9 @@ async fn lead(
     let metrics = metrics_listener(gates.metrics).await?;
     tracing::info!("coordinator for {} hosts at {at}, policy {}", config.ports, policy.label());
     let (identity, about, capacity) = (gates.identity.clone(), about.clone(), *capacity);
-    let sockets = CoordinatorSockets { agents, identity, administration, metrics, about, capacity };
+    let reloading = reloading.clone();
+    let sockets =
+        CoordinatorSockets { agents, identity, administration, metrics, about, capacity, reloading };
     ready();
     let coordinator = Coordinator::new(CoordinatorConfig { term, ..config }, policy);
     let lost = async {
@@ -220,7 +236,11 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
         return Err(Failure::input("the folder of certificates has no datagrams.key")
             .help("agents without a coordinator need the one that all agents of the site share"));
     }
-    let _log = logging::start(options.logging, &file.log);
+    let log = logging::start(options.logging, &file.log);
+    let flags = [("shadow", options.shadow), ("user_budget", options.budget.user_budget.is_some())];
+    let by_flag = reload::by_flag("agent", Some(&options.access), &flags, options.logging);
+    let tables = &["agent", "site", "log"];
+    let reloader = Reloader::new(options.file.config.as_deref(), tables, by_flag, log.level.clone())?;
     let path = socket_path(options.socket.as_deref().or(table.socket.as_deref()));
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
@@ -244,8 +264,18 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
             None => Mode::Coordinated,
         };
         let identity = gates.identity;
-        let sockets =
-            AgentSockets { clients, coordinators, peers, identity, administration, metrics, about, capacity };
+        let reloading = Reloading::from(reloader);
+        let sockets = AgentSockets {
+            clients,
+            coordinators,
+            peers,
+            identity,
+            administration,
+            metrics,
+            about,
+            capacity,
+            reloading,
+        };
         let _counters = counters::hold(&options.counters, &path)?;
         let stop = stop_on_signals()?;
         ready();
@@ -284,17 +314,24 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let agent_metrics = options.agent_metrics.or(file.agent.metrics);
     let served = [Some(listen), metrics, agent_metrics];
     served.into_iter().flatten().try_for_each(|address| allow(address, is_insecure))?;
-    let _log = logging::start(options.logging, &file.log);
+    let log = logging::start(options.logging, &file.log);
+    let from_file = |tables: &'static [&'static str], flags: &[(&str, bool)]| {
+        let by_flag = reload::by_flag(tables[0], None, flags, options.logging);
+        let path = options.file.config.as_deref();
+        Reloader::new(path, tables, by_flag, log.level.clone()).map(Reloading::from)
+    };
+    let of_coordinator = from_file(&["coordinator", "site", "log"], &[("shadow", options.deciding.shadow)])?;
+    let of_agent = from_file(&["agent"], &[("user_budget", options.budget.user_budget.is_some())])?;
     let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
     let about = about(&policy, coordinator_config.shadow);
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
         let agents = bound("agents", listen, TcpListener::bind(listen).await)?;
         let at = agents.local_addr()?;
-        let (of_coordinator, of_agent) = (&file.coordinator.administration, &file.agent.administration);
-        let of_coordinator =
-            administration_socket(of_coordinator.as_deref(), || path.with_extension("coordinator.sock"))?;
-        let of_agent = administration_socket(of_agent.as_deref(), || administration_path(&path))?;
+        let listed = (&file.coordinator.administration, &file.agent.administration);
+        let at_coordinator =
+            administration_socket(listed.0.as_deref(), || path.with_extension("coordinator.sock"))?;
+        let at_agent = administration_socket(listed.1.as_deref(), || administration_path(&path))?;
         let metrics = metrics_listener(metrics).await?;
         let agent_metrics = metrics_listener(agent_metrics).await?;
         tracing::info!("coordinator at {at}, policy {}; clients at {}", policy.label(), path.display());
@@ -302,7 +339,8 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
         ready();
         let sockets = AgentSockets {
             coordinators: vec![reachable(at)],
-            administration: of_agent,
+            administration: at_agent,
+            reloading: of_agent,
             metrics: agent_metrics,
             capacity: settings::capacity(file.agent.max_connections, file.agent.max_buffers),
             ..AgentSockets::new(clients)
@@ -310,8 +348,9 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
         let agent = serve_agent(Agent::new(agent_config, Mode::Coordinated), sockets, stop.clone());
         let coordinator = Coordinator::new(coordinator_config, Box::new(policy));
         let capacity = settings::capacity(file.coordinator.max_connections, file.coordinator.max_buffers);
-        let administration = of_coordinator;
-        let sockets = CoordinatorSockets { administration, metrics, about, capacity, ..agents.into() };
+        let (administration, reloading) = (at_coordinator, of_coordinator);
+        let sockets =
+            CoordinatorSockets { administration, metrics, about, capacity, reloading, ..agents.into() };
         both(serve_coordinator(coordinator, sockets, stop), agent).await
     })
     .map_err(|error| serving("agent", &error))

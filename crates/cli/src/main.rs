@@ -138,6 +138,7 @@ fn run_live(command: &LiveCommand) -> Result<(), Failure> {
         LiveCommand::Describe(options) => administration::describe(options),
         LiveCommand::Why(options) => administration::why(options),
         LiveCommand::Drain(options) => administration::drain(options),
+        LiveCommand::Reload(options) => administration::reload(options),
         LiveCommand::Doctor(options) => doctor::run(options),
         LiveCommand::Run(options) => run_command::run(options),
         LiveCommand::Switch(options) => switch::run(options),

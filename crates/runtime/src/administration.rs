@@ -10,6 +10,7 @@
 //! A look at everything walks all coflows and flows once. Nothing is computed unless somebody asks.
 
 mod client;
+mod draining;
 mod naming;
 mod views;
 
@@ -23,6 +24,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tonic::{Request, Response, Status};
 
+use crate::occasional::Occasional;
+use crate::reloading::{Reloaded, Reloading, Setting};
 use crate::security::Identity;
 use crate::sockets::UnixSocket;
 pub use client::{AdministrationError, Administrator};
@@ -59,6 +62,8 @@ pub(crate) enum Query {
     Look(proto::LookRequest, oneshot::Sender<Result<proto::View, String>>),
     Why(String, oneshot::Sender<Result<proto::Explanation, String>>),
     Drain(proto::DrainRequest, oneshot::Sender<Result<proto::DrainReply, String>>),
+    History(proto::HistoryRequest, oneshot::Sender<Result<proto::HistoryReply, String>>),
+    Reload(String, oneshot::Sender<Result<Reloaded, String>>),
     Metrics(oneshot::Sender<String>),
     /// Whether it does what it is there for; else why it does not.
     Ready(oneshot::Sender<Result<(), String>>),
@@ -70,8 +75,7 @@ pub(crate) struct Desk {
     pub(crate) about: About,
     pub(crate) started: Instant,
     pub(crate) identity: Option<Identity>,
-    /// Who threw the kill switch last, when, and why.
-    pub(crate) drain_note: String,
+    pub(crate) reloading: Reloading,
 }
 
 impl Query {
@@ -89,7 +93,6 @@ impl Query {
                 let view = machine.view(now, &desk.about, &request);
                 drop(reply.send(view.map(|view| proto::View {
                     started_ns: desk.started.0,
-                    drain_note: desk.drain_note.clone(),
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     certificate_until: desk.identity.as_ref().map(Identity::valid_until),
                     ..view
@@ -97,23 +100,16 @@ impl Query {
             }
             Query::Why(coflow, reply) => drop(reply.send(machine.explained(&desk.about, &coflow))),
             Query::Drain(request, reply) => {
-                let thrown = machine.switch(!request.undo);
-                desk.note_drain(&request, thrown.is_drained, now);
-                let _ = reply.send(Ok(thrown));
+                drop(reply.send(draining::drain(machine, now, &request)));
             }
+            Query::History(request, reply) => {
+                drop(reply.send(machine.history(now, request.most as usize)));
+            }
+            // The loop takes over what has changed.
+            Query::Reload(level, reply) => drop(reply.send(desk.reloading.ask(&level))),
             Query::Metrics(reply) => drop(reply.send(figures(machine))),
             Query::Ready(reply) => drop(reply.send(machine.readiness())),
         }
-    }
-}
-
-impl Desk {
-    fn note_drain(&mut self, request: &proto::DrainRequest, is_drained: bool, now: Instant) {
-        let or = |text: &str, none: &str| if text.is_empty() { none.to_owned() } else { text.to_owned() };
-        let (who, reason) = (or(&request.who, "somebody"), or(&request.reason, "no reason given"));
-        let verb = if request.undo { "ended" } else { "thrown" };
-        tracing::warn!(drained = is_drained, who, reason, "the kill switch was {verb}");
-        self.drain_note = format!("{verb} by {who} at {} s since 1970: {reason}", now.0 / 1_000_000_000);
     }
 }
 
@@ -155,7 +151,31 @@ impl Administration for Counter {
         request: Request<proto::DrainRequest>,
     ) -> Result<Response<proto::DrainReply>, Status> {
         let request = request.into_inner();
-        answered(ask(&self.queries, |answer| Query::Drain(request, answer)).await)
+        let reply = ask(&self.queries, |answer| Query::Drain(request, answer)).await;
+        reply.ok_or_else(stopping)?.map(Response::new).map_err(Status::invalid_argument)
+    }
+
+    async fn reload(
+        &self,
+        request: Request<proto::ReloadRequest>,
+    ) -> Result<Response<proto::ReloadReply>, Status> {
+        let level = request.into_inner().log_level;
+        let reply = ask(&self.queries, |answer| Query::Reload(level, answer)).await;
+        let reloaded = reply.ok_or_else(stopping)?.map_err(Status::invalid_argument)?;
+        let shown = |settings: Vec<Setting>| {
+            settings.into_iter().map(|Setting { name, text }| proto::Setting { name, text }).collect()
+        };
+        let (changed, refused) = (shown(reloaded.changed), shown(reloaded.refused));
+        Ok(Response::new(proto::ReloadReply { changed, refused }))
+    }
+
+    async fn history(
+        &self,
+        request: Request<proto::HistoryRequest>,
+    ) -> Result<Response<proto::HistoryReply>, Status> {
+        let request = request.into_inner();
+        let reply = ask(&self.queries, |answer| Query::History(request, answer)).await;
+        reply.ok_or_else(stopping)?.map(Response::new).map_err(Status::invalid_argument)
     }
 }
 
@@ -240,6 +260,7 @@ pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Q
         tokio::task::spawn_local(async move {
             loop {
                 match socket.listener.accept().await {
+                    // Beyond those few it connects again.
                     Ok((stream, _)) => drop(lines.try_send(Line::new(stream))),
                     Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
                 }
@@ -248,8 +269,19 @@ pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Q
     }
     let incoming = tokio_stream::wrappers::ReceiverStream::new(incoming);
     let room = Arc::new(Semaphore::new(SERVED));
+    let mut turned_away = Occasional::default();
     let incoming = tokio_stream::StreamExt::filter_map(incoming, move |mut line: Line| {
-        line.place = Some(room.clone().try_acquire_owned().ok()?);
+        let Ok(place) = room.clone().try_acquire_owned() else {
+            if let Some(unsaid) = turned_away.admit() {
+                tracing::warn!(
+                    most = SERVED,
+                    unsaid,
+                    "an administrator was turned away: so many are served at once, which is fixed"
+                );
+            }
+            return None;
+        };
+        line.place = Some(place);
         Some(Ok::<_, std::io::Error>(line))
     });
     tokio::task::spawn_local(async move {

@@ -23,6 +23,7 @@ use crate::coordinator::tls_for;
 use crate::meter::{Held, Meter};
 use crate::metrics::{self, Holding, ShellCounters, UserFigures};
 use crate::occasional::Occasional;
+use crate::reloading::{Hangups, Reloading, Settings};
 use crate::security::{Identity, Seal, TAG};
 use crate::sockets::UnixSocket;
 use crate::tls;
@@ -58,6 +59,8 @@ pub struct AgentSockets {
     pub about: About,
     /// What it holds at most.
     pub capacity: Capacity,
+    /// What may change of that while it runs.
+    pub reloading: Reloading,
 }
 
 impl AgentSockets {
@@ -65,8 +68,8 @@ impl AgentSockets {
     pub fn new(clients: UnixSocket) -> Self {
         let (coordinators, peers, identity) = (Vec::new(), None, None);
         let (administration, metrics, about) = (None, None, About::default());
-        let capacity = Capacity::of_system();
-        Self { clients, coordinators, peers, identity, administration, metrics, about, capacity }
+        let (capacity, reloading) = (Capacity::of_system(), Reloading::default());
+        Self { clients, coordinators, peers, identity, administration, metrics, about, capacity, reloading }
     }
 }
 
@@ -120,8 +123,9 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     let AgentSockets { clients: socket, coordinators, peers, identity, administration, metrics, .. } =
         sockets;
     let capacity = sockets.capacity;
-    let (about, drain_note) = (sockets.about, String::new());
-    let mut desk = Desk { about, started, identity: identity.clone(), drain_note };
+    let (about, reloading) = (sockets.about, sockets.reloading);
+    let mut desk = Desk { about, started, identity: identity.clone(), reloading };
+    let (mut hangups, mut settings) = (Hangups::new()?, Settings::default());
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
@@ -151,7 +155,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         counters,
         arrivals,
     };
-    let (mut next_client, mut obeyed) = (0, agent.obeys());
+    let (mut next_client, mut obeyed, mut was_drained) = (0, agent.obeys(), agent.is_drained());
     let mut datagram = vec![0; MAX_DATAGRAM + TAG];
     loop {
         tokio::select! {
@@ -180,6 +184,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 let until = desk.identity.as_ref().map(Identity::valid_until);
                 let figures = |agent: &Agent| {
                     let connections = shell.clients.len();
+                    let capacity = shell.capacity;
                     let held = Holding { connections, meter: &shell.meter, capacity, until };
                     metrics::of_agent(agent, now, &shell.counters, &held, &shell.use_of_users())
                 };
@@ -187,11 +192,20 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
             }
             () = sleep_until(clock, agent.poll_timeout()) => {}
             () = room(shell.coordinator.as_ref()) => {}
+            () = hangups.heed(&desk.reloading) => {}
             _ = stop.changed() => break,
+        }
+        let now_set = desk.reloading.settings();
+        if std::mem::replace(&mut settings, now_set) != now_set {
+            desk.about.shadow = now_set.shadow.unwrap_or(desk.about.shadow);
+            shell.set(&mut agent, &now_set);
         }
         agent.set_coordinator_behind(shell.coordinator.as_ref().is_some_and(Outlet::is_behind));
         agent.handle_timeout(clock.now());
         shell.send(&mut agent, clock);
+        if std::mem::replace(&mut was_drained, agent.is_drained()) != was_drained {
+            tracing::warn!(on = was_drained, "the kill switch of the fabric or of this host");
+        }
         if std::mem::replace(&mut obeyed, agent.obeys()) != obeyed {
             match obeyed {
                 Some(term) => tracing::info!(term, "orders hold"),
@@ -268,7 +282,12 @@ impl Shell {
             self.counters.refused += 1;
             if let Some(unsaid) = self.warnings.admit() {
                 let most = self.capacity.connections;
-                tracing::warn!(user, most, unsaid, "a client was turned away: --max-connections are open");
+                tracing::warn!(
+                    user,
+                    most,
+                    unsaid,
+                    "a client was turned away: so many are open, and --max-connections raises that"
+                );
             }
             return;
         }
@@ -293,6 +312,20 @@ impl Shell {
             move || drop(gone.send(Incoming::ClientGone(id))),
         );
         self.clients.insert(id, Connection { user, outlet });
+    }
+
+    /// Takes over settings that have changed.
+    fn set(&mut self, agent: &mut Agent, settings: &Settings) {
+        self.capacity = settings.capacity.unwrap_or(self.capacity);
+        self.meter.set(self.capacity.bytes, None);
+        if let Some(budget) = settings.budget {
+            agent.set_budget(budget);
+            let meters = self.users.values().map(|user| &user.meter);
+            meters.for_each(|meter| meter.set(budget.bytes as usize, Some(budget.messages)));
+        }
+        if let Some(shadow) = settings.shadow {
+            agent.set_shadow(shadow);
+        }
     }
 
     /// A client's connection is over, or is to be: its outlet goes.

@@ -20,6 +20,7 @@ use crate::connection::{self, Limits, Outlet};
 use crate::meter::{Held, Meter};
 use crate::metrics::{self, Distributions, Holding, ShellCounters};
 use crate::occasional::Occasional;
+use crate::reloading::{Hangups, Reloading, Settings};
 use crate::security::{Identity, Role};
 use crate::sockets::UnixSocket;
 use crate::tls;
@@ -40,13 +41,15 @@ pub struct CoordinatorSockets {
     pub about: About,
     /// What it holds at most.
     pub capacity: Capacity,
+    /// What may change of that while it runs.
+    pub reloading: Reloading,
 }
 
 /// For agents only, without certificates.
 impl From<TcpListener> for CoordinatorSockets {
     fn from(agents: TcpListener) -> Self {
-        let (about, capacity) = (About::default(), Capacity::of_system());
-        Self { agents, identity: None, administration: None, metrics: None, about, capacity }
+        let (about, capacity, reloading) = (About::default(), Capacity::of_system(), Reloading::default());
+        Self { agents, identity: None, administration: None, metrics: None, about, capacity, reloading }
     }
 }
 
@@ -97,7 +100,9 @@ pub async fn serve_coordinator(
     sockets: impl Into<CoordinatorSockets>,
     mut stop: Stop,
 ) -> io::Result<Coordinator> {
-    let CoordinatorSockets { agents, identity, administration, metrics, about, capacity } = sockets.into();
+    let CoordinatorSockets { agents, identity, administration, metrics, about, mut capacity, reloading } =
+        sockets.into();
+    let (mut hangups, mut settings) = (Hangups::new()?, Settings::default());
     if let Some(identity) = &identity {
         coordinator = coordinator.with_notary(Box::new(identity.notary()));
     }
@@ -107,7 +112,7 @@ pub async fn serve_coordinator(
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
-    let mut desk = Desk { about, started, identity: identity.clone(), drain_note: String::new() };
+    let mut desk = Desk { about, started, identity: identity.clone(), reloading };
     let lines = administration::serve(administration, asker.clone());
     if let Some(metrics) = metrics {
         let identity = tls_for(&metrics, identity.as_ref())?;
@@ -127,7 +132,7 @@ pub async fn serve_coordinator(
                 // Out of descriptors, or a connection that was gone at once: others may still come.
                 if let Ok((stream, from)) = accepted {
                     if !routes.has_room(capacity, doorkeeper.visitors.get()) {
-                        routes.refuse(from, "as many connections as --max-connections allows are open");
+                        routes.refuse(from, &full(capacity));
                         continue;
                     }
                     tokio::task::spawn_local(doorkeeper.clone().attend(stream, from, next_connection));
@@ -151,7 +156,15 @@ pub async fn serve_coordinator(
                 query.answer(&mut coordinator, &mut desk, now, figures);
             }
             () = sleep_until(clock, coordinator.poll_timeout()) => {}
+            () = hangups.heed(&desk.reloading) => {}
             _ = stop.changed() => return Ok(coordinator),
+        }
+        let now_set = desk.reloading.settings();
+        if std::mem::replace(&mut settings, now_set) != now_set {
+            capacity = now_set.capacity.unwrap_or(capacity);
+            meter.set(capacity.bytes, None);
+            desk.about.shadow = now_set.shadow.unwrap_or(desk.about.shadow);
+            coordinator.set_shadow(desk.about.shadow);
         }
         do_due(&mut coordinator, clock, &distributions);
         send_orders(&mut coordinator, &mut routes);
@@ -173,6 +186,14 @@ pub async fn serve_coordinator(
 pub(crate) fn tls_for(listener: &TcpListener, identity: Option<&Identity>) -> io::Result<Option<Identity>> {
     let is_local = listener.local_addr()?.ip().is_loopback();
     Ok(identity.filter(|_| !is_local).cloned())
+}
+
+/// Why one more connection is not served.
+fn full(capacity: Capacity) -> String {
+    let most = capacity.connections;
+    format!(
+        "{most} connections are open, or {STRANGERS} have not reported yet: --max-connections raises the former"
+    )
 }
 
 fn do_due(coordinator: &mut Coordinator, clock: Clock, distributions: &Distributions) {

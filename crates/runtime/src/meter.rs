@@ -26,11 +26,11 @@ pub(crate) struct Meter(Rc<State>);
 #[derive(Debug)]
 struct State {
     parent: Option<Meter>,
-    most: usize,
+    most: Cell<usize>,
     held: Cell<usize>,
     room: Notify,
     /// How long a message takes at the highest rate; zero where there is none.
-    pace: Duration,
+    pace: Cell<Duration>,
     /// Time at which the next message is due.
     due: Cell<Instant>,
     slowed: Cell<u64>,
@@ -48,10 +48,17 @@ impl Meter {
     }
 
     fn with(parent: Option<Self>, bytes: usize, messages: Option<u32>) -> Self {
-        let pace = messages.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
+        let (most, pace) = (Cell::new(bytes), Cell::new(pace(messages)));
         let (held, room, due, slowed) =
             (Cell::new(0), Notify::new(), Cell::new(Instant::now()), Cell::new(0));
-        Self(Rc::new(State { parent, most: bytes, held, room, pace, due, slowed }))
+        Self(Rc::new(State { parent, most, held, room, pace, due, slowed }))
+    }
+
+    /// Sets how many bytes may wait from now on, and how many messages may come in a second.
+    pub(crate) fn set(&self, bytes: usize, messages: Option<u32>) {
+        self.0.most.set(bytes);
+        self.0.pace.set(pace(messages));
+        self.0.room.notify_waiters();
     }
 
     /// Bytes that wait.
@@ -61,12 +68,12 @@ impl Meter {
 
     /// Bytes that may wait.
     pub(crate) fn most(&self) -> usize {
-        self.0.most
+        self.0.most.get()
     }
 
     /// The meter that has no room for more, if one has none.
     fn full(&self) -> Option<&Self> {
-        if self.held() >= self.0.most { Some(self) } else { self.0.parent.as_ref().and_then(Self::full) }
+        if self.held() >= self.most() { Some(self) } else { self.0.parent.as_ref().and_then(Self::full) }
     }
 
     /// Counts `after` bytes in the place of `before`.
@@ -74,7 +81,7 @@ impl Meter {
         let state = &*self.0;
         let held = state.held.get();
         state.held.set(held - before + after);
-        if state.held.get() < state.most && held >= state.most {
+        if state.held.get() < self.most() && held >= self.most() {
             state.room.notify_waiters();
         }
         state.parent.iter().for_each(|parent| parent.replace(before, after));
@@ -112,8 +119,13 @@ impl Meter {
 
     /// Counts messages that have come.
     pub(crate) fn count(&self, messages: u32) {
-        self.0.due.set(self.0.due.get().max(Instant::now()) + self.0.pace * messages);
+        self.0.due.set(self.0.due.get().max(Instant::now()) + self.0.pace.get() * messages);
     }
+}
+
+/// How long a message takes at the highest rate.
+fn pace(messages: Option<u32>) -> Duration {
+    messages.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1))
 }
 
 /// Bytes that wait, until it is dropped.

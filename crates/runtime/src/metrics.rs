@@ -29,6 +29,7 @@ use crate::administration::{Query, ask};
 use crate::capacity::{Capacity, descriptors};
 use crate::coordinator::tls_for;
 use crate::meter::Meter;
+use crate::occasional::Occasional;
 use crate::security::Identity;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -325,6 +326,7 @@ pub(crate) fn of_coordinator(
         by_gate(flows.map(|flow| (flow.gate, flow.rests))),
     );
     figures.gauge("drained", "Whether the kill switch is on", usize::from(coordinator.is_drained()));
+    figures.gauge("drains", "Drains that hold", coordinator.drains().len());
     let oldest = coordinator.heard().map(|(_, at)| now.since(at).0).max().unwrap_or(0);
     figures.gauge(
         "oldest_report_age_milliseconds",
@@ -418,6 +420,7 @@ pub(crate) fn of_agent(
         usize::from(agent.obeys().is_some()),
     );
     figures.gauge("drained", "Whether the kill switch is on", usize::from(agent.is_drained()));
+    figures.gauge("drains", "Drains of this host that hold", agent.drains().len());
     let mut registry = Registry::with_prefix("cavalcade");
     registry.register_collector(Box::new(figures));
     text(&registry)
@@ -531,13 +534,23 @@ async fn attend(
     queries: mpsc::UnboundedSender<Query>,
 ) -> io::Result<Infallible> {
     let room = std::sync::Arc::new(tokio::sync::Semaphore::new(SCRAPERS));
+    let mut turned_away = Occasional::default();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             continue;
         };
         // Who is turned away comes again.
-        let Ok(place) = room.clone().try_acquire_owned() else { continue };
+        let Ok(place) = room.clone().try_acquire_owned() else {
+            if let Some(unsaid) = turned_away.admit() {
+                tracing::warn!(
+                    most = SCRAPERS,
+                    unsaid,
+                    "a scraper was turned away: so many are served at once, which is fixed"
+                );
+            }
+            continue;
+        };
         let (identity, queries) = (identity.clone(), queries.clone());
         tokio::task::spawn_local(async move {
             let _place = place;

@@ -48,6 +48,11 @@ fn answer(query: Query, switch: Option<proto::Switch>, started: Instant, now: In
         Query::Drain(_, reply) => {
             drop(reply.send(Err("it is a switch, which has no kill switch".to_owned())))
         }
+        Query::History(_, reply) => drop(reply.send(Err(none()))),
+        Query::Reload(_, reply) => {
+            let reason = "a switch reads no file: start it again with other flags";
+            drop(reply.send(Err(reason.to_owned())))
+        }
         Query::Metrics(reply) => drop(reply.send(metrics::of_switch(&switch.unwrap_or_default()))),
         Query::Ready(reply) => {
             let ready = switch.map(drop).ok_or_else(|| "it watches for loops before it forwards".to_owned());

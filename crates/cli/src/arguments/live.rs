@@ -335,6 +335,9 @@ pub(crate) struct Ps {
     /// Show who is here, who leads, and how old each report is
     #[arg(long)]
     pub(crate) hosts: bool,
+    /// Show the coflows that were over within the last hour, the last one first (10,000 at most, kept by the coordinator)
+    #[arg(long, conflicts_with = "hosts")]
+    pub(crate) history: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -369,16 +372,41 @@ pub(crate) struct Describe {
 
 /// `cavalcade drain`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  cavalcade drain\n  cavalcade drain --undo")]
+#[command(
+    after_help = "Example:\n  cavalcade drain\n  cavalcade drain --undo\n  cavalcade drain --user 1000 --reason 'its job hangs'"
+)]
 pub(crate) struct Drain {
     #[command(flatten)]
     pub(crate) at: At,
+    /// Only what this host sends, by its port
+    #[arg(long, value_name = "PORT", group = "part")]
+    pub(crate) host: Option<u32>,
+    /// Only coflows of this user, by the number that 'id -u' prints
+    #[arg(long, value_name = "NUMBER", group = "part")]
+    pub(crate) user: Option<u32>,
+    /// Only this coflow: its name, its id (the first digits do), or its key
+    #[arg(long, group = "part")]
+    pub(crate) coflow: Option<String>,
     /// End it: obey orders again
     #[arg(long)]
     pub(crate) undo: bool,
-    /// Why, for the log and for who looks: 'cavalcade ps' shows it
+    /// Why, for the log and for who looks: 'cavalcade ps' shows it; 100 bytes at most
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `cavalcade reload`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  cavalcade reload\n  cavalcade reload --log-level debug")]
+pub(crate) struct Reload {
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// Set how much is logged until the next start, and read no file
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::{Registry, reload};
 
 use super::config::LogTable;
 use crate::arguments::{LogFormat, LogLevel, Logging};
@@ -38,15 +39,10 @@ impl Lines {
             for line in lines {
                 match line {
                     Line::Text(text) => {
-                        let mut out = std::io::stderr().lock();
                         let count = unsaid.swap(0, Ordering::Relaxed);
-                        if count > 0 {
-                            let _ = writeln!(
-                                out,
-                                "{count} lines were dropped: standard error was not read in time"
-                            );
+                        if write(&text, count).is_err() {
+                            unsaid.fetch_add(count + 1, Ordering::Relaxed);
                         }
-                        let _ = out.write_all(&text);
                     }
                     Line::Flush(done) => drop(done.send(())),
                 }
@@ -54,6 +50,15 @@ impl Lines {
         });
         Self { waiting, dropped }
     }
+}
+
+/// Writes a line to standard error, after how many were dropped before it. On a disk that is full it is dropped too.
+fn write(text: &[u8], dropped: u64) -> std::io::Result<()> {
+    let mut out = std::io::stderr().lock();
+    if dropped > 0 {
+        writeln!(out, "{dropped} lines were dropped: standard error was full, or not read in time")?;
+    }
+    out.write_all(text)
 }
 
 impl Write for Lines {
@@ -69,13 +74,37 @@ impl Write for Lines {
     }
 }
 
-/// Dropping it writes the last lines.
-pub(super) struct Log(Lines);
+/// The log of a process; dropping it writes the last lines.
+pub(super) struct Log {
+    lines: Lines,
+    pub(super) level: Level,
+}
+
+/// How much is logged, which may change.
+#[derive(Clone)]
+pub(super) struct Level(reload::Handle<LevelFilter, Registry>);
+
+impl Level {
+    /// Sets it.
+    pub(super) fn set(&self, level: LogLevel) {
+        // There is no log any more: the process ends.
+        drop(self.0.reload(filter(level)));
+    }
+}
+
+fn filter(level: LogLevel) -> LevelFilter {
+    match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    }
+}
 
 impl Drop for Log {
     fn drop(&mut self) {
         let (done, is_done) = std::sync::mpsc::sync_channel(1);
-        if self.0.waiting.try_send(Line::Flush(done)).is_ok() {
+        if self.lines.waiting.try_send(Line::Flush(done)).is_ok() {
             let _ = is_done.recv_timeout(FLUSH);
         }
     }
@@ -83,19 +112,14 @@ impl Drop for Log {
 
 /// Sends events to standard error from now on.
 pub(super) fn start(options: Logging, file: &LogTable) -> Log {
-    let level = match options.log_level.or(file.level).unwrap_or_default() {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-    };
+    let (level, handle) = reload::Layer::new(filter(options.log_level.or(file.level).unwrap_or_default()));
     // Libraries speak of their own internals below warnings.
     let own = tracing_subscriber::filter::filter_fn(|metadata| {
         metadata.target().starts_with("cavalcade") || *metadata.level() <= tracing::Level::WARN
     });
     let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let writer = Lines::start();
-    let log = Log(writer.clone());
+    let log = Log { lines: writer.clone(), level: Level(handle) };
     let lines = tracing_subscriber::fmt::layer().with_writer(move || writer.clone()).with_target(false);
     let lines = lines.with_ansi(is_terminal && std::env::var_os("NO_COLOR").is_none());
     use tracing_subscriber::prelude::*;

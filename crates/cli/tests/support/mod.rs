@@ -5,6 +5,8 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
+pub(crate) mod serving;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;

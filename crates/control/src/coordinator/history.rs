@@ -25,7 +25,7 @@ pub struct PastCoflow {
     pub facts: Option<Facts>,
     /// Whose it was.
     pub owner: Option<u32>,
-    /// What it had sent, as far as reported.
+    /// What it had sent, as far as reported; without what a host had said that is lost.
     pub sent: Bytes,
     /// The priority that it had at the end.
     pub priority: Priority,

@@ -9,7 +9,10 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Status};
 
 use super::proto::administration_client::AdministrationClient;
-use super::proto::{DrainReply, DrainRequest, Explanation, LookRequest, View, WhyRequest};
+use super::proto::{
+    DrainReply, DrainRequest, Explanation, HistoryReply, HistoryRequest, LookRequest, ReloadReply,
+    ReloadRequest, View, WhyRequest,
+};
 use crate::security::{ALPN_GRPC, Identity, coordinator_name};
 
 /// How long an answer may take.
@@ -120,12 +123,28 @@ impl Administrator {
         Ok(self.client.why(WhyRequest { coflow: coflow.to_owned() }).await?.into_inner())
     }
 
-    /// Puts every flow back to plain TCP, or ends that.
+    /// Puts flows back to plain TCP, or ends that.
     ///
     /// # Errors
-    /// If the connection is lost.
+    /// If there is no such host or coflow, too many drains hold, or the connection is lost.
     pub async fn drain(&mut self, request: DrainRequest) -> Result<DrainReply, AdministrationError> {
         Ok(self.client.drain(request).await?.into_inner())
+    }
+
+    /// Has the configuration file read again, or, where `log_level` is not empty, only that set.
+    ///
+    /// # Errors
+    /// If there is no file, it is wrong, there is no such level, or the connection is lost.
+    pub async fn reload(&mut self, log_level: &str) -> Result<ReloadReply, AdministrationError> {
+        Ok(self.client.reload(ReloadRequest { log_level: log_level.to_owned() }).await?.into_inner())
+    }
+
+    /// The coflows that were over within the last hour, the last one first: `most` of them, or all where that is zero.
+    ///
+    /// # Errors
+    /// If it is an agent's, or the connection is lost.
+    pub async fn history(&mut self, most: u32) -> Result<HistoryReply, AdministrationError> {
+        Ok(self.client.history(HistoryRequest { most }).await?.into_inner())
     }
 }
 

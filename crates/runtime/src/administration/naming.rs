@@ -21,7 +21,7 @@ const TYPED: usize = 4;
 const LISTED: usize = 5;
 
 /// The names and ids of all coflows that are known.
-pub(super) struct Naming {
+pub(crate) struct Naming {
     names: BTreeMap<CoflowKey, Option<CoflowName>>,
     /// How many coflows have each name.
     namesakes: BTreeMap<CoflowName, usize>,

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_control::{Agent, CoflowFlow, CoflowStatus, Coordinator, Direction, FlowStatus, Mode};
+use cavalcade_control::{
+    Agent, CoflowFlow, CoflowStatus, Coordinator, Direction, FlowStatus, Mode, PastCoflow, TooManyDrains,
+};
 use cavalcade_model::{Bytes, Instant, Priority, TaskClass};
-use cavalcade_protocol::{CoflowKey, Facts, Gate};
+use cavalcade_protocol::{CoflowKey, Drain, Drained, Facts, Gate};
 
 use super::naming::Naming;
-use super::{About, proto};
+use super::{About, draining, proto};
 
 /// A state machine that can be looked at and switched.
 pub(crate) trait Administered {
@@ -17,17 +19,38 @@ pub(crate) trait Administered {
     fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String>;
     /// Returns whether it does what it is there for; else why it does not.
     fn readiness(&self) -> Result<(), String>;
-    /// Sets the kill switch.
-    fn switch(&mut self, is_drained: bool) -> proto::DrainReply;
+    /// The names of all coflows that are known, and of those that are drained.
+    fn naming(&self) -> Naming;
+    /// What is meant here by what is to be drained, or why there is no such thing.
+    fn place_of(&self, what: Drained) -> Result<Drained, String>;
+    /// What people call what is drained.
+    fn name_of(&self, naming: &Naming, what: Drained) -> String;
+    /// Drains something; returns whether it was drained.
+    fn set_drain(&mut self, drain: Drain) -> Result<bool, TooManyDrains>;
+    /// Ends a drain; returns whether it held.
+    fn lift_drain(&mut self, what: Drained) -> bool;
+    /// Returns whether something is drained, by itself or with all else.
+    fn is_drained_now(&self, what: Drained) -> bool;
+    /// The coflows that were over lately, `most` of them, or all where that is zero.
+    fn history(&self, now: Instant, most: usize) -> Result<proto::HistoryReply, String>;
 }
+
+/// What everything is called at a coordinator.
+const FABRIC: &str = "fabric";
+/// What everything is called at an agent.
+const HOST: &str = "this host";
 
 impl Administered for Coordinator {
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String> {
         let all: Vec<CoflowStatus> = self.status().collect();
-        let naming = naming(all.iter().map(|coflow| (coflow.key, coflow.facts)));
+        let naming = self.naming();
         let wanted = wanted(&naming, &request.coflow, &unreported)?;
         let coflows = all.iter().filter(|coflow| wanted.is_none_or(|wanted| coflow.key == wanted));
         let hosts = self.heard();
+        let shown = |coflow: &CoflowStatus| {
+            let drain = self.drain_of(coflow.key).map(|drain| draining::shown(&naming, FABRIC, drain));
+            proto::Coflow { drain, ..of_coordinator(now, &naming, coflow) }
+        };
         Ok(proto::View {
             role: "coordinator".to_owned(),
             ports: self.ports(),
@@ -38,7 +61,8 @@ impl Administered for Coordinator {
             now_ns: now.0,
             rounds: self.rounds(),
             hosts: hosts.map(|(port, at)| proto::Host { port: port.0, silent_ns: now.since(at).0 }).collect(),
-            coflows: in_order(coflows.map(|coflow| of_coordinator(now, &naming, coflow)), request.with_flows),
+            coflows: in_order(coflows.map(shown), request.with_flows),
+            drains: self.drains().iter().map(|drain| draining::shown(&naming, FABRIC, drain)).collect(),
             ..Default::default()
         })
     }
@@ -48,23 +72,56 @@ impl Administered for Coordinator {
         if is_deposed { Err("another coordinator leads".to_owned()) } else { Ok(()) }
     }
 
-    fn switch(&mut self, is_drained: bool) -> proto::DrainReply {
-        let was_drained = self.is_drained();
-        self.drain(is_drained);
-        proto::DrainReply { was_drained, is_drained: self.is_drained() }
+    fn naming(&self) -> Naming {
+        let drained = self.drains().iter().filter_map(draining::key_of).map(|key| (key, None));
+        naming(drained.chain(self.status().map(|coflow| (coflow.key, coflow.facts))))
+    }
+
+    fn place_of(&self, what: Drained) -> Result<Drained, String> {
+        match what {
+            Drained::Host { port } if port.0 >= self.ports() => {
+                Err(format!("there is no host {} among {}: they count from 0", port.0, self.ports()))
+            }
+            what => Ok(what),
+        }
+    }
+
+    fn name_of(&self, naming: &Naming, what: Drained) -> String {
+        draining::name(naming, FABRIC, what)
+    }
+
+    fn set_drain(&mut self, drain: Drain) -> Result<bool, TooManyDrains> {
+        Coordinator::set_drain(self, drain)
+    }
+
+    fn lift_drain(&mut self, what: Drained) -> bool {
+        Coordinator::lift_drain(self, what)
+    }
+
+    fn is_drained_now(&self, what: Drained) -> bool {
+        self.is_drained() || self.drains().iter().any(|drain| drain.what == what)
+    }
+
+    fn history(&self, now: Instant, most: usize) -> Result<proto::HistoryReply, String> {
+        let most = if most == 0 { usize::MAX } else { most };
+        let past: Vec<&PastCoflow> = Coordinator::history(self).take(most).collect();
+        let naming = naming(past.iter().map(|past| (past.key, past.facts)));
+        let coflows = past.into_iter().map(|past| of_past(&naming, past)).collect();
+        Ok(proto::HistoryReply { coflows, now_ns: now.0 })
     }
 
     fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String> {
-        let naming = naming(self.status().map(|coflow| (coflow.key, coflow.facts)));
+        let naming = self.naming();
         let found = naming.find(text)?.and_then(|key| Some((key, self.why(key)?)));
         let (key, found) = found.ok_or_else(|| unreported(text))?;
-        Ok(explanation(about, &naming, key, &found))
+        let drain = self.drain_of(key).map(|drain| draining::shown(&naming, FABRIC, drain));
+        Ok(explanation(about, &naming, key, &found, drain))
     }
 }
 
 impl Administered for Agent {
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String> {
-        let naming = naming(self.parts().map(|part| (part.key, part.facts)));
+        let naming = self.naming();
         let wanted = wanted(&naming, &request.coflow, &unknown)?;
         let mut flows: BTreeMap<CoflowKey, Vec<proto::Flow>> = BTreeMap::new();
         for flow in self.status() {
@@ -76,7 +133,8 @@ impl Administered for Agent {
             let flows = flows.remove(&part.key).unwrap_or_default();
             let sent = flows.iter().fold(part.sent.0, |sum, flow| sum.saturating_add(flow.sent_bytes));
             let known = Known { key: part.key, facts: part.facts, owner: Some(part.user), sent: Bytes(sent) };
-            known.coflow(now, &naming, part.priority, flows)
+            let drain = self.drain_of(part.key).map(|drain| draining::shown(&naming, HOST, drain));
+            proto::Coflow { drain, ..known.coflow(now, &naming, part.priority, flows) }
         });
         Ok(proto::View {
             role: "agent".to_owned(),
@@ -90,6 +148,7 @@ impl Administered for Agent {
             clients: self.clients() as u32,
             orders_age_ns: self.orders_heard_at().map(|at| now.since(at).0),
             coflows: in_order(coflows, request.with_flows),
+            drains: self.drains().iter().map(|drain| draining::shown(&naming, HOST, drain)).collect(),
             ..Default::default()
         })
     }
@@ -103,17 +162,49 @@ impl Administered for Agent {
         }
     }
 
-    fn switch(&mut self, is_drained: bool) -> proto::DrainReply {
-        let was_drained = self.is_drained();
-        self.drain(is_drained);
-        proto::DrainReply { was_drained, is_drained: self.is_drained() }
+    fn naming(&self) -> Naming {
+        let drained = self.drains().iter().filter_map(draining::key_of).map(|key| (key, None));
+        naming(drained.chain(self.parts().map(|part| (part.key, part.facts))))
+    }
+
+    fn place_of(&self, what: Drained) -> Result<Drained, String> {
+        match what {
+            Drained::Host { port } if port == self.port() => Ok(Drained::All {}),
+            Drained::Host { port } => Err(format!(
+                "this agent stands at port {}, not {}: ask the coordinator, with --at",
+                self.port().0,
+                port.0
+            )),
+            what => Ok(what),
+        }
+    }
+
+    fn name_of(&self, naming: &Naming, what: Drained) -> String {
+        draining::name(naming, HOST, what)
+    }
+
+    fn set_drain(&mut self, drain: Drain) -> Result<bool, TooManyDrains> {
+        Agent::set_drain(self, drain)
+    }
+
+    fn lift_drain(&mut self, what: Drained) -> bool {
+        Agent::lift_drain(self, what)
+    }
+
+    fn is_drained_now(&self, what: Drained) -> bool {
+        self.is_drained() || self.drains().iter().any(|drain| drain.what == what)
+    }
+
+    fn history(&self, _: Instant, _: usize) -> Result<proto::HistoryReply, String> {
+        Err("an agent keeps no history: ask the coordinator, with --at".to_owned())
     }
 
     fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String> {
-        let naming = naming(self.parts().map(|part| (part.key, part.facts)));
+        let naming = self.naming();
         let key = naming.find(text)?.ok_or_else(|| unknown(text))?;
         if let Some(found) = self.why(key) {
-            return Ok(explanation(about, &naming, key, &found));
+            let drain = self.drain_of(key).map(|drain| draining::shown(&naming, HOST, drain));
+            return Ok(explanation(about, &naming, key, &found, drain));
         }
         Err(match self.mode() {
             Mode::Coordinated => "this agent obeys a coordinator: ask there, with --at".to_owned(),
@@ -182,6 +273,7 @@ impl Known {
             off: count("off"),
             resting: count("rests"),
             flows,
+            drain: None,
         }
     }
 }
@@ -233,6 +325,23 @@ fn gate(gate: Gate, rests: bool) -> (String, Option<u64>) {
     (name.to_owned(), rate)
 }
 
+fn of_past(naming: &Naming, past: &PastCoflow) -> proto::PastCoflow {
+    proto::PastCoflow {
+        coflow: past.key.to_string(),
+        id: naming.id(past.key),
+        name: naming.name(past.key).map(|name| name.to_string()),
+        class: u32::from(past.priority.class),
+        order: past.priority.order,
+        sent_bytes: past.sent.0,
+        size_bytes: past.facts.and_then(|facts| facts.size).map(|size| size.0),
+        ended_ns: past.ended.0,
+        took_ns: past.facts.map(|facts| past.ended.since(facts.arrival).0),
+        owner: past.owner,
+        lost: past.is_lost,
+        drain: past.drain.as_ref().map(|drain| draining::shown(naming, FABRIC, drain)),
+    }
+}
+
 fn in_order(coflows: impl Iterator<Item = proto::Coflow>, with_flows: bool) -> Vec<proto::Coflow> {
     let mut coflows: Vec<proto::Coflow> = coflows.collect();
     if !with_flows {
@@ -249,6 +358,7 @@ fn explanation(
     naming: &Naming,
     key: CoflowKey,
     found: &cavalcade_control::Explanation,
+    drain: Option<proto::Drain>,
 ) -> proto::Explanation {
     let obstacle = |one: &cavalcade_control::Obstacle| proto::Obstacle {
         port: one.port.0,
@@ -279,7 +389,12 @@ fn explanation(
         obstacles: found.obstacles.iter().map(obstacle).collect(),
         summary: String::new(),
     };
-    explanation.summary = sentence(&explanation);
+    explanation.summary = match drain {
+        Some(drain) => {
+            format!("goes as plain TCP: {} has drained {}: {}", drain.who, drain.what, drain.reason)
+        }
+        None => sentence(&explanation),
+    };
     explanation
 }
 

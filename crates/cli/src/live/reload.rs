@@ -1,0 +1,165 @@
+//! The configuration file, read again while a part runs.
+//!
+//! What is in effect is compared with the file key by key: a key that has changed is taken over if it can be
+//! ([`CHANGEABLE`]), and refused by name if it cannot, every time until the part is started again or the file says what is
+//! in effect. A file with an error changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use cavalcade_runtime::{Reload, Reloaded, Setting, Settings};
+use clap::ValueEnum;
+use toml::Value;
+
+use super::config::{self, File};
+use super::logging::Level;
+use super::settings;
+use crate::arguments::{Access, LogLevel, Logging};
+
+/// The keys of a part's own table that may change while it runs.
+const CHANGEABLE: [&str; 4] = ["max_connections", "max_buffers", "shadow", "user_budget"];
+
+/// What a part was started with: where its settings come from, and which of them flags set.
+pub(super) struct Reloader {
+    path: Option<PathBuf>,
+    /// The tables that the part obeys, its own first.
+    tables: &'static [&'static str],
+    by_flag: BTreeSet<String>,
+    in_effect: BTreeMap<String, Value>,
+    level: Level,
+    settings: Settings,
+}
+
+/// The keys that flags set: of the table `own`, and of the log.
+pub(super) fn by_flag(
+    own: &str,
+    access: Option<&Access>,
+    others: &[(&str, bool)],
+    logging: Logging,
+) -> BTreeSet<String> {
+    let access = access.map(|access| {
+        [("max_connections", access.max_connections.is_some()), ("max_buffers", access.max_buffers.is_some())]
+    });
+    let set = others.iter().copied().chain(access.into_iter().flatten()).filter(|(_, is_set)| *is_set);
+    let own = set.map(|(key, _)| format!("{own}.{key}"));
+    own.chain(logging.log_level.map(|_| "log.level".to_owned())).collect()
+}
+
+impl Reloader {
+    /// For a part that obeys `tables` of the file at `path`, if there is one.
+    ///
+    /// # Errors
+    /// If the file cannot be read any more.
+    pub(super) fn new(
+        path: Option<&Path>,
+        tables: &'static [&'static str],
+        by_flag: BTreeSet<String>,
+        level: Level,
+    ) -> Result<Self, crate::failure::Failure> {
+        let in_effect = keys(&config::text(path)?, tables);
+        let (path, settings) = (path.map(Path::to_path_buf), Settings::default());
+        Ok(Self { path, tables, by_flag, in_effect, level, settings })
+    }
+
+    /// Takes a key over from `file`; returns what it is now, or why it has not changed.
+    fn take_over(&mut self, key: &str, file: &File) -> Result<(), String> {
+        if self.by_flag.contains(key) {
+            return Err("a flag sets it: start the part without that flag".to_owned());
+        }
+        if key == "log.level" {
+            self.level.set(file.log.level.unwrap_or_default());
+            return Ok(());
+        }
+        let own = self.tables[0];
+        let is_coordinator = own == "coordinator";
+        let name = key.strip_prefix(own).and_then(|rest| rest.strip_prefix('.')).unwrap_or_default();
+        if !CHANGEABLE.contains(&name) {
+            return Err("it changes when the part is started again".to_owned());
+        }
+        let (connections, bytes, shadow) = if is_coordinator {
+            let table = &file.coordinator;
+            (table.max_connections, table.max_buffers, table.shadow)
+        } else {
+            let table = &file.agent;
+            (table.max_connections, table.max_buffers, table.shadow)
+        };
+        let before = self.settings;
+        let capacity = before.capacity.unwrap_or_else(|| settings::capacity(connections, bytes));
+        let wanted = settings::capacity(connections, bytes);
+        match name {
+            "max_connections" => {
+                self.settings.capacity =
+                    Some(cavalcade_runtime::Capacity { connections: wanted.connections, ..capacity });
+            }
+            "max_buffers" => {
+                self.settings.capacity =
+                    Some(cavalcade_runtime::Capacity { bytes: wanted.bytes, ..capacity });
+            }
+            "shadow" => self.settings.shadow = Some(shadow),
+            _ => self.settings.budget = Some(file.agent.user_budget.unwrap_or_default()),
+        }
+        Ok(())
+    }
+}
+
+impl Reload for Reloader {
+    fn reload(&mut self) -> Result<Reloaded, String> {
+        let path = self.path.clone().ok_or(
+            "it was started without --config, so there is no file to read again: 'cavalcade reload --log-level LEVEL' \
+             sets how much is logged",
+        )?;
+        let read = || -> Result<(File, String), crate::failure::Failure> {
+            let text = config::text(Some(&path))?;
+            Ok((config::parse(&path, &text)?, text))
+        };
+        let (file, text) = read().map_err(|error| crate::failure::shown(&error, false))?;
+        let found = keys(&text, self.tables);
+        let names: BTreeSet<String> = found.keys().chain(self.in_effect.keys()).cloned().collect();
+        let mut reloaded = Reloaded::default();
+        for name in names {
+            let (now, before) = (found.get(&name), self.in_effect.get(&name));
+            if now == before {
+                continue;
+            }
+            let taken = self.take_over(&name, &file);
+            let shown = |value: &Value| serde_json::to_string(value).unwrap_or_default();
+            let text = now.map_or_else(|| "its default".to_owned(), shown);
+            match taken {
+                Ok(()) => {
+                    match now {
+                        Some(now) => _ = self.in_effect.insert(name.clone(), now.clone()),
+                        None => _ = self.in_effect.remove(&name),
+                    }
+                    reloaded.changed.push(Setting { name, text });
+                }
+                Err(reason) => reloaded.refused.push(Setting { name, text: reason }),
+            }
+        }
+        Ok(reloaded)
+    }
+
+    fn set_log_level(&mut self, level: &str) -> Result<Reloaded, String> {
+        let wanted = LogLevel::from_str(level, true)
+            .map_err(|_| format!("'{level}' is no level: expected error, warn, info or debug"))?;
+        self.level.set(wanted);
+        let changed = vec![Setting { name: "log.level".to_owned(), text: level.to_owned() }];
+        Ok(Reloaded { changed, refused: Vec::new() })
+    }
+
+    fn settings(&self) -> Settings {
+        self.settings
+    }
+}
+
+/// The keys of some tables of a file that has been read before, as `agent.socket`.
+fn keys(text: &str, tables: &[&str]) -> BTreeMap<String, Value> {
+    let all: toml::Table = text.parse().unwrap_or_default();
+    let mut keys = BTreeMap::new();
+    for (table, value) in all {
+        let Value::Table(values) = value else { continue };
+        if tables.contains(&table.as_str()) {
+            keys.extend(values.into_iter().map(|(key, value)| (format!("{table}.{key}"), value)));
+        }
+    }
+    keys
+}

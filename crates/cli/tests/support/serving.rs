@@ -1,0 +1,57 @@
+//! Commands that serve, and questions to them.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::{Place, Running};
+
+/// A command that serves, and is killed when the test ends.
+pub(crate) struct Serving(pub(crate) Running);
+
+impl Serving {
+    /// Starts it; what it has to say of itself is lost.
+    pub(crate) fn start(place: &Place, arguments: &[&str]) -> Self {
+        Self::saying(place, arguments, Stdio::null())
+    }
+
+    /// What it has to say of itself goes to `messages`.
+    pub(crate) fn saying(place: &Place, arguments: &[&str], messages: Stdio) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cavalcade"));
+        command.args(arguments).current_dir(place.path(".")).env("XDG_RUNTIME_DIR", place.path("."));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
+        Self(Running(command.spawn().expect("it starts")))
+    }
+
+    /// Asks it to end, and says with what code it did.
+    pub(crate) fn interrupt(mut self) -> Option<i32> {
+        let pid = self.0.0.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+        self.0.0.wait().expect("it ends").code()
+    }
+}
+
+/// What a command prints as JSON; nothing where it fails.
+pub(crate) fn json(place: &Place, arguments: &[&str]) -> Option<Value> {
+    let ran = place.run(arguments);
+    (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("it is JSON"))
+}
+
+/// A port of this host that is free at the moment.
+pub(crate) fn free_port() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it is bound").to_string()
+}
+
+/// The answer to `GET` there: its status, and what it says.
+pub(crate) fn get(at: &str, path: &str) -> (u16, String) {
+    let Ok(mut stream) = TcpStream::connect(at) else { return (0, String::new()) };
+    let asked = stream
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n").as_bytes());
+    let mut text = String::new();
+    let _ = asked.and_then(|()| std::io::Read::read_to_string(&mut stream, &mut text));
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned())
+}
