@@ -160,11 +160,11 @@ impl Agent {
             part.facts = facts;
             self.link.note_part(number);
         }
-        let facts = part.facts;
+        let (facts, owner) = (part.facts, part.user);
         let was_lingering = std::mem::take(&mut part.lingers);
         self.place_part(number);
         if was_lingering {
-            self.credit(user, Limit::Coflows {}, 1);
+            self.credit(owner, Limit::Coflows {}, 1);
         }
         if self.clients.get_mut(&client).is_some_and(|client| client.coflows.insert(number)) {
             self.charge(user, Limit::Coflows {});
