@@ -53,6 +53,9 @@ use trust::{DISTRUST, REMEMBERED, Unsealed};
 /// Items in one message of orders, at most: 1 MB. What is left over follows in the next one.
 const PIECE: usize = 32_768;
 
+/// The longest time for which orders hold because rounds take long.
+const LONGEST_LEASE: Nanos = Nanos::from_secs(30);
+
 /// What a coordinator is started with.
 #[derive(Clone, Copy, Debug)]
 pub struct CoordinatorConfig {
@@ -145,8 +148,9 @@ pub struct Coordinator {
     news_at: Option<Instant>,
     /// When to look over all peers, for those that are silent or are owed a word: not after the first of them is due.
     look_at: Option<Instant>,
-    /// How long the last round took, as far as was said.
+    /// How long the last round took, as far as was said, and over how many flows it went.
     round_took: Nanos,
+    round_flows: usize,
     /// Which agents have a part of each coflow, under which number.
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
     owners: Owners,
@@ -190,6 +194,7 @@ impl Coordinator {
             news_at: None,
             look_at: None,
             round_took: Nanos::ZERO,
+            round_flows: 0,
             holders: BTreeMap::new(),
             owners: Owners::default(),
             confirmations: Confirmations::default(),
@@ -333,6 +338,15 @@ impl Coordinator {
     /// reports, or those of many agents would be answered one handful a round.
     pub fn round_took(&mut self, span: Nanos) {
         self.round_took = span;
+        self.round_flows = self.hosted.flows();
+    }
+
+    /// How long orders hold: as configured, or for as long as three rounds over the flows that there are now, since nothing is
+    /// said or heard during a round. So agents with very many flows go on obeying, and notice later that a coordinator is gone.
+    fn lease(&self) -> Nanos {
+        let growth = (self.hosted.flows() + 1) as u128 * 3;
+        let rounds = u128::from(self.round_took.0) * growth / (self.round_flows + 1) as u128;
+        self.config.lease.max(Nanos(rounds.min(u128::from(LONGEST_LEASE.0)) as u64))
     }
 
     /// An agent's connection is gone. It may come back with the same session; until its lease is over it obeys.
@@ -351,7 +365,8 @@ impl Coordinator {
         }
         let looks = self.look_at.is_some_and(|when| when <= now);
         if looks {
-            let silent = |peer: &Peer| now.since(peer.heard_at) > self.config.lease;
+            let lease = self.lease();
+            let silent = |peer: &Peer| now.since(peer.heard_at) > lease;
             let gone: Vec<PortId> =
                 self.peers.iter().filter(|(_, peer)| silent(peer)).map(|(port, _)| port).collect();
             self.counters.agents_lost += gone.len() as u64;
@@ -488,7 +503,7 @@ impl Coordinator {
     }
 
     fn write_orders(&mut self, now: Instant, port: PortId) {
-        let config = self.config;
+        let (config, lease) = (self.config, self.lease());
         let owes_snapshot = self.peers.get(port).is_some_and(|peer| peer.owes_snapshot);
         let standing = if owes_snapshot { self.standing() } else { Sealed::default() };
         let Some(peer) = self.peers.get_mut(port) else { return };
@@ -526,7 +541,7 @@ impl Coordinator {
             confirm: config.confirm,
             switch: self.switch.filter(|_| snapshot),
             standing,
-            lease: config.lease,
+            lease,
             period: config.period,
             quiet: config.quiet,
             priorities,

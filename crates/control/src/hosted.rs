@@ -400,6 +400,11 @@ impl Hosted {
         self.kept.is_dirty
     }
 
+    /// Returns how many flows there are.
+    pub(crate) fn flows(&self) -> usize {
+        self.table.flows()
+    }
+
     /// Returns whether there are any flows.
     pub(crate) fn has_flows(&self) -> bool {
         self.table.has_flows()

@@ -113,7 +113,12 @@ impl Table {
 
     /// Returns whether there are any flows.
     pub(crate) fn has_flows(&self) -> bool {
-        self.flows.len() > self.vacant.len()
+        self.flows() > 0
+    }
+
+    /// Returns how many flows there are.
+    pub(crate) fn flows(&self) -> usize {
+        self.flows.len() - self.vacant.len()
     }
 
     pub(crate) fn flows_mut(&mut self) -> impl Iterator<Item = &mut Flow> {

@@ -442,3 +442,20 @@ fn hosts_negotiate_without_a_coordinator() {
     let order = |flow: usize| site.agents[0].status().nth(flow).unwrap().priority;
     assert_eq!(order(0), Priority::new(1, 7_200_000_000), "the wish of the slowest part, in nanoseconds");
 }
+
+#[test]
+fn orders_hold_for_three_rounds_where_rounds_take_longer_than_a_lease_and_no_agent_is_lost_in_one() {
+    let mut site = Site::new("fifo", 3);
+    let coflow = site.register(0);
+    site.open(0, 0, coflow, 1);
+    site.pass(50);
+    site.coordinator.as_mut().unwrap().round_took(Nanos::from_millis(600));
+    site.sent(0, 0, 500);
+    // A beat tells of it; then the coordinator says and hears nothing for as long as a round takes.
+    site.pass(30);
+    let now = site.now + Nanos::from_millis(600);
+    site.agents.iter_mut().for_each(|agent| agent.handle_timeout(now));
+    assert!(site.agents.iter().all(|agent| agent.obeys().is_some()), "orders hold");
+    site.coordinator.as_mut().unwrap().handle_timeout(now);
+    assert_eq!(site.coordinator.as_ref().unwrap().agents(), 3);
+}

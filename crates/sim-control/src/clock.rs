@@ -22,6 +22,11 @@ impl Clock {
         Self { ahead: Nanos(dice.below(2_000_000_000)), fast: dice.below(300) }
     }
 
+    /// The clock after it was set forward.
+    pub(crate) fn ahead_by(self, span: Nanos) -> Self {
+        Self { ahead: self.ahead + span, ..self }
+    }
+
     /// Returns what it shows at the true time `at`.
     pub(crate) fn read(&self, at: Instant) -> Instant {
         let passed = at.0.saturating_sub(EPOCH.0);

@@ -1,8 +1,10 @@
 //! Seeded faults against the control plane: the code that runs live, while everything around it breaks.
 //!
-//! A seed decides policy, clocks that are off and drift, faults and, unless one is given, the workload. Messages are lost,
-//! doubled, late and out of order; hosts are cut off; agents, clients and coordinators crash and start again, agents hang. Then
-//! faults stop. In some runs nothing breaks and one host is in an attacker's hands (`hostile`).
+//! A seed decides policy, clocks that are off, drift and step, faults and, unless one is given, the workload. In half of the runs
+//! messages are lost, doubled, late and out of order; in the other half connections carry them, and outlive the machines at
+//! their ends. Hosts are cut off; agents, clients and coordinators crash and start again, or hang; machines vanish without a
+//! word; the store that says who leads is away. Processes are of one user, or of several who share coflows. Then faults stop.
+//! In some runs nothing breaks and one host is in an attacker's hands (`hostile`).
 //!
 //! | what must hold | how it is checked |
 //! |---|---|
@@ -10,6 +12,7 @@
 //! | none is lost | after the faults the coordinator believes what the agents do; agents believe what clients do; and where no process crashed, that is what was sent |
 //! | no flow waits for nothing | none is off for [`PATIENCE`] while its links are idle; in the end all bytes arrive |
 //! | one coordinator at a time | no two believe that they lead; no agent goes back to a lower term |
+//! | agents find the leader | where they are connected, no agent that can reach the leader obeys another or none for longer than [`FAILOVER`] |
 //! | the kill switch stays where it was put | an agent that has heard that it was thrown obeys nothing until its end is said, whichever coordinators come and go; unless all who knew are gone at once, all know after the faults |
 //! | a host harms only itself | terms come from the store and throws from the operator; no flow is off for [`HOSTILE_PATIENCE`] while its links are idle; no bytes count but those that were sent |
 //! | the schedule recovers | [`RECOVERY`] after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |
@@ -39,6 +42,11 @@ pub const FAULTS: Nanos = Nanos::from_millis(1500);
 /// The time from the last fault to a schedule that has recovered: what remains of the lease of a coordinator that crashed (100 ms), of an
 /// agent's (100 ms), and ten rounds to connect, report and decide.
 pub const RECOVERY: Nanos = Nanos::from_millis(300);
+/// The same where agents have to find the leader by connecting to one machine after the other.
+pub const RECOVERY_CONNECTED: Nanos = Nanos::from_millis(500);
+/// The longest time for which an agent that could reach the leader obeys another or none: three leases (its own, and two of
+/// patience with one that hangs and accepts), an attempt to connect, and four messages of up to 31 ms.
+pub const FAILOVER: Nanos = Nanos::from_millis(500);
 /// The longest time that a flow may be off while its links are idle: leases of coordinator, agent and client, and the time after which a flow
 /// that hangs gives up its place.
 pub const PATIENCE: Nanos = Nanos::from_millis(1500);
@@ -68,11 +76,13 @@ pub enum Bug {
     PhantomFlow,
     /// A coordinator takes a sender's word for what has arrived.
     UnconfirmedBytes,
+    /// An agent waits for the end of its connection, whoever is at the other end.
+    EternalConnection,
 }
 
 impl Bug {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&'static str, Bug); 8] = [
+    pub const ALL: [(&'static str, Bug); 9] = [
         ("eternal-lease", Bug::EternalLease),
         ("double-count", Bug::DoubleCount),
         ("two-leaders", Bug::TwoLeaders),
@@ -81,6 +91,7 @@ impl Bug {
         ("forged-standing", Bug::ForgedStanding),
         ("phantom-flow", Bug::PhantomFlow),
         ("unconfirmed-bytes", Bug::UnconfirmedBytes),
+        ("eternal-connection", Bug::EternalConnection),
     ];
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Said {
     pub(crate) directed: Vec<(FlowId, Gate)>,
     /// The number of clients that fell back to plain TCP.
     pub(crate) fallbacks: u64,
+    /// The agent gives up its connection to a coordinator.
+    pub(crate) reconnects: bool,
 }
 
 /// A flow of a client.
@@ -117,6 +119,10 @@ impl Process {
 pub(crate) struct Host {
     pub(crate) port: PortId,
     pub(crate) clock: Clock,
+    /// The agent's clock: later than the host's where that was set forward before it started.
+    agent_clock: Clock,
+    /// Each process is of a user of its own, and lets the others take part in its coflows.
+    pub(crate) has_users: bool,
     /// None while it is down.
     pub(crate) agent: Option<Agent>,
     agent_starts_at: Instant,
@@ -143,6 +149,8 @@ impl Host {
         Self {
             port,
             clock,
+            agent_clock: clock,
+            has_users: false,
             agent: None,
             agent_starts_at: start,
             hangs_until: Instant::ZERO,
@@ -165,10 +173,12 @@ impl Host {
 
     /// Returns when something has to be done here, in true time.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let when = |shown: Option<Instant>| shown.map(|shown| self.clock.when(shown));
+        let when = |clock: &Clock, shown: Option<Instant>| shown.map(|shown| clock.when(shown));
         let agent = match &self.agent {
             None => Some(self.agent_starts_at),
-            Some(agent) => when(agent.poll_timeout()).map(|when| when.max(self.hangs_until)),
+            Some(agent) => {
+                when(&self.agent_clock, agent.poll_timeout()).map(|when| when.max(self.hangs_until))
+            }
         };
         let connects = |process: &Process| match (process.connection, &self.agent) {
             (None, Some(_)) => Some(process.connects_at.max(self.hangs_until)),
@@ -176,7 +186,9 @@ impl Host {
         };
         let process = |process: &Process| match &process.client {
             None => Some(process.starts_at),
-            Some(client) => when(client.poll_timeout()).into_iter().chain(connects(process)).min(),
+            Some(client) => {
+                when(&self.clock, client.poll_timeout()).into_iter().chain(connects(process)).min()
+            }
         };
         self.processes.iter().filter_map(process).chain(agent).min()
     }
@@ -198,7 +210,7 @@ impl Host {
                 self.gone.extend(process.disconnect(clock, now + RECONNECT));
             }
         }
-        let acts = self.acts(now);
+        let (acts, clock) = (self.acts(now), self.agent_clock.read(now));
         if let Some(agent) = self.agent.as_mut().filter(|_| acts)
             && agent.poll_timeout().is_some_and(|when| when <= clock)
         {
@@ -212,9 +224,8 @@ impl Host {
     /// Starts and connects what is due. Returns whether anything was.
     fn start(&mut self, now: Instant, site: &Site) -> bool {
         let mut has_started = false;
-        let clock = self.clock.read(now);
         if self.agent.is_none() && now >= self.agent_starts_at {
-            let mut agent = site.start_agent(self.port, clock);
+            let mut agent = site.start_agent(self.port, self.agent_clock.read(now));
             agent.handle_coordinator_connected();
             self.agent = Some(agent);
             has_started = true;
@@ -230,15 +241,15 @@ impl Host {
         let acts = self.acts(now);
         let Some(agent) = self.agent.as_mut().filter(|_| acts) else { return has_started };
         for gone in self.gone.drain(..) {
-            agent.handle_gone(clock, gone);
+            agent.handle_gone(self.agent_clock.read(now), gone);
         }
-        for process in &mut self.processes {
+        for (user, process) in (0..).zip(&mut self.processes) {
             let Some(client) = &mut process.client else { continue };
             if process.connection.is_none() && now >= process.connects_at {
                 let id = ClientId(self.connections);
                 self.connections += 1;
                 process.connection = Some(id);
-                agent.handle_connected(id, 0);
+                agent.handle_connected(id, if self.has_users { user } else { 0 });
                 client.handle_connected();
                 has_started = true;
             }
@@ -248,13 +259,13 @@ impl Host {
 
     /// Lets clients and agent talk until they have nothing to say.
     pub(crate) fn talk(&mut self, now: Instant, said: &mut Said) {
-        let clock = self.clock.read(now);
+        let (clock, of_agent) = (self.clock.read(now), self.agent_clock.read(now));
         let acts = self.acts(now);
         while let Some(agent) = self.agent.as_mut().filter(|_| acts) {
             for process in &mut self.processes {
                 let (Some(client), Some(id)) = (&mut process.client, process.connection) else { continue };
                 while let Some(message) = client.poll_message() {
-                    agent.handle_client(clock, id, through_bytes(&message));
+                    agent.handle_client(of_agent, id, through_bytes(&message));
                 }
             }
             let Some(output) = agent.poll_output() else { break };
@@ -267,7 +278,7 @@ impl Host {
                 }
                 AgentOutput::Coordinator(report) => said.reports.push(report),
                 AgentOutput::Peer(to, datagram) => said.datagrams.push((to, datagram)),
-                AgentOutput::Reconnect => agent.handle_coordinator_connected(),
+                AgentOutput::Reconnect => said.reconnects = true,
                 // Answered whenever the host comes up.
                 AgentOutput::Measure => {}
                 // The former connection of a client that is back.
@@ -280,11 +291,15 @@ impl Host {
 
     /// Takes what clients have to say to their applications.
     fn hear(&mut self, said: &mut Said) {
+        let has_users = self.has_users;
+        let users = if has_users { self.processes.len() } else { 0 };
+        let others = |own: usize| (0..users).filter(move |user| *user != own);
         for (index, process) in self.processes.iter_mut().enumerate() {
             let Some(client) = &mut process.client else { continue };
             while let Some(event) = client.poll_event() {
                 match event {
                     ClientEvent::Registered { request, coflow } => {
+                        share(client, coflow, others(index));
                         said.registered.push((index, request, coflow));
                     }
                     ClientEvent::Directed(number) => {
@@ -292,6 +307,8 @@ impl Host {
                             said.directed.push((sending.flow, client.directive(number).gate));
                         }
                     }
+                    // A user who has come before the owner has granted it, or grants what is another's.
+                    ClientEvent::Refused { .. } if has_users => {}
                     ClientEvent::Refused { subject, refusal } => {
                         unreachable!("nothing is asked for that may be refused: {subject}: {refusal}")
                     }
@@ -319,8 +336,12 @@ impl Host {
     ) -> Option<u32> {
         let at = |port| SocketAddr::new(address(port), 7);
         let ends = Endpoints { local: at(self.port), remote: at(to) };
+        let users = if self.has_users { self.processes.len() } else { 0 };
+        let others = (0..users).filter(|user| *user != process);
         let process = &mut self.processes[process];
-        let number = process.client.as_mut()?.open(key, ends, Some(Bytes(size - sent)));
+        let client = process.client.as_mut()?;
+        let number = client.open(key, ends, Some(Bytes(size - sent)));
+        share(client, key, others);
         process.sending.insert(number, Sending { flow, told: sent });
         Some(number)
     }
@@ -351,13 +372,13 @@ impl Host {
 
     pub(crate) fn hear_orders(&mut self, now: Instant, orders: Orders) {
         if let Some(agent) = &mut self.agent {
-            agent.handle_orders(self.clock.read(now), orders);
+            agent.handle_orders(self.agent_clock.read(now), orders);
         }
     }
 
     pub(crate) fn hear_datagram(&mut self, now: Instant, datagram: Datagram) {
         if let Some(agent) = &mut self.agent {
-            agent.handle_datagram(self.clock.read(now), datagram);
+            agent.handle_datagram(self.agent_clock.read(now), datagram);
         }
     }
 
@@ -370,6 +391,11 @@ impl Host {
         for process in self.processes.iter_mut().filter(|process| process.connection.is_some()) {
             process.disconnect(clock, again());
         }
+    }
+
+    /// The clock is set forward: whoever starts from now on goes by it.
+    pub(crate) fn set_forward(&mut self, span: Nanos) {
+        self.agent_clock = self.agent_clock.ahead_by(span);
     }
 
     /// A process is gone until `until`, and its connections with it.
@@ -394,6 +420,11 @@ impl Host {
             process.starts_at = process.starts_at.min(now);
         }
     }
+}
+
+/// Lets other users take part in a coflow.
+fn share(client: &mut Client, key: CoflowKey, others: impl Iterator<Item = usize>) {
+    others.for_each(|user| client.grant(key, user as u32));
 }
 
 /// A message as it is after its way as bytes.

@@ -17,6 +17,7 @@
 //! | `host` | an agent and the clients of its processes |
 //! | `machine` | where a coordinator may run, and the store that says which one leads |
 //! | `network` | messages on their way: reliable, or with faults |
+//! | `connection` | connections between agents and coordinators, which outlive the machines at their ends |
 //! | `applications` | what registers coflows and opens flows |
 //! | `drive` | the driver: from instant to instant |
 //! | [`fault`] | the same driver with faults, and checks of what must hold |
@@ -39,6 +40,7 @@
 
 mod applications;
 mod clock;
+mod connection;
 mod drive;
 pub mod fault;
 mod fluid;

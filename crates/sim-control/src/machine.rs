@@ -23,6 +23,9 @@ pub(crate) struct Machine {
     /// Until when it believes that it leads, by its clock; `None` without a store, where it leads for good.
     leads_until: Option<Instant>,
     starts_at: Instant,
+    /// Until when its process does nothing, and until when its host is not there.
+    pub(crate) hangs_until: Instant,
+    vanished_until: Instant,
     /// The time of its next request, where there is a store.
     asks_at: Option<Instant>,
 }
@@ -31,30 +34,60 @@ impl Machine {
     /// A machine that leads for good.
     pub(crate) fn leader(coordinator: Coordinator) -> Self {
         let coordinator = Some(coordinator);
-        Self { clock: Clock::TRUE, coordinator, leads_until: None, starts_at: Instant::ZERO, asks_at: None }
+        Self { coordinator, ..Self::new(Clock::TRUE, Instant::ZERO, None) }
     }
 
     /// The machine of this number, which asks a store whether it leads.
     pub(crate) fn candidate(clock: Clock, number: u64) -> Self {
         let asks_at = Some(EPOCH + Nanos(number * APART.0));
-        Self { clock, coordinator: None, leads_until: None, starts_at: EPOCH, asks_at }
+        Self::new(clock, EPOCH, asks_at)
+    }
+
+    fn new(clock: Clock, starts_at: Instant, asks_at: Option<Instant>) -> Self {
+        Self {
+            clock,
+            coordinator: None,
+            leads_until: None,
+            starts_at,
+            hangs_until: Instant::ZERO,
+            vanished_until: Instant::ZERO,
+            asks_at,
+        }
+    }
+
+    /// Tells whether its process does anything that it has to.
+    pub(crate) fn acts(&self, now: Instant) -> bool {
+        now >= self.hangs_until
+    }
+
+    /// Tells whether anything reaches its host.
+    pub(crate) fn is_there(&self, now: Instant) -> bool {
+        now >= self.vanished_until
     }
 
     /// Returns when it has to do something, in true time.
     pub(crate) fn due(&self) -> Option<Instant> {
         let rounds = self.coordinator.as_ref().and_then(Coordinator::poll_timeout);
         let own = rounds.into_iter().chain(self.leads_until).map(|shown| self.clock.when(shown));
-        own.chain(self.asks_at).min()
+        own.chain(self.asks_at).min().map(|when| when.max(self.hangs_until))
     }
 
     /// It is gone until `until`.
     pub(crate) fn crash(&mut self, until: Instant) {
         (self.coordinator, self.leads_until) = (None, None);
-        self.starts_at = until;
+        self.starts_at = until.max(self.vanished_until);
+    }
+
+    /// Its host is gone until `until`, without a word.
+    pub(crate) fn vanish(&mut self, until: Instant) {
+        self.vanished_until = until.max(self.vanished_until);
+        self.crash(until);
     }
 
     /// It runs again.
     pub(crate) fn heal(&mut self, now: Instant) {
+        self.hangs_until = self.hangs_until.min(now);
+        self.vanished_until = self.vanished_until.min(now);
         self.starts_at = self.starts_at.min(now);
     }
 }

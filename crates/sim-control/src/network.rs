@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use cavalcade_model::{Instant, Nanos, PortId, SplitMix64};
 
+/// How long after the end of a cut a connection tries again, at most.
+const LONGEST_RETRY: Nanos = Nanos::from_millis(200);
+
 /// An end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
@@ -20,11 +23,36 @@ pub(crate) enum Node {
     Store,
 }
 
+/// What a message is to the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Segment {
+    /// Of no connection: anything may become of it.
+    Single,
+    /// Asks for a connection of this number.
+    Open(u64),
+    /// Accepts it.
+    Accepted(u64),
+    /// A message on it.
+    Data(u64),
+    /// It is over.
+    Reset(u64),
+}
+
+impl Segment {
+    fn number(self) -> u64 {
+        match self {
+            Self::Single => 0,
+            Self::Open(number) | Self::Accepted(number) | Self::Data(number) | Self::Reset(number) => number,
+        }
+    }
+}
+
 /// A message on its way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Parcel {
     pub(crate) from: Node,
     pub(crate) to: Node,
+    pub(crate) segment: Segment,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -50,6 +78,8 @@ pub(crate) struct Network {
     /// By arrival, then in the order in which they were sent.
     on_the_way: BinaryHeap<Reverse<(Instant, u64, Parcel)>>,
     held: u64,
+    /// When the last message arrives each way of each connection.
+    last: BTreeMap<(u64, Node), Instant>,
     dice: SplitMix64,
     pub(crate) sent: u64,
     pub(crate) lost: u64,
@@ -66,6 +96,7 @@ impl Network {
             cuts: BTreeMap::new(),
             on_the_way: BinaryHeap::new(),
             held: 0,
+            last: BTreeMap::new(),
             dice: SplitMix64::new(seed),
             sent: 0,
             lost: 0,
@@ -100,7 +131,7 @@ impl Network {
             self.lost += 1;
             return;
         }
-        let parcel = Parcel { from, to, bytes };
+        let parcel = Parcel { from, to, segment: Segment::Single, bytes };
         if self.dice.happens(doubling) {
             self.doubled += 1;
             let due = self.due(now, jitter);
@@ -108,6 +139,22 @@ impl Network {
         }
         let due = self.due(now, jitter);
         self.hold(due, parcel);
+    }
+
+    /// Sends a message on a connection: it arrives once, behind those before it, and where the way is cut after that.
+    pub(crate) fn stream(&mut self, now: Instant, from: Node, to: Node, segment: Segment, bytes: Vec<u8>) {
+        self.sent += 1;
+        let cut = self.cuts.get(&(from.min(to), from.max(to))).copied().filter(|until| now < *until);
+        let again = cut.map(|until| until + Nanos(self.dice.below(LONGEST_RETRY.0)));
+        let jitter = self.weather.jitter;
+        let due = self.due(again.unwrap_or(now), jitter);
+        let last = self.last.entry((segment.number(), to)).or_insert(Instant::ZERO);
+        *last = due.max(*last + Nanos(1));
+        let due = *last;
+        self.hold(due, Parcel { from, to, segment, bytes });
+        if matches!(segment, Segment::Reset(_)) {
+            self.last.remove(&(segment.number(), to));
+        }
     }
 
     fn due(&mut self, now: Instant, jitter: Nanos) -> Instant {

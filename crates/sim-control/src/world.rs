@@ -5,11 +5,12 @@ use cavalcade_model::{FlowId, Instant, PortId};
 use cavalcade_protocol::{CoflowKey, Datagram, Gate, Message, Orders, Report};
 
 use crate::Traffic;
+use crate::connection::Connections;
 use crate::fault::Tamper;
 use crate::fluid::Fluid;
 use crate::host::{Host, Said, Site};
 use crate::machine::{Machine, Store};
-use crate::network::{Network, Node, Parcel};
+use crate::network::{Network, Node, Parcel, Segment};
 
 /// Everything but the bytes of the workload.
 pub(crate) struct World {
@@ -23,6 +24,8 @@ pub(crate) struct World {
     /// The store that machines ask whether they lead; `None` where one does for good.
     pub(crate) store: Option<Store>,
     pub(crate) network: Network,
+    /// Connections between agents and machines; `None` where each message goes for itself, to all machines.
+    pub(crate) connections: Option<Connections>,
     /// Interference of planted bugs and hostile hosts.
     pub(crate) tamper: Option<Tamper>,
     /// Coflows that have their keys and of which applications are still to hear: host, process, request, key.
@@ -46,6 +49,7 @@ impl World {
             machines: Vec::new(),
             store: None,
             network,
+            connections: None,
             tamper: None,
             registered: Vec::new(),
             directed: Vec::new(),
@@ -64,7 +68,10 @@ impl World {
     /// Returns when the next thing happens.
     pub(crate) fn next(&self) -> Option<Instant> {
         let machines = self.machines.iter().filter_map(Machine::due);
-        self.due.iter().copied().flatten().chain(machines).chain(self.network.next()).min()
+        let dials = (self.hosts.iter())
+            .filter(|host| host.acts(self.now))
+            .filter_map(|host| self.connections.as_ref().and_then(|connections| connections.due(host.port)));
+        self.due.iter().copied().flatten().chain(machines).chain(dials).chain(self.network.next()).min()
     }
 
     /// Lets everything happen that is due up to `until`. What was due before is done at once.
@@ -72,6 +79,7 @@ impl World {
         while let Some(when) = self.next().filter(|when| *when <= until) {
             self.now = self.now.max(when);
             self.deliver();
+            self.dial();
             for machine in 0..self.machines.len() {
                 self.coordinate(machine);
             }
@@ -82,6 +90,13 @@ impl World {
             }
         }
         self.now = until;
+    }
+
+    fn dial(&mut self) {
+        let Some(connections) = &mut self.connections else { return };
+        for host in self.hosts.iter().filter(|host| host.acts(self.now)) {
+            connections.dial(self.now, host.port, &mut self.network);
+        }
     }
 
     fn come_up(&mut self, port: PortId, fluid: &Fluid<'_>) {
@@ -97,6 +112,7 @@ impl World {
         let now = self.now;
         while let Some(parcel) = self.network.pop(now) {
             match parcel.to {
+                _ if parcel.segment != Segment::Single => self.take_segment(parcel),
                 Node::Host(port) => self.deliver_to_host(port, parcel),
                 Node::Machine(number) => self.report(number, decode::<Report>(&parcel.bytes)),
                 Node::Store => {}
@@ -121,6 +137,91 @@ impl World {
         self.attend(port);
     }
 
+    /// Something arrives that is of a connection.
+    fn take_segment(&mut self, parcel: Parcel) {
+        let Some(connections) = &mut self.connections else { return };
+        let (now, segment) = (self.now, parcel.segment);
+        match (parcel.from, parcel.to) {
+            (Node::Host(port), Node::Machine(number)) => {
+                let machine = &mut self.machines[number];
+                if !machine.is_there(now) {
+                    return;
+                }
+                let answer = match segment {
+                    Segment::Open(opened) if machine.coordinator.is_some() => {
+                        connections.accept(number, port, opened);
+                        Some(Segment::Accepted(opened))
+                    }
+                    Segment::Data(known) if connections.at_machine(number, port) == Some(known) => {
+                        if machine.acts(now) {
+                            self.report(number, decode::<Report>(&parcel.bytes));
+                        } else {
+                            self.network.hold(machine.hangs_until, parcel);
+                        }
+                        return;
+                    }
+                    Segment::Reset(over) => {
+                        if connections.reset_machine(number, port, over)
+                            && let Some(coordinator) = &mut machine.coordinator
+                        {
+                            coordinator.handle_disconnected(port);
+                        }
+                        None
+                    }
+                    Segment::Open(unknown) | Segment::Data(unknown) => Some(Segment::Reset(unknown)),
+                    Segment::Accepted(_) | Segment::Single => None,
+                };
+                if let Some(answer) = answer {
+                    self.network.stream(now, parcel.to, parcel.from, answer, Vec::new());
+                }
+            }
+            (Node::Machine(_), Node::Host(port)) => self.take_segment_at_host(port, parcel),
+            _ => {}
+        }
+    }
+
+    fn take_segment_at_host(&mut self, port: PortId, parcel: Parcel) {
+        let Some(connections) = &mut self.connections else { return };
+        let (now, host) = (self.now, &mut self.hosts[port.index()]);
+        match parcel.segment {
+            Segment::Accepted(number) if connections.accepted(port, number) => {
+                if let Some(agent) = &mut host.agent {
+                    agent.handle_coordinator_connected();
+                }
+                self.attend(port);
+            }
+            Segment::Data(number) if connections.of_host(port).is_some_and(|(_, own)| own == number) => {
+                self.deliver_to_host(port, parcel);
+            }
+            Segment::Data(number) => {
+                let answer = Segment::Reset(number);
+                self.network.stream(now, parcel.to, parcel.from, answer, Vec::new());
+            }
+            Segment::Reset(number) => connections.reset_host(now, port, number),
+            Segment::Accepted(_) | Segment::Open(_) | Segment::Single => {}
+        }
+    }
+
+    /// The process of a machine is killed, or its host vanishes.
+    pub(crate) fn lose_machine(&mut self, number: usize, until: Instant, vanishes: bool) {
+        let machine = &mut self.machines[number];
+        if vanishes {
+            machine.vanish(until);
+        } else {
+            machine.crash(until);
+        }
+        if let Some(connections) = &mut self.connections {
+            connections.end_all(self.now, number, vanishes, &mut self.network);
+        }
+    }
+
+    /// An agent has crashed: its kernel closes its connection.
+    pub(crate) fn hang_up(&mut self, port: PortId) {
+        if let Some(connections) = &mut self.connections {
+            connections.hang_up(self.now, port, true, &mut self.network);
+        }
+    }
+
     /// A coordinator hears a report.
     pub(crate) fn report(&mut self, number: usize, mut report: Report) {
         let machine = &mut self.machines[number];
@@ -133,10 +234,18 @@ impl World {
 
     /// Lets a machine lead, decide and give orders.
     fn coordinate(&mut self, number: usize) {
-        self.lead(number);
         let now = self.now;
+        if !self.machines[number].acts(now) {
+            return;
+        }
+        self.lead(number);
         let machine = &mut self.machines[number];
-        let Some(coordinator) = &mut machine.coordinator else { return };
+        let Some(coordinator) = &mut machine.coordinator else {
+            if let Some(connections) = &mut self.connections {
+                connections.end_all(now, number, false, &mut self.network);
+            }
+            return;
+        };
         let clock = machine.clock.read(now);
         if coordinator.poll_timeout().is_some_and(|when| when <= clock) {
             coordinator.handle_timeout(clock);
@@ -148,7 +257,52 @@ impl World {
             let bytes = orders.to_bytes();
             self.traffic.orders += 1;
             self.traffic.bytes += bytes.len() as u64;
-            self.network.send(now, Node::Machine(number), Node::Host(port), bytes);
+            let (from, to) = (Node::Machine(number), Node::Host(port));
+            match &self.connections {
+                None => self.network.send(now, from, to, bytes),
+                Some(connections) => {
+                    if let Some(open) = connections.at_machine(number, port) {
+                        self.network.stream(now, from, to, Segment::Data(open), bytes);
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_report(&mut self, port: PortId, report: &Report) {
+        let (from, bytes) = (Node::Host(port), report.to_bytes());
+        let mut count = || {
+            self.traffic.reports += 1;
+            self.traffic.bytes += bytes.len() as u64;
+        };
+        match &self.connections {
+            None => {
+                for machine in 0..self.machines.len() {
+                    count();
+                    self.network.send(self.now, from, Node::Machine(machine), bytes.clone());
+                }
+            }
+            Some(connections) => {
+                if let Some((machine, number)) = connections.of_host(port) {
+                    count();
+                    let segment = Segment::Data(number);
+                    self.network.stream(self.now, from, Node::Machine(machine), segment, bytes.clone());
+                }
+            }
+        }
+    }
+
+    /// An agent gives up its connection.
+    fn reconnect(&mut self, port: PortId) {
+        match &mut self.connections {
+            Some(connections) => connections.hang_up(self.now, port, false, &mut self.network),
+            None => {
+                let host = &mut self.hosts[port.index()];
+                if let Some(agent) = &mut host.agent {
+                    agent.handle_coordinator_connected();
+                }
+                self.due[port.index()] = host.due();
+            }
         }
     }
 
@@ -176,12 +330,10 @@ impl World {
         self.due[port.index()] = host.due();
         let from = Node::Host(port);
         for report in said.reports {
-            let bytes = report.to_bytes();
-            for machine in 0..self.machines.len() {
-                self.traffic.reports += 1;
-                self.traffic.bytes += bytes.len() as u64;
-                self.network.send(self.now, from, Node::Machine(machine), bytes.clone());
-            }
+            self.send_report(port, &report);
+        }
+        if said.reconnects {
+            self.reconnect(port);
         }
         for (to, datagram) in said.datagrams {
             let bytes = datagram.to_bytes();

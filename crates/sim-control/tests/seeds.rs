@@ -40,6 +40,7 @@ fn every_planted_bug_is_found_by_a_check_that_is_meant_for_it() {
         &["believes in term", "was not thrown", "the kill switch has not been ended"],
     );
     because(Bug::PhantomFlow, &["its links have been idle"]);
+    because(Bug::EternalConnection, &["has not found the leader", "agents believe that", "no coordinator"]);
     because(Bug::UnconfirmedBytes, &["the coordinator believes", "its links have been idle"]);
     because(
         Bug::EternalLease,
@@ -48,6 +49,7 @@ fn every_planted_bug_is_found_by_a_check_that_is_meant_for_it() {
             "its links have been idle",
             "no coordinator",
             "agents believe that",
+            "has not found the leader",
             "has not heard the end",
         ],
     );

@@ -94,10 +94,18 @@ impl Confirmations {
     }
 
     /// A part is over: what counted of it is used up.
-    pub(super) fn spend(&mut self, from: PortId, counted: u64) {
+    pub(super) fn end(&mut self, from: PortId, counted: u64) {
         if let Some(credit) = self.credits.get_mut(&from) {
             credit.counted = credit.counted.saturating_sub(counted);
             credit.spent = credit.spent.saturating_add(counted);
+        }
+    }
+
+    /// So many bytes of a part that is over are said again: they were not used up.
+    pub(super) fn give_back(&mut self, from: PortId, counted: u64) {
+        if let Some(credit) = self.credits.get_mut(&from) {
+            credit.spent = credit.spent.saturating_sub(counted);
+            credit.returning = credit.returning.saturating_add(counted);
         }
     }
 

@@ -71,7 +71,13 @@ impl Coordinator {
                 }
                 return true;
             }
-            Some(owner) if is_home && !owner.by_home => self.expel(now, key),
+            Some(owner) if is_home && !owner.by_home => {
+                self.expel(now, key);
+                self.owners.of.insert(key, Owner { user, by_home: true, granted: BTreeSet::new() });
+                // Who has the same owner, or is granted it now, says its part again.
+                self.ask_again(key);
+                return true;
+            }
             Some(owner) if owner.granted.contains(&user) => return true,
             Some(_) => {
                 self.counters.foreign_parts += 1;
@@ -115,13 +121,19 @@ impl Coordinator {
 
     /// Takes a coflow from all who have a part of it: it is another user's. Their flows go as plain TCP.
     fn expel(&mut self, now: Instant, key: CoflowKey) {
-        for (port, number) in self.holders.get(&key).cloned().unwrap_or_default() {
+        let holders = self.holders.get(&key).cloned().unwrap_or_default();
+        for (&port, &number) in &holders {
             self.counters.foreign_parts += 1;
+            let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
+            let counted = part.map_or(0, |part| part.counted);
             self.leave_part(now, port, number, key);
+            self.confirmations.give_back(port, counted);
             if let Some(peer) = self.peers.get_mut(port) {
                 peer.owes_snapshot = true;
                 self.list(port);
             }
         }
+        // Behind the last of them, with which the coflow was forgotten.
+        self.owners.refused.extend(holders.into_keys().map(|port| (key, port)));
     }
 }

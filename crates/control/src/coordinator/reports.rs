@@ -228,7 +228,7 @@ impl Coordinator {
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         peer.unconfirmed.remove(&number);
         if let Some(over) = peer.parts.remove(&number) {
-            self.confirmations.spend(port, over.counted);
+            self.confirmations.end(port, over.counted);
         }
         self.leave(now, port, number, key, false);
     }

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_control::{Coordinator, CoordinatorConfig};
+use cavalcade_control::{Agent, Coordinator, CoordinatorConfig};
 use cavalcade_model::{Bytes, FlowId, Instant, Nanos, PortId};
 use cavalcade_protocol::{
     CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Report, Sealed,
 };
 
 use super::trial::Trial;
-use super::{HOSTILE_PATIENCE, INSPECTION, PATIENCE, RATE, Violation, millis, passed};
+use super::{FAILOVER, HOSTILE_PATIENCE, INSPECTION, PATIENCE, RATE, Violation, millis, passed};
 use crate::host::Host;
+use crate::machine::Machine;
+use crate::network::Node;
 
 /// The longest time without a byte moved while flows are under way.
 const STANDSTILL: Nanos = Nanos::from_secs(20);
@@ -20,12 +22,52 @@ impl Trial<'_> {
         Violation { at: passed(self.drive.world.now), what }
     }
 
+    /// Coordinators that believe that they lead; one that hangs believes nothing.
     fn leaders(&self) -> impl Iterator<Item = &Coordinator> {
-        self.drive.world.machines.iter().filter_map(|machine| machine.coordinator.as_ref())
+        let now = self.drive.world.now;
+        let machines = self.drive.world.machines.iter().filter(move |machine| machine.acts(now));
+        machines.filter_map(|machine| machine.coordinator.as_ref())
+    }
+
+    /// Checks that agents which can reach the leader do not stay with another, or alone.
+    fn check_agents_find_the_leader(&mut self) -> Result<(), Violation> {
+        if !self.choice.is_connected {
+            return Ok(());
+        }
+        let world = &self.drive.world;
+        let now = world.now;
+        let leads = |(_, machine): &(usize, &Machine)| machine.acts(now) && machine.coordinator.is_some();
+        let leader = world.machines.iter().enumerate().find(leads);
+        let leader =
+            leader.and_then(|(number, machine)| Some((number, machine.coordinator.as_ref()?.term())));
+        let mut lost = None;
+        for (index, host) in world.hosts.iter().enumerate() {
+            let obeys = host.agent.as_ref().and_then(Agent::obeys);
+            let reaches = |(number, _): &(usize, u64)| {
+                host.acts(now) && !world.network.is_cut(Node::Host(host.port), Node::Machine(*number), now)
+            };
+            let missed = leader.filter(reaches).filter(|(_, term)| obeys != Some(*term));
+            let since = &mut self.lost_since[index];
+            *since = missed.map(|(_, term)| match *since {
+                Some((known, at)) if known == term => (term, at),
+                _ => (term, now),
+            });
+            if since.is_some_and(|(_, at)| now.since(at) > FAILOVER) {
+                lost = lost.or(Some(index));
+            }
+        }
+        match lost {
+            Some(index) => {
+                let span = millis(FAILOVER);
+                Err(self.violation(format!("agent {index} has not found the leader for {span} ms")))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Checks what holds at any time.
     pub(super) fn check(&mut self) -> Result<(), Violation> {
+        self.check_agents_find_the_leader()?;
         let leaders = self.leaders().count();
         if leaders > 1 {
             return Err(self.violation(format!("{leaders} coordinators believe that they lead")));
@@ -258,7 +300,8 @@ impl Trial<'_> {
         let agent = host.agent.as_ref().expect("all agents run after the faults");
         let numbers: BTreeMap<CoflowKey, u32> = agent.parts().map(|part| (part.key, part.part)).collect();
         let entry = |part: cavalcade_control::PartStatus| {
-            let (key, facts, sent, owner) = (part.key, part.facts, part.sent, part.user);
+            // Users that share a coflow are granted it.
+            let (key, facts, sent, owner) = (part.key, part.facts, part.sent, 0);
             (part.part, CoflowEntry { key, facts, sent, owner })
         };
         let flow = |flow: cavalcade_control::FlowStatus| {

@@ -6,7 +6,7 @@ use cavalcade_control::Factory;
 use cavalcade_model::{Bytes, Flow, FlowId, Instant, Nanos, PortId, SplitMix64, Workload, WorkloadBuilder};
 use cavalcade_policy::parse;
 
-use super::FAULTS;
+use super::{FAULTS, RECOVERY, RECOVERY_CONNECTED};
 use crate::applications::Habits;
 use crate::network::Weather;
 
@@ -42,6 +42,11 @@ pub(super) struct Choice {
     pub(super) is_hostile: bool,
     pub(super) weather: Weather,
     pub(super) processes: usize,
+    /// Each process is of a user of its own.
+    pub(super) has_users: bool,
+    /// Agents and machines are joined by connections; otherwise each message goes for itself, and anything becomes of it.
+    pub(super) is_connected: bool,
+    hosts: u64,
 }
 
 impl Choice {
@@ -66,7 +71,15 @@ impl Choice {
             is_hostile,
             weather,
             processes: between(dice, 1, 2) as usize,
+            has_users: dice.happens(0.3),
+            is_connected: !is_decentralised && dice.happens(0.5),
+            hosts: if dice.happens(0.01) { between(dice, 20, 100) } else { between(dice, 3, 5) },
         }
+    }
+
+    /// The time from the last fault to a schedule that has recovered.
+    pub(super) fn recovery(&self) -> Nanos {
+        if self.is_connected { RECOVERY_CONNECTED } else { RECOVERY }
     }
 
     pub(super) fn factory(&self) -> Factory {
@@ -85,10 +98,10 @@ impl Choice {
         Habits { processes: self.processes, registrar: Some(dice.bits()), pauses }
     }
 
-    /// Coflows of a few flows each, from all of three to five hosts; four in ten large enough to outlast the faults. They come
+    /// Coflows of a few flows each, from all of three to five hosts, seldom up to a hundred; four in ten large enough to outlast the faults. They come
     /// early where a host is hostile.
     pub(super) fn workload(&self, dice: &mut SplitMix64) -> Workload {
-        let hosts = between(dice, 3, 5);
+        let hosts = self.hosts;
         let haste = if self.is_hostile { 4 } else { 1 };
         let mut builder = WorkloadBuilder::new(hosts as u32);
         for coflow in 0..between(dice, 3, 7) {

@@ -3,9 +3,8 @@
 //! The switch is said once, to one coordinator, and has to outlive it. What remembers it are the coordinator and agents that
 //! have heard of it; only when all of those are gone at once may it be forgotten.
 
-use cavalcade_model::{Instant, SplitMix64};
+use cavalcade_model::{Instant, Nanos, SplitMix64};
 
-use super::RECOVERY;
 use super::choice::span;
 use crate::clock::EPOCH;
 use crate::world::World;
@@ -25,15 +24,17 @@ pub(super) struct Operator {
     knows: Vec<bool>,
     /// The time by which all have heard of it.
     known_by: Instant,
+    /// The time that recovery takes.
+    recovery: Nanos,
 }
 
 impl Operator {
     /// Throws it while things break, until `faults_end`, and ends that either meanwhile or when all have had the time to hear
     /// of it.
-    pub(super) fn new(dice: &mut SplitMix64, hosts: usize, faults_end: Instant) -> Self {
+    pub(super) fn new(dice: &mut SplitMix64, hosts: usize, faults_end: Instant, recovery: Nanos) -> Self {
         let throws_at = EPOCH + span(dice, 50, 1000);
         let meanwhile = throws_at + span(dice, 50, 400);
-        let known_by = faults_end + RECOVERY;
+        let known_by = faults_end + recovery;
         Self {
             throws_at,
             is_thrown: false,
@@ -42,6 +43,7 @@ impl Operator {
             is_forgotten: false,
             knows: vec![false; hosts],
             known_by,
+            recovery,
         }
     }
 
@@ -52,7 +54,7 @@ impl Operator {
 
     /// Returns when everything has to be as if it had never been thrown.
     pub(super) fn recovers_at(&self, faults_end: Instant) -> Instant {
-        self.ends_at.max(faults_end) + RECOVERY
+        self.ends_at.max(faults_end) + self.recovery
     }
 
     /// Says what it wants to the machine that leads.

@@ -10,8 +10,9 @@ use cavalcade_sim_fluid::Options;
 use super::choice::{Choice, between, faults_of, span};
 use super::hostile::{self, Hostile};
 use super::operator::Operator;
-use super::{Account, Bug, INSPECTION, RECOVERY, Tamper, Violation, millis, passed};
+use super::{Account, Bug, INSPECTION, Tamper, Violation, millis, passed};
 use crate::clock::{Clock, EPOCH};
+use crate::connection::Connections;
 use crate::drive::Drive;
 use crate::fluid::Fluid;
 use crate::host::{Host, Site};
@@ -57,6 +58,8 @@ pub(super) struct Trial<'a> {
     marker: Option<(CoflowKey, u32)>,
     /// The term that each agent obeyed last.
     pub(super) obeyed: Vec<u64>,
+    /// Since when each agent could reach the leader of a term and does not obey it.
+    pub(super) lost_since: Vec<Option<(u64, Instant)>>,
     /// Bytes that each flow under way had sent at the last inspection.
     pub(super) seen: BTreeMap<FlowId, u64>,
     /// The time since which flows have been off while their links were idle, in the workload's time.
@@ -81,15 +84,16 @@ impl<'a> Trial<'a> {
         let hosts = workload.ports() as usize;
         let faults_end = EPOCH + faults_of(workload);
         let throws = !choice.is_decentralised && dice.happens(0.3);
-        let operator = throws.then(|| Operator::new(&mut dice, hosts, faults_end));
+        let recovery = choice.recovery();
+        let operator = throws.then(|| Operator::new(&mut dice, hosts, faults_end, recovery));
         let compares_at =
-            operator.as_ref().map_or(faults_end + RECOVERY, |operator| operator.recovers_at(faults_end));
+            operator.as_ref().map_or(faults_end + recovery, |operator| operator.recovers_at(faults_end));
         let world = world(&choice, bug, workload, fabric, &mut dice);
         let habits = choice.habits(&mut dice, workload);
         let fluid = Fluid::new(workload, fabric, &Options::default(), false);
         let mut steps = vec![
             (faults_end, Step::Heal),
-            (Instant(compares_at.0 - RECOVERY.0), Step::Hold),
+            (Instant(compares_at.0 - recovery.0), Step::Hold),
             (Instant(compares_at.0 - MARK.0), Step::Mark),
             (compares_at, Step::Compare),
         ];
@@ -105,6 +109,7 @@ impl<'a> Trial<'a> {
             operator,
             marker: None,
             obeyed: vec![0; hosts],
+            lost_since: vec![None; hosts],
             seen: BTreeMap::new(),
             idle_since: BTreeMap::new(),
             inspected_at: 0.0,
@@ -247,16 +252,26 @@ impl<'a> Trial<'a> {
         let hosts = world.hosts.len() as u64;
         let (host, other) = (dice.below(hosts) as usize, dice.below(hosts) as usize);
         let process = dice.below(self.choice.processes as u64) as usize;
-        let span = span(dice, 1, 300);
-        let until = now + span;
         let (port, peer) = (PortId(host as u32), PortId(other as u32));
         let machine = host % 2;
-        let kinds = if self.choice.is_decentralised { 4 } else { 8 };
-        let what = match dice.below(kinds) {
+        let kinds = match (self.choice.is_decentralised, self.choice.is_connected) {
+            (true, _) => 4,
+            (false, false) => 9,
+            (false, true) => 11,
+        };
+        let kind = dice.below(kinds);
+        // What nobody is told of lasts: TCP alone would find out when it is over.
+        let span = span(dice, 1, if kind >= 9 { 900 } else { 300 });
+        let until = now + span;
+        let what = match kind {
             0 => {
                 self.has_forgotten = true;
                 let again = || now + Nanos(between(dice, 1_000_000, 20_000_000));
                 world.hosts[host].crash_agent(now, until, again);
+                world.hang_up(port);
+                if dice.happens(0.2) {
+                    world.hosts[host].set_forward(Nanos(dice.below(2_000_000_000)));
+                }
                 format!("agent {host} crashes")
             }
             1 => {
@@ -274,7 +289,8 @@ impl<'a> Trial<'a> {
                 format!("hosts {host} and {other} are cut off from each other")
             }
             4 => {
-                world.machines[machine].crash(until);
+                world.lose_machine(machine, until, false);
+                world.machines[machine].clock = Clock::any(dice);
                 format!("machine {machine} crashes")
             }
             5 => {
@@ -284,6 +300,22 @@ impl<'a> Trial<'a> {
             6 => {
                 world.network.cut(Node::Machine(machine), Node::Store, until);
                 format!("machine {machine} cannot renew its lease")
+            }
+            7 if self.choice.is_connected => {
+                world.hang_up(port);
+                format!("the connection of host {host} ends")
+            }
+            8 => {
+                (0..2).for_each(|machine| world.network.cut(Node::Machine(machine), Node::Store, until));
+                "the store is away".to_owned()
+            }
+            9 => {
+                world.lose_machine(machine, until, true);
+                format!("machine {machine} vanishes")
+            }
+            10 => {
+                world.machines[machine].hangs_until = until;
+                format!("machine {machine} hangs")
             }
             _ => {
                 if let Some(agent) = &mut world.hosts[host].agent {
@@ -339,11 +371,18 @@ fn world(
     network.weather = choice.weather;
     let mut world = World::new(EPOCH, site, network);
     for port in (0..workload.ports()).map(PortId) {
-        world.add_host(Host::new(port, Clock::any(dice), choice.processes, EPOCH));
+        let mut host = Host::new(port, Clock::any(dice), choice.processes, EPOCH);
+        host.has_users = choice.has_users;
+        world.add_host(host);
     }
     if !choice.is_decentralised {
         world.machines = (0..2).map(|number| Machine::candidate(Clock::any(dice), number)).collect();
         world.store = Some(Store::new(bug == Some(Bug::TwoLeaders)));
+    }
+    if choice.is_connected {
+        let is_stubborn = bug == Some(Bug::EternalConnection);
+        let hosts = world.hosts.len();
+        world.connections = Some(Connections::new(hosts, 2, EPOCH, dice.bits(), is_stubborn));
     }
     let earliest = world.hosts.iter().map(|host| host.clock.read(EPOCH)).min().unwrap_or(EPOCH);
     let hostile = choice.is_hostile.then(|| Hostile::new(fabric.ports(), earliest));

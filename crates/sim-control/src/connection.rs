@@ -1,0 +1,164 @@
+//! Connections between agents and coordinators, as TCP has them.
+//!
+//! A connection is an object of its own: it outlives the machine at either end. Messages on it arrive once and in order, after
+//! a cut link late. Its end is told to the other side only where that gets through: a process that is killed has its
+//! connections closed by the kernel, a machine that vanishes says nothing, and one that hangs goes on accepting. An agent
+//! connects to the machines in turn, as the live shell does, until one stays.
+
+use std::collections::BTreeMap;
+
+use cavalcade_model::{Instant, Nanos, PortId, SplitMix64};
+
+use crate::network::{Network, Node, Segment};
+
+/// How long an agent waits for a connection to be accepted: longer than two messages are on their way.
+const ATTEMPT: Nanos = Nanos::from_millis(80);
+/// The longest pause between two attempts.
+const PAUSE: Nanos = Nanos::from_millis(20);
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Down { dials_at: Instant },
+    Dialing { number: u64, until: Instant },
+    Up { number: u64 },
+}
+
+/// An agent's side.
+#[derive(Debug)]
+struct Caller {
+    machine: usize,
+    state: State,
+}
+
+/// All connections, by number.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    callers: Vec<Caller>,
+    /// What each machine has accepted.
+    accepted: Vec<BTreeMap<PortId, u64>>,
+    next: u64,
+    dice: SplitMix64,
+    /// Agents never give one up: a planted bug.
+    is_stubborn: bool,
+}
+
+impl Connections {
+    /// No connections yet between so many hosts and machines. A stubborn agent waits for the end of what it has.
+    pub(crate) fn new(hosts: usize, machines: usize, start: Instant, seed: u64, is_stubborn: bool) -> Self {
+        let caller = |host| Caller { machine: host % machines, state: State::Down { dials_at: start } };
+        Self {
+            callers: (0..hosts).map(caller).collect(),
+            accepted: vec![BTreeMap::new(); machines],
+            next: 1,
+            dice: SplitMix64::new(seed),
+            is_stubborn,
+        }
+    }
+
+    /// Returns when the agent at `port` has something to do about its connection.
+    pub(crate) fn due(&self, port: PortId) -> Option<Instant> {
+        match self.callers.get(port.index())?.state {
+            State::Down { dials_at } => Some(dials_at),
+            State::Dialing { until, .. } => Some(until),
+            State::Up { .. } => None,
+        }
+    }
+
+    /// Dials where it is time, and gives up what is not accepted.
+    pub(crate) fn dial(&mut self, now: Instant, port: PortId, network: &mut Network) {
+        match self.callers[port.index()].state {
+            State::Down { dials_at } if dials_at <= now => {
+                let number = self.next;
+                self.next += 1;
+                let machine = self.callers[port.index()].machine;
+                self.callers[port.index()].state = State::Dialing { number, until: now + ATTEMPT };
+                let (from, to) = (Node::Host(port), Node::Machine(machine));
+                // What is lost of this is tried again too late.
+                if !network.is_cut(from, to, now) {
+                    network.stream(now, from, to, Segment::Open(number), Vec::new());
+                }
+            }
+            State::Dialing { until, .. } if until <= now => self.give_up(now, port),
+            _ => {}
+        }
+    }
+
+    /// Where the agent at `port` is connected to: machine and number.
+    pub(crate) fn of_host(&self, port: PortId) -> Option<(usize, u64)> {
+        let caller = &self.callers[port.index()];
+        match caller.state {
+            State::Up { number } => Some((caller.machine, number)),
+            _ => None,
+        }
+    }
+
+    /// The number of the connection that a machine has from the agent at `port`.
+    pub(crate) fn at_machine(&self, machine: usize, port: PortId) -> Option<u64> {
+        self.accepted[machine].get(&port).copied()
+    }
+
+    /// A machine has accepted a connection; the newest of a host counts.
+    pub(crate) fn accept(&mut self, machine: usize, port: PortId, number: u64) {
+        self.accepted[machine].insert(port, number);
+    }
+
+    /// An agent hears that its connection is accepted. Returns whether it still wants it.
+    pub(crate) fn accepted(&mut self, port: PortId, number: u64) -> bool {
+        let state = &mut self.callers[port.index()].state;
+        let is_it = matches!(state, State::Dialing { number: dialed, .. } if *dialed == number);
+        if is_it {
+            *state = State::Up { number };
+        }
+        is_it
+    }
+
+    /// An agent hears that a connection is over.
+    pub(crate) fn reset_host(&mut self, now: Instant, port: PortId, number: u64) {
+        let own = match self.callers[port.index()].state {
+            State::Dialing { number, .. } | State::Up { number } => Some(number),
+            State::Down { .. } => None,
+        };
+        if own == Some(number) {
+            self.give_up(now, port);
+        }
+    }
+
+    /// A machine hears that a connection is over. Returns whether that was the one it has.
+    pub(crate) fn reset_machine(&mut self, machine: usize, port: PortId, number: u64) -> bool {
+        let is_it = self.at_machine(machine, port) == Some(number);
+        if is_it {
+            self.accepted[machine].remove(&port);
+        }
+        is_it
+    }
+
+    /// An agent closes its connection, or its kernel does when it has crashed, and turns to the next machine.
+    pub(crate) fn hang_up(&mut self, now: Instant, port: PortId, has_crashed: bool, network: &mut Network) {
+        if self.is_stubborn && !has_crashed {
+            return;
+        }
+        if let Some((machine, number)) = self.of_host(port) {
+            let (from, to) = (Node::Host(port), Node::Machine(machine));
+            network.stream(now, from, to, Segment::Reset(number), Vec::new());
+        }
+        self.give_up(now, port);
+    }
+
+    /// All connections of a machine's process end; where its host has vanished, without a word.
+    pub(crate) fn end_all(&mut self, now: Instant, machine: usize, in_silence: bool, network: &mut Network) {
+        for (port, number) in std::mem::take(&mut self.accepted[machine]) {
+            if !in_silence {
+                let (from, to) = (Node::Machine(machine), Node::Host(port));
+                network.stream(now, from, to, Segment::Reset(number), Vec::new());
+            }
+        }
+    }
+
+    fn give_up(&mut self, now: Instant, port: PortId) {
+        let pause = Nanos(1 + self.dice.below(PAUSE.0));
+        let machines = self.accepted.len();
+        let caller = &mut self.callers[port.index()];
+        caller.machine = (caller.machine + 1) % machines;
+        caller.state = State::Down { dials_at: now + pause };
+    }
+}
