@@ -20,6 +20,9 @@
 //! With the feature `tokio`, `Session::async_stream` does the same for a connection of tokio; clients in other languages are in
 //! `clients/`, and pass the same suite (`tests/conformance.rs`).
 //!
+//! In a child that was forked from the process of a session, the session and its streams are plain TCP; the child may open
+//! a session of its own.
+//!
 //! # Invariants
 //! - Not a byte is copied, held back or reordered here: a write is one write to the connection.
 //! - No write waits for longer than a lease of the agent after its last word.

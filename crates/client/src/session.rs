@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     started: std::time::Instant,
     offset: Duration,
     map: DscpMap,
+    /// The process that opened the session, and has its threads.
+    process: u32,
 }
 
 #[derive(Debug)]
@@ -100,12 +102,14 @@ impl Session {
 
     /// As [`Session::open`], with a mapping of classes of one's own.
     pub fn with_classes(path: impl AsRef<Path>, map: DscpMap) -> Self {
+        Self::of_process(path, map, std::process::id())
+    }
+
+    fn of_process(path: impl AsRef<Path>, map: DscpMap, process: u32) -> Self {
         let started = std::time::Instant::now();
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let name =
-            (offset.as_nanos() as u64).rotate_left(20) ^ u64::from(std::process::id()) << 40 ^ serial();
         let state = State {
-            client: Client::new(name),
+            client: Client::new(name(offset)),
             sockets: BTreeMap::new(),
             keys: BTreeMap::new(),
             gates: BTreeMap::new(),
@@ -118,7 +122,7 @@ impl Session {
             is_broken: false,
         };
         let (state, work, news) = (Mutex::new(state), Condvar::new(), Condvar::new());
-        let shared = Arc::new(Shared { state, work, news, started, offset, map });
+        let shared = Arc::new(Shared { state, work, news, started, offset, map, process });
         let (weak, path) = (Arc::downgrade(&shared), path.as_ref().to_path_buf());
         let thread = named_thread(move || keep_connected(&weak, &path));
         // Without it there is no agent, which works.
@@ -129,7 +133,7 @@ impl Session {
     /// Waits until an agent has answered, at most for `longest`. Returns whether one has: for tests and tools, since
     /// everything works without.
     pub fn wait_ready(&self, longest: Duration) -> bool {
-        let state = self.shared.lock();
+        let Some(state) = self.shared.own() else { return false };
         let waited = self.shared.news.wait_timeout_while(state, longest, |state| !state.is_ready);
         waited.unwrap_or_else(PoisonError::into_inner).0.is_ready
     }
@@ -152,7 +156,7 @@ impl Session {
     }
 
     fn register_or_hear(&self, registration: Registration) -> (CoflowKey, Option<Refused>) {
-        let mut state = self.shared.lock();
+        let Some(mut state) = self.shared.own() else { return (self.shared.alone(registration), None) };
         let request = state.client.register(self.shared.now(), registration);
         let until = Clock::now() + PATIENCE;
         loop {
@@ -177,7 +181,7 @@ impl Session {
 
     /// What the agent refused lately, the oldest first; at most 64.
     pub fn refusals(&self) -> Vec<Refused> {
-        self.shared.lock().refusals.iter().cloned().collect()
+        self.shared.own().map(|state| state.refusals.iter().cloned().collect()).unwrap_or_default()
     }
 
     /// Makes `socket`, connected to its receiver, carry a flow of `coflow`: as many bytes as `size` says, if that is known.
@@ -222,7 +226,7 @@ impl Session {
     ) -> io::Result<u32> {
         let ends = Endpoints { local: copy.local_addr()?, remote: copy.peer_addr()? };
         options::limit_unsent(&copy, unsent)?;
-        let mut state = self.shared.lock();
+        let Some(mut state) = self.shared.own() else { return Ok(u32::MAX) };
         let flow = state.client.open(coflow, ends, size);
         state.sockets.insert(flow, copy);
         self.shared.work.notify_all();
@@ -232,15 +236,24 @@ impl Session {
     /// Lets another user, by the number that hosts have for it, take part in a coflow of this user. The agent refuses that to
     /// who does not own the coflow: see [`Session::refusals`].
     pub fn grant(&self, coflow: CoflowKey, user: u32) {
-        self.shared.lock().client.grant(coflow, user);
-        self.shared.work.notify_all();
+        if let Some(mut state) = self.shared.own() {
+            state.client.grant(coflow, user);
+            self.shared.work.notify_all();
+        }
     }
 
     /// A coflow is over.
     pub fn unregister(&self, coflow: CoflowKey) {
-        self.shared.lock().client.unregister(coflow);
-        self.shared.work.notify_all();
+        if let Some(mut state) = self.shared.own() {
+            state.client.unregister(coflow);
+            self.shared.work.notify_all();
+        }
     }
+}
+
+/// A number for a client, which no other client of this user on this host has.
+fn name(offset: Duration) -> u64 {
+    (offset.as_nanos() as u64).rotate_left(20) ^ u64::from(std::process::id()) << 40 ^ serial()
 }
 
 /// Tells the sessions of one process apart.
@@ -255,17 +268,35 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The state, unless this is a child that was forked from the session's process: the threads that keep the session are not
+    /// there, and one of them may have held the lock.
+    fn own(&self) -> Option<MutexGuard<'_, State>> {
+        (std::process::id() == self.process).then(|| self.lock())
+    }
+
+    /// A key that no agent is asked for.
+    fn alone(&self, registration: Registration) -> CoflowKey {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut client = Client::new(name(now));
+        client.register(Instant(now.as_nanos() as u64), registration);
+        let event = std::iter::from_fn(|| client.poll_event()).next();
+        match event {
+            Some(ClientEvent::Registered { coflow, .. }) => coflow,
+            other => unreachable!("a client without an agent has its key at once, not {other:?}"),
+        }
+    }
+
     fn now(&self) -> Instant {
         Instant((self.offset + self.started.elapsed()).as_nanos() as u64)
     }
 
     pub(crate) fn directive(&self, flow: u32) -> Directive {
-        self.lock().client.directive(flow)
+        self.own().map(|state| state.client.directive(flow)).unwrap_or_default()
     }
 
     /// Waits while a flow may not send. Returns how many bytes it may send then.
     pub(crate) fn wait_for_gate(&self, flow: u32) -> usize {
-        let mut state = self.lock();
+        let Some(mut state) = self.own() else { return usize::MAX };
         state.client.set_idle(flow, false);
         loop {
             let wait = match state.client.directive(flow).gate {
@@ -291,7 +322,7 @@ impl Shared {
     /// Returns whether a flow may send; where it may not, `context` is woken when it may.
     #[cfg(feature = "tokio")]
     pub(crate) fn poll_gate(&self, flow: u32, context: &std::task::Context<'_>) -> std::task::Poll<()> {
-        let mut state = self.lock();
+        let Some(mut state) = self.own() else { return std::task::Poll::Ready(()) };
         state.client.set_idle(flow, false);
         if state.client.directive(flow).gate == (Gate::Off {}) {
             state.wakers.insert(flow, context.waker().clone());
@@ -301,7 +332,7 @@ impl Shared {
     }
 
     pub(crate) fn sent(&self, flow: u32, more: u64) {
-        let mut state = self.lock();
+        let Some(mut state) = self.own() else { return };
         state.client.sent(flow, more);
         if let Gate::Paced { rate } = state.client.directive(flow).gate
             && rate < options::CRAWL
@@ -315,11 +346,13 @@ impl Shared {
     }
 
     pub(crate) fn rest(&self, flow: u32) {
-        self.lock().client.set_idle(flow, true);
+        if let Some(mut state) = self.own() {
+            state.client.set_idle(flow, true);
+        }
     }
 
     pub(crate) fn close(&self, flow: u32) {
-        let mut state = self.lock();
+        let Some(mut state) = self.own() else { return };
         state.client.close(flow);
         state.sockets.remove(&flow);
         state.due.remove(&flow);
@@ -479,7 +512,32 @@ fn talk(weak: &Weak<Shared>, socket: &mut UnixStream) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
     use super::*;
+
+    #[test]
+    fn in_a_forked_child_nothing_waits_for_threads_that_are_not_there_and_all_is_plain_tcp() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("agent.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        // What fork leaves behind: a session of another process, whose lock a thread held that is no more.
+        let session = Session::of_process(&path, DscpMap::default(), std::process::id().wrapping_add(1));
+        let held = session.shared.lock();
+        let coflow = session.register(Registration::default());
+        assert_ne!(session.register(Registration::default()), coflow);
+        let receiver = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(receiver.local_addr().unwrap()).unwrap();
+        let mut stream = session.stream(socket, coflow, None).unwrap();
+        stream.write_all(b"plain").unwrap();
+        stream.rest();
+        assert_eq!(stream.directive(), Directive::default());
+        session.grant(coflow, 7);
+        session.unregister(coflow);
+        assert!(!session.wait_ready(Duration::from_secs(60)) && session.refusals().is_empty());
+        drop(stream);
+        drop((held, listener));
+    }
 
     #[test]
     fn a_flow_that_was_woken_late_makes_up_for_it_and_one_that_stalled_does_not() {

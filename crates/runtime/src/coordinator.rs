@@ -143,7 +143,6 @@ pub async fn serve_coordinator(
             }
             Some(first) = inbox.recv() => {
                 take_in(&mut coordinator, &mut routes, clock, first);
-                hear_out(&mut coordinator, &mut routes, clock, &mut inbox).await;
             }
             Some(query) = queries.recv() => {
                 let now = clock.now();
@@ -166,6 +165,8 @@ pub async fn serve_coordinator(
             desk.about.shadow = now_set.shadow.unwrap_or(desk.about.shadow);
             coordinator.set_shadow(desk.about.shadow);
         }
+        // What has come during a round is heard before anybody is taken to be silent.
+        hear_out(&mut coordinator, &mut routes, clock, &mut inbox).await;
         do_due(&mut coordinator, clock, &distributions);
         send_orders(&mut coordinator, &mut routes);
         if std::mem::replace(&mut was_drained, coordinator.is_drained()) != was_drained {
