@@ -39,9 +39,9 @@ impl Net {
             let host = net.host(number);
             works = works
                 && ip(&format!("netns add {host}"))
-                && ip(&format!("-n {bridge} link add p{number} type veth peer name up netns {host}"))
-                && ip(&format!("-n {host} addr add 10.213.7.{number}/24 dev up"))
-                && ip(&format!("-n {host} link set up up"))
+                && ip(&format!("-n {bridge} link add p{number} type veth peer name eth0 netns {host}"))
+                && ip(&format!("-n {host} addr add 10.213.7.{number}/24 dev eth0"))
+                && ip(&format!("-n {host} link set eth0 up"))
                 && ip(&format!("-n {host} link set lo up"))
                 && ip(&format!("-n {bridge} link set p{number} master br0 up"));
         }
