@@ -12,7 +12,7 @@ pub use cavalcade_model::Priority as Key;
 /// The number of no flow, link or account.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What has come due.
+/// The flows and milestones that have come due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     /// Flows with nothing left to send. They are out of the allocator.

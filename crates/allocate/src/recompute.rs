@@ -36,7 +36,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// When it ends or reaches its milestone, if rates were computed at `since`; infinity if it has no rate.
+    /// Returns when it ends or reaches its milestone, if rates were computed at `since`; infinity if it has no rate.
     fn end(&self, since: f64) -> f64 {
         if self.rate > 0.0 {
             since + (self.left - self.milestone).max(0.0) / self.rate
@@ -60,7 +60,7 @@ struct Account {
 /// A time as its bits: no time is negative, so bits order as times do.
 type Bits = u64;
 
-/// What has happened since rates were computed.
+/// A change since rates were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Change {
     None,
@@ -80,7 +80,7 @@ pub struct Recompute {
     attained: Attained,
     /// Time at which rates were computed.
     since: f64,
-    /// When flows end or reach their milestones. An entry that is not its flow's time is outdated; the first never is.
+    /// The times at which flows end or reach their milestones. An entry that is not its flow's time is outdated; the first never is.
     ends: BinaryHeap<Reverse<(Bits, u32)>>,
     change: Change,
     /// Time at which the order changes although nothing else happens.

@@ -67,7 +67,7 @@ impl Flow<'_> {
     }
 }
 
-/// What rates depend on besides the present.
+/// The history that rates depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Past<'a> {
     /// The rate of each flow until now; zero for one that was not being served.

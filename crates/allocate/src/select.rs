@@ -40,7 +40,7 @@ use cavalcade_spec::Choice;
 
 use crate::{Fill, GreedyFill, MaxMinFill, PathFill, PerLinkFill, Recompute, ShortestFill};
 
-/// How rates are found. They are the same but for rounding.
+/// The way rates are found; they are the same but for rounding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Allocator {
     /// Kept up to date from event to event, where there is an allocator for that.
@@ -55,7 +55,7 @@ impl Choice for Allocator {
         &[("incremental", Self::Incremental), ("reference", Self::Reference)];
 }
 
-/// What is known of the flows to come.
+/// The knowledge of flows to come.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
     /// All flows are known and numbered.

@@ -93,7 +93,7 @@ fn past(history: &HistoryReply) -> String {
     table(&["over", "id", "name", "class", "sent", "size", "took", "user", "note"], rows)
 }
 
-/// Who is here and who leads, and how old what they said is.
+/// Formats the hosts: which lead, and how old each report is.
 fn hosts(view: &View) -> String {
     let days = |until: u64| (until.saturating_sub(view.now_ns / 1_000_000_000)) / 86_400;
     let mut text = format!("version {}", view.version);
@@ -245,7 +245,7 @@ fn refused(error: AdministrationError) -> Failure {
     }
 }
 
-/// Who is asked.
+/// The part that is asked.
 enum Place {
     Socket(PathBuf),
     Address(SocketAddr, Box<cavalcade_runtime::Identity>),
@@ -318,7 +318,7 @@ fn amount(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(size, name)| format!("{:.1} {name}", bytes as f64 / size))
 }
 
-/// Who answers, and what holds.
+/// Formats the heading: the part that answers, and its state.
 fn heading(view: &View) -> String {
     if let Some(switch) = &view.switch {
         return switch::heading(switch);
@@ -382,7 +382,7 @@ fn list(coflows: &[Coflow]) -> String {
     table(&COLUMNS, coflows.iter().map(|coflow| cells(coflow).to_vec()))
 }
 
-/// All that is known of a coflow.
+/// Formats all that is known of a coflow.
 fn description(view: &View, coflow: &Coflow) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| _ = writeln!(text, "{name:<10}{value}");

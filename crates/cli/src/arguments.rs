@@ -64,7 +64,7 @@ Example:
 #[command(name = "cavalcade", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(infer_subcommands = false, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Arguments {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -219,7 +219,7 @@ pub(crate) struct Compare {
     /// Print JSON in place of the table
     #[arg(long, conflicts_with = "by_bin")]
     pub(crate) json: bool,
-    /// How long to search for a bound that no schedule can beat: a time, as 5s, or a number of linear programs, as 2000, which
+    /// Time to search for a bound that no schedule can beat: a time, as 5s, or a number of linear programs, as 2000, which
     /// gives the same figures on every machine
     ///
     /// Without it the search is a short one, the same on every machine. With --json there is a bound only where this is
@@ -251,7 +251,7 @@ pub(crate) struct Compare {
 pub(crate) struct Bound {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// What is bounded
+    /// The objective that is bounded
     #[arg(long, value_name = "WHAT", default_value = "coflows")]
     pub(crate) objective: Objective,
     /// Count each as often as its task's weight says
@@ -275,14 +275,14 @@ pub(crate) struct Bound {
     pub(crate) offline: bool,
 }
 
-/// What a bound is about.
+/// An objective that a bound is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Objective {
     /// The mean completion time of coflows, from below
     Coflows,
     /// The mean completion time of tasks, from below
     Tasks,
-    /// How many tasks can meet their deadlines, from above
+    /// The number of tasks that can meet their deadlines, from above
     Deadlines,
 }
 
@@ -324,7 +324,7 @@ pub(crate) struct Simulate {
 pub(crate) struct Validate {
     /// The folder that `cavalcade simulate --out` wrote, or the file that `cavalcade bound --certificate` wrote
     pub(crate) path: PathBuf,
-    /// Where the trace is now, if it is no longer where it was
+    /// Path of the trace, if it has moved since
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Print JSON in place of text
@@ -338,7 +338,7 @@ pub(crate) struct Validate {
 pub(crate) struct RunFolder {
     /// The folder that `cavalcade simulate --out` wrote
     pub(crate) dir: PathBuf,
-    /// Where the trace is now, if it is no longer where it was
+    /// Path of the trace, if it has moved since
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Print JSON in place of text
@@ -389,7 +389,7 @@ pub(crate) struct Convert {
     /// The share of flows that have a second copy, from another port
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Failures")]
     pub(crate) speculate: f64,
-    /// How long after a flow its second attempt or copy begins
+    /// Time from a flow to its second attempt or copy
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Failures")]
     pub(crate) after: Nanos,
     /// Split the bytes of each receiver of a coflow over its flows by a log-normal law of this sigma, 0 for evenly
@@ -411,7 +411,7 @@ pub(crate) struct Convert {
     after_help = "Example:\n  cavalcade trace generate facebook:coflows=200,ports=50 --seed 7 --out trace.txt"
 )]
 pub(crate) struct Generate {
-    /// What to make, with parameters, as facebook:coflows=200,ports=50; without it, what there is is listed
+    /// The generator, with parameters, as facebook:coflows=200,ports=50; without it, generators are listed
     pub(crate) generator: Option<String>,
     /// Shapes of tasks for the generator dag: TPC-DS exchanges or TPC-H stages as JSON, as documented in the library
     #[arg(long, value_name = "FILE", requires = "generator")]
@@ -426,7 +426,7 @@ pub(crate) struct Generate {
     pub(crate) output: TraceOutput,
 }
 
-/// Where a trace is written.
+/// The place that a trace is written to.
 #[derive(Debug, Args)]
 pub(crate) struct TraceOutput {
     /// The format to write
@@ -491,7 +491,7 @@ pub(crate) enum ExperimentCommand {
     /// List the experiments, and how much of each has been run
     #[command(after_help = "Example:\n  cavalcade experiment list --json")]
     List {
-        /// Where the experiments are.
+        /// The folder of experiments.
         #[command(flatten)]
         folder: ExperimentFolder,
         /// Print JSON in place of text
@@ -503,7 +503,7 @@ pub(crate) enum ExperimentCommand {
     /// Make the pages and charts from the rows that are there
     #[command(after_help = "Example:\n  cavalcade experiment report --check")]
     Report {
-        /// Where the experiments are.
+        /// The folder of experiments.
         #[command(flatten)]
         folder: ExperimentFolder,
         /// Write nothing, and end with exit code 4 unless all pages and charts are up to date
@@ -512,7 +512,7 @@ pub(crate) enum ExperimentCommand {
     },
 }
 
-/// Where experiments and data are.
+/// The folders of experiments and data.
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentFolder {
     /// The folder that holds a folder for each experiment
@@ -556,7 +556,7 @@ pub(crate) struct TuneThresholds {
     /// The distribution of flow sizes: lines of size_bytes,cdf, rising, the last with 1; straight lines in between
     #[arg(long, value_name = "FILE")]
     pub(crate) cdf: PathBuf,
-    /// How many queues a switch has
+    /// Number of queues in a switch
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) queues: u32,
     /// The load of the link, above 0 and below 1

@@ -59,11 +59,11 @@ pub(crate) fn run(options: &arguments::Bound) -> Result<(), Failure> {
     print(&text)
 }
 
-/// What a search came to.
+/// The result of a search.
 struct Found {
     figures: Figures,
     terms: Terms,
-    /// How far it was when it stopped.
+    /// Its progress when it stopped.
     progress: Progress,
     elapsed: Duration,
     interrupted: bool,
@@ -211,7 +211,7 @@ impl Found {
     }
 }
 
-/// What `--json` prints; keys and their order are a promise, as those of `compare --json`.
+/// The document that `--json` prints; keys and their order are a promise, as those of `compare --json`.
 #[derive(Serialize)]
 struct Document {
     schema_version: u32,
@@ -243,7 +243,7 @@ enum FigureRecord {
 struct MeanRecord {
     method: &'static str,
     mean_s: f64,
-    /// As text, since readers of JSON lose digits beyond 2⁵³.
+    /// The sum as text, since readers of JSON lose digits beyond 2⁵³.
     sum_ns: String,
 }
 

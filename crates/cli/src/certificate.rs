@@ -19,12 +19,12 @@ use crate::failure::Failure;
 /// The most bytes that a certificate may unfold into, so that a small file cannot fill the memory.
 const LONGEST: u64 = 2 << 30;
 
-/// What the file says beside the proof.
+/// The part of the file beside the proof.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     /// The version of the program that wrote it.
     pub(crate) cavalcade: String,
-    /// Which trace.
+    /// The trace.
     pub(crate) trace: TraceRecord,
     /// The capacity of every port in each direction.
     pub(crate) rate_bps: u64,

@@ -3,7 +3,7 @@
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_report::time_rounded_down;
 
-/// What a bound is about.
+/// The terms of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     /// True if tasks are bounded, not coflows.
@@ -16,7 +16,7 @@ pub(crate) struct Terms {
     pub(crate) rate: BitsPerSec,
 }
 
-/// What is claimed of every schedule.
+/// A claim about every schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// No mean is lower.
@@ -41,7 +41,7 @@ impl Terms {
         }
     }
 
-    /// What finishes.
+    /// Returns the noun for what finishes.
     pub(crate) const fn noun(self) -> &'static str {
         if self.tasks { "task" } else { "coflow" }
     }

@@ -20,7 +20,7 @@ use crate::trace::generated;
 /// Like an hour of the Facebook cluster that most papers use, at a size that takes seconds.
 const WORKLOAD: &str = "facebook:coflows=200,ports=50,load=0.8";
 
-/// What is replayed over sockets: narrow coflows among a few wide ones, so that there is something to win for who goes first. All
+/// The workload replayed over sockets: narrow coflows among a few wide ones, so that there is something to win for who goes first. All
 /// is made a fifth as large, which leaves flows of up to 2 MB: 80 ms, long beside a round of the coordinator.
 #[cfg(feature = "live")]
 const LIVE_WORKLOAD: &str =

@@ -23,11 +23,11 @@ const DESCRIPTORS: u64 = 8192;
 /// The capability to make network namespaces and queues (`CAP_NET_ADMIN`), and the bit that it has in a process's status.
 const NET_ADMIN: u32 = 12;
 
-/// How something stands.
+/// The state of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// As it should be.
+    /// In order.
     Good,
     /// Something is slower or missing that not everybody needs.
     Limited,
@@ -94,7 +94,7 @@ fn as_text(findings: &[Finding]) -> String {
     text
 }
 
-/// What a client sets on its connections.
+/// Tries the socket options of a client's connections.
 fn socket_options() -> Vec<Finding> {
     let tried = match cavalcade_client::try_options() {
         Ok(tried) => tried,
@@ -187,7 +187,7 @@ fn lab() -> Finding {
     limited(name, "no right to make network namespaces", "run the lab as root, or with --transport loopback")
 }
 
-/// What the kernel path needs, each tried.
+/// Tries each feature that the kernel path needs.
 fn kernel_path() -> impl Iterator<Item = Finding> {
     cavalcade_enforce::probe::try_all().into_iter().map(|trial| match trial.found {
         Ok(finding) => good(trial.feature, finding),
@@ -195,7 +195,7 @@ fn kernel_path() -> impl Iterator<Item = Finding> {
     })
 }
 
-/// What processes that were killed have left: an enforcer in the kernel, a lab or a benchmark as namespaces.
+/// Looks for what killed processes have left: an enforcer in the kernel, a lab or a benchmark as namespaces.
 fn left_behind() -> Option<Finding> {
     let enforcer = Place::of_host().ok().and_then(|place| leftovers::find(&place).ok()).unwrap_or_default();
     let lab = cavalcade_lab::find_stale();

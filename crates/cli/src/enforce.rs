@@ -91,10 +91,10 @@ impl Seal for OfSite {
     }
 }
 
-/// Where other enforcers tell of connections, unless it is said otherwise.
+/// The default address for other enforcers' reports of connections.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7339);
 
-/// How many coflows a user may have at once, unless it is said otherwise.
+/// The default of the most coflows of a user at once.
 const COFLOWS_OF_USER: usize = 256;
 
 /// A reason for which this host cannot do it, with the next best thing.

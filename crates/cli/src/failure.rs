@@ -66,7 +66,7 @@ impl Window<'_> {
         rest.find([' ', '\t', ',']).unwrap_or(rest.len()).clamp(1, WIDTH)
     }
 
-    /// Where the shown part begins and ends, between characters.
+    /// Returns where the shown part begins and ends, between characters.
     fn window(&self) -> (usize, usize) {
         let at = (self.0.column - 1).min(self.0.text.len());
         let mut begin = at.saturating_sub(WIDTH);

@@ -10,9 +10,9 @@ use cavalcade::output;
 /// The exit code after an interrupt.
 const INTERRUPTED: i32 = 130;
 
-/// Whether the next interrupt is for the search that runs.
+/// True if the next interrupt is for the running search.
 static FOR_SEARCH: AtomicBool = AtomicBool::new(false);
-/// Whether the search was interrupted.
+/// True if the search was interrupted.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// From now on an interrupt removes what is half-written and ends the program with code 130.

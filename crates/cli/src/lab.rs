@@ -21,17 +21,17 @@ use crate::input::parse;
 use crate::output::{print, tell};
 use crate::policies::configured;
 
-/// What is run: plain TCP, or a policy.
+/// The name of plain TCP among contenders.
 const PLAIN: &str = "tcp";
-/// What the fluid engine takes plain TCP to be.
+/// The policy that predicts plain TCP in the fluid engine.
 const PLAIN_PREDICTED: &str = "fair";
-/// What is run where nothing is named.
+/// The contenders where none is named.
 const DEFAULT: [&str; 4] = [PLAIN, "dclas", "sebf", "dcas"];
 
 /// How often each is run.
 const REPEAT: u32 = 5;
 
-/// Whether the user has interrupted a run.
+/// True if the user has interrupted a run.
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// A policy that is run, and what is expected of it.
@@ -41,7 +41,7 @@ pub(crate) struct Contender {
     predicted: Policy,
 }
 
-/// What came of a contender.
+/// The result of a contender.
 pub(crate) struct Row {
     label: String,
     /// One for each run; the one with the median mean CCT first.

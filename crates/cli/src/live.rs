@@ -101,7 +101,7 @@ enum Ended {
     Deposed(u64),
 }
 
-/// What the connection to etcd is made with, from the folder that flags or the file name.
+/// Reads the certificates of the connection to etcd from the folder that flags or the file name.
 fn lease_certificates(
     lease: Option<&LeasePlace>,
     folder: Option<&Path>,
@@ -122,7 +122,7 @@ fn lease_certificates(
     }
 }
 
-/// What a coordinator serves with, whether it leads or stands by.
+/// The sockets and settings of a coordinator, leading or standing by.
 struct Served {
     gates: Gatekeeping,
     about: About,
@@ -297,7 +297,7 @@ fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Op
     spec.map(own_policy).transpose()
 }
 
-/// Where the coordinator of `cavalcade up` listens: for its own agent alone, at a port that the system chooses.
+/// The address of the coordinator of `cavalcade up`: for its own agent alone, at a port that the system chooses.
 const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 /// `cavalcade up`: a coordinator and the agent of this host in one process.
@@ -366,14 +366,14 @@ async fn both(
     agent
 }
 
-/// What was bound, or an error that says for whom and where.
+/// Returns what was bound, or an error that says for whom and where.
 fn bound<T>(whom: &str, place: impl std::fmt::Display, result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| {
         io::Error::new(error.kind(), format!("cannot listen for {whom} at {place}: {error}"))
     })
 }
 
-/// Where administrators connect. A place that was asked for has to be there; one that was not need not.
+/// Binds the administration socket. One that was asked for has to be bound; the default need not.
 fn administration_socket(
     given: Option<&Path>,
     default: impl FnOnce() -> PathBuf,
@@ -433,17 +433,17 @@ pub(crate) fn show_switch(
     }
 }
 
-/// Where sockets are unless somebody says otherwise.
+/// Returns the default folder of sockets.
 pub(crate) fn runtime_folder() -> PathBuf {
     std::env::var_os("XDG_RUNTIME_DIR").map_or_else(|| PathBuf::from("/run"), PathBuf::from)
 }
 
-/// Where clients find the agent.
+/// Returns the path of the agent's socket for clients.
 pub(crate) fn socket_path(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| runtime_folder().join("cavalcade.sock"), Path::to_path_buf)
 }
 
-/// Where administrators find the agent whose clients connect at `clients`.
+/// Returns the path of the administration socket of the agent whose clients connect at `clients`.
 pub(crate) fn administration_path(clients: &Path) -> PathBuf {
     clients.with_extension("administration.sock")
 }

@@ -23,7 +23,7 @@ const LINE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 /// The time before which nothing is said of how long it will take.
 const FIRST: Duration = Duration::from_secs(3);
-/// What takes longer is worth a warning.
+/// The time above which a warning is given.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Calls `work` and shows what it makes of `units` of progress, if it takes long.
@@ -62,7 +62,7 @@ fn report(progress: &Progress, units: usize, finished: &Finished) {
     }
 }
 
-/// What is known of how long it will take.
+/// An estimate of the time to go.
 struct Estimate {
     start: Instant,
     units: usize,
@@ -84,7 +84,7 @@ impl Estimate {
         by_share.into_iter().chain(progress.slowest_left()).max()
     }
 
-    /// What is left, in words; nothing where it is not known.
+    /// Returns the time to go in words; empty where it is not known.
     fn to_go(&self, progress: &Progress) -> String {
         self.left(progress).map_or_else(String::new, |left| format!("about {} to go", in_words(left)))
     }
@@ -115,7 +115,7 @@ fn in_words(time: Duration) -> String {
     }
 }
 
-/// Whether all work is done, for the thread that draws.
+/// The end of all work, for the thread that draws.
 #[derive(Default)]
 struct Finished {
     flag: Mutex<bool>,

@@ -25,7 +25,7 @@ pub(crate) struct OnRecord {
 }
 
 impl OnRecord {
-    /// What `reading` recorded, at the rate that `conditions` ask for, or at the one that fits the recorded times; `None`
+    /// Returns the times that `reading` recorded, at the rate that `conditions` ask for, or at the one that fits the recorded times; `None`
     /// where it recorded nothing.
     ///
     /// # Errors

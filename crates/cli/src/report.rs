@@ -53,7 +53,7 @@ pub(crate) struct Figure {
     pub(crate) conditions: Conditions,
 }
 
-/// What a figure shows.
+/// The kind of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Kind {
     Cdf,
@@ -61,7 +61,7 @@ pub(crate) enum Kind {
     Timeline,
 }
 
-/// How wide a figure is.
+/// The width of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Width {
     Column,

@@ -16,7 +16,7 @@ use crate::arguments::{Class, RunCommand, What};
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// Where programs find their coflow.
+/// The environment variable that names a program's coflow.
 const VARIABLE: &str = "CAVALCADE_COFLOW";
 
 /// Becomes the command. Returns only where that fails.

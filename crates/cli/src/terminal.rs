@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use cavalcade_report::TableOptions;
 
-/// How a table is printed. Colour only on a terminal, and not where `NO_COLOR` asks for none (<https://no-color.org>).
+/// Returns the options of a printed table. Colour only on a terminal, and not where `NO_COLOR` asks for none (<https://no-color.org>).
 pub(crate) fn table_options(by_bin: bool) -> TableOptions {
     let plain = TableOptions { by_bin, ..TableOptions::default() };
     if !std::io::stdout().is_terminal() {

@@ -29,9 +29,9 @@ pub(crate) struct Facts {
     /// For each bin: coflows and bytes.
     bins: [(usize, Bytes); 4],
     busiest: Busiest,
-    /// What the reader says of its work.
+    /// The reader's notes.
     notes: Vec<Note>,
-    /// Where the coflows of a Spark log come from, with their names.
+    /// The shuffles of a Spark log's coflows, with their names.
     shuffles: Vec<(String, Shuffle)>,
 }
 
@@ -83,7 +83,7 @@ impl Facts {
         }
     }
 
-    /// As JSON.
+    /// Formats the facts as JSON.
     pub(crate) fn json(&self) -> String {
         let bins: serde_json::Map<String, Value> = Bin::ALL
             .into_iter()
@@ -172,7 +172,7 @@ impl Facts {
         self.write_origin(out)
     }
 
-    /// Where an imported workload comes from, and how far it can be trusted.
+    /// Writes where an imported workload comes from, and how far it can be trusted.
     fn write_origin(&self, out: &mut String) -> std::fmt::Result {
         if !self.shuffles.is_empty() {
             let width =

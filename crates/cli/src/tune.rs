@@ -73,7 +73,7 @@ fn quantile(points: &[(f64, f64)], at: f64) -> Bytes {
     Bytes(((low + (high - low) * part) as u64).max(1))
 }
 
-/// As `--policy pias:thresholds=…` takes them.
+/// Formats thresholds as `--policy pias:thresholds=…` takes them.
 fn written(thresholds: &[Bytes]) -> String {
     thresholds.iter().map(Bytes::to_string).collect::<Vec<_>>().join("/")
 }

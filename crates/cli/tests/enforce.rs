@@ -19,14 +19,14 @@ use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
 use cavalcade_skip::skipped;
 use support::{Place, Running, eventually};
 
-/// What the receiver takes in, of all connections together: a link of 100 Mbps.
+/// The rate of the receiver, over all connections: a link of 100 Mbps.
 const BYTES_PER_SECOND: f64 = 12_500_000.0;
 const LARGE: usize = 30_000_000;
 const SMALL: usize = 6_000_000;
-/// What has come of the large upload when the small one begins.
+/// The bytes of the large upload that have come when the small one begins.
 const LEAD: usize = 5_000_000;
 
-/// What starts a command as a user without rights.
+/// The command that starts another as a user without rights.
 const AS_STRANGER: [&str; 3] = ["setpriv", "--reuid=65534", "--clear-groups"];
 
 /// An upload as the receiver sees it.
@@ -252,7 +252,7 @@ impl Host {
         enforcer.0.wait().unwrap();
     }
 
-    /// What the enforcer has left behind.
+    /// Returns what the enforcer has left behind.
     fn leftovers(&self) -> Vec<PathBuf> {
         leftovers::find(&self.ground()).unwrap()
     }
@@ -397,7 +397,7 @@ impl Pair {
         [server, Running(client.spawn().unwrap())]
     }
 
-    /// What the agent of this port knows of coflows, a line for each.
+    /// Lists the coflows that the agent of this port knows, a line for each.
     fn listed_at(&self, port: u32) -> Vec<String> {
         let out = self.place.command().args(["ps", "--at", &format!("admin-{port}")]).output().unwrap();
         String::from_utf8(out.stdout).unwrap().lines().skip(2).map(str::to_owned).collect()
@@ -416,7 +416,7 @@ impl Pair {
     }
 }
 
-/// What tells this test's own binary to be a server.
+/// The environment variable that has this test's own binary serve.
 const SERVE: &str = "CAVALCADE_CLI_TEST_SERVE";
 
 #[test]

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use support::{Place, Running, eventually};
 
-/// How long orders hold here.
+/// The time that orders hold here.
 const HOLD: Duration = Duration::from_secs(2);
-/// How long the lease of leadership in a file lasts without a beat.
+/// The time that the lease of leadership in a file lasts without a beat.
 const LEADERSHIP: Duration = Duration::from_secs(3);
 const HOSTS: &str = "10.213.7.1,10.213.7.2,10.213.7.3";
 
@@ -119,7 +119,7 @@ fn lines(place: &Place, file: &str, what: &str) -> usize {
     String::from_utf8(place.read(file)).unwrap().lines().filter(|line| line.contains(what)).count()
 }
 
-/// What of a change the agent and the new leader say: each once.
+/// Checks that the agent and the new leader log a change once each.
 fn is_said_once(place: &Place, leader: &str) {
     let agent = |what| lines(place, "agent.log", what);
     assert_eq!(agent("no word from the coordinator for a lease"), 1, "the agent says once that orders end");

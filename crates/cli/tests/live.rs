@@ -355,7 +355,7 @@ fn health_readiness_hosts_and_the_reason_of_a_drain_are_shown() {
     assert!(shown.contains("DRAINED") && shown.contains("new switches"), "{shown}");
 }
 
-/// What a monitoring system is told at `at`; nothing while nothing listens there.
+/// Reads `/metrics` at `at`; empty while nothing listens there.
 fn metrics(at: &str) -> String {
     let Ok(mut stream) = TcpStream::connect(at) else { return String::new() };
     let asked = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n");

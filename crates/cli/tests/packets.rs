@@ -124,7 +124,7 @@ fn what_packets_cannot_do_is_said_before_anything_is_run() {
     assert!(packets(&["--fabric", narrow]).contains("leaf 0 to spine 0 is too slow"));
 }
 
-/// What a capture file holds of a packet.
+/// A packet as a capture file holds it.
 #[derive(Debug)]
 struct Captured {
     nanos: u64,

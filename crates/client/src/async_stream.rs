@@ -35,7 +35,7 @@ impl AsyncCoflowStream {
         self.coflow
     }
 
-    /// How it is to be sent at present.
+    /// Returns how it is to be sent at present.
     pub fn directive(&self) -> Directive {
         self.shared.directive(self.flow)
     }

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use cavalcade_model::BitsPerSec;
 use cavalcade_protocol::Gate;
 
-/// Which DSCP stands for each class, the highest class first. ECN bits are the kernel's.
+/// The DSCP of each class, the highest class first. ECN bits are the kernel's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DscpMap(pub [u8; 8]);
 
@@ -57,14 +57,14 @@ pub(crate) fn mark(socket: &TcpStream, class: u16, map: DscpMap) -> io::Result<(
     }
 }
 
-/// What this host's kernel says to what a client sets on its connections.
+/// The answers of this host's kernel to the options of a client's connections.
 #[derive(Debug)]
 pub struct TriedOptions {
     /// Rates: `SO_MAX_PACING_RATE`.
     pub pacing: io::Result<()>,
     /// Classes: DSCP.
     pub marking: io::Result<()>,
-    /// How little waits in the kernel: `TCP_NOTSENT_LOWAT`.
+    /// The limit of unsent bytes in the kernel: `TCP_NOTSENT_LOWAT`.
     pub unsent: io::Result<()>,
 }
 

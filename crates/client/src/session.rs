@@ -16,9 +16,9 @@ use cavalcade_protocol::{
 use crate::options::{self, DscpMap};
 use crate::stream::{CoflowStream, PIECE};
 
-/// How long an agent may take to answer or to read; then it is taken to hang.
+/// The longest time for an agent to answer or to read before it is taken to hang.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// What may wait in the kernel unsent where nobody measures how long a write takes.
+/// The most unsent bytes in the kernel where the time of a write is not measured.
 #[cfg(feature = "tokio")]
 const UNSENT_ASYNC: usize = 64 << 10;
 /// A packet on Ethernet: no flow crawls by less.
@@ -26,9 +26,9 @@ const PACKET: usize = 1448;
 /// By how much a flow that crawls may be behind and make up for it: its thread is woken late, and without that it would be
 /// slower than it was told by as much as it sleeps too long. (A connection that stalls for longer has not earned a burst.)
 const LATE: Duration = Duration::from_millis(10);
-/// How long a flow that crawls waits at most; at some bits per second it is as good as off.
+/// The longest wait of a flow that crawls; at some bits per second it is as good as off.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
-/// How often an agent that is not there is looked for; less often where it refuses the connection.
+/// The time between two attempts to reach an agent that is away; less often where it refuses the connection.
 const RETRY: Duration = Duration::from_millis(50);
 const RETRY_REFUSED: Duration = Duration::from_secs(1);
 /// Refusals that are kept for [`Session::refusals`].
@@ -43,7 +43,7 @@ pub struct Session {
 /// Something that the agent refused. Nothing waits for it: the flows concerned are plain TCP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What.
+    /// The subject of the refusal.
     pub subject: Subject,
     /// Why. As text it says which limit was reached, who set it and how to raise it.
     pub reason: Refusal,
@@ -57,7 +57,7 @@ impl std::fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// What threads and streams share.
+/// The state that threads and streams share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -77,12 +77,12 @@ struct State {
     client: Client,
     sockets: BTreeMap<u32, TcpStream>,
     keys: BTreeMap<u32, CoflowKey>,
-    /// Who waits for a gate, each flow for itself: an agent's word wakes those whom it concerns. Where all flows of a host
+    /// The threads that wait for a gate, by flow: an agent's message wakes only those it concerns. Where all flows of a host
     /// waited for any news, hundreds of threads woke for each word, and the lab's machine did little else.
     gates: BTreeMap<u32, Arc<Condvar>>,
     /// Time at which a flow that crawls may send next: what it was told last counts from then on.
     due: BTreeMap<u32, Clock>,
-    /// Who waits for a gate without a thread.
+    /// The tasks that wait for a gate without a thread.
     #[cfg(feature = "tokio")]
     wakers: BTreeMap<u32, std::task::Waker>,
     /// The latest refusals, oldest first.
@@ -100,7 +100,7 @@ impl Session {
         Self::with_classes(path, DscpMap::default())
     }
 
-    /// As [`Session::open`], with a mapping of classes of one's own.
+    /// Opens a session as [`Session::open`] does, with another mapping of classes.
     pub fn with_classes(path: impl AsRef<Path>, map: DscpMap) -> Self {
         Self::of_process(path, map, std::process::id())
     }
@@ -144,7 +144,7 @@ impl Session {
         self.register_or_hear(registration).0
     }
 
-    /// As [`Session::register`], for an application that would rather not go on without the agent's orders.
+    /// Registers a coflow as [`Session::register`] does, for an application that would rather not go on without the agent's orders.
     ///
     /// # Errors
     /// What the agent refused, and why.
@@ -179,7 +179,7 @@ impl Session {
         }
     }
 
-    /// What the agent refused lately, the oldest first; at most 64.
+    /// Returns the agent's latest refusals, the oldest first; at most 64.
     pub fn refusals(&self) -> Vec<Refused> {
         self.shared.own().map(|state| state.refusals.iter().cloned().collect()).unwrap_or_default()
     }
@@ -198,7 +198,7 @@ impl Session {
         Ok(CoflowStream::new(socket, self.shared.clone(), flow, coflow))
     }
 
-    /// As [`Session::stream`], for a connection of tokio.
+    /// Wraps a connection of tokio as [`Session::stream`] does one of std.
     ///
     /// # Errors
     /// If the socket is not connected.
@@ -405,7 +405,7 @@ impl Shared {
     }
 }
 
-/// When a flow that crawls may send again, which was to send from `due` on and has sent at `now` what takes so long.
+/// Returns when a flow that crawls may send again, which was to send from `due` on and has sent at `now` what takes so long.
 fn next_due(due: Clock, now: Clock, takes: Duration) -> Clock {
     due.max(now.checked_sub(LATE).unwrap_or(now)) + takes
 }

@@ -54,7 +54,7 @@ impl CoflowStream {
         self.coflow
     }
 
-    /// How it is to be sent at present.
+    /// Returns how it is to be sent at present.
     pub fn directive(&self) -> Directive {
         self.shared.directive(self.flow)
     }
@@ -80,7 +80,7 @@ impl Write for CoflowStream {
     }
 }
 
-/// As with a [`TcpStream`]: several threads may write to one stream.
+/// Several threads may write to one stream, as with a [`TcpStream`].
 impl Write for &CoflowStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let most = self.shared.wait_for_gate(self.flow);

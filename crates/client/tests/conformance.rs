@@ -160,7 +160,7 @@ fn contents(length: usize, first: usize) -> Vec<u8> {
     (0..length).map(|place| ((first + place) % 251) as u8).collect()
 }
 
-/// All that every library has to do.
+/// Checks all that every library has to do.
 fn conforms(mut command: impl FnMut(&Path) -> Command) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.sock");

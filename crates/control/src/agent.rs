@@ -46,12 +46,12 @@ use crate::hosted::{Factory, Hosted};
 /// Classes that a network tells apart, at most (DSCP leaves no more).
 pub const CLASSES: usize = 8;
 
-/// What has happened at an agent since it started.
+/// Counts of events at an agent since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentCounters {
     /// Bytes sent, by the class that their flow was told.
     pub sent_by_class: [u64; CLASSES],
-    /// How often a coordinator's lease ran out, so that all flows were open again.
+    /// Number of times a coordinator's lease ran out, so that all flows were open again.
     pub fallbacks: u64,
     /// Directives to clients.
     pub directives: u64,
@@ -65,33 +65,33 @@ pub struct AgentCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
-/// What an agent is started with.
+/// The configuration of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
     /// The port of the fabric that the host stands at.
     pub port: PortId,
-    /// How many ports the fabric has.
+    /// Number of ports of the fabric.
     pub ports: u32,
     /// Time at which the agent started, in nanoseconds by its clock: later than that of any agent before it here.
     pub session: u64,
-    /// What the port can send.
+    /// Rate at which the port can send.
     pub up: BitsPerSec,
-    /// What the port can receive.
+    /// Rate at which the port can receive.
     pub down: BitsPerSec,
-    /// Which address is at which port. Flows to others are left alone.
+    /// The port of each address. Flows to others are left alone.
     pub directory: BTreeMap<IpAddr, PortId>,
     /// Δ, until the coordinator says otherwise.
     pub period: Nanos,
-    /// How long clients obey after the last word from the agent.
+    /// Time that clients obey after the last word from the agent.
     pub client_lease: Nanos,
-    /// How long a flow that may send makes no progress before it is taken to be idle: a peer that hangs must not hold
+    /// Time without progress after which a flow that may send is taken to be idle: a peer that hangs must not hold
     /// links that others could use.
     pub stall: Nanos,
-    /// How long a coflow is remembered here when its flows are over and nobody has said that it is.
+    /// Time that a coflow is remembered here after its flows are over, unless its end is reported.
     pub linger: Nanos,
-    /// How many classes the network tells apart, 1 to 8.
+    /// Number of classes that the network tells apart, 1 to 8.
     pub classes: u16,
-    /// What one user's clients may have.
+    /// The budget of one user's clients.
     pub budget: Budget,
     /// Decide, and enforce nothing.
     pub shadow: bool,
@@ -118,7 +118,7 @@ impl AgentConfig {
     }
 }
 
-/// Who decides.
+/// The part that decides.
 #[derive(Debug)]
 pub enum Mode {
     /// A coordinator.
@@ -162,7 +162,7 @@ pub enum AgentOutput {
     Measure,
 }
 
-/// How long decisions of the agent's own are apart at least, so that a thousand flows that open at once are decided about
+/// The least time between the agent's own decisions, so that a thousand flows that open at once are decided about
 /// together.
 const DECISION_PAUSE: Nanos = Nanos::from_millis(1);
 
@@ -195,7 +195,7 @@ struct Client {
 struct Part {
     key: CoflowKey,
     facts: Option<Facts>,
-    /// Whose it is: the user whose client spoke of it first.
+    /// Its owner: the user whose client spoke of it first.
     user: u32,
     /// Other users whom that lets take part.
     granted: BTreeSet<u32>,
@@ -262,12 +262,12 @@ struct Flow {
     is_stalled: bool,
     /// Time at which it moved last, or was first seen to be able to.
     moved_at: Option<Instant>,
-    /// What the coordinator knows: bytes, and whether it is idle.
+    /// The coordinator's knowledge: bytes, and whether it is idle.
     reported: Option<(u64, bool)>,
     ordered: Option<FlowOrder>,
     /// Until when it goes on in the place of one that ended, and through what gate.
     promoted: Option<(Instant, Gate)>,
-    /// What the client was told.
+    /// The directive that the client was told.
     told: Directive,
     /// Its place among those that wait, and when to look whether it has moved.
     place: Option<queues::Place>,
@@ -280,14 +280,14 @@ impl Flow {
     }
 }
 
-/// What is known of a flow, for people.
+/// The status of a flow, for administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowStatus {
     /// The agent's number of it.
     pub flow: u32,
     /// Its coflow.
     pub coflow: CoflowKey,
-    /// Who receives it.
+    /// The receiving port.
     pub to: PortId,
     /// Its bytes, if they are known.
     pub size: Option<Bytes>,
@@ -295,22 +295,22 @@ pub struct FlowStatus {
     pub sent: Bytes,
     /// True if it has nothing to send or makes no progress.
     pub rests: bool,
-    /// What was decided about it; enforced unless the agent is in shadow mode, drained, or without a lease.
+    /// The decision about it; enforced unless the agent is in shadow mode, drained, or without a lease.
     pub ordered: Option<FlowOrder>,
-    /// What its client was told.
+    /// The directive that its client was told.
     pub told: Directive,
     /// The priority that holds for it.
     pub priority: Priority,
 }
 
-/// What is known of a coflow at this host, for people.
+/// The status of a coflow at this host, for administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartStatus {
     /// The agent's number of it.
     pub part: u32,
     /// Its name.
     pub key: CoflowKey,
-    /// What is known of it, if anything.
+    /// The facts known of it, if any.
     pub facts: Option<Facts>,
     /// Bytes sent here by flows that are over.
     pub sent: Bytes,
@@ -318,7 +318,7 @@ pub struct PartStatus {
     pub priority: Priority,
     /// True if an application has said that it is over.
     pub is_over: bool,
-    /// Whose it is on this host.
+    /// Its owner on this host.
     pub user: u32,
 }
 
@@ -331,9 +331,9 @@ pub struct Agent {
     clients: BTreeMap<ClientId, Client>,
     /// The connection of each client that has said hello.
     named: BTreeMap<Speaker, ClientId>,
-    /// What each user's clients have.
+    /// The use of each user's clients.
     users: budget::Users,
-    /// How often clients were refused something, by reason.
+    /// Number of refusals to clients, by reason.
     refusals: BTreeMap<&'static str, u64>,
     /// Coflows of which each client has said bytes of flows that are over.
     said: BTreeMap<Speaker, BTreeSet<u32>>,
@@ -348,7 +348,7 @@ pub struct Agent {
     looked_at: Option<Instant>,
     decided_at: Option<Instant>,
     alive_at: Option<Instant>,
-    /// What a person has drained here.
+    /// The drains of administrators here.
     drains: Drains,
     counters: AgentCounters,
     outbox: VecDeque<AgentOutput>,
@@ -463,27 +463,27 @@ impl Agent {
         self.config.port
     }
 
-    /// Which address is at which port.
+    /// The port of each address.
     pub fn directory(&self) -> &BTreeMap<IpAddr, PortId> {
         &self.config.directory
     }
 
-    /// How many ports the fabric has.
+    /// Number of ports of the fabric.
     pub fn ports(&self) -> u32 {
         self.config.ports
     }
 
-    /// Who decides.
+    /// The part that decides.
     pub fn mode(&self) -> &Mode {
         &self.mode
     }
 
-    /// How many clients are connected.
+    /// Returns the number of connected clients.
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// What has happened since it started.
+    /// Returns the counts of events since it started.
     pub fn counters(&self) -> &AgentCounters {
         &self.counters
     }
@@ -522,7 +522,7 @@ impl Agent {
         flow.ordered.and_then(|order| order.priority).unwrap_or(self.parts[&flow.part].priority)
     }
 
-    /// When to look over what changes by time alone.
+    /// Returns when to look over what changes by time alone.
     fn look_at(&self) -> Option<Instant> {
         let busy = !self.parts.is_empty();
         busy.then(|| self.looked_at.map_or(Instant::ZERO, |last| last + self.link.period(&self.config)))

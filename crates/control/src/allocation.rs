@@ -67,7 +67,7 @@ pub(crate) fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Con
     .collect()
 }
 
-/// Which flows would take from others if they were not held to their rates.
+/// Returns which flows would take from others if they were not held to their rates.
 fn paced(terms: &Terms, links: usize, contenders: &[Contender], rates: &[f64]) -> Vec<bool> {
     let is_weighted = matches!(terms.shares, ClassShares::Weighted { .. });
     let alike = |priority: Priority| if is_weighted { Priority::new(priority.class, 0) } else { priority };

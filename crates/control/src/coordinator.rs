@@ -56,19 +56,19 @@ const PIECE: usize = 32_768;
 /// The longest time for which orders hold because rounds take long.
 const LONGEST_LEASE: Nanos = Nanos::from_secs(30);
 
-/// What a coordinator is started with.
+/// The configuration of a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub struct CoordinatorConfig {
     /// Its term: higher than that of any coordinator before it. The time of its start will do where there is one at a time;
     /// a standby takes its from the lease.
     pub term: u64,
-    /// How many ports the fabric has.
+    /// Number of ports of the fabric.
     pub ports: u32,
-    /// What a port can send and receive unless its agent says otherwise.
+    /// Rate at which a port can send and receive unless its agent reports another.
     pub line_rate: BitsPerSec,
     /// Δ: how long agents wait between reports, and the coordinator between rounds.
     pub period: Nanos,
-    /// How long orders hold.
+    /// Time that orders hold.
     pub lease: Nanos,
     /// Bytes below which an agent need not report a coflow. Safe for `dclas` up to its first threshold over the ports: if no
     /// agent's part reaches that, the coflow is in the first queue, where agents put it by themselves.
@@ -103,7 +103,7 @@ impl CoordinatorConfig {
     }
 }
 
-/// What has happened at a coordinator since it started.
+/// Counts of events at a coordinator since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CoordinatorCounters {
     /// Rounds.
@@ -144,14 +144,14 @@ pub struct Coordinator {
     peers: Peers,
     /// All peers with news, each once, and maybe some that have none any more or are gone.
     with_news: Vec<PortId>,
-    /// When to look over those: not after the first of them is due.
+    /// The time to look over those: not after the first of them is due.
     news_at: Option<Instant>,
-    /// When to look over all peers, for those that are silent or are owed a word: not after the first of them is due.
+    /// The time to look over all peers for silent ones and those due for orders: not after the first of them is due.
     look_at: Option<Instant>,
-    /// How long the last round took, as far as was said, and over how many flows it went.
+    /// Time that the last round took, as the driver reported, and over how many flows it went.
     round_took: Nanos,
     round_flows: usize,
-    /// Which agents have a part of each coflow, under which number.
+    /// The agents that have a part of each coflow, and their numbers for it.
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
     owners: Owners,
     confirmations: Confirmations,
@@ -162,18 +162,18 @@ pub struct Coordinator {
     last_round: Option<Instant>,
     /// The latest throw of the kill switch that it knows of.
     switch: Option<KillSwitch>,
-    /// What a person has drained.
+    /// The drains of administrators.
     drains: Drains,
     /// The first drain of each coflow that is known and had one, beside that of everything.
     drained: BTreeMap<CoflowKey, Drain>,
     /// Coflows that are over.
     history: History,
     outbox: VecDeque<(PortId, Orders)>,
-    /// Who seals what agents keep.
+    /// The notary that seals what agents keep.
     notary: Box<dyn Notary>,
     /// Time at which it was first told the time.
     started: Option<Instant>,
-    /// How far most agents' clocks are ahead, in nanoseconds.
+    /// The offset of most agents' clocks, in nanoseconds.
     offset: i128,
     /// Coflows that are over, and since when.
     remembered: BTreeMap<CoflowKey, Instant>,
@@ -232,17 +232,17 @@ impl Coordinator {
         self.term > self.config.term
     }
 
-    /// How many rounds there have been.
+    /// Returns the number of rounds.
     pub fn rounds(&self) -> u64 {
         self.counters.rounds
     }
 
-    /// What has happened since it started.
+    /// Returns the counts of events since it started.
     pub fn counters(&self) -> &CoordinatorCounters {
         &self.counters
     }
 
-    /// How many ports the fabric has.
+    /// Number of ports of the fabric.
     pub fn ports(&self) -> u32 {
         self.config.ports
     }
@@ -257,7 +257,7 @@ impl Coordinator {
         self.peers.iter().map(|(port, peer)| (port, peer.heard_at))
     }
 
-    /// How many agents are heard of.
+    /// Returns the number of agents heard.
     pub fn agents(&self) -> usize {
         self.peers.len()
     }
@@ -329,7 +329,7 @@ impl Coordinator {
         self.look_at = self.look_at.into_iter().chain(due).min();
     }
 
-    /// How far rounds are apart at least.
+    /// Returns the least time between rounds.
     pub fn pause(&self) -> Nanos {
         Nanos(self.round_took.0.saturating_mul(2)).max(self.config.period)
     }
@@ -341,7 +341,7 @@ impl Coordinator {
         self.round_flows = self.hosted.flows();
     }
 
-    /// How long orders hold: as configured, or for as long as three rounds over the flows that there are now, since nothing is
+    /// Time that orders hold: as configured, or for as long as three rounds over the flows that there are now, since nothing is
     /// said or heard during a round. So agents with very many flows go on obeying, and notice later that a coordinator is gone.
     fn lease(&self) -> Nanos {
         let growth = (self.hosted.flows() + 1) as u128 * 3;
@@ -457,7 +457,7 @@ impl Coordinator {
         needed.then(|| not_before(self.last_round, self.pause()))
     }
 
-    /// When orders for a peer are due: news a period after the last, and else a quarter of the lease.
+    /// Returns when orders for a peer are due: news a period after the last, and else a quarter of the lease.
     fn orders_at(&self, peer: &Peer) -> Option<Instant> {
         if peer.has_news() {
             return Some(not_before(peer.sent_at, self.config.period));
@@ -553,7 +553,7 @@ impl Coordinator {
     }
 }
 
-/// How far an agent's clock is ahead, and no less than that: messages take time.
+/// Returns how far an agent's clock is ahead, and no less than that: messages take time.
 fn offset(now: Instant, clock: Instant) -> i128 {
     i128::from(clock.0) - i128::from(now.0)
 }
@@ -573,7 +573,7 @@ fn take_some(numbers: &mut Vec<u32>, room: &mut usize) -> Vec<u32> {
     some
 }
 
-/// What `of` knows of each number of an ascending list.
+/// Collects what `of` knows of each number of an ascending list.
 fn in_order<T>(numbers: Vec<u32>, of: impl Fn(u32) -> Option<(u32, T)>) -> Keyed<T> {
     let mut items = Keyed::default();
     numbers.into_iter().filter_map(of).for_each(|(number, item)| items.push(number, item));

@@ -27,7 +27,7 @@ impl core::fmt::Display for TooManyDrains {
 
 impl core::error::Error for TooManyDrains {}
 
-/// What is drained, the first one first.
+/// The drains, the first one first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Drains(Vec<Drain>);
 

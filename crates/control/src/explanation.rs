@@ -15,7 +15,7 @@ use cavalcade_protocol::{CoflowKey, Gate};
 
 use crate::table::{Coflow, Flow, Table};
 
-/// Which way a port's link leads.
+/// The direction of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// Out of the host.
@@ -29,17 +29,17 @@ pub enum Direction {
 pub struct Obstacle {
     /// The port.
     pub port: PortId,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
-    /// How many flows of the coflow wait there.
+    /// Number of the coflow's flows that wait there.
     pub flows: usize,
-    /// Who goes first there, the first one first.
+    /// Coflows that go first there, the first one first.
     pub ahead: Vec<CoflowKey>,
-    /// What those have left to send on the link, as far as it is known.
+    /// Bytes that those have left to send on the link, as far as they are known.
     pub left: Bytes,
     /// Number of of their flows of unknown size.
     pub unknown: usize,
-    /// How long what is known takes on the link.
+    /// Time that the known bytes take on the link.
     pub time: Nanos,
 }
 
@@ -48,7 +48,7 @@ pub struct Obstacle {
 pub struct Explanation {
     /// Its priority, by the policy.
     pub priority: Priority,
-    /// What it has sent.
+    /// Bytes that it has sent.
     pub sent: Bytes,
     /// Flows that send as fast as TCP goes.
     pub open: usize,
@@ -58,7 +58,7 @@ pub struct Explanation {
     pub off: usize,
     /// Flows that have nothing to send or make no progress.
     pub resting: usize,
-    /// Where flows wait, the longest first.
+    /// The links where flows wait, the longest first.
     pub obstacles: Vec<Obstacle>,
 }
 
@@ -74,9 +74,9 @@ struct Queue {
 #[derive(Clone, Copy)]
 struct Rival {
     priority: Priority,
-    /// Where its coflow stands among coflows.
+    /// The place of its coflow among coflows.
     coflow: (Priority, CoflowKey),
-    /// What it has left, if that is known.
+    /// Bytes that it has left, if that is known.
     left: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Queue {
         }
     }
 
-    /// How many flows go before one of `priority`.
+    /// Returns the number of flows that go before one of `priority`.
     fn before(&self, priority: Priority) -> usize {
         self.flows.partition_point(|rival| rival.priority < priority)
     }
@@ -136,7 +136,7 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
     }
 }
 
-/// What others have to send on the links of the flows that wait: one walk over all flows, however many of them wait.
+/// Sums what others have to send on the links of the flows that wait: one walk over all flows, however many of them wait.
 fn queues(table: &Table, coflow: &Coflow, waiting: &[&Flow]) -> BTreeMap<u32, Queue> {
     let links = waiting.iter().flat_map(|flow| table.links(flow));
     let mut queues: BTreeMap<u32, Queue> = links.map(|link| (link, Queue::default())).collect();
@@ -157,7 +157,7 @@ fn queues(table: &Table, coflow: &Coflow, waiting: &[&Flow]) -> BTreeMap<u32, Qu
     queues
 }
 
-/// How long so many bytes take on a link.
+/// Returns the time that so many bytes take on a link.
 fn time(table: &Table, link: u32, bytes: u64) -> Nanos {
     let rate = table.capacity[link as usize];
     let time = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate.0.max(1));

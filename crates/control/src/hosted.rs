@@ -27,10 +27,10 @@ use crate::explanation::Explanation;
 use crate::numbering::Numbering;
 use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
 
-/// How long a coflow is remembered that only other hosts have spoken of.
+/// Time that a coflow is remembered that only other hosts have spoken of.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 
-/// Where policies come from.
+/// The source of policies.
 pub type Factory = Box<dyn PolicyFactory + Send>;
 
 /// A policy that is driven by reports.
@@ -50,7 +50,7 @@ pub(crate) struct Hosted {
     fresh: BTreeSet<CoflowId>,
 }
 
-/// What decisions are carried out on, beside the table.
+/// The state that decisions are carried out on, beside the table.
 #[derive(Default)]
 struct Kept {
     coflow_ids: Numbering<CoflowKey>,
@@ -145,7 +145,7 @@ impl Hosted {
         self.table.ports()
     }
 
-    /// What a port can send and receive.
+    /// Sets the rates at which a port can send and receive.
     pub(crate) fn set_capacity(&mut self, port: PortId, up: BitsPerSec, down: BitsPerSec) {
         let ports = self.ports();
         for (link, rate) in [(port.0, up), (ports + port.0, down)] {
@@ -304,7 +304,7 @@ impl Hosted {
         self.kept.is_dirty |= more != 0 && self.terms.discipline != cavalcade_model::Discipline::MaxMin;
     }
 
-    /// What an instance at another host says.
+    /// Takes in a statement of an instance at another host.
     pub(crate) fn hear(&mut self, now: Instant, from: PortId, statement: Statement) {
         let key = statement.coflow;
         if self.active(key).is_none() {
@@ -339,7 +339,7 @@ impl Hosted {
         !self.kept.statements.is_empty()
     }
 
-    /// What the policy wants to say to other hosts.
+    /// Takes the policy's statements to other hosts.
     pub(crate) fn take_statements(&mut self) -> Vec<(PortId, Statement)> {
         std::mem::take(&mut self.kept.statements)
     }
@@ -364,7 +364,7 @@ impl Hosted {
         self.kept.is_dirty = true;
     }
 
-    /// What a coflow has sent.
+    /// Returns the bytes that a coflow has sent.
     pub(crate) fn attained(&self, key: CoflowKey) -> Option<Bytes> {
         self.active(key).map(|id| Bytes(self.table.coflows[&id].attained))
     }

@@ -12,7 +12,7 @@ use cavalcade_model::{
 };
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate};
 
-/// What is taken to remain of a flow of unknown size, at least.
+/// The bytes that are taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;
 
 /// The most bytes that a policy is told of, 70 TB: whatever clients claim, no policy's sums over all coflows overflow.
@@ -59,13 +59,13 @@ pub(crate) struct Flow {
     /// Its own priority, where that is not its coflow's.
     pub(crate) priority: Option<Priority>,
     pub(crate) cap: Option<BitsPerSec>,
-    /// What was decided last: the flow's agent has been told, or is about to be.
+    /// The last decision: the flow's agent has been told, or is about to be.
     pub(crate) told: FlowOrder,
     /// True if the last decision let it send.
     pub(crate) is_served: bool,
 }
 
-/// What an agent does with a flow that it was told nothing of.
+/// The order of a flow that an agent was told nothing of.
 pub(crate) const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, priority: None };
 
 impl Flow {
@@ -86,10 +86,10 @@ impl Flow {
     }
 }
 
-/// All that has been reported.
+/// The table of all that has been reported.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// What each port can send, then what each can receive, in bits per second.
+    /// Rate at which each port can send, then at which each can receive, in bits per second.
     pub(crate) capacity: Vec<BitsPerSec>,
     pub(crate) coflows: BTreeMap<CoflowId, Coflow>,
     flows: Vec<Option<Flow>>,
@@ -160,7 +160,7 @@ impl Table {
     }
 }
 
-/// When a coflow arrived: as was said at its registration, or by its serial, which is not below the time of that.
+/// Returns when a coflow arrived: as reported at its registration, or by its serial, which is not below the time of that.
 fn arrival(coflow: &Coflow) -> Instant {
     coflow.facts.map_or(Instant(coflow.key.serial), |facts| facts.arrival)
 }

@@ -51,7 +51,7 @@ fn open(agent: &mut Agent, client: u64, flow: u32, coflow: CoflowKey) {
     agent.handle_client(NOW, ClientId(client), message);
 }
 
-/// What clients were told since the last call: keys and refusals.
+/// Takes what clients were told since the last call: keys and refusals.
 fn told(agent: &mut Agent) -> (Vec<CoflowKey>, Vec<(u64, Subject, Refusal)>) {
     let (mut keys, mut refusals) = (Vec::new(), Vec::new());
     while let Some(output) = agent.poll_output() {

@@ -43,7 +43,7 @@ fn talk(agent: &mut Agent, coordinator: &mut Coordinator, now: &mut Instant, per
     }
 }
 
-/// What a coordinator knows: coflows, flows, and bytes in all.
+/// Returns the coflows, flows and bytes that a coordinator knows.
 fn known(coordinator: &Coordinator) -> (u32, u32, u64) {
     let mut sums = (0, 0, 0);
     for coflow in coordinator.status() {

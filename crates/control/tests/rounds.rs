@@ -71,7 +71,7 @@ impl Site {
         site
     }
 
-    /// As after a crash of the coordinator, or when a standby takes over.
+    /// Replaces the coordinator, as after a crash or when a standby takes over.
     fn next_coordinator(&mut self, spec: &str, term: u64) {
         let config = CoordinatorConfig::new(term, self.agents.len() as u32, RATE);
         self.coordinator = Some(Coordinator::new(config, policy(spec)));
@@ -181,7 +181,7 @@ impl Site {
         self.say(port, ClientMessage::Sent { flow, sent: Bytes(sent), idle: false });
     }
 
-    /// What the client at `port` was told last of `flow`.
+    /// Returns the last directive of `flow` at the client at `port`.
     fn told(&self, port: u32, flow: u32) -> Directive {
         let of_flow = self.heard.get(&port).into_iter().flatten().filter_map(|message| match message {
             AgentMessage::Direct { flow: told, directive } if *told == flow => Some(*directive),

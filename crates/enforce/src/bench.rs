@@ -55,7 +55,7 @@ pub struct Pace {
     pub seconds: f64,
 }
 
-/// All that is measured.
+/// The measured figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figures {
     /// Of each program that runs for packets or connections.

@@ -45,7 +45,7 @@ const UNSAID: usize = 4096;
 /// The longest that a request may take to come: a process that does not ask keeps others out no longer.
 const HURRY: Duration = Duration::from_secs(1);
 
-/// What is tagged without asking.
+/// The subject of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The processes of a control group, as of a service or a container: the group as a folder or as its path in the
@@ -62,22 +62,22 @@ pub enum Subject {
 /// A rule: what is tagged without asking, as a task that there is while there are processes or connections of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What it tags.
+    /// The subject it tags.
     pub subject: Subject,
     /// The task.
     pub request: Request,
 }
 
-/// What an enforcer works by.
+/// The conditions of an enforcer's work.
 #[derive(Debug)]
 pub struct Conditions {
-    /// Where commands ask to be tagged.
+    /// Socket at which commands ask to be tagged.
     pub door: PathBuf,
-    /// Where the agent listens, now or later.
+    /// Socket of the agent, now or later.
     pub agent: PathBuf,
     /// Classes as DSCP.
     pub classes: DscpMap,
-    /// What is tagged without asking, now or when it is there.
+    /// The rules for what is tagged without asking, now or once it is there.
     pub rules: Vec<Rule>,
     /// The most coflows that a user may have at once.
     pub of_user: usize,

@@ -33,7 +33,7 @@ const LENGTH: usize = 66;
 /// The most reports that are heard in one turn.
 const OF_TURN: usize = 256;
 
-/// What the agents of a site have in common: the key of their datagrams.
+/// The secret that the agents of a site share: the key of their datagrams.
 pub trait Seal: Debug {
     /// Appends what proves that a part of the site has written `message`.
     fn close(&self, message: &mut Vec<u8>);
@@ -44,7 +44,7 @@ pub trait Seal: Debug {
 /// With whom an enforcer vouches for connections.
 #[derive(Debug)]
 pub struct Site {
-    /// Where reports are received; other enforcers listen at the same port.
+    /// Address at which reports are received; other enforcers listen at the same port.
     pub listen: SocketAddr,
     /// The hosts of the site: nobody else is told anything.
     pub hosts: Vec<IpAddr>,
@@ -52,7 +52,7 @@ pub struct Site {
     pub seal: Box<dyn Seal>,
 }
 
-/// What an enforcer says of a connection that one of its sockets has made.
+/// The report of an enforcer on a connection that one of its sockets has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) said_at: Instant,
@@ -92,7 +92,7 @@ impl Report {
 pub(crate) struct Peers {
     pub(crate) socket: UdpSocket,
     site: Site,
-    /// What is to be said a second time.
+    /// Reports to be sent a second time.
     again: Vec<(Vec<u8>, SocketAddr)>,
 }
 

@@ -13,7 +13,7 @@ use cavalcade_model::{BitsPerSec, Bytes};
 use cavalcade_protocol::Gate;
 use support::{Ground, Player, Sink, count, eventually, limits};
 
-/// Nothing new may be sent.
+/// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
 /// A connection that is held to no rate.
 const UNLIMITED: u32 = u32::MAX;

@@ -68,7 +68,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// That the system refused to do `what`.
+    /// Makes the error that the system refused to do `what`.
     pub(crate) fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |error| LabError::System { what: what.into(), error }
     }

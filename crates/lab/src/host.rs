@@ -39,11 +39,11 @@ pub struct HostSetup {
     pub agent: Option<PathBuf>,
     /// The rate of its port each way, where it is to be held here.
     pub rate: Option<BitsPerSec>,
-    /// What streams are told of the fabric, where flows are those of SPC.
+    /// The fabric as streams are told, where flows are those of SPC.
     pub streams: Option<Streams>,
 }
 
-/// What SPC streams are told.
+/// The fabric as SPC streams are told.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
     /// The rate of the host's link.

@@ -36,7 +36,7 @@ use crate::error::LabError;
 const PREFIX: &str = "cvl-";
 /// The ports of coordinators, and of agents among each other.
 pub(crate) const CONTROL_PORT: u16 = 7337;
-/// As above, over UDP.
+/// The port of agents' datagrams.
 pub(crate) const PEER_PORT: u16 = 7338;
 /// The folder of named namespaces.
 const FOLDER: &str = "/run/netns";

@@ -123,7 +123,7 @@ impl Process {
         threads.flatten().map(|entry| nanos_of_thread(&entry.path())).sum()
     }
 
-    /// That it failed, with the last that it said.
+    /// Makes the error that it failed, with its last messages.
     pub(crate) fn failed(&self, how: &str) -> LabError {
         let said = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();

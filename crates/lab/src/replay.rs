@@ -150,7 +150,7 @@ fn open_sessions(site: &Site, running: &Running, scheduler: &Scheduler) -> Resul
     }
 }
 
-/// All that the trace and faults say, in order of time; what comes at one time in order of the trace.
+/// Lists all steps of the trace and faults, in order of time; what comes at one time in order of the trace.
 fn steps(workload: &Workload, faults: &[Fault]) -> VecDeque<(Instant, Step)> {
     let mut steps: Vec<(Instant, Step)> = Vec::new();
     for coflow in workload.coflows() {

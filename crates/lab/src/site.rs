@@ -282,7 +282,7 @@ impl Application {
     }
 }
 
-/// All that runs.
+/// All running processes.
 #[derive(Debug)]
 pub(crate) struct Running {
     // Applications end before what they talk to.

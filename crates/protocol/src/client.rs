@@ -20,25 +20,25 @@ use cavalcade_model::{Bytes, Instant, Nanos, PortId, TaskClass};
 
 use crate::counter::TaskCounter;
 
-/// What an agent's times are taken for at least and at most: with a period of zero a client would do nothing but report, and with
+/// The bounds of an agent's times: with a period of zero a client would do nothing but report, and with
 /// a lease of years it would never be free again.
 const SHORTEST_PERIOD: Nanos = Nanos::from_millis(1);
 const LONGEST_LEASE: Nanos = Nanos::from_secs(600);
 
-/// What an application may say of a coflow.
+/// The facts that an application may give of a coflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// Coflows that it starts after.
     pub parents: Vec<CoflowKey>,
-    /// How long from now its task has time.
+    /// Time from now to the deadline of its task.
     pub deadline: Option<Nanos>,
     /// Its bytes, if they are known.
     pub size: Option<Bytes>,
-    /// Who waits for it.
+    /// The class of its task.
     pub class: TaskClass,
     /// Its task's weight, at least 1.
     pub weight: u32,
-    /// What people are to read in place of its key.
+    /// Name shown in place of its key.
     pub name: Option<CoflowName>,
 }
 
@@ -62,16 +62,16 @@ pub enum ClientEvent {
     Ready(PortId),
     /// A coflow that was asked for has its key.
     Registered {
-        /// What [`Client::register`] returned.
+        /// Number that [`Client::register`] returned.
         request: u32,
         /// The key.
         coflow: CoflowKey,
     },
-    /// How this flow is to be sent has changed; ask [`Client::directive`].
+    /// The directive of this flow has changed; ask [`Client::directive`].
     Directed(u32),
     /// The agent has refused something: a registration has a key that the agent does not know, a flow is plain TCP.
     Refused {
-        /// What was refused.
+        /// The refused subject.
         subject: Subject,
         /// Why.
         refusal: Refusal,
@@ -258,7 +258,7 @@ impl Client {
         }
     }
 
-    /// How a flow is to be sent now.
+    /// Returns how a flow is to be sent now.
     pub fn directive(&self, flow: u32) -> Directive {
         let held = self.lease_until.and(self.flows.get(&flow));
         held.map(|flow| flow.directive).unwrap_or_default()

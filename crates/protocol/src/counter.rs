@@ -27,7 +27,7 @@ impl TaskCounter {
         Self { start, step, next: start }
     }
 
-    /// That of the agent at `port` of `ports`: even numbers.
+    /// Makes the counter of the agent at `port` of `ports`: even numbers.
     pub fn of_agent(port: PortId, ports: u32) -> Self {
         Self::new(2 * u64::from(port.0), 2 * u64::from(ports.max(port.0 + 1)))
     }
@@ -38,7 +38,7 @@ impl TaskCounter {
         (start % 2 == 0).then_some(PortId((start / 2) as u32))
     }
 
-    /// That of a client without an agent: odd numbers, at most 17 ms ahead of the clock, and no two clients give out the
+    /// Makes the counter of a client without an agent: odd numbers, at most 17 ms ahead of the clock, and no two clients give out the
     /// same within that time unless 23 bits of their names agree.
     pub fn of_client(name: u64) -> Self {
         let step = 1 << 24;
@@ -60,7 +60,7 @@ impl TaskCounter {
         }
     }
 
-    /// What comes next is larger than `number`.
+    /// Makes the next number larger than `number`.
     fn advance(&mut self, number: u64) {
         if number >= self.next {
             let steps = (number - self.start) / self.step + 1;

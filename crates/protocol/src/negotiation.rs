@@ -21,17 +21,17 @@ use cavalcade_model::{Instant, Nanos, PortId};
 /// After how long what a peer said is dropped (D-CAS §V-A).
 const EXPIRY: Nanos = Nanos::from_secs(2);
 
-/// How long a host has to be silent before a lower session of it is heard: long enough that a recorded datagram is of no
+/// The silence of a host after which a lower session of it is accepted: long enough that a recorded datagram is of no
 /// use, and a clock that was set back does not silence a host for a day.
 const FORMER_SESSION: Nanos = Nanos::from_secs(3600);
 
-/// How far greetings to one peer are apart at least.
+/// The least time between two greetings to one peer.
 const GREETING_PAUSE: Nanos = Nanos::from_millis(100);
 
 /// Periods of [`EXPIRY`] after which the smallest difference of clocks is measured again.
 const REMEASURE: u64 = 64;
 
-/// What one host knows of its peers' datagrams.
+/// The state of one host's datagrams with its peers.
 #[derive(Debug)]
 pub struct Negotiation {
     port: PortId,

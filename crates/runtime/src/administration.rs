@@ -45,12 +45,12 @@ pub mod proto {
 
 use proto::administration_server::{Administration, AdministrationServer};
 
-/// What people are told of a part, besides what its state machine knows.
+/// The facts of a part that its state machine does not know, for administrators.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The policy, with its parameters; empty at an agent that obeys a coordinator.
     pub policy: String,
-    /// What the policy does, in one line.
+    /// Summary of the policy, in one line.
     pub title: String,
     /// True if decisions are made and not carried out.
     pub shadow: bool,
@@ -65,11 +65,11 @@ pub(crate) enum Query {
     History(proto::HistoryRequest, oneshot::Sender<Result<proto::HistoryReply, String>>),
     Reload(String, oneshot::Sender<Result<Reloaded, String>>),
     Metrics(oneshot::Sender<String>),
-    /// Whether it does what it is there for; else why it does not.
+    /// Asks whether it does its work; else why it does not.
     Ready(oneshot::Sender<Result<(), String>>),
 }
 
-/// What a process knows of itself beside its state machine.
+/// The state of a process beside its state machine.
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) about: About,
@@ -182,9 +182,9 @@ impl Administration for Counter {
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// How long an administrator may take for its first word.
+/// The longest time before an administrator's first word.
 const FIRST_WORD: Duration = Duration::from_secs(5);
-/// How often a silent administrator is asked whether it is still there, and how long it may take to answer.
+/// The time between two questions to a silent administrator, and the longest time to answer.
 const ASKED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 
 /// A connection of an administrator, wherever it came in.

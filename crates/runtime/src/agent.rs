@@ -30,34 +30,34 @@ use crate::tls;
 
 /// The longest message of a client: a registration with a few thousand parents.
 const CLIENT_FRAME: usize = 64 << 10;
-/// How long a client may take to say hello.
+/// The longest time before a client's hello.
 const HELLO: Duration = Duration::from_secs(1);
-/// How long a coordinator may take for its first orders; the machine gives up sooner where its lease is short.
+/// The longest time before a coordinator's first orders; the machine gives up sooner where its lease is short.
 const FIRST_ORDERS: Duration = Duration::from_secs(60);
-/// How long an attempt to reach a coordinator may take.
+/// The longest attempt to reach a coordinator.
 const ATTEMPT: Duration = Duration::from_secs(1);
 /// Pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// What an agent talks through.
+/// The sockets of an agent.
 #[derive(Debug)]
 pub struct AgentSockets {
-    /// Where clients connect; see [`crate::bind_client_socket`].
+    /// Socket for clients; see [`crate::bind_client_socket`].
     pub clients: UnixSocket,
-    /// Where coordinators listen, tried in turn; none in decentralised mode.
+    /// Addresses of coordinators, tried in turn; none in decentralised mode.
     pub coordinators: Vec<SocketAddr>,
     /// The socket for other agents, and where they listen.
     pub peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
     /// Its certificate: with one, only a coordinator with one is obeyed, and only peers with the key of datagrams are heard.
     pub identity: Option<Identity>,
-    /// Where administrators of this host connect.
+    /// Socket for administrators of this host.
     pub administration: Option<UnixSocket>,
-    /// Where a monitoring system asks for figures.
+    /// Listener for a monitoring system.
     pub metrics: Option<TcpListener>,
-    /// What people are told.
+    /// The facts for administrators.
     pub about: About,
-    /// What it holds at most.
+    /// Its limits.
     pub capacity: Capacity,
     /// What may change of that while it runs.
     pub reloading: Reloading,
@@ -89,11 +89,11 @@ struct Connection {
     outlet: Outlet<AgentMessage>,
 }
 
-/// What the connections of a user share.
+/// The meter that the connections of a user share.
 struct UserMeter {
     meter: Meter,
     connections: usize,
-    /// How often its clients have been told that they are too fast.
+    /// Number of times its clients have been told that they are too fast.
     told: u64,
     tellings: Occasional,
 }
@@ -349,7 +349,7 @@ impl Shell {
         }
     }
 
-    /// What each user has, with what is counted here.
+    /// Returns each user's use, with what is counted here.
     fn use_of_users(&self) -> Vec<UserFigures> {
         let figures = |(&user, of_user): (&u32, &UserMeter)| UserFigures {
             user,

@@ -157,7 +157,7 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// Who sent over a connection of this host, and how much has come.
+/// Returns who sent over a connection of this host, and how much has come.
 fn received(body: &[u8], own: IpAddr, directory: &BTreeMap<IpAddr, PortId>) -> Option<(PortId, u64)> {
     let address = |at: usize| -> Option<IpAddr> {
         if body.first() == Some(&FAMILIES[0]) {

@@ -10,7 +10,7 @@ const RESERVE: u64 = 64;
 /// Connections where the system sets no limit.
 const MANY: u64 = 1 << 20;
 
-/// What a process holds at most.
+/// The limits of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
     /// Connections of clients or agents.
@@ -20,7 +20,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// As many connections as descriptors allow, of which as many are asked for as the system gives; and 256 MiB.
+    /// Returns as many connections as descriptors allow, of which as many are asked for as the system gives; and 256 MiB.
     pub fn of_system() -> Self {
         let limit = raise_descriptors().unwrap_or(MANY);
         let connections = limit.saturating_sub(RESERVE.min(limit / 2)).min(MANY) as usize;
@@ -37,7 +37,7 @@ fn raise_descriptors() -> Option<u64> {
     current
 }
 
-/// How many descriptors are open, and how many may be; `None` where the system does not say.
+/// Returns the number of open descriptors, and their limit; `None` where the system does not say.
 pub(crate) fn descriptors() -> Option<(usize, usize)> {
     let open = std::fs::read_dir("/proc/self/fd").ok()?.count();
     let most = getrlimit(Resource::Nofile).current.unwrap_or(MANY);

@@ -25,25 +25,25 @@ const BEHIND: usize = 1 << 20;
 /// Bytes read at once: the reports of many agents on one connection, and not too much where each has its own.
 const CHUNK: usize = 16 << 10;
 
-/// How long a frame may take that was begun.
+/// The longest time to the end of a frame that was begun.
 const FRAME_WITHIN: Duration = Duration::from_secs(10);
 
-/// What the other side of a connection may do.
+/// The limits of the other side of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Bytes of its first message.
     pub(crate) first: usize,
     /// Bytes of its longest message.
     pub(crate) frame: usize,
-    /// How long its first message may take.
+    /// Longest time before its first message.
     pub(crate) first_within: Duration,
-    /// How long it may say nothing after that; for ever where none is named.
+    /// Longest silence after that; no limit where none is named.
     pub(crate) idle: Option<Duration>,
-    /// What it may hold, with others.
+    /// The meter of what it holds, shared with others.
     pub(crate) meter: Meter,
 }
 
-/// What waits to be written.
+/// The messages that wait to be written.
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: RefCell<Vec<u8>>,
@@ -51,13 +51,13 @@ struct Waiting {
     held: RefCell<Option<Held>>,
     /// Bytes that are being written.
     writing: Cell<usize>,
-    /// That there is something, or that nothing will come any more.
+    /// Notifies that there is something, or that nothing more will come.
     news: Notify,
-    /// That something was written.
+    /// Notifies that something was written.
     written: Notify,
 }
 
-/// Where messages to a peer go. Dropping it closes the connection once they are written.
+/// The way of messages to a peer. Dropping it closes the connection once they are written.
 #[derive(Debug)]
 pub(crate) struct Outlet<M> {
     waiting: Rc<Waiting>,

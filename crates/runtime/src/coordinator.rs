@@ -25,21 +25,21 @@ use crate::security::{Identity, Role};
 use crate::sockets::UnixSocket;
 use crate::tls;
 
-/// What a coordinator talks through.
+/// The sockets of a coordinator.
 #[derive(Debug)]
 pub struct CoordinatorSockets {
-    /// Where agents connect.
+    /// Listener for agents.
     pub agents: TcpListener,
     /// Its certificate: with one, agents have to show theirs.
     pub identity: Option<Identity>,
-    /// Where administrators of this host connect.
+    /// Socket for administrators of this host.
     pub administration: Option<UnixSocket>,
-    /// Where a monitoring system asks for figures; over TLS where there is a certificate and the address can be reached
+    /// Listener for a monitoring system; over TLS where there is a certificate and the address can be reached
     /// from elsewhere.
     pub metrics: Option<TcpListener>,
-    /// What people are told.
+    /// The facts for administrators.
     pub about: About,
-    /// What it holds at most.
+    /// Its limits.
     pub capacity: Capacity,
     /// What may change of that while it runs.
     pub reloading: Reloading,
@@ -53,19 +53,19 @@ impl From<TcpListener> for CoordinatorSockets {
     }
 }
 
-/// How long an agent that has connected may take for its first report.
+/// The longest time before the first report of an agent that has connected.
 const FIRST_REPORT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Bytes of the first report on a connection, at most: agents begin with a short one.
 const FIRST_FRAME: usize = 256 << 10;
 
-/// How long an agent may say nothing: it reports four times in a lease.
+/// The longest silence of an agent: it reports four times in a lease.
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Connections that have not reported yet, at most: handshakes and first reports take seconds at worst.
 const STRANGERS: usize = 1_024;
 
-/// What connections tell the machine.
+/// An event of a connection, for the machine.
 enum Incoming {
     Arrived(u64, Outlet<Orders>, Option<Role>),
     Refused(SocketAddr, io::Error),
@@ -76,7 +76,7 @@ enum Incoming {
 /// A connection.
 struct Route {
     outlet: Outlet<Orders>,
-    /// Whose it is, where certificates say so.
+    /// The role of its peer, where certificates say so.
     role: Option<Role>,
     has_reported: bool,
 }
@@ -213,7 +213,7 @@ fn do_due(coordinator: &mut Coordinator, clock: Clock, distributions: &Distribut
     }
 }
 
-/// What a connection is given that has just come in.
+/// The limits and identity for a new connection.
 #[derive(Clone)]
 struct Doorkeeper {
     identity: Option<Identity>,

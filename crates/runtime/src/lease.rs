@@ -28,10 +28,10 @@ use tokio::sync::oneshot;
 use crate::clock::Clock;
 pub use certificates::LeaseCertificates;
 
-/// How long giving it back may take.
+/// The longest time to give it back.
 const GIVING_UP: Duration = Duration::from_millis(500);
 
-/// Where a lease is kept.
+/// The place of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeasePlace {
     /// A lock on a file.

@@ -14,9 +14,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How many messages may come at once, as time.
+/// The most messages at once, as time.
 const BURST: Duration = Duration::from_secs(1);
-/// How long a connection that is too fast is not read at least.
+/// The shortest pause of a connection that is too fast.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A count that connections share.
@@ -29,7 +29,7 @@ struct State {
     most: Cell<usize>,
     held: Cell<usize>,
     room: Notify,
-    /// How long a message takes at the highest rate; zero where there is none.
+    /// Time of a message at the highest rate; zero where there is none.
     pace: Cell<Duration>,
     /// Time at which the next message is due.
     due: Cell<Instant>,
@@ -87,7 +87,7 @@ impl Meter {
         state.parent.iter().for_each(|parent| parent.replace(before, after));
     }
 
-    /// How often a connection was not read because its messages came too fast.
+    /// Returns the number of times a connection was paused because its messages came too fast.
     pub(crate) fn slowed(&self) -> u64 {
         self.0.slowed.get()
     }

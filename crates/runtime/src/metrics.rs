@@ -34,7 +34,7 @@ use crate::security::Identity;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What a shell counts by itself.
+/// The counts of a shell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShellCounters {
     /// Connections that showed no certificate that lets them speak, or said what theirs does not let them.
@@ -43,21 +43,21 @@ pub(crate) struct ShellCounters {
     pub(crate) dropped: u64,
     /// Datagrams that were none, or without a right tag.
     pub(crate) garbled: u64,
-    /// How often clients were slowed down of users that have none any more.
+    /// Number of slowdowns of clients whose users have none any more.
     pub(crate) slowed: u64,
 }
 
-/// What the shell of an agent counts of a user.
+/// A user's counts in the shell of an agent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UserFigures {
     pub(crate) user: u32,
     /// Bytes that wait, from its clients and for them.
     pub(crate) bytes: usize,
-    /// How often a client of it was slowed down.
+    /// Number of times a client of it was slowed down.
     pub(crate) slowed: u64,
 }
 
-/// What a process holds, and may hold.
+/// The use and limits of a process.
 #[derive(Debug)]
 pub(crate) struct Holding<'a> {
     pub(crate) connections: usize,
@@ -239,7 +239,7 @@ fn by_class(bytes: &[u64]) -> Vec<(String, u64)> {
     bytes.iter().enumerate().map(|(class, &bytes)| (class.to_string(), bytes)).collect()
 }
 
-/// How many flows have each gate; what rests counts as such.
+/// Returns the number of flows of each gate; those at rest count as such.
 fn by_gate(flows: impl Iterator<Item = (Gate, bool)>) -> [(String, usize); 4] {
     let mut counts = [0; 4];
     for (gate, rests) in flows {
@@ -341,7 +341,7 @@ pub(crate) fn of_coordinator(
     text(&registry)
 }
 
-/// What users have, those with the most of anything first, and what each may have.
+/// Adds users' use, those with the most of anything first, and their budget.
 fn of_users(figures: &mut Figures, agent: &Agent, metered: &[UserFigures]) {
     let budget = agent.budget();
     let allowed = Limit::ALL.map(|limit| (limit.name().to_owned(), budget.of(limit) as usize));

@@ -58,7 +58,7 @@ pub const HEEDED_FILE: &str = "revoked-heeded.pem";
 /// The key of datagrams.
 pub const SEAL_FILE: &str = "datagrams.key";
 
-/// What stands behind a role in a certificate. The domain is one that no public name can have.
+/// The domain behind a role in a certificate. The domain is one that no public name can have.
 const DOMAIN: &str = ".cavalcade.internal";
 
 /// The protocol of agents, as TLS names it.
@@ -66,7 +66,7 @@ pub(crate) const ALPN_FRAMES: &[u8] = b"cavalcade";
 /// The protocol of administration.
 pub(crate) const ALPN_GRPC: &[u8] = b"h2";
 
-/// What the holder of a certificate may do.
+/// The role of a certificate's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Give orders.
@@ -127,7 +127,7 @@ pub enum SecurityError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The expected contents.
         expected: &'static str,
     },
     /// The certificate is of no use with its authority and its key, now.
@@ -158,9 +158,9 @@ pub enum SecurityError {
     WrongRole {
         /// The file.
         path: PathBuf,
-        /// Whose it is.
+        /// The role found.
         found: Role,
-        /// Whose was needed.
+        /// The role needed.
         needed: Role,
     },
 }
@@ -199,7 +199,7 @@ impl Identity {
         Ok(Self { trust: Arc::new(trust), seal, notary })
     }
 
-    /// Whose certificate this is.
+    /// Returns the role of this certificate.
     pub fn role(&self) -> Role {
         self.trust.role
     }
@@ -209,17 +209,17 @@ impl Identity {
         self.trust.until()
     }
 
-    /// What tags datagrams, where the folder holds a key for it.
+    /// Returns the seal of datagrams, where the folder holds a key for it.
     pub fn seal(&self) -> Option<&Seal> {
         self.seal.as_ref()
     }
 
-    /// What seals the standing of a coordinator: the same for all that share its certificate.
+    /// Returns the seal of a coordinator's standing: the same for all that share its certificate.
     pub(crate) fn notary(&self) -> Seal {
         self.notary.clone()
     }
 
-    /// That it is the certificate of `needed`.
+    /// Checks that it is the certificate of `needed`.
     ///
     /// # Errors
     /// If it is that of another part: with it the other side would refuse what is said.
@@ -272,7 +272,7 @@ pub(crate) fn role_of(certificate: &CertificateDer<'_>) -> Option<Role> {
     parsed.valid_dns_names().find_map(Role::from_name)
 }
 
-/// What trusts these authorities.
+/// Makes a store that trusts these authorities.
 pub(crate) fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {
     let mut roots = RootCertStore::empty();
     authorities.iter().try_for_each(|authority| roots.add(authority.clone()))?;

@@ -8,12 +8,12 @@ use tokio_rustls::{client, server};
 
 use crate::security::{ALPN_FRAMES, ALPN_GRPC, Identity, Role, Side, Watched, coordinator_name, role_of};
 
-/// How long a handshake may take.
+/// The longest handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Somebody who has connected.
 pub(crate) struct Visitor {
-    /// Who it is, by its certificate.
+    /// Its role, by its certificate.
     pub(crate) role: Role,
     /// True if it wants to administrate.
     pub(crate) is_grpc: bool,

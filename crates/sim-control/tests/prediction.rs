@@ -53,7 +53,7 @@ fn carried_out(workload: &Workload, spec: &str, (period, options): (u64, Options
     (mean_ms(&outcome), traffic)
 }
 
-/// How far the mean under the control plane is from that of the policy alone: 0.1 is 10 % above.
+/// Returns the distance of the mean under the control plane from that of the policy alone: 0.1 is 10 % above.
 fn off_by(least: u64, spec: &str, conditions: (u64, Options)) -> f64 {
     let workload = workload(least);
     carried_out(&workload, spec, conditions).0 / alone(&workload, spec) - 1.0

@@ -97,7 +97,7 @@ pub enum Refusal {
     },
     /// The counter's range is used up.
     UsedUp,
-    /// What was given cannot be kept for after a restart.
+    /// The numbers given cannot be kept for after a restart.
     NotKept(String),
 }
 

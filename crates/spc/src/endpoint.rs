@@ -26,7 +26,7 @@ use crate::stream::SpcStream;
 /// The parameters of an endpoint.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What its connections are told. Line rate and round trip are the fabric's, and the switches' are to be the same.
+    /// The settings of its connections. Line rate and round trip are the fabric's, and the switches' are to be the same.
     pub settings: Settings,
     /// Connections that may wait to be accepted. A new one replaces the oldest that its peer has not confirmed.
     pub backlog: usize,

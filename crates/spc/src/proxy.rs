@@ -29,13 +29,13 @@ use split::{Begins, Commands, Splitter};
 /// Bytes that are handed over at once.
 const PIECE: usize = 64 * 1_024;
 
-/// What a proxy takes for a task.
+/// A rule by which a proxy cuts traffic into tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskRule {
     /// Each connection, under an id of its own.
     #[default]
     Connection,
-    /// All that comes by the port, under one id.
+    /// One task for all that comes by the port.
     Port,
     /// Each burst of requests: what a client says before it hears an answer.
     Burst,

@@ -225,7 +225,7 @@ impl Write for &SpcStream {
         self.wait(self.timeout(WRITE), |entry, now| self.try_write(entry, now, bytes))
     }
 
-    /// Nothing is held back.
+    /// Does nothing: no bytes are held back.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -25,10 +25,10 @@ pub const QUESTIONS: u64 = 16;
 const PORT_RATE: BitsPerSec = BitsPerSec(10_000_000_000);
 /// Before the first packet counts.
 const SETTLE: Nanos = Nanos(400_000_000);
-/// What may still arrive after the last packet was sent.
+/// The time for packets to arrive after the last was sent.
 const DRAIN: Nanos = Nanos(100_000_000);
 
-/// What is offered.
+/// The offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// At each port, in bits of IP packets.
@@ -41,7 +41,7 @@ pub struct Load {
     pub spc: bool,
 }
 
-/// What came of it.
+/// The measured result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
     /// Packets sent by all hosts.

@@ -23,7 +23,7 @@ pub const BATCH: usize = 64;
 const LARGEST: usize = 65_536 + 64;
 const NOTE: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
-/// What the kernel keeps for a socket that is not read.
+/// The kernel's buffer for a socket that is not read.
 const KERNEL_BUFFER: libc::c_int = 8 << 20;
 
 /// An interface that is open.

@@ -45,12 +45,12 @@ pub enum SwitchError {
         /// The interface.
         name: String,
     },
-    /// What leaves one port comes back by another.
+    /// Packets that leave one port come back by another.
     #[error("the topology has a loop: what leaves {out} comes back by {back}")]
     Loop {
-        /// Where it left.
+        /// The port they left by.
         out: String,
-        /// Where it came back.
+        /// The port they came back by.
         back: String,
     },
     /// Another switch has the same id.
@@ -64,7 +64,7 @@ pub enum SwitchError {
     /// The system refused something.
     #[error("cannot {what}: {error}")]
     System {
-        /// What.
+        /// The subject.
         what: String,
         /// Why.
         error: io::Error,

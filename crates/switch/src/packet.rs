@@ -19,9 +19,9 @@ const IPV6_HEADER: usize = 40;
 /// A part of a packet that the kernel has left to the device: the checksum from `start` on, to be written at `start + offset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Where the checksummed bytes begin.
+    /// Offset of the checksummed bytes.
     pub start: u16,
-    /// Where in them the checksum stands.
+    /// Offset of the checksum in them.
     pub offset: u16,
 }
 
@@ -33,7 +33,7 @@ pub type Address = [u8; 6];
 pub enum Content {
     /// SPC, with its header here; or RCP in the same form.
     Spc {
-        /// Where the SPC header begins.
+        /// Offset of the SPC header.
         at: usize,
         /// The part that a switch needs.
         seen: Peeked,

@@ -56,7 +56,7 @@ pub struct ClassCounters {
     pub longest: u64,
 }
 
-/// What became of a packet that was offered to a port.
+/// The outcome of a packet offered to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offered {
     /// It waits for the link.

@@ -103,7 +103,7 @@ pub struct PortReport {
     pub plain: ClassCounters,
     /// Tasks that it keeps anything of.
     pub tasks: usize,
-    /// All that it has granted.
+    /// The sum of its grants.
     pub granted: BitsPerSec,
     /// Questions that it has answered.
     pub questions: u64,

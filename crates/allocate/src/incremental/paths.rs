@@ -55,7 +55,7 @@ pub struct PathFill {
     routes: Vec<Route>,
     flows: Vec<Flow>,
     accounts: Vec<Account>,
-    /// What is kept of each account that is booked.
+    /// The record of each booked account.
     rates: Vec<Booked>,
     /// Accounts that are booked now.
     booked: usize,

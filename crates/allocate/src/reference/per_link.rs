@@ -95,7 +95,7 @@ impl Link {
     }
 }
 
-/// Who is in turn where.
+/// The flows that are in turn at each link.
 struct Turns<'a> {
     flows: &'a [Flow<'a>],
     links: BTreeMap<u32, Link>,

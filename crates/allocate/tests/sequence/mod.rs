@@ -12,7 +12,7 @@ use cavalcade_model::{
 const PORTS: u32 = 4;
 const COFLOWS: u32 = 4;
 
-/// What is tried.
+/// A case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     /// Max-min in strict classes, all pairs of ports of a switch together.
@@ -406,5 +406,5 @@ impl Scene {
     }
 }
 
-/// How far amounts may be apart, in bytes.
+/// The tolerance of amounts, in bytes.
 const CLOSE: f64 = 1e-2;

@@ -22,7 +22,7 @@ use crate::arguments::Top;
 use crate::failure::{Failure, Kind};
 use crate::output::print;
 
-/// How long a key may go unseen.
+/// The longest time before a key is handled.
 const KEYS: Duration = Duration::from_millis(50);
 
 /// `cavalcade top`.
@@ -118,7 +118,7 @@ impl Picture {
         }
     }
 
-    /// What each coflow sent in a second between the two looks, in bits.
+    /// Returns the rate of each coflow between the two looks, in bits per second.
     fn rates(&self) -> BTreeMap<&str, f64> {
         let (Some(before), Some(now)) = (&self.before, &self.now) else { return BTreeMap::new() };
         let seconds = now.now_ns.saturating_sub(before.now_ns) as f64 / 1e9;
@@ -166,7 +166,7 @@ impl Picture {
         frame.render_widget(foot_line, foot);
     }
 
-    /// What each port of a switch sent in a second between the two looks, in bits.
+    /// Returns the rate of each port of a switch between the two looks, in bits per second.
     fn port_rates(&self) -> Vec<Option<f64>> {
         let switch =
             |view: &Option<View>| view.as_ref().and_then(|view| view.switch.clone()).unwrap_or_default();

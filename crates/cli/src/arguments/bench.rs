@@ -26,7 +26,7 @@ pub(crate) enum Bench {
     /// Measure what SPC costs in a software switch, beside plain forwarding in the same run (needs root on Linux)
     #[cfg(feature = "live")]
     Switch(super::SwitchBench),
-    /// What plays agents for the coordinator
+    /// Play agents for the coordinator
     #[command(hide = true)]
     #[cfg(feature = "live")]
     Agents(AgentsBench),
@@ -37,19 +37,19 @@ pub(crate) enum Bench {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench coordinator --agents 1000 --rounds 20")]
 pub(crate) struct CoordinatorBench {
-    /// How many agents there are, each at a port of its own
+    /// Number of agents, each at a port of its own
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(2..=1_000_000))]
     pub(crate) agents: u32,
-    /// How many coflows are active
+    /// Number of active coflows
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) coflows: u32,
-    /// How many flows leave each agent, each of another coflow as far as there are that many
+    /// Number of flows from each agent, each of another coflow where there are enough
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) flows: u32,
-    /// How many connections the agents share; else one for a hundred agents
+    /// Number of connections that the agents share; else one for a hundred agents
     #[arg(long, value_name = "NUMBER")]
     pub(crate) connections: Option<u32>,
-    /// How many full rounds are timed
+    /// Number of full rounds to time
     #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
     /// The policy, with parameters
@@ -65,10 +65,10 @@ pub(crate) struct CoordinatorBench {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench agent --coflows 1000000 --flows 1000000")]
 pub(crate) struct AgentBench {
-    /// How many coflows there are
+    /// Number of coflows
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub(crate) coflows: u32,
-    /// How many flows there are, spread over the coflows
+    /// Number of flows, spread over the coflows
     #[arg(long, value_name = "NUMBER", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=4_000_000))]
     pub(crate) flows: u32,
     /// The policy, with parameters
@@ -93,22 +93,22 @@ pub(crate) struct EnforceBench {
 #[cfg(feature = "live")]
 #[derive(Debug, Args)]
 pub(crate) struct AgentsBench {
-    /// Where the coordinator listens
+    /// Address of the coordinator
     #[arg(long)]
     pub(crate) connect: SocketAddr,
-    /// How many agents
+    /// Number of agents
     #[arg(long)]
     pub(crate) agents: u32,
-    /// How many coflows
+    /// Number of coflows
     #[arg(long)]
     pub(crate) coflows: u32,
-    /// How many flows at each agent
+    /// Number of flows at each agent
     #[arg(long)]
     pub(crate) flows: u32,
-    /// How many connections
+    /// Number of connections
     #[arg(long)]
     pub(crate) connections: u32,
-    /// How many rounds
+    /// Number of rounds
     #[arg(long)]
     pub(crate) rounds: u32,
 }

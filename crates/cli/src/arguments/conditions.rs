@@ -13,7 +13,7 @@ use super::{packet_size, period, rate, share};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 
-/// What holds for every run.
+/// The conditions of every run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Conditions {
     /// Capacity of every port in each direction [default: 1Gbps; that of a Spark log is inferred from recorded times]
@@ -27,7 +27,7 @@ pub(crate) struct Conditions {
     /// Submit all tasks at time zero
     #[arg(long, help_heading = "Conditions")]
     pub(crate) offline: bool,
-    /// How long messages between instances of a policy travel
+    /// Travel time of messages between instances of a policy
     #[arg(long, value_name = "TIME", default_value = "0ns", help_heading = "Conditions")]
     pub(crate) control_delay: Nanos,
     /// The share of those messages that is lost, 0 to 1
@@ -36,13 +36,13 @@ pub(crate) struct Conditions {
     /// Seed of everything random
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Conditions")]
     pub(crate) seed: u64,
-    /// How many counters give out task-ids without talking to each other, one for each client in turn (Baraat)
+    /// Number of independent counters that give out task-ids, one for each client in turn (Baraat)
     #[arg(long, value_name = "NUMBER", default_value = "1", help_heading = "Conditions")]
     pub(crate) counters: NonZeroU32,
-    /// Who computes first where a trace has hosts with slots: all share, task by task, or stage by stage
+    /// Order of computation where a trace has hosts with slots: all share, task by task, or stage by stage
     #[arg(long, value_name = "ORDER", default_value = "stage", value_parser = word::<CpuOrder>(), help_heading = "Conditions")]
     pub(crate) cpu_order: CpuOrder,
-    /// How the fluid engine finds rates: incremental, or reference: by the definition of each discipline, which is slow
+    /// Source of the fluid engine's rates: incremental, or reference: by the definition of each discipline, which is slow
     #[arg(long, value_name = "ALLOCATOR", default_value = "incremental", value_parser = word::<Allocator>(), help_heading = "Conditions")]
     pub(crate) allocator: Allocator,
 }
@@ -59,7 +59,7 @@ fn word<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
 /// The engines that runs are made on, and their options.
 #[derive(Debug, Args)]
 pub(crate) struct EngineOptions {
-    /// What is simulated: rates that flow, the same under the live system's control plane, or every packet; each policy is
+    /// Engine of the simulation: rates that flow, the same under the live system's control plane, or every packet; each policy is
     /// run on each
     #[arg(
         long,
@@ -120,13 +120,13 @@ pub(crate) enum EngineName {
     /// Bytes flow at rates: exact and fast
     #[default]
     Fluid,
-    /// As fluid, with the live system's coordinator, agents and clients between a decision and its effect
+    /// The fluid engine with the live system's coordinator, agents and clients between a decision and its effect
     Control,
     /// Every packet is sent, waits, is marked or lost, and answered
     Packet,
 }
 
-/// Which policies.
+/// The selected policies.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
     /// Policies with their defaults, as a,b,c; all of them where none is named
@@ -135,13 +135,13 @@ pub(crate) struct Selection {
     /// A policy with parameters, as dclas:queues=10,weighted=false; may be repeated
     #[arg(long, value_name = "POLICY", help_heading = "Policies")]
     pub(crate) policy: Vec<String>,
-    /// What factors are relative to; else fair where it is among the policies, else the first
+    /// Policy that factors are relative to; else fair where it is among the policies, else the first
     #[arg(long, value_name = "POLICY", help_heading = "Policies")]
     pub(crate) baseline: Option<String>,
 }
 
 impl Selection {
-    /// Whether any policy is named.
+    /// Returns whether any policy is named.
     pub(crate) fn is_made(&self) -> bool {
         !self.policies.is_empty() || !self.policy.is_empty()
     }

@@ -18,10 +18,10 @@ use super::live::ConfigFile;
 pub(crate) struct Enforce {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Where the agent listens; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket of the agent; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
-    /// Where 'cavalcade run' connects [default: /run/cavalcade-enforce.sock]
+    /// Socket for 'cavalcade run' [default: /run/cavalcade-enforce.sock]
     #[arg(long, value_name = "FILE")]
     pub(crate) door: Option<PathBuf>,
     /// The control group of version 2 whose processes can be tagged; without it, all of the host
@@ -36,7 +36,7 @@ pub(crate) struct Enforce {
     /// Docker, Podman and containerd]
     #[arg(long, value_name = "DIR")]
     pub(crate) containers: Vec<PathBuf>,
-    /// How many coflows a user may have at once [default: 256]
+    /// Most coflows of a user at once [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) coflows_of_user: Option<usize>,
     /// The folder of this host's agent that 'cavalcade certificates' made: with it, what a server of another host sends back is
@@ -46,7 +46,7 @@ pub(crate) struct Enforce {
     /// The addresses of all hosts, as the agent has them: other enforcers that are told of connections
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub(crate) hosts: Vec<IpAddr>,
-    /// Where other enforcers tell of connections; all listen at the same port [default: 0.0.0.0:7339]
+    /// Address for other enforcers' reports of connections; all listen at the same port [default: 0.0.0.0:7339]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     /// For how long the kernel keeps limits without a sign of life from this process
@@ -57,7 +57,7 @@ pub(crate) struct Enforce {
     pub(crate) idle: Nanos,
 }
 
-/// Where the host's enforcer listens.
+/// The socket of the host's enforcer.
 pub(crate) const DOOR: &str = "/run/cavalcade-enforce.sock";
 
 /// `cavalcade run`.
@@ -68,13 +68,13 @@ pub(crate) const DOOR: &str = "/run/cavalcade-enforce.sock";
 pub(crate) struct RunCommand {
     #[command(flatten)]
     pub(crate) what: What,
-    /// Who waits for a new task
+    /// Class of a new task: what waits for it
     #[arg(long, value_name = "CLASS", default_value = "online", conflicts_with = "coflow")]
     pub(crate) class: Class,
-    /// How long from now a new task has time
+    /// Deadline of a new task, from now
     #[arg(long, value_name = "TIME", conflicts_with = "coflow")]
     pub(crate) deadline: Option<Nanos>,
-    /// Where 'cavalcade enforce' listens
+    /// Socket of 'cavalcade enforce'
     #[arg(long, value_name = "FILE", default_value = DOOR)]
     pub(crate) door: PathBuf,
     /// The command and its arguments, behind '--'
@@ -82,7 +82,7 @@ pub(crate) struct RunCommand {
     pub(crate) command: Vec<OsString>,
 }
 
-/// What a command's transfers belong to.
+/// The coflow or task of a command's transfers.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct What {
@@ -94,7 +94,7 @@ pub(crate) struct What {
     pub(crate) task: Option<String>,
 }
 
-/// Who waits for a task.
+/// A class of tasks: what waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Class {
     /// A user waits

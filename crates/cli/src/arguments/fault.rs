@@ -11,7 +11,7 @@ pub(crate) struct Fault {
     /// The seed, or the first of several: it decides the workload, the policy, and what breaks when
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How many seeds to try, one after the other
+    /// Number of seeds to try, one after the other
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
     /// The trace that is run, on a port of 1Gbps for each host [default: a few coflows that the seed draws]

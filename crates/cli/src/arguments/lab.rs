@@ -17,25 +17,25 @@ use crate::fabric::argument::FabricArgument;
 pub(crate) struct Lab {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// What is run, as tcp,dclas,sebf,dcas: plain TCP, and policies with their defaults
+    /// Contenders, as tcp,dclas,sebf,dcas: plain TCP, and policies with their defaults
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) policies: Vec<String>,
     /// A policy with parameters, as dclas:first_threshold=1MB,weighted=false; may be repeated
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Vec<String>,
-    /// How many hosts there are, where that is to be more than the trace's ports
+    /// Number of hosts, if more than the trace's ports
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) hosts: Option<u32>,
-    /// What each port can send and receive, in payload
+    /// Rate at which each port can send and receive, in payload
     #[arg(long, value_name = "RATE", default_value = "200Mbps", value_parser = rate)]
     pub(crate) rate: BitsPerSec,
     /// Makes all sizes and times so many times as large: the load stays the same
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
     pub(crate) scale: f64,
-    /// What hosts are
+    /// Kind of hosts
     #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
     pub(crate) transport: LabTransport,
-    /// How long between reports, and between orders
+    /// Time between reports, and between orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
     /// How often each policy is run: the table shows medians, and the least and the most [default: 5; 1 where something is to
@@ -64,7 +64,7 @@ pub(crate) struct Lab {
     pub(crate) json: bool,
 }
 
-/// What hosts of a lab are.
+/// The kind of a lab's hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LabTransport {
     /// Network namespaces on a bridge
@@ -80,7 +80,7 @@ pub(crate) struct LabHost {
     /// Its address
     #[arg(long)]
     pub(crate) address: IpAddr,
-    /// Where its agent listens; plain TCP without
+    /// Socket of its agent; plain TCP without
     #[arg(long)]
     pub(crate) agent: Option<PathBuf>,
     /// The rate that it holds itself to

@@ -24,19 +24,19 @@ pub(crate) struct ConfigFile {
     pub(crate) config: Option<PathBuf>,
 }
 
-/// Which hosts there are, the same list everywhere.
+/// The hosts of the site, the same list everywhere.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SiteOptions {
     /// The addresses of all hosts, as 10.0.0.1,10.0.0.2; the first is port 0. 'up' needs none: it then serves this host alone
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub(crate) hosts: Vec<IpAddr>,
-    /// What the link of every host carries [default: 1Gbps]: the rate that policies share out. It describes the link and does
+    /// Rate of every host's link [default: 1Gbps]: the rate that policies share out. It describes the link and does
     /// not cap it
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<BitsPerSec>,
 }
 
-/// Who may listen and speak.
+/// Limits on who may connect, and sockets for administrators and monitoring.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Access {
     /// The folder of this part's certificate and key, as 'cavalcade certificates' makes them
@@ -45,27 +45,27 @@ pub(crate) struct Access {
     /// Speak in clear text to other hosts, and let anybody speak
     #[arg(long, conflicts_with = "certificates", help_heading = "Access")]
     pub(crate) insecure: bool,
-    /// Where 'cavalcade ps' and the like connect on this host
+    /// Socket on this host for 'cavalcade ps' and the like
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     pub(crate) administration: Option<PathBuf>,
-    /// Where a monitoring system finds figures, at /metrics
+    /// Address at which a monitoring system reads /metrics
     #[arg(long, value_name = "ADDRESS", help_heading = "Access")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// How many connections of clients or agents may be open [default: what descriptors allow]
+    /// Most connections of clients or agents [default: what descriptors allow]
     #[arg(long, value_name = "NUMBER", help_heading = "Access", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: Option<u32>,
-    /// How many bytes may wait in this process, from others and for them [default: 256MiB]
+    /// Most bytes waiting in this process, from peers and for them [default: 256MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Access")]
     pub(crate) max_buffers: Option<Bytes>,
 }
 
-/// What is said on standard error.
+/// Messages on standard error.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Logging {
     /// The form of messages [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = "Messages")]
     pub(crate) log_format: Option<LogFormat>,
-    /// How much is said [default: info]
+    /// Level of messages [default: info]
     #[arg(long, value_name = "LEVEL", help_heading = "Messages")]
     pub(crate) log_level: Option<LogLevel>,
 }
@@ -81,11 +81,11 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How much is said.
+/// A level of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
-    /// What went wrong
+    /// Errors only
     Error,
     /// And what looks wrong
     Warn,
@@ -96,10 +96,10 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
-/// What one user's clients may have.
+/// The budget of one user's clients.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct UserBudget {
-    /// What the clients of one user may have on this host, as coflows=100000,bytes=256MB; what is left out keeps its default
+    /// Budget of one user's clients on this host, as coflows=100000,bytes=256MB; what is left out keeps its default
     /// [default: connections=1024,coflows=65536,flows=65536,messages=100000,bytes=67108864]. Messages are those in a second, bytes those
     /// that wait in the agent
     #[arg(long, value_name = "LIMITS", value_parser = user_budget)]
@@ -139,7 +139,7 @@ pub(crate) struct CoordinatorOptions {
     pub(crate) file: ConfigFile,
     #[command(flatten)]
     pub(crate) site: SiteOptions,
-    /// Where agents connect [default: 127.0.0.1:7337]
+    /// Address for agents [default: 127.0.0.1:7337]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
@@ -157,16 +157,16 @@ pub(crate) struct CoordinatorOptions {
     pub(crate) logging: Logging,
 }
 
-/// How a coordinator decides.
+/// The options of a coordinator's decisions.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Deciding {
     /// The policy, with parameters, as sebf or dclas:queues=10,weighted=false [default: dclas:queues=20,factor=2,first_threshold=1MB]
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<String>,
-    /// How long between reports, and between orders [default: 10ms]
+    /// Time between reports, and between orders [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) period: Option<Nanos>,
-    /// How long orders hold without word from the coordinator: at least four periods [default: ten periods]
+    /// Time that orders hold without word from the coordinator: at least four periods [default: ten periods]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) hold: Option<Nanos>,
     /// Count bytes of another host's coflow only once receivers' kernels have them, and let flows hold others only while
@@ -188,10 +188,10 @@ pub(crate) struct AgentOptions {
     pub(crate) file: ConfigFile,
     #[command(flatten)]
     pub(crate) site: SiteOptions,
-    /// Which of the hosts this is, from 0; without it, the one whose address is this host's
+    /// Number of this host, from 0; else the one whose address is this host's
     #[arg(long, value_name = "NUMBER")]
     pub(crate) port: Option<u32>,
-    /// Where a coordinator listens; may be repeated, for those that stand by
+    /// Address of a coordinator; repeat for those that stand by
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) coordinator: Vec<SocketAddr>,
     /// Decide here, without a coordinator, by this policy (dcas and others that work at hosts)
@@ -200,7 +200,7 @@ pub(crate) struct AgentOptions {
     /// The UDP port at which agents without a coordinator talk to each other [default: 7338]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) peer_port: Option<u16>,
-    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket for applications; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Decide, and enforce nothing
@@ -236,25 +236,25 @@ pub(crate) struct Up {
     pub(crate) file: ConfigFile,
     #[command(flatten)]
     pub(crate) site: SiteOptions,
-    /// Which of the hosts this is, from 0 [default: 0]
+    /// Number of this host, from 0 [default: 0]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) port: Option<u32>,
-    /// Where agents of other hosts connect, without certificates: a site of several hosts has a coordinator of its own
+    /// Address for agents of other hosts, without certificates: a site of several hosts has a coordinator of its own
     /// [default: 127.0.0.1, any port]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
-    /// Where applications connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket for applications; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Listen in clear text also where other hosts can connect
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Where a monitoring system finds figures of the coordinator, at /metrics
+    /// Address at which a monitoring system reads the coordinator's /metrics
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Where it finds those of the agent
+    /// Address at which it reads the agent's
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) agent_metrics: Option<SocketAddr>,
     #[command(flatten)]
@@ -269,10 +269,10 @@ pub(crate) struct Up {
 pub(crate) struct Certificates {
     /// The folder to make, which must not exist yet: it gets a folder for each part, to be copied to its host
     pub(crate) dir: PathBuf,
-    /// How many hosts there are
+    /// Number of hosts
     #[arg(long, value_name = "NUMBER")]
     pub(crate) hosts: u32,
-    /// How many days the certificates are valid
+    /// Days that the certificates are valid
     #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub(crate) days: u32,
 }
@@ -286,7 +286,7 @@ pub(crate) struct Renew {
     /// The parts whose certificates are renewed, as agent-3; without any, all of them
     #[arg(value_name = "PART")]
     pub(crate) parts: Vec<String>,
-    /// How many days the certificates are valid
+    /// Days that the certificates are valid
     #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub(crate) days: u32,
     /// Make a new key as well: for a host that is replaced, or whose key others may have
@@ -314,10 +314,10 @@ pub(crate) struct Revoke {
     pub(crate) parts: Vec<String>,
 }
 
-/// Whom to ask.
+/// The part to ask.
 #[derive(Debug, Default, Args)]
 pub(crate) struct At {
-    /// Whom to ask: the administration socket of an agent or coordinator, or a coordinator's address; else whoever is found
+    /// Part to ask: the administration socket of an agent or coordinator, or a coordinator's address; else the first that is found
     /// on this host, a coordinator first
     #[arg(long, value_name = "PLACE")]
     pub(crate) at: Option<String>,
@@ -349,7 +349,7 @@ pub(crate) struct Ps {
 pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) at: At,
-    /// How often to look
+    /// Time between two looks
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(crate) every: Nanos,
     /// Print what there is as a line of JSON each time, and draw nothing

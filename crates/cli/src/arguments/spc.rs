@@ -50,10 +50,10 @@ pub(crate) struct SwitchOptions {
     /// Print its state as a line of JSON this often
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) report: Option<Nanos>,
-    /// Where 'cavalcade ps' and 'cavalcade top' connect on this host [default: cavalcade-switch-ID.sock where sockets are]
+    /// Socket on this host for 'cavalcade ps' and 'cavalcade top' [default: cavalcade-switch-ID.sock where sockets are]
     #[arg(long, value_name = "FILE")]
     pub(crate) administration: Option<PathBuf>,
-    /// Where a monitoring system of this host finds figures, at /metrics
+    /// Address at which a monitoring system of this host reads /metrics
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
     /// Let other hosts read the figures, in clear text
@@ -88,10 +88,10 @@ pub(crate) struct SpcProxyOptions {
     /// Take ids from this counter of the host's agent
     #[arg(long, value_name = "NAME", conflicts_with_all = ["first_task", "task_step", "background"])]
     pub(crate) counter: Option<String>,
-    /// Where the agent's clients connect; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket of the agent; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE", requires = "counter")]
     pub(crate) socket: Option<PathBuf>,
-    /// What a task is
+    /// Rule by which traffic is cut into tasks
     #[arg(long, value_name = "RULE", default_value = "connection", conflicts_with = "from_spc")]
     pub(crate) task_of: TaskOf,
     /// The rate of this host's link
@@ -102,13 +102,13 @@ pub(crate) struct SpcProxyOptions {
     pub(crate) round_trip: Nanos,
 }
 
-/// What a proxy takes for a task.
+/// A rule by which a proxy cuts traffic into tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TaskOf {
     /// Each TCP connection
     #[default]
     Connection,
-    /// All that comes by this proxy's port
+    /// One task for all that comes by this proxy's port
     Port,
     /// Each burst of requests: what a client says before it hears an answer
     Burst,

@@ -83,7 +83,7 @@ struct Pair {
     as_json: bool,
 }
 
-/// What an exchange took.
+/// The times of an exchange.
 #[derive(Default)]
 struct Exchange {
     reporting: f64,

@@ -52,7 +52,7 @@ struct Agent {
     flows: VecDeque<(u32, u32)>,
 }
 
-/// What has come of a round.
+/// The answers of a round so far.
 #[derive(Default)]
 struct Heard {
     snapshots: u32,

@@ -29,10 +29,10 @@ const PERIOD: Nanos = Nanos::from_millis(1);
 /// No agent is to be forgotten because a round takes long.
 const LEASE: Nanos = Nanos::from_secs(120);
 
-/// What the process that plays agents has measured.
+/// Measurements of the process that plays agents.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
-    /// How long each round took, in nanoseconds.
+    /// The time of each round, in nanoseconds.
     pub(crate) rounds_ns: Vec<u64>,
     /// Bytes of all reports in these rounds.
     pub(crate) bytes_up: u64,
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &CoordinatorBench) -> Result<(), Failure> {
     print(&text(options, connections, &measured, &used))
 }
 
-/// What the coordinator has used, introductions included.
+/// Resources that the coordinator has used, introductions included.
 struct Used {
     rounds: u64,
     busy: Duration,

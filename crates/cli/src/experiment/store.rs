@@ -18,7 +18,7 @@ use parquet::record::RowAccessor;
 
 use crate::failure::Failure;
 
-/// How long a finished run may be without a place on disk.
+/// The longest time before a finished run is written to disk.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Columns in front of the figures.
@@ -132,7 +132,7 @@ pub(crate) fn read_rows(path: &Path) -> Result<BTreeMap<Key, Row>, Failure> {
     })
 }
 
-/// Which figure each column behind the key holds; `None` where the columns are not those of a file of rows.
+/// Returns the figure in each column behind the key; `None` where the columns are not those of a file of rows.
 fn figures(names: &[&str]) -> Option<Vec<usize>> {
     let own = names.strip_prefix(KEY.as_slice())?;
     let at = |name: &&str| Row::columns().iter().position(|column| column == name);

@@ -33,7 +33,7 @@ use crate::failure::Failure;
 /// A fabric, from text or a file.
 #[derive(Clone, Debug)]
 pub(crate) enum FabricArgument {
-    /// As text.
+    /// A fabric given as text.
     Text(FabricSpec),
     /// The name of a file, and what it says or what is wrong with it.
     File(String, Result<FabricSpec, String>),

@@ -27,7 +27,7 @@ const MTU: u16 = 1_500;
 /// The headers of TCP with its time stamps, and IP's.
 const TCP_HEADERS: u16 = 52;
 
-/// What carries flows: in the lab, in the packet engine, and in the fluid one.
+/// The carrier of flows: in the lab, in the packet engine, and in the fluid one.
 struct Carried {
     name: &'static str,
     scheduler: Scheduler,
@@ -54,7 +54,7 @@ const CARRIED: [Carried; 3] = [
     },
 ];
 
-/// What came of one.
+/// The result of one.
 struct Row {
     name: &'static str,
     measured: Measured,

@@ -14,10 +14,10 @@ use crate::arguments::{LogFormat, LogLevel, Logging};
 
 /// Lines that wait for a slow reader; what comes beyond is dropped and counted.
 const WAITING: usize = 4096;
-/// How long the end of the program waits for the last lines.
+/// The time that the end of the program waits for the last lines.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// Where events go: a thread writes them, so that a reader of standard error that hangs stops nothing else.
+/// The sink of events: a thread writes them, so that a reader of standard error that hangs stops nothing else.
 #[derive(Clone)]
 struct Lines {
     waiting: SyncSender<Line>,

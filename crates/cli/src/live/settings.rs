@@ -19,10 +19,10 @@ const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 /// these give 1.27×. Over 11 generated workloads the mean factor was 1.19 and none was below 1.04; weights keep every queue served.
 const DEFAULT_POLICY: &str = "dclas:queues=20,factor=2,first_threshold=1MB";
 const DEFAULT_PERIOD: Nanos = Nanos::from_millis(10);
-/// Where coordinators listen.
+/// The default address of coordinators.
 pub(super) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7337);
-/// Where agents without a coordinator hear each other.
+/// The default port at which agents without a coordinator hear each other.
 pub(super) const DEFAULT_PEER_PORT: u16 = 7338;
 
 /// All hosts, and what each can carry.
@@ -54,7 +54,7 @@ impl Site {
         Self::new(options, file).unwrap_or_else(|_| this())
     }
 
-    /// What a coordinator decides by.
+    /// Makes the configuration of a coordinator.
     ///
     /// # Errors
     /// If the policy is unknown or none for a coordinator.
@@ -86,7 +86,7 @@ impl Site {
         Ok((config, policy))
     }
 
-    /// What the agent at `port` starts with; without one, at the port whose address is this host's.
+    /// Makes the configuration of the agent at `port`; without one, at the port whose address is this host's.
     ///
     /// # Errors
     /// If there is no such port, or it is not clear which this host is.
@@ -160,7 +160,7 @@ fn scope(policy: &Configured) -> Scope {
     cavalcade_model::PolicyFactory::terms(policy).scope
 }
 
-/// What a process holds at most: by flags or the file, else by what the system allows.
+/// Returns the limits of a process: by flags or the file, else by what the system allows.
 pub(super) fn capacity(connections: Option<u32>, bytes: Option<Bytes>) -> Capacity {
     let default = Capacity::of_system();
     Capacity {
@@ -169,12 +169,12 @@ pub(super) fn capacity(connections: Option<u32>, bytes: Option<Bytes>) -> Capaci
     }
 }
 
-/// What people are told of a part that decides by `policy`.
+/// Returns what administrators are told of a part that decides by `policy`.
 pub(super) fn about(policy: &Configured, shadow: bool) -> About {
     About { policy: policy.label(), title: policy.info().title.to_owned(), shadow }
 }
 
-/// Who may speak, and where administrators and monitoring are served.
+/// Limits on who may connect, and the sockets for administrators and monitoring.
 #[derive(Debug)]
 pub(super) struct Gatekeeping {
     pub(super) identity: Option<Identity>,
@@ -205,7 +205,7 @@ impl Gatekeeping {
         })
     }
 
-    /// That what is said at or to `address` may be: on this host anything, elsewhere what certificates protect.
+    /// Checks that traffic with `address` is allowed: on this host anything, elsewhere only what certificates protect.
     ///
     /// # Errors
     /// If it would go unencrypted and `--insecure` was not given.
@@ -214,7 +214,7 @@ impl Gatekeeping {
     }
 }
 
-/// That clear text does not leave the host unless `is_allowed`.
+/// Checks that clear text does not leave the host unless `is_allowed`.
 ///
 /// # Errors
 /// If it would.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run of the program came to.
+/// The result of a run of the program.
 pub(crate) struct Ran {
     /// Its exit code.
     pub(crate) code: i32,

@@ -13,7 +13,7 @@ use cavalcade_protocol::{AgentMessage, Limit, Refusal, Subject};
 
 use super::{Agent, AgentOutput, ClientId};
 
-/// What one user's clients may have on a host.
+/// The budget of one user's clients on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Connections.
@@ -35,7 +35,7 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// How much of something a user may have.
+    /// Returns the limit of one quantity.
     pub fn of(&self, limit: Limit) -> u32 {
         match limit {
             Limit::Connections {} => self.connections,
@@ -62,7 +62,7 @@ impl Budget {
     }
 }
 
-/// What one user's clients have.
+/// The use of one user's clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Connections.
@@ -94,16 +94,16 @@ impl Usage {
     }
 }
 
-/// What the clients of each user have.
+/// The use of each user's clients.
 pub(super) type Users = BTreeMap<u32, Usage>;
 
 impl Agent {
-    /// What the clients of each user have, in order of the users' numbers.
+    /// Returns the use of each user's clients, in order of the users' numbers.
     pub fn users(&self) -> impl Iterator<Item = (u32, Usage)> + '_ {
         self.users.iter().map(|(&user, &usage)| (user, usage))
     }
 
-    /// What one user's clients may have.
+    /// Returns the budget of one user's clients.
     pub fn budget(&self) -> &Budget {
         &self.config.budget
     }
@@ -149,7 +149,7 @@ impl Agent {
         self.outbox.push_back(AgentOutput::Drop(client));
     }
 
-    /// How often clients were refused something, by [`Refusal::reason`].
+    /// Returns the number of refusals to clients, by [`Refusal::reason`].
     pub fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         self.refusals.iter().map(|(&reason, &count)| (reason, count))
     }

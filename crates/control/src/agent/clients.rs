@@ -13,7 +13,7 @@ use cavalcade_protocol::{
 use super::{Agent, AgentOutput, CLASSES, Client, ClientId, Flow, Mode, Part, Speaker};
 use crate::hosted::NewFlow;
 
-/// How far numbers of coflows may be ahead of the clock, which may have been set back.
+/// The most that numbers of coflows may be ahead of the clock, which may have been set back.
 const AHEAD: Nanos = Nanos::from_secs(3600);
 
 impl Agent {

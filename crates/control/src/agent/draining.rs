@@ -38,7 +38,7 @@ impl Agent {
         was_drained
     }
 
-    /// What is drained here, other than by a coordinator.
+    /// Returns what is drained here, other than by a coordinator.
     pub fn drains(&self) -> &[Drain] {
         self.drains.list()
     }

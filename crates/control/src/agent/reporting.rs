@@ -29,7 +29,7 @@ const PIECE: usize = 16_384;
 /// The same in the first report on a connection: 126 KB.
 const FIRST_PIECE: usize = 1_024;
 
-/// What an agent knows of its coordinator.
+/// The agent's knowledge of its coordinator.
 #[derive(Debug, Default)]
 pub(super) struct CoordinatorLink {
     /// The highest term heard of.
@@ -50,7 +50,7 @@ pub(super) struct CoordinatorLink {
     pub(super) is_enforced: bool,
     /// The latest throw of the fabric's kill switch that was heard of, from whichever coordinator.
     switch: Option<KillSwitch>,
-    /// That throw and its term, as the coordinator has sealed them.
+    /// The same throw and its term, as the coordinator has sealed them.
     standing: Sealed,
     owes_snapshot: bool,
     needs_snapshot: bool,
@@ -363,7 +363,7 @@ impl Agent {
         (coflows, grants)
     }
 
-    /// What has become of flows whose coflows have been said.
+    /// Reports flows whose coflows have been reported.
     fn say_flows(&mut self, room: &mut usize) -> (Keyed<FlowEntry>, Keyed<Progress>) {
         let (mut flows, mut progress) = (Keyed::default(), Keyed::default());
         while *room > 0

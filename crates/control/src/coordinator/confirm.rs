@@ -27,7 +27,7 @@ use cavalcade_protocol::{Report, TaskCounter};
 use super::Coordinator;
 use super::trust::{DISTRUST, YOUNG_LEASES};
 
-/// What one port has received from another.
+/// The bytes that one port has received from another.
 #[derive(Debug)]
 struct Arrival {
     /// The session of the receiver that counts.
@@ -40,7 +40,7 @@ struct Arrival {
     has_resting: bool,
 }
 
-/// What receivers have confirmed to a sender, and what it has used of that.
+/// The bytes that receivers have confirmed to a sender, and those that it has used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Credit {
     confirmed: u64,
@@ -60,7 +60,7 @@ impl Credit {
     }
 }
 
-/// What has been confirmed.
+/// The confirmed bytes.
 #[derive(Debug, Default)]
 pub(super) struct Confirmations {
     /// By receiver and sender.

@@ -52,7 +52,7 @@ impl Coordinator {
         self.tell_all();
     }
 
-    /// What is drained. The drain of everything is listed where it is known who asked for it.
+    /// Returns what is drained. The drain of everything is listed where it is known who asked for it.
     pub fn drains(&self) -> &[Drain] {
         self.drains.list()
     }

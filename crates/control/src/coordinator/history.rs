@@ -10,7 +10,7 @@ use cavalcade_protocol::{CoflowKey, Drain, Facts};
 
 use super::Coordinator;
 
-/// How long a coflow is kept that is over.
+/// Time that an ended coflow is kept.
 const KEPT: Nanos = Nanos::from_secs(3_600);
 
 /// Number of those at most.
@@ -21,11 +21,11 @@ const MOST: usize = 10_000;
 pub struct PastCoflow {
     /// Its key.
     pub key: CoflowKey,
-    /// What was known of it.
+    /// The facts known of it.
     pub facts: Option<Facts>,
-    /// Whose it was.
+    /// Its owner.
     pub owner: Option<u32>,
-    /// What it had sent, as far as reported; without what a host had said that is lost.
+    /// Bytes that it had sent, as reported; without what a host had said that is lost.
     pub sent: Bytes,
     /// The priority that it had at the end.
     pub priority: Priority,

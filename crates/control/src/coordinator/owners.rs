@@ -25,7 +25,7 @@ struct Owner {
     granted: BTreeSet<u32>,
 }
 
-/// Whose each coflow is.
+/// The owner of each coflow.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     of: BTreeMap<CoflowKey, Owner>,

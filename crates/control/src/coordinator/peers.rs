@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use cavalcade_model::{BitsPerSec, FlowId, Instant, PortId};
 use cavalcade_protocol::CoflowKey;
 
-/// What is known of an agent, and what it has been told.
+/// The coordinator's knowledge of an agent, and its last orders.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) session: u64,
     /// The number of its last report.
     pub(super) heard: u64,
     pub(super) heard_at: Instant,
-    /// How far its clock is ahead, in nanoseconds.
+    /// Offset of its clock, in nanoseconds.
     pub(super) offset: i128,
-    /// What its port can send, by its own word.
+    /// Rate at which its port can send, as it reports.
     pub(super) up: BitsPerSec,
     /// Until when its new flows hold others only once they have moved.
     pub(super) distrusted_until: Option<Instant>,
@@ -52,7 +52,7 @@ pub(super) struct Part {
     pub(super) open: u64,
     /// True if bytes count only as receivers confirm them.
     pub(super) needs_word: bool,
-    /// What counts of them then.
+    /// The part of them that counts then.
     pub(super) counted: u64,
     pub(super) flows: BTreeSet<u32>,
 }
@@ -68,7 +68,7 @@ impl Part {
 pub(super) struct OpenFlow {
     /// The agent's number of its coflow.
     pub(super) part: u32,
-    /// Where its record is, unless that is of another flow by now.
+    /// The id of its record, unless that is of another flow by now.
     pub(super) id: FlowId,
 }
 
@@ -116,7 +116,7 @@ impl Peers {
         Self { places: (0..ports).map(|_| None).collect(), count: 0 }
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub(super) fn len(&self) -> usize {
         self.count
     }

@@ -7,16 +7,16 @@ use super::Coordinator;
 use crate::explanation::Explanation;
 use crate::table::{Coflow, FlowName};
 
-/// What is known of a coflow, for people.
+/// The status of a coflow, for administrators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoflowStatus {
     /// Its key.
     pub key: CoflowKey,
-    /// What is known of it.
+    /// The facts known of it.
     pub facts: Option<Facts>,
-    /// Whose it is: a user, by the number that hosts have for it.
+    /// Its owner: a user, by the number that hosts have for it.
     pub owner: Option<u32>,
-    /// What it has sent, as far as reported.
+    /// Bytes that it has sent, as reported.
     pub sent: Bytes,
     /// The priority that the policy gave it.
     pub priority: Priority,
@@ -24,14 +24,14 @@ pub struct CoflowStatus {
     pub flows: Vec<CoflowFlow>,
 }
 
-/// What is known of a flow of a coflow, for people.
+/// The status of a flow of a coflow, for administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoflowFlow {
-    /// Who sends it.
+    /// The sending port.
     pub from: PortId,
     /// Its number there.
     pub number: u32,
-    /// Who receives it.
+    /// The receiving port.
     pub to: PortId,
     /// Its bytes, if they are known.
     pub size: Option<Bytes>,
@@ -39,7 +39,7 @@ pub struct CoflowFlow {
     pub sent: Bytes,
     /// True if it has nothing to send or makes no progress.
     pub rests: bool,
-    /// What was decided about it.
+    /// The decision about it.
     pub gate: Gate,
     /// The priority that holds for it.
     pub priority: Priority,
@@ -77,7 +77,7 @@ impl Coordinator {
         }
     }
 
-    /// What a coflow has sent, as far as reported.
+    /// Returns the bytes that a coflow has sent, as reported.
     pub fn attained(&self, key: CoflowKey) -> Option<Bytes> {
         self.hosted.attained(key)
     }

@@ -19,17 +19,17 @@ use cavalcade_protocol::{CoflowKey, Message, Sealed, Standing, TaskCounter};
 
 use super::Coordinator;
 
-/// How long the numbers of coflows are remembered that are over: their hosts may have been cut off meanwhile.
+/// Time that the numbers of ended coflows are remembered: their hosts may have been cut off meanwhile.
 pub(super) const REMEMBERED: Nanos = Nanos::from_secs(600);
 
 /// Number of of those at most.
 const MOST_REMEMBERED: usize = 1 << 20;
 
-/// How far a coflow's number may lie in the past where the coflow is new here: clients without an agent number their
+/// The most that the number of a coflow new here may lie in the past: clients without an agent number their
 /// coflows themselves and join them later.
 const STALE: Nanos = Nanos::from_secs(60);
 
-/// How far clocks of hosts that are not connected may be off.
+/// The most that clocks of hosts that are not connected may be off.
 const CLOCKS: Nanos = Nanos::from_secs(5);
 
 /// Leases after its start for which a coordinator takes in coflows of any age: it has just taken over.
@@ -104,7 +104,7 @@ impl Coordinator {
         }
     }
 
-    /// How long ago a coflow was registered, at most.
+    /// Returns the age of a coflow at most.
     fn age(&self, now: Instant, key: CoflowKey) -> Nanos {
         let home = TaskCounter::agent_of(key.serial, self.config.ports);
         let there = match home.and_then(|port| self.peers.get(port)) {

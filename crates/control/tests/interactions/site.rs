@@ -30,7 +30,7 @@ pub(crate) struct Site {
     policy: String,
     /// True if bytes and movement take the word of receivers.
     confirm: bool,
-    /// What has arrived at each host from others.
+    /// Bytes that have arrived at each host from others.
     arrived: Vec<BTreeMap<PortId, u64>>,
     coordinator: Option<Coordinator>,
     agents: Vec<Agent>,
@@ -39,7 +39,7 @@ pub(crate) struct Site {
     registered: Option<CoflowKey>,
     /// Numbers of reports that a host in somebody else's hands has made, by port.
     forged: BTreeMap<u32, u64>,
-    /// What that host goes on saying, when it says it next, and how many bytes more its flows have sent then.
+    /// The report that this host repeats, the next time, and the bytes more that its flows have sent then.
     haunting: Option<(Instant, Report, u64)>,
     began: Instant,
     said: String,
@@ -414,7 +414,7 @@ impl Site {
         self.flush();
     }
 
-    /// What clients have been told of each flow.
+    /// Prints what clients have been told of each flow.
     fn gates(&mut self) {
         for port in 0..self.agents.len() {
             let flows: Vec<FlowStatus> = self.agents[port].status().collect();
@@ -426,7 +426,7 @@ impl Site {
         }
     }
 
-    /// Who leads, where the kill switch stands, what is known of coflows, and what was not believed.
+    /// Prints the leader, the kill switch, the known coflows, and what was not believed.
     fn standing(&mut self) {
         for (port, agent) in self.agents.iter().enumerate() {
             let obeys = agent.obeys().map_or("nobody".to_owned(), |term| format!("term {term}"));

@@ -17,7 +17,7 @@ use cavalcade_enforce::{Count, Flow, Group, Hierarchy, Kernel, Limits, Place, le
 use cavalcade_model::Nanos;
 use cavalcade_skip::skipped;
 
-/// What tells a child what to do.
+/// The environment variable that gives a child its role.
 const ROLE: &str = "CAVALCADE_ENFORCE_TEST_ROLE";
 
 /// A user without rights, who owns nothing here.
@@ -25,7 +25,7 @@ pub(crate) const STRANGER: u32 = 65_534;
 
 /// A control group of this test alone, below which its programs are attached.
 pub(crate) struct Ground {
-    /// Where to load.
+    /// The place to load at.
     pub(crate) place: Place,
     group: Option<Group>,
 }
@@ -141,7 +141,7 @@ impl Player {
         self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     }
 
-    /// What it says next to this test.
+    /// Returns its next line to this test.
     pub(crate) fn hears(&mut self) -> String {
         loop {
             let mut line = String::new();
@@ -307,7 +307,7 @@ fn flood(mut socket: TcpStream) {
 
 /// Takes in whatever anybody sends, and counts it.
 pub(crate) struct Sink {
-    /// Where it listens.
+    /// The address at which it listens.
     pub(crate) address: SocketAddr,
     received: Arc<AtomicU64>,
 }
@@ -328,7 +328,7 @@ impl Sink {
         Self { address, received }
     }
 
-    /// How many bytes have come.
+    /// Returns the number of bytes that have come.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
     }
@@ -356,7 +356,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What a flow to `peer` has done.
+/// Returns the count of a flow to `peer`.
 pub(crate) fn count(kernel: &Kernel, coflow: u32, peer: &str) -> Count {
     let wanted = Flow { coflow, peer: peer.parse().unwrap() };
     let counts = kernel.counts().unwrap();

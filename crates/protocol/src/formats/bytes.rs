@@ -60,12 +60,12 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// How many bytes are left.
+    /// Returns the number of bytes left.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// That `field`, which began `length` bytes ago, should have been as `expected` says.
+    /// Makes the error that `field`, which began `length` bytes ago, should have been as `expected` says.
     pub(crate) fn invalid(&self, field: &'static str, length: usize, expected: &'static str) -> WireError {
         WireError::Invalid { at: self.at - length, field, expected }
     }

@@ -23,7 +23,7 @@ fields! {
 }
 
 variants! {
-    /// What a client says.
+    /// A message of a client.
     ClientMessage ("a client's message") {
         /// The first message of a connection.
         0 => Hello {
@@ -39,22 +39,22 @@ variants! {
             request: u32,
             /// Coflows that it starts after.
             parents: Vec<CoflowKey>,
-            /// How long from now its task has time.
+            /// Time from now to the deadline of its task.
             deadline: Option<Nanos>,
             /// Its bytes, if they are known.
             size: Option<Bytes>,
-            /// Who waits for it.
+            /// Class of its task.
             class: TaskClass,
             /// Its task's weight, at least 1.
             weight: u32,
-            /// What the application calls it.
+            /// The application's name for it.
             name: Option<CoflowName>,
         },
         /// Says that flows of a coflow will come from here that was registered elsewhere, or before the agent started.
         2 => Join {
             /// The coflow.
             coflow: CoflowKey,
-            /// What is known of it here: all of it where it was registered by this client.
+            /// The facts known here: all of them where it was registered by this client.
             facts: Option<Facts>,
             /// Bytes of all flows of this client that are over.
             sent: Bytes,
@@ -70,14 +70,14 @@ variants! {
             flow: u32,
             /// Its coflow.
             coflow: CoflowKey,
-            /// Where it goes.
+            /// Its endpoints.
             ends: Endpoints,
             /// Its bytes, if they are known.
             size: Option<Bytes>,
             /// Bytes sent already.
             sent: Bytes,
         },
-        /// How far a flow is.
+        /// The progress of a flow.
         5 => Sent {
             /// The flow.
             flow: u32,
@@ -104,7 +104,7 @@ variants! {
 }
 
 variants! {
-    /// What an agent says to a client.
+    /// A message of an agent to a client.
     AgentMessage ("an agent's message") {
         /// The answer to a hello.
         0 => Welcome {
@@ -112,32 +112,32 @@ variants! {
             protocol: u16,
             /// The port of the fabric that the agent stands at.
             port: PortId,
-            /// How often to say how far flows are.
+            /// Time between reports of progress.
             period: Nanos,
-            /// How long orders hold after the last message from the agent; then flows go on as plain TCP.
+            /// Time that orders hold after the last message from the agent; then flows go on as plain TCP.
             lease: Nanos,
         },
         /// A coflow was registered.
         1 => Registered {
-            /// Which request this answers.
+            /// The request that this answers.
             request: u32,
             /// Its key.
             coflow: CoflowKey,
             /// Its facts, to be said again to an agent that does not know them.
             facts: Facts,
         },
-        /// How a flow is to be sent from now on.
+        /// A flow's directive from now on.
         2 => Direct {
             /// The flow.
             flow: u32,
-            /// How.
+            /// The directive.
             directive: Directive,
         },
         /// The agent is there: what it said holds for another lease.
         3 => Alive {},
         /// Something was refused; nothing has changed.
         4 => Refused {
-            /// What was refused.
+            /// The refused subject.
             subject: Subject,
             /// Why.
             refusal: Refusal,
@@ -146,7 +146,7 @@ variants! {
 }
 
 variants! {
-    /// What an agent refuses.
+    /// The subject of an agent's refusal.
     #[derive(Copy)]
     Subject ("the subject of a refusal") {
         /// The connection: it is about to be closed.
@@ -209,7 +209,7 @@ variants! {
     Refusal ("a refusal") {
         /// The versions differ.
         0 => Protocol {
-            /// What the agent speaks.
+            /// The agent's version.
             ours: u16,
         },
         /// The coflow belongs to another user, who has not granted it.
@@ -220,9 +220,9 @@ variants! {
         3 => OutOfTurn {},
         /// The user's clients have as much as the agent lets a user have.
         4 => TooMany {
-            /// Of what.
+            /// The limited quantity.
             of: Limit,
-            /// How many are accepted.
+            /// The limit.
             limit: u32,
         },
     }

@@ -19,13 +19,13 @@ use super::keyed::Keyed;
 use super::names::{CoflowKey, Facts};
 
 fields! {
-    /// What an agent says of its flows.
+    /// The report of an agent on its flows.
     Report ("a report") {
         /// The agent's [`PROTOCOL`](crate::PROTOCOL).
         protocol: u16,
         /// The port that it stands at.
         port: PortId,
-        /// When the agent started, by its clock: numbers of flows and coflows mean something within one session only.
+        /// Start of the agent, by its clock: numbers of flows and coflows mean something within one session only.
         session: u64,
         /// Counts the reports of the session.
         sequence: u64,
@@ -37,9 +37,9 @@ fields! {
         resync: bool,
         /// In a snapshot, what the last coordinator that the agent obeyed has sealed.
         standing: Sealed,
-        /// What the port can send.
+        /// Rate at which the port can send.
         up: BitsPerSec,
-        /// What the port can receive.
+        /// Rate at which the port can receive.
         down: BitsPerSec,
         /// Bytes that have come in from other ports in all, by their numbers, as the host's kernel has counted them: those that
         /// have changed, and all in a snapshot. Said where the coordinator asks for it.
@@ -50,7 +50,7 @@ fields! {
         grants: Keyed<Vec<u32>>,
         /// Flows that appeared.
         flows: Keyed<FlowEntry>,
-        /// What has become of flows said before.
+        /// Progress of flows reported before.
         progress: Keyed<Progress>,
         /// Flows that are over, with what they have sent since it was last said.
         closed: Keyed<Bytes>,
@@ -60,7 +60,7 @@ fields! {
 }
 
 fields! {
-    /// Where the kill switch of a fabric stands, and since which throw. Of two that differ the greater is the newer.
+    /// The position of a fabric's kill switch, and the number of its throw. Of two that differ the greater is the newer.
     #[derive(Copy, PartialOrd, Ord)]
     KillSwitch ("a kill switch") {
         /// The term of the coordinator at which it was thrown.
@@ -78,7 +78,7 @@ fields! {
     CoflowEntry ("a coflow") {
         /// Its name.
         key: CoflowKey,
-        /// What is known of it here, if anything.
+        /// The facts known here, if any.
         facts: Option<Facts>,
         /// Bytes sent here by flows that are over.
         sent: Bytes,
@@ -93,7 +93,7 @@ fields! {
     FlowEntry ("a flow") {
         /// The agent's number of its coflow.
         coflow: u32,
-        /// Where it goes.
+        /// The receiving port.
         to: PortId,
         /// Its bytes, if they are known.
         size: Option<Bytes>,
@@ -105,7 +105,7 @@ fields! {
 }
 
 fields! {
-    /// How a flow has fared since the last report.
+    /// The progress of a flow since the last report.
     #[derive(Copy)]
     Progress ("progress") {
         /// Bytes sent since.
@@ -116,11 +116,11 @@ fields! {
 }
 
 fields! {
-    /// What the coordinator says to an agent.
+    /// The orders of the coordinator to an agent.
     Orders ("orders") {
         /// The coordinator's [`PROTOCOL`](crate::PROTOCOL).
         protocol: u16,
-        /// Which coordinator: each that takes over has a higher term, and agents obey the highest that they have heard.
+        /// The coordinator's term: each that takes over has a higher one, and agents obey the highest that they have heard.
         term: u64,
         /// The session that these orders are for.
         session: u64,
@@ -138,9 +138,9 @@ fields! {
         switch: Option<KillSwitch>,
         /// In a snapshot, term and kill switch as the coordinator has sealed them, for the coordinator after it.
         standing: Sealed,
-        /// How long they hold; then the agent is without a coordinator.
+        /// Time that they hold; then the agent is without a coordinator.
         lease: Nanos,
-        /// How long the agent waits between reports.
+        /// Time between the agent's reports.
         period: Nanos,
         /// Bytes that a coflow has to send at the agent before anybody else need know of it.
         quiet: Bytes,
@@ -160,7 +160,7 @@ fields! {
         term: u64,
         /// The latest throw of the kill switch that it knew of. Each change of `drains` counts as a throw.
         switch: Option<KillSwitch>,
-        /// What a person has drained, and why.
+        /// The drains of administrators, with their reasons.
         drains: Vec<Drain>,
     }
 }
@@ -173,7 +173,7 @@ impl Sealed {
     /// The most bytes.
     pub const LONGEST: usize = 4_096;
 
-    /// What was sealed.
+    /// Makes it of what was sealed.
     ///
     /// # Panics
     /// If it is longer than [`Sealed::LONGEST`].
@@ -203,10 +203,10 @@ impl Field for Sealed {
 }
 
 fields! {
-    /// How a flow is to be sent.
+    /// The order for a flow.
     #[derive(Copy)]
     FlowOrder ("an order for a flow") {
-        /// Whether and how fast.
+        /// Its gate.
         gate: Gate,
         /// Its own priority, where that is not its coflow's.
         priority: Option<Priority>,
@@ -214,12 +214,12 @@ fields! {
 }
 
 variants! {
-    /// Whether a flow may send, and how fast.
+    /// A flow's permission to send, and its rate.
     #[derive(Copy)]
     Gate ("a gate") {
         /// It may not.
         0 => Off {},
-        /// As fast as TCP goes.
+        /// Open, as fast as TCP goes.
         1 => Open {},
         /// At most so fast.
         2 => Paced {
@@ -229,7 +229,7 @@ variants! {
     }
 }
 
-/// What a flow without a decision may send.
+/// The gate of a flow without a decision.
 impl Default for Gate {
     fn default() -> Self {
         Gate::Open {}
@@ -237,10 +237,10 @@ impl Default for Gate {
 }
 
 fields! {
-    /// What a client is told of a flow: its gate, and the class for its packets.
+    /// The directive for a flow: its gate, and the class for its packets.
     #[derive(Copy, Default)]
     Directive ("a directive") {
-        /// Whether and how fast.
+        /// Its gate.
         gate: Gate,
         /// Its priority's class, for the network: the agent has folded classes into the few that there are.
         class: u16,

@@ -36,11 +36,11 @@ variants! {
 fields! {
     /// A drain.
     Drain ("a drain") {
-        /// What goes as plain TCP.
+        /// The flows that go as plain TCP.
         what: Drained,
         /// Time at which it began.
         since: Instant,
-        /// Who asked for it.
+        /// The administrator who asked for it.
         who: Remark,
         /// Why.
         reason: Remark,

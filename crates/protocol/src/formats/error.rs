@@ -8,27 +8,27 @@ pub enum WireError {
         "the message ends at byte {at}, inside {field}: the sender was cut off or is no Cavalcade program"
     )]
     Truncated {
-        /// Where, from the start of the message.
+        /// Offset from the start of the message.
         at: usize,
-        /// What was being read.
+        /// The field being read.
         field: &'static str,
     },
     /// A field holds what it must not.
     #[error("{field} at byte {at} is not valid: {expected} was expected")]
     Invalid {
-        /// Where, from the start of the message.
+        /// Offset from the start of the message.
         at: usize,
-        /// What was being read.
+        /// The field being read.
         field: &'static str,
-        /// What would have been accepted.
+        /// The accepted values.
         expected: &'static str,
     },
     /// Bytes are left over behind the message.
     #[error("the message is over at byte {at}, but {left} more follow: is the sender of another version?")]
     TrailingBytes {
-        /// Where the message ends.
+        /// Offset of the message's end.
         at: usize,
-        /// How many bytes follow.
+        /// Number of bytes that follow.
         left: usize,
     },
     /// The other side speaks another version.
@@ -46,9 +46,9 @@ pub enum WireError {
         "a frame of {length} bytes was announced, at most {limit} are accepted: the sender is no Cavalcade program"
     )]
     FrameTooLong {
-        /// What was announced.
+        /// The announced length.
         length: u64,
-        /// What is accepted.
+        /// The accepted length.
         limit: usize,
     },
 }

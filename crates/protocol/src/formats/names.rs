@@ -151,7 +151,7 @@ impl crate::formats::bytes::Field for CoflowName {
 }
 
 fields! {
-    /// What the application said of a coflow when it registered it. Times are by the clock of the host where it did, so
+    /// The facts of a coflow as its application registered it. Times are by the clock of the host where it did, so
     /// that all hosts have the same ones, whatever their clocks say.
     #[derive(Copy)]
     Facts ("the facts of a coflow") {
@@ -161,11 +161,11 @@ fields! {
         deadline: Option<Instant>,
         /// Its bytes, if the application knows them.
         size: Option<Bytes>,
-        /// Who waits for it.
+        /// Class of its task.
         class: TaskClass,
         /// Its task's weight.
         weight: u32,
-        /// What its application calls it.
+        /// Its application's name for it.
         name: Option<CoflowName>,
     }
 }

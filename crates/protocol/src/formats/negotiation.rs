@@ -17,11 +17,11 @@ fields! {
     Datagram ("a datagram") {
         /// The sender's [`PROTOCOL`](crate::PROTOCOL).
         protocol: u16,
-        /// Who speaks.
+        /// The sending host.
         from: PortId,
         /// Time at which the speaker started, by its clock.
         session: u64,
-        /// Who is spoken to.
+        /// The receiving host.
         to: PortId,
         /// Time at which the receiver started, by its clock; none where the speaker has not heard from it.
         to_session: Option<u64>,
@@ -29,18 +29,18 @@ fields! {
         sequence: u64,
         /// Time at which it was sent, by the speaker's clock.
         sent_at: Instant,
-        /// What is said.
+        /// The statements.
         statements: Vec<Statement>,
     }
 }
 
 fields! {
-    /// What one instance says to another of a coflow, in an encoding of the policy's own.
+    /// A statement of one instance to another on a coflow, in an encoding of the policy's own.
     #[derive(Copy)]
     Statement ("a statement") {
         /// The coflow.
         coflow: CoflowKey,
-        /// What is said of it.
+        /// The statements of it.
         payload: Payload,
     }
 }

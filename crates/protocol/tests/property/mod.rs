@@ -9,7 +9,7 @@ pub(crate) fn decoding_holds<M: Message>(bytes: &[u8]) {
     }
 }
 
-/// As every message, and as a stream of frames.
+/// Decodes bytes as every message, and as a stream of frames.
 pub(crate) fn everything_holds(bytes: &[u8]) {
     decoding_holds::<ClientMessage>(bytes);
     decoding_holds::<AgentMessage>(bytes);

@@ -15,7 +15,7 @@ use super::proto::{
 };
 use crate::security::{ALPN_GRPC, Identity, coordinator_name};
 
-/// How long an answer may take.
+/// The longest time to an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest answer: a hundred thousand flows fit.
 const LONGEST: usize = 64 << 20;
@@ -26,15 +26,15 @@ pub enum AdministrationError {
     /// No process listens there.
     #[error("no answer at {place}: {reason}")]
     Unreachable {
-        /// Where.
+        /// The place.
         place: String,
         /// Why.
         reason: String,
     },
-    /// What was asked for is not there.
+    /// The subject of the question is not there.
     #[error("{0}")]
     NotFound(String),
-    /// What was asked makes no sense.
+    /// The question is invalid.
     #[error("{0}")]
     Invalid(String),
     /// It went wrong on the way or there.
@@ -106,7 +106,7 @@ impl Administrator {
         Ok(Self { client: client.max_decoding_message_size(LONGEST) })
     }
 
-    /// What there is: all coflows, or the one that `coflow` means (its key, id or name).
+    /// Asks for all coflows, or the one that `coflow` means (its key, id or name).
     ///
     /// # Errors
     /// If the connection is lost.

@@ -23,7 +23,7 @@ const LISTED: usize = 5;
 /// The names and ids of all coflows that are known.
 pub(crate) struct Naming {
     names: BTreeMap<CoflowKey, Option<CoflowName>>,
-    /// How many coflows have each name.
+    /// Number of coflows of each name.
     namesakes: BTreeMap<CoflowName, usize>,
     digests: BTreeSet<(u64, CoflowKey)>,
 }
@@ -54,7 +54,7 @@ impl Naming {
         *self.names.get(&key)?
     }
 
-    /// What a sentence calls a coflow: its name if no other has the same, else its id.
+    /// Returns the label of a coflow in a sentence: its name if no other has the same, else its id.
     pub(super) fn label(&self, key: CoflowKey) -> String {
         let own = self.name(key).filter(|name| self.namesakes.get(name) == Some(&1));
         own.map_or_else(|| self.id(key), |name| name.to_string())

@@ -13,7 +13,7 @@ use super::{About, draining, proto};
 
 /// A state machine that can be looked at and switched.
 pub(crate) trait Administered {
-    /// What there is, at `now`.
+    /// Returns the state at `now`.
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String>;
     /// Why the coflow that `text` means goes as it does, or why that cannot be said.
     fn explained(&self, about: &About, text: &str) -> Result<proto::Explanation, String>;

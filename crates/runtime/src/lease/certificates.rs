@@ -16,7 +16,7 @@ use crate::security::{
     provider, roots,
 };
 
-/// Whom a coordinator takes for etcd, and what it shows.
+/// The authorities that a coordinator accepts for etcd, and its own certificate.
 #[derive(Clone, Debug)]
 pub struct LeaseCertificates {
     client: Arc<ClientConfig>,

@@ -37,11 +37,11 @@ mod proto {
     tonic::include_proto!("etcdserverpb");
 }
 
-/// How long the key lives without being renewed.
+/// Lifetime of the key without renewal.
 const TIME_TO_LIVE: Duration = Duration::from_secs(3);
-/// How long an answer may take.
+/// The longest time to an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often who stands by tries to take the key.
+/// The time between two attempts of a standby to take the key.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Waits until `key` is free, and takes it.
@@ -72,7 +72,7 @@ fn say_once(said: &mut Option<String>, text: String) {
     }
 }
 
-/// What is at the bottom of an error.
+/// Returns the cause at the bottom of an error.
 fn reason(status: &Status) -> String {
     let mut reason: &dyn std::error::Error = status;
     while let Some(source) = reason.source() {

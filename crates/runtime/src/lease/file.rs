@@ -18,14 +18,14 @@ use tokio::sync::oneshot;
 
 use super::{Leadership, next_term};
 
-/// How often a standby looks whether the lease is free.
+/// The time between two looks of a standby at the lease.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the holder shows that it runs.
+/// The time between two beats of the holder.
 const BEAT: Duration = Duration::from_millis(500);
 /// For how long no beat may come before the lease is taken from its holder.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// What a standby saw last, and since when.
+/// The last state that a standby saw, and since when.
 struct Seen {
     text: String,
     since: Instant,

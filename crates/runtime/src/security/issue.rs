@@ -44,7 +44,7 @@ pub struct IssuedFile {
     pub is_secret: bool,
 }
 
-/// That a certificate could not be made.
+/// The reason that a certificate could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// The library that makes certificates refused.
@@ -183,7 +183,7 @@ pub fn revoke(
     authority_keys.iter().map(|key| Ok(list().signed_by(&issuer(key)?)?.pem()?)).collect()
 }
 
-/// What signs with an authority's key: its name follows from it.
+/// Makes the issuer that signs with an authority's key: its name follows from it.
 fn issuer(key: &str) -> Result<Issuer<'static, KeyPair>, IssueError> {
     let key =
         KeyPair::from_pem(key).map_err(|_| IssueError::Malformed("the authority's key", "private key"))?;

@@ -11,7 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 pub(crate) const TAG: usize = 16;
 const KEY: usize = 32;
 
-/// What tags datagrams, and tells whether a tag is right.
+/// A key that tags datagrams and checks tags.
 #[derive(Clone)]
 pub struct Seal {
     bytes: [u8; KEY],
@@ -57,7 +57,7 @@ impl Seal {
         Some(Self::new(bytes))
     }
 
-    /// As 64 hexadecimal digits and the end of a line.
+    /// Formats it as 64 hexadecimal digits and the end of a line.
     pub fn to_text(&self) -> String {
         let digits: String = self.bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         digits + "\n"

@@ -46,9 +46,9 @@ use super::{
     roots,
 };
 
-/// How often files are looked at.
+/// The time between two looks at files.
 const LOOK: Duration = Duration::from_secs(2);
-/// How often the peer of a connection is verified again.
+/// The time between two verifications of a connection's peer.
 const VERIFIED: Duration = Duration::from_secs(60);
 /// Days before the end of the own certificate at which the log warns.
 const WARNINGS: [u64; 3] = [1, 7, 30];
@@ -74,7 +74,7 @@ pub(super) struct Files {
     pub(super) list: Option<Vec<u8>>,
 }
 
-/// Whom the files let in.
+/// The peers that the files let in.
 #[derive(Debug)]
 pub(super) struct Accepted {
     /// Counts changes of files.
@@ -90,7 +90,7 @@ pub(super) struct Accepted {
     servers: Arc<WebPkiServerVerifier>,
 }
 
-/// Which side of a connection a peer is.
+/// The side of a connection that a peer is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
     /// It has connected to us.
@@ -100,7 +100,7 @@ pub(crate) enum Side {
 }
 
 impl Trust {
-    /// What holds now.
+    /// Returns what holds now.
     pub(super) fn accepted(&self) -> Arc<Accepted> {
         let accepted = self.accepted.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(accepted.as_ref().expect("the list was read when the certificate was loaded"))
@@ -141,7 +141,7 @@ impl Trust {
         })
     }
 
-    /// Whom files let in that follow on those of `before`.
+    /// Reads the peers that files let in, which follow on those of `before`.
     fn accept(&self, before: Option<&Accepted>, files: Files) -> Result<Accepted, SecurityError> {
         let path = self.folder.join(CERTIFICATE_FILE);
         let authorities = certificates_in(&self.folder.join(AUTHORITY_FILE), &files.authorities)?;
@@ -320,7 +320,7 @@ fn reason(error: &rustls::Error) -> String {
 }
 
 impl Accepted {
-    /// That a peer with this certificate would be let in.
+    /// Checks that a peer with this certificate would be let in.
     fn verify(&self, side: Side, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
         let missing = || rustls::Error::InvalidCertificate(CertificateError::BadEncoding);
         let (peer, between) = chain.split_first().ok_or_else(missing)?;

@@ -63,7 +63,7 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What is at `/metrics` there, with its head.
+/// Reads `/metrics` there, with its head.
 pub(crate) fn http_get(at: SocketAddr) -> String {
     let mut stream = TcpStream::connect(at).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

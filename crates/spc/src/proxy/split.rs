@@ -6,7 +6,7 @@
 //!   length of a value that is stored must be known, so `ms` and the classic storage commands are read as well; anything else is a
 //!   line. Commands without an opaque belong to the task before them.
 
-/// What begins a task.
+/// The beginning of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Begins {
     /// The next id of the proxy's own source.
@@ -29,7 +29,7 @@ pub(crate) enum Splitter {
     Opaque(Commands),
 }
 
-/// Where a reader of memcached's protocol stands.
+/// The state of a reader of memcached's protocol.
 #[derive(Debug, Default)]
 pub(crate) struct Commands {
     line: Vec<u8>,

@@ -30,7 +30,7 @@ pub const OVERHEAD: u16 = 28 + HEADER as u16;
 /// Offset of the frame's kind.
 const KIND: usize = 30;
 
-/// What a stream asks of switches.
+/// The rates that a stream asks of switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rates {
     /// SPC: rates by the order of tasks.
@@ -119,7 +119,7 @@ pub enum Malformed {
 pub struct Frame<'a> {
     /// The header that switches read and write.
     pub spc: SpcHeader,
-    /// What the header asks for.
+    /// The rates that the header asks for.
     pub rates: Rates,
     /// The frame's kind.
     pub kind: FrameKind,
@@ -222,15 +222,15 @@ impl<'a> Frame<'a> {
 /// The part of a frame that a switch needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peeked {
-    /// What it reads and writes.
+    /// The header that it reads and writes.
     pub header: SpcHeader,
-    /// What the header asks for.
+    /// The rates that the header asks for.
     pub rates: Rates,
-    /// What the frame is for.
+    /// The frame's kind.
     pub kind: FrameKind,
-    /// Whether it opens a connection.
+    /// True if it opens a connection.
     pub opening: bool,
-    /// Whether its segment is the last.
+    /// True if its segment is the last.
     pub last: bool,
     /// A number for the direction of its connection.
     pub flow: u32,

@@ -19,7 +19,7 @@ use crate::spc::SpcHeader;
 #[derive(Debug)]
 struct Partial {
     bytes: Vec<u8>,
-    /// Where parts begin, and how long they are.
+    /// The beginnings of parts, and their lengths.
     parts: BTreeMap<usize, usize>,
     /// The header of the part that asks, else of any.
     spc: SpcHeader,

@@ -67,7 +67,7 @@ static PADDING: [u8; LARGEST as usize] = [0; LARGEST as usize];
 pub struct Settings {
     /// SPC's parameters.
     pub spc: Spc,
-    /// What connections that are opened here ask of switches; those that are accepted do as their openers.
+    /// The rates that connections opened here ask of switches; those that are accepted do as their openers.
     pub rates: Rates,
     /// The rate of the host's link.
     pub line_rate: BitsPerSec,

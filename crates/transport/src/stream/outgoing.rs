@@ -45,7 +45,7 @@ pub(crate) struct Outgoing {
     limit: usize,
     /// The segment of which a part has been sent, and where the next part begins.
     rest: Option<(u32, usize)>,
-    /// How often the first segment that is not acknowledged was sent.
+    /// Number of times that the first unacknowledged segment was sent.
     tries: u32,
     /// The time to ask the receiver whether it has room, and the number of such questions in a row.
     inquire_at: Option<Instant>,

@@ -34,7 +34,7 @@ struct Link {
 /// On so few flows it is tried at once whether their link is ample when that would help.
 const FEW: u32 = 32;
 
-/// Which links are ample.
+/// The links that are ample.
 #[derive(Debug)]
 pub(super) struct Links {
     links: Vec<Link>,
@@ -56,7 +56,7 @@ impl PathFill {
         link != NONE && self.ample.links[link as usize].is_ample
     }
 
-    /// What each flow of a cell would get of what is offered there, or of its link where that is not known.
+    /// Returns each flow's share of what is offered to a cell, or of its link where that is not known.
     pub(super) fn even_share(&self, cell: u32) -> f64 {
         let link = self.cells.hot[cell as usize].link as usize;
         let Link { is_ample, flows, .. } = self.ample.links[link];
@@ -155,7 +155,7 @@ impl PathFill {
         }
     }
 
-    /// What each flow of a cell may have without a look at the link; below zero where that is not known.
+    /// Returns what each flow of a cell may have without a look at the link; below zero where that is not known.
     fn allowance(&mut self, cell: u32) -> f64 {
         let link = self.cells.hot[cell as usize].link;
         match self.ample.links.get(link as usize) {

@@ -11,7 +11,7 @@ use crate::fill::NONE;
 use crate::fill::{Due, Key};
 use crate::progress::tolerance::reaches_at;
 
-/// What is touched whenever a flow of the account comes or goes: a cache line.
+/// The part of an account that is touched whenever one of its flows comes or goes: a cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Account {

@@ -18,7 +18,7 @@ pub(super) const MOST_CELLS: usize = Path::LONGEST + 1;
 /// The cell that is none: its level is infinite, so that looking at it changes nothing.
 pub(super) const NOWHERE: u32 = 0;
 
-/// What other flows' rates depend on.
+/// The part of a flow that other flows' rates depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     /// Its cell at each link, then its cap if it has one, then [`NOWHERE`].
@@ -53,7 +53,7 @@ impl Seat {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// What its cell will have served when it has sent everything; while no cell holds it, the bytes left.
+    /// The service of its cell at which it has sent everything; while no cell holds it, the bytes left.
     pub(super) end: f64,
     /// Bytes left at which it is next reported.
     pub(super) milestone: f64,
@@ -62,7 +62,7 @@ pub(super) struct Flow {
     pub(super) solo_of: u32,
     /// Its account.
     pub(super) seat: Seat,
-    /// Where it stands among the members of each of its cells.
+    /// Its index among the members of each of its cells.
     pub(super) place: [u32; Path::LONGEST],
     /// Links on its path; 0 when it is not in the allocator.
     pub(super) hops: u8,
@@ -84,7 +84,7 @@ impl Flow {
         }
     }
 
-    /// What its cell will have served when it reaches its next milestone.
+    /// Returns the service of its cell at its next milestone.
     pub(super) fn due(&self) -> f64 {
         self.end - self.milestone.max(self.solo)
     }
@@ -98,7 +98,7 @@ pub(super) struct Hot {
     pub(super) level: f64,
     /// Bytes per nanosecond of all flows; kept where the level is infinite.
     pub(super) used: f64,
-    /// What earlier classes left when the cell was last looked at.
+    /// The rate that earlier classes left at the last look at the cell.
     pub(super) given: f64,
     /// Its link; [`NONE`] where it is a flow's cap, or out of use.
     pub(super) link: u32,
@@ -108,20 +108,20 @@ pub(super) struct Hot {
     /// The level up to which the flows need not be looked at when it rises: none of their other links can hold them back.
     /// Below zero where one might at any level.
     pub(super) safe: f64,
-    /// How many flows it holds.
+    /// Number of flows that it holds.
     pub(super) held: u32,
-    /// What a flow held here has been served by `since`.
+    /// The service of a flow held here, by `since`.
     served: f64,
     since: f64,
 }
 
-/// What is in a cell: another cache line.
+/// The contents of a cell: another cache line.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Contents {
     pub(super) key: Key,
     pub(super) members: Vec<u32>,
-    /// Where those that it holds come due.
+    /// The marks at which its flows come due.
     marks: BinaryHeap<Mark>,
 }
 
@@ -131,7 +131,7 @@ pub(super) struct Cells {
     pub(super) capacity: Vec<f64>,
     /// The cells of each link, in order of key.
     pub(super) on_link: Vec<Vec<(Key, u32)>>,
-    /// What is read and written for every flow of a cell whose level changes.
+    /// The part that is read and written for every flow of a cell whose level changes.
     pub(super) hot: Vec<Hot>,
     pub(super) contents: Vec<Contents>,
     pub(super) end_outdated: Vec<bool>,
@@ -166,7 +166,7 @@ impl Cells {
         cells
     }
 
-    /// How many cells there ever were at once.
+    /// Returns the most cells there ever were at once.
     pub(super) fn len(&self) -> usize {
         self.hot.len()
     }
@@ -262,7 +262,7 @@ impl Cells {
         (next != NOWHERE).then_some(next)
     }
 
-    /// What a cell leaves to the next class; what is only rounding counts as nothing.
+    /// Returns what a cell leaves to the next class; what is only rounding counts as nothing.
     pub(super) fn left_by(&self, cell: u32) -> f64 {
         let Hot { level, used, given, link, .. } = self.hot[cell as usize];
         if level < f64::INFINITY {
@@ -272,7 +272,7 @@ impl Cells {
         if left > NEGLIGIBLE * self.capacity[link as usize] { left } else { 0.0 }
     }
 
-    /// What earlier classes leave to a cell now.
+    /// Returns what earlier classes leave to a cell now.
     pub(super) fn offered(&self, cell: u32) -> f64 {
         let Hot { link, before, .. } = self.hot[cell as usize];
         if before == NOWHERE { self.capacity[link as usize] } else { self.left_by(before) }
@@ -283,7 +283,7 @@ impl Cells {
         self.hot[cell as usize].given / self.contents[cell as usize].members.len() as f64
     }
 
-    /// What a flow held by a cell has been served.
+    /// Returns the service of a flow held by a cell.
     pub(super) fn served_at(&self, cell: u32, now: f64) -> f64 {
         let Hot { level, served, since, .. } = self.hot[cell as usize];
         let level = if level < f64::INFINITY { level } else { 0.0 };

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mark {
     pub(super) at: f64,
-    /// What it happens to.
+    /// The flow or milestone it is for.
     pub(super) what: u32,
 }
 

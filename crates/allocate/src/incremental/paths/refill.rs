@@ -20,7 +20,7 @@ pub(super) struct Worklist {
     /// Looks at each cell in this refill, and the cells looked at.
     looked: Vec<u32>,
     seen: Vec<u32>,
-    /// What the other cells of each flow allow, in order of members.
+    /// The limits of each flow by its other cells, in order of members.
     limits: Vec<f64>,
     rising: Vec<f64>,
 }
@@ -72,7 +72,7 @@ impl PathFill {
         }
     }
 
-    /// What is left to a cell has changed. One that holds no flow back takes note, if it still has enough, and so do those
+    /// Takes in that what is left to a cell has changed. One that holds no flow back takes note, if it still has enough, and so do those
     /// after it; else it is to be looked at, and then those after it hear of it if that matters to them.
     pub(super) fn offer(&mut self, mut cell: u32) {
         if self.is_ample(cell) {
@@ -183,7 +183,7 @@ impl PathFill {
         }
     }
 
-    /// What a cell leaves to the next class.
+    /// Returns what a cell leaves to the next class.
     fn left_behind(&self, cell: u32) -> f64 {
         let is_held_back = self.cells.hot[cell as usize].level < f64::INFINITY;
         if is_held_back {
@@ -193,7 +193,7 @@ impl PathFill {
         }
     }
 
-    /// What the other cells of each member allow it.
+    /// Finds the limits of each member by its other cells.
     fn find_limits(&mut self, cell: u32) {
         let (cells, routes) = (&self.cells.hot, &self.routes);
         self.refill.limits.clear();

@@ -36,7 +36,7 @@ struct Ranked {
     first: u32,
     /// True if there was ever anything else in the group; if not, what the group sent is what the account sent.
     mixed: bool,
-    /// How many of the flows are here by a key of their own rather than that of their account.
+    /// Number of flows that are here by a key of their own rather than that of their account.
     strays: u32,
     /// Watched accounts with this key, and others that were.
     watched: Vec<u32>,
@@ -132,7 +132,7 @@ impl MaxMinFill {
         }
     }
 
-    /// How many allotments each group keeps.
+    /// Returns the number of allotments that each group keeps.
     fn allotments(&self) -> usize {
         if self.weighted.is_some() { weighted::STAGES } else { 1 }
     }

@@ -34,7 +34,7 @@ struct Account {
     flows: Vec<u32>,
 }
 
-/// Which classes a link has, in order.
+/// The classes of a link, in order.
 #[derive(Clone, Copy, Debug)]
 struct Order<'a> {
     accounts: &'a [Account],

@@ -71,7 +71,7 @@ enum Gate {
     Open,
     /// For those before the one flow that fills it.
     Before(Served),
-    /// That has to be added up.
+    /// Several, to be added up.
     Several,
 }
 
@@ -81,7 +81,7 @@ struct Candidate {
     rank: Rank,
     link: u32,
     other: u32,
-    /// Where it stood among the heads of `link`, if it did.
+    /// Its index among the heads of `link`, if it had one.
     at: u32,
     /// True if the flows behind it on `link` are to be looked at next.
     searches: bool,
@@ -170,7 +170,7 @@ impl ShortestFill {
         record.rate == 0.0 && record.cap > 0.0 && !self.is_new[flow as usize]
     }
 
-    /// What `link` has for a flow: its capacity less the rates of the flows before it.
+    /// Returns what `link` has for a flow: its capacity less the rates of the flows before it.
     fn available(&self, link: u32, rank: Rank, now: f64) -> f64 {
         let mut left = self.capacity[link as usize];
         for served in &self.served[link as usize] {

@@ -43,21 +43,21 @@ impl Flow {
     }
 }
 
-/// What the account has on one link.
+/// The demand of the account on one link.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
     /// Flows left.
     flows: u32,
     /// The place at which its set of partners begins.
     open: u32,
-    /// How many links of its side come before it.
+    /// Number of links of its side before it.
     nth: u32,
     /// Of a column: the places of its flows.
     first: u32,
     end: u32,
 }
 
-/// What makes one link of an account fuller than another.
+/// The measure by which one link of an account is fuller than another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// The bytes left there.

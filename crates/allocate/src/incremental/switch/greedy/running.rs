@@ -90,7 +90,7 @@ impl Running {
         })
     }
 
-    /// What is left of `link` after the flows that `counts` picks; zero where it is only rounding.
+    /// Returns what is left of `link` after the flows that `counts` picks; zero where it is only rounding.
     #[inline]
     fn left_after(&self, link: u32, counts: impl Fn(&Served) -> bool) -> f64 {
         let capacity = self.capacity[link as usize];
@@ -99,13 +99,13 @@ impl Running {
         if left > NEGLIGIBLE * capacity { left } else { 0.0 }
     }
 
-    /// What is left of `link` after all ranks up to `rank`.
+    /// Returns what is left of `link` after all ranks up to `rank`.
     #[inline]
     pub(crate) fn left_after_rank(&self, link: u32, rank: u32) -> f64 {
         self.left_after(link, |served| served.rank <= rank)
     }
 
-    /// What `link` leaves to the flow at `slot`: what higher ranks do not use, nor flows of its own account with lower numbers.
+    /// Returns what `link` leaves to the flow at `slot`: what higher ranks do not use, nor flows of its own account with lower numbers.
     pub(crate) fn left_for(&self, slot: u32, link: u32) -> f64 {
         let Served { rank, number, .. } = self[slot];
         self.left_after(link, |served| (served.rank, served.number) < (rank, number))

@@ -27,7 +27,7 @@ pub(super) struct Account {
     pub(super) one_row: bool,
     /// True if any of them ever had a key of its own, so that what the account was sent is not what one group sent.
     pub(super) strayed: bool,
-    /// What it had sent when it came into its group.
+    /// The bytes it had sent when it came into its group.
     pub(super) base: f64,
     /// The largest amount that it was reported to have reached: rounding may not take it back.
     reached: f64,
@@ -38,11 +38,11 @@ pub(super) struct Account {
     pub(super) not_before: f64,
     /// The rate that all its flows together cannot exceed.
     pub(super) fastest: f64,
-    /// What it had sent at some time, and what its row had then.
+    /// The bytes it had sent at some time, and its row's then.
     counted: Cell<Counted>,
 }
 
-/// What an account had sent when its row had sent so much.
+/// The bytes an account had sent when its row had sent so much.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     group: u32,

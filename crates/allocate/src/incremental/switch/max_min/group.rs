@@ -58,7 +58,7 @@ pub(crate) struct Flow {
     lines: [u32; 2],
     /// The next flow of its pair to reach a milestone.
     next_in_pair: u32,
-    /// Where it stands among the capped flows; [`NONE`] if it has no cap.
+    /// Its index among the capped flows; [`NONE`] if it has no cap.
     capped: u32,
     /// The service of its pair at which it has sent everything; outside of groups, what it has to send.
     pub(crate) end: f64,
@@ -67,7 +67,7 @@ pub(crate) struct Flow {
     /// The group that it is in.
     pub(crate) group: u32,
     pub(crate) account: u32,
-    /// Where it stands in its account's list.
+    /// Its index in its account's list.
     pub(crate) in_account: u32,
     /// True if it has its account's key rather than one of its own.
     pub(crate) at_home: bool,
@@ -117,12 +117,12 @@ struct Pair {
 
 const NO_PAIR: Pair = Pair { head: NONE, offset: 0.0 };
 
-/// What enters a group at one link.
+/// The use of one ingress link by a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowUse {
     /// If all flows that enter there are of one account: a number for as long as that lasts.
     pub(crate) tenancy: Option<u32>,
-    /// What all flows were sent there since the group began.
+    /// The bytes sent there by all flows since the group began.
     pub(crate) sent: f64,
     /// The rate of all of them.
     pub(crate) rate: f64,
@@ -140,7 +140,7 @@ pub(crate) struct Group {
     flow_count: usize,
     /// The links on which the group has flows, as bits: where they enter, and where they leave.
     links: [Vec<u64>; 2],
-    /// What the group is served by, then its trials.
+    /// The allotment that serves the group, then its trials.
     allotments: Vec<Allotment>,
     /// Time at which service was last settled.
     since: f64,
@@ -241,14 +241,14 @@ impl Group {
         if self.sides[ROWS].is_attached(places[ROWS]) { ROWS } else { COLUMNS }
     }
 
-    /// What one flow attached to a line has been served.
+    /// Returns the service of one flow attached to a line.
     #[inline]
     fn served_at(&self, side: usize, line: u32, now: f64) -> f64 {
         let side = &self.sides[side];
         side.served[line as usize] + side.level[line as usize] * (now - self.since)
     }
 
-    /// What one flow of a pair has been served.
+    /// Returns the service of one flow of a pair.
     #[inline]
     fn pair_served(&self, lines: [u32; 2], places: [u32; 2], now: f64) -> f64 {
         let side = self.side_of(places);
@@ -427,7 +427,7 @@ impl Group {
         of.iter().map(|&flow| self.remaining(flows, flow, now)).sum()
     }
 
-    /// What is known of the link where `flow` enters.
+    /// Returns the use of the link where `flow` enters.
     pub(crate) fn row_of(&self, flows: &[Flow], flow: u32, now: f64) -> RowUse {
         let record = &flows[flow as usize];
         let (rows, row) = (&self.sides[ROWS], record.lines[ROWS] as usize);

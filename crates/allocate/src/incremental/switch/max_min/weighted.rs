@@ -23,10 +23,10 @@ use crate::incremental::switch::max_min::group::{Block, SERVICE, blocks, blocks_
 /// The allotment of a group that finds what it can use of its class's offer.
 pub(super) const TRIAL: usize = 1;
 
-/// How many allotments a group has: what it is served by, and that.
+/// Number of allotments of a group: the one that serves it, and a trial.
 pub(super) const STAGES: usize = 2;
 
-/// What one class is offered and uses, by link.
+/// The rates that one class is offered and uses, by link.
 #[derive(Clone, Debug)]
 struct Stage {
     offer: Vec<f64>,
@@ -42,7 +42,7 @@ struct Class {
     present: Vec<u64>,
     /// Served for real, then the trial.
     stages: [Stage; STAGES],
-    /// What the class is to have at least, as far as it can use it, by link.
+    /// The least rate of the class, if it can use it, by link.
     reserved: Vec<f64>,
     touched: bool,
 }
@@ -238,7 +238,7 @@ fn wants(offer: f64, used: f64, negligible: f64) -> bool {
 }
 
 impl Stage {
-    /// What is offered and used of the links of a word.
+    /// Returns the rates offered and used of the links of a word.
     fn block(&self, word: usize) -> (&Block, &Block) {
         (&blocks(&self.offer)[word], &blocks(&self.used)[word])
     }
@@ -260,7 +260,7 @@ impl Stage {
 }
 
 impl MaxMinFill {
-    /// Where the groups of a class stand in the order.
+    /// Returns the ranks of a class's groups.
     fn ranks_of(&self, class: u16) -> std::ops::Range<usize> {
         let from = self.order.partition_point(|(key, _)| key.class < class);
         let to = self.order.partition_point(|(key, _)| key.class <= class);

@@ -9,7 +9,7 @@ use crate::fill::Key;
 /// Steps to a byte.
 const STEPS: f64 = 1024.0;
 
-/// How many bytes apart two flows certainly do not count as level.
+/// The distance in bytes at which two flows do not count as level.
 pub(crate) const STEP: f64 = 1.0 / STEPS;
 
 /// A place in the order, of a flow at an instant.

@@ -124,7 +124,7 @@ impl Waiting {
         &self.heads[link as usize]
     }
 
-    /// Where the heads on `link` begin that stand behind `rank`.
+    /// Returns where the heads on `link` begin that stand behind `rank`.
     pub(super) fn place_behind(&self, link: u32, rank: Rank) -> usize {
         self.heads(link).partition_point(|head| head.rank <= rank)
     }

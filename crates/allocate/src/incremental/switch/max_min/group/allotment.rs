@@ -21,7 +21,7 @@ use super::{COLUMNS, ROWS, Side};
 use crate::bits::{has, members, ones, pack};
 use crate::reference::NEGLIGIBLE;
 
-/// What each line is given and uses, by side.
+/// The rates that each line is given and uses, by side.
 #[derive(Debug)]
 pub(super) struct Allotment {
     /// Bytes per nanosecond that were left of the link for the group.
@@ -36,7 +36,7 @@ pub(super) struct Allotment {
     pub(super) count: [Vec<f64>; 2],
     /// Lines of which something was used when that was last handed on, as bits; no others are in use.
     uses: [Vec<u64>; 2],
-    /// What was left of those for the groups to come.
+    /// The rest of those for the groups to come.
     handed_on: [Vec<f64>; 2],
     /// Lines that had no capacity and now have; a buffer.
     opened: Vec<(usize, u32)>,
@@ -130,7 +130,7 @@ impl Allotment {
         }
     }
 
-    /// Whether any flow of a line may have its bottleneck there. Where both of its lines have one level but for rounding,
+    /// Returns whether any flow of a line may have its bottleneck there. Where both of its lines have one level but for rounding,
     /// either may be it.
     fn is_bottleneck(&self, side: usize, index: usize, partners: &[u64]) -> bool {
         let level = self.level[side][index] * (1.0 - NEGLIGIBLE);

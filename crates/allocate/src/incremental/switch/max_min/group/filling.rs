@@ -469,7 +469,7 @@ fn masked(amount: f64, mask: u64) -> f64 {
     f64::from_bits(amount.to_bits() & mask)
 }
 
-/// How many bits two sets have in common.
+/// Returns the number of bits that two sets have in common.
 fn met(a: &[u64], b: &[u64]) -> u32 {
     match (a, b) {
         // Without a loop: three words are 192 ports.

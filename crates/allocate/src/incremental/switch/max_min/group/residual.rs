@@ -44,17 +44,17 @@ impl Residual {
         }
     }
 
-    /// What there is of each link when nothing is used.
+    /// Returns the capacity of each link.
     pub(crate) fn full(&self) -> &[Block] {
         blocks(&self.full)
     }
 
-    /// How much or less of each link is rounding.
+    /// Returns the rate of each link below which it is rounding.
     pub(crate) fn negligible(&self) -> &[Block] {
         blocks(&self.negligible)
     }
 
-    /// What is left of each link: 0, or more than rounding.
+    /// Returns what is left of each link: 0, or more than rounding.
     pub(crate) fn left(&self) -> &[Block] {
         blocks(&self.left)
     }
@@ -115,7 +115,7 @@ impl Residual {
     }
 }
 
-/// What is left of a link, where so much or less is rounding.
+/// Returns what is left of a link, where so much or less is rounding.
 fn rest(left: f64, negligible: f64) -> f64 {
     if left > negligible { left } else { 0.0 }
 }

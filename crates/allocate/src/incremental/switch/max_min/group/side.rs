@@ -24,7 +24,7 @@ pub(super) struct Side {
     pub(super) present: Vec<u64>,
     /// Bytes per nanosecond of each flow attached here.
     pub(super) level: Vec<f64>,
-    /// What one flow attached here has been served by the group's `since`.
+    /// The service of one flow attached here, by the group's `since`.
     pub(super) served: Vec<f64>,
     /// No pair attached here reaches its milestone before this.
     pub(super) first: Vec<f64>,
@@ -44,11 +44,11 @@ pub(super) struct Side {
     pub(super) partners: Vec<u64>,
     /// Of those, the ones with which there are several flows.
     several: Vec<u64>,
-    /// How many flows beyond the first.
+    /// Number of flows beyond the first.
     surplus: Vec<u32>,
     /// Of the partners, the ones whose pair is attached here.
     pub(super) attached: Vec<u64>,
-    /// Where on the scale of `served` a pair attached here reaches its next milestone; infinity for all others.
+    /// The point on the scale of `served` at which a pair attached here reaches its next milestone; infinity for all others.
     due: Vec<f64>,
 }
 
@@ -129,7 +129,7 @@ impl Side {
         64 * self.list(line) as u32 + partner
     }
 
-    /// Where the list of a line begins, in words.
+    /// Returns where the list of a line begins, in words.
     fn list(&self, line: u32) -> usize {
         self.list[line as usize] as usize * self.words
     }
@@ -189,12 +189,12 @@ impl Side {
         &self.several[self.list(line)..][..self.words]
     }
 
-    /// How many flows a line has with a partner, beyond the first: for 64 partners.
+    /// Returns the number of flows that a line has with a partner, beyond the first: for 64 partners.
     pub(super) fn surplus(&self, line: u32, word: usize) -> &[u32; 64] {
         &self.surplus.as_chunks().0[self.list(line) + word]
     }
 
-    /// How long until the first milestone of a line.
+    /// Returns the time to the first milestone of a line.
     #[inline]
     pub(super) fn wait(&self, line: usize) -> f64 {
         wait(self.first[line], self.served[line], self.level[line])
@@ -274,7 +274,7 @@ impl Side {
     }
 }
 
-/// How long until a milestone at `first` on the scale of `served`, which goes on at `level`.
+/// Returns the time to a milestone at `first` on the scale of `served`, which goes on at `level`.
 #[inline]
 fn wait(first: f64, served: f64, level: f64) -> f64 {
     if level > 0.0 { (first - served) / level } else { f64::INFINITY }
