@@ -263,6 +263,35 @@ impl Host {
 }
 
 #[test]
+fn what_a_host_lacks_is_named_and_nothing_is_left_half_installed() {
+    let Some(host) = Host::new("fair") else { return };
+    let root = Hierarchy::find().unwrap().root.display().to_string();
+    let no_groups = format!("umount --lazy {root}");
+    // What is taken away in a mount namespace of its own, what starts the enforcer, and what it says.
+    let cases = [
+        (no_groups.as_str(), "", "control group"),
+        ("mount -t tmpfs none /sys/kernel/btf", "", "BTF"),
+        ("true", "setpriv --reuid=65534 --clear-groups --bounding-set=-all", "Permission denied"),
+        ("true", "setpriv --bounding-set=-all --inh-caps=-all", "CAP_BPF"),
+    ];
+    let group = Group::make(host.group.path(), "bare").unwrap();
+    for (lack, before, said) in cases {
+        let command = format!(
+            "{lack} && exec {before} {} enforce --group {} --door {} --socket /nowhere/agent.sock",
+            env!("CARGO_BIN_EXE_cavalcade"),
+            group.path().display(),
+            host.place.path("bare-door").display()
+        );
+        let out = Command::new("unshare").args(["--mount", "sh", "-c", &command]).output().unwrap();
+        let err = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.code() == Some(5) && err.contains(said), "{command}: {:?} {err}", out.status);
+        assert!(err.contains("cavalcade doctor"), "{err}");
+        let ground = Ground::below(group.path()).unwrap();
+        assert_eq!(leftovers::find(&ground).unwrap(), Vec::<PathBuf>::new(), "{command}");
+    }
+}
+
+#[test]
 fn a_tagged_command_stays_below_its_own_group_and_goes_back_there() {
     let Some(host) = Host::new("fair") else { return };
     let own = Group::make(host.group.path(), "own").unwrap();
