@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::fetch::runs;
 use crate::steps::{Failure, Run};
 
-/// What tells whether something is there.
+/// A check of whether something is there.
 type Probe = fn() -> bool;
 
 /// Packages, each with its probe.

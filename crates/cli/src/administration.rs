@@ -49,7 +49,7 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
     print(&format!("{}\n{}{body}", heading(&view), drains(&view)))
 }
 
-/// What a person has drained, a line each, but for all, which the heading has.
+/// Formats the drains of administrators, a line each, but for that of all, which the heading has.
 fn drains(view: &View) -> String {
     let parts = view.drains.iter().filter(|drain| !is_of_all(drain));
     let ago = |drain: &Drain| seconds(view.now_ns.saturating_sub(drain.since_ns));
@@ -60,7 +60,7 @@ fn is_of_all(drain: &Drain) -> bool {
     drain.host.is_none() && drain.user.is_none() && drain.coflow.is_none()
 }
 
-/// Who asked for a drain, and why.
+/// Formats who asked for a drain, and why.
 fn asked(drain: &Drain) -> String {
     format!("by {}: {}", drain.who, drain.reason)
 }

@@ -28,7 +28,7 @@ const PLAIN_PREDICTED: &str = "fair";
 /// The contenders where none is named.
 const DEFAULT: [&str; 4] = [PLAIN, "dclas", "sebf", "dcas"];
 
-/// How often each is run.
+/// The default number of runs of each.
 const REPEAT: u32 = 5;
 
 /// True if the user has interrupted a run.

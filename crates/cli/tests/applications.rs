@@ -12,7 +12,7 @@ use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
 use cavalcade_skip::skipped;
 use support::Place;
 
-/// What has to be there for them, as a command that succeeds, and its name.
+/// The programs needed, as a command that succeeds, and the name.
 const NEEDED: [(&str, &str); 4] = [
     ("command -v iperf3", "iperf3"),
     ("ls -d /usr/lib/postgresql/*/bin && command -v psql && id postgres", "PostgreSQL with its client"),

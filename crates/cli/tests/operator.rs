@@ -150,7 +150,7 @@ fn up(place: &Place, messages: Stdio) -> (Serving, String) {
     (up, metrics)
 }
 
-/// That an agent at `metrics` serves applications and monitoring.
+/// Checks that an agent at `metrics` serves applications and monitoring.
 fn serves(place: &Place, metrics: &str) {
     let session = Session::open(place.path("agent.sock"));
     assert!(session.wait_ready(Duration::from_secs(60)));
@@ -361,7 +361,7 @@ fn every_refusal_by_a_limit_says_what_the_limit_is_who_set_it_and_what_to_do() {
     }
 }
 
-/// What coordinator and agent log about connections beyond their limits.
+/// Returns what coordinator and agent log about connections beyond their limits.
 fn said_in_logs(place: &Place) -> [(String, Vec<&'static str>); 4] {
     let (listen, metrics) = (free_port(), free_port());
     let messages =

@@ -214,7 +214,7 @@ fn shaping(device: &str, rate: BitsPerSec) -> String {
     text
 }
 
-/// What went wrong on the way in a run, at all hosts together: what makes one run slower than the next.
+/// The losses of a run, at all hosts together: what makes one run slower than the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     /// SYNs and SYN-ACKs that were sent again.
@@ -253,7 +253,7 @@ fn counter(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// What queues have dropped, by the JSON of tc; those above them count the same packets again.
+/// Returns what queues have dropped, by the JSON of tc; those above them count the same packets again.
 fn drops(text: &str) -> Option<u64> {
     let queues: Vec<serde_json::Value> = serde_json::from_str(text).ok()?;
     let of_queues = queues.iter().filter(|queue| queue["kind"] == "bfifo");

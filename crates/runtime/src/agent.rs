@@ -59,7 +59,7 @@ pub struct AgentSockets {
     pub about: About,
     /// Its limits.
     pub capacity: Capacity,
-    /// What may change of that while it runs.
+    /// The settings that may change while it runs.
     pub reloading: Reloading,
 }
 

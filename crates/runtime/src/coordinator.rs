@@ -41,7 +41,7 @@ pub struct CoordinatorSockets {
     pub about: About,
     /// Its limits.
     pub capacity: Capacity,
-    /// What may change of that while it runs.
+    /// The settings that may change while it runs.
     pub reloading: Reloading,
 }
 

@@ -123,7 +123,7 @@ impl Meter {
     }
 }
 
-/// How long a message takes at the highest rate.
+/// Returns the time of a message at the highest rate.
 fn pace(messages: Option<u32>) -> Duration {
     messages.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1))
 }

@@ -13,14 +13,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::capacity::Capacity;
 
-/// What may change while a part runs; nothing where it is as the part was started.
+/// The settings that may change while a part runs; `None` where one is as at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What one user's clients may have, at an agent.
+    /// The budget of one user's clients, at an agent.
     pub budget: Option<Budget>,
-    /// What the part holds at most.
+    /// The limits of the part.
     pub capacity: Option<Capacity>,
-    /// Whether decisions are only made.
+    /// True if decisions are made and not carried out.
     pub shadow: Option<bool>,
 }
 
@@ -29,16 +29,16 @@ pub struct Settings {
 pub struct Setting {
     /// Its name, as `agent.user_budget`.
     pub name: String,
-    /// What it is now, or why it is not what was asked for.
+    /// Its value now, or why it is not what was asked for.
     pub text: String,
 }
 
-/// What came of reading settings again.
+/// The result of reading settings again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// What has changed.
+    /// The settings that have changed.
     pub changed: Vec<Setting>,
-    /// What has not, though the file says so.
+    /// The settings that have not, though the file says so.
     pub refused: Vec<Setting>,
 }
 

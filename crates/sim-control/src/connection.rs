@@ -11,7 +11,7 @@ use cavalcade_model::{Instant, Nanos, PortId, SplitMix64};
 
 use crate::network::{Network, Node, Segment};
 
-/// How long an agent waits for a connection to be accepted: longer than two messages are on their way.
+/// The time that an agent waits for a connection to be accepted: longer than two messages are on their way.
 const ATTEMPT: Nanos = Nanos::from_millis(80);
 /// The longest pause between two attempts.
 const PAUSE: Nanos = Nanos::from_millis(20);
@@ -34,7 +34,7 @@ struct Caller {
 #[derive(Debug)]
 pub(crate) struct Connections {
     callers: Vec<Caller>,
-    /// What each machine has accepted.
+    /// The connections that each machine has accepted.
     accepted: Vec<BTreeMap<PortId, u64>>,
     next: u64,
     dice: SplitMix64,
@@ -83,7 +83,7 @@ impl Connections {
         }
     }
 
-    /// Where the agent at `port` is connected to: machine and number.
+    /// Returns the machine and number of the connection of the agent at `port`.
     pub(crate) fn of_host(&self, port: PortId) -> Option<(usize, u64)> {
         let caller = &self.callers[port.index()];
         match caller.state {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use cavalcade_model::{Instant, Nanos, PortId, SplitMix64};
 
-/// How long after the end of a cut a connection tries again, at most.
+/// The longest time after the end of a cut until a connection tries again.
 const LONGEST_RETRY: Nanos = Nanos::from_millis(200);
 
 /// An end of a message.
@@ -23,7 +23,7 @@ pub(crate) enum Node {
     Store,
 }
 
-/// What a message is to the network.
+/// A message as the network sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Segment {
     /// Of no connection: anything may become of it.
@@ -78,7 +78,7 @@ pub(crate) struct Network {
     /// By arrival, then in the order in which they were sent.
     on_the_way: BinaryHeap<Reverse<(Instant, u64, Parcel)>>,
     held: u64,
-    /// When the last message arrives each way of each connection.
+    /// The arrival of the last message each way of each connection.
     last: BTreeMap<(u64, Node), Instant>,
     dice: SplitMix64,
     pub(crate) sent: u64,

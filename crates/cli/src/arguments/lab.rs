@@ -38,7 +38,7 @@ pub(crate) struct Lab {
     /// Time between reports, and between orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
-    /// How often each policy is run: the table shows medians, and the least and the most [default: 5; 1 where something is to
+    /// Runs of each policy: the table shows medians, and the least and the most [default: 5; 1 where something is to
     /// break]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,

@@ -80,7 +80,7 @@ pub(super) struct Log {
     pub(super) level: Level,
 }
 
-/// How much is logged, which may change.
+/// The level of logging, which may change.
 #[derive(Clone)]
 pub(super) struct Level(reload::Handle<LevelFilter, Registry>);
 

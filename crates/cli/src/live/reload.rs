@@ -19,7 +19,7 @@ use crate::arguments::{Access, LogLevel, Logging};
 /// The keys of a part's own table that may change while it runs.
 const CHANGEABLE: [&str; 4] = ["max_connections", "max_buffers", "shadow", "user_budget"];
 
-/// What a part was started with: where its settings come from, and which of them flags set.
+/// The origin of a part's settings, and those that flags set.
 pub(super) struct Reloader {
     path: Option<PathBuf>,
     /// The tables that the part obeys, its own first.

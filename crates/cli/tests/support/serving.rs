@@ -17,7 +17,7 @@ impl Serving {
         Self::saying(place, arguments, Stdio::null())
     }
 
-    /// What it has to say of itself goes to `messages`.
+    /// Starts it with standard error going to `messages`.
     pub(crate) fn saying(place: &Place, arguments: &[&str], messages: Stdio) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cavalcade"));
         command.args(arguments).current_dir(place.path(".")).env("XDG_RUNTIME_DIR", place.path("."));
@@ -33,7 +33,7 @@ impl Serving {
     }
 }
 
-/// What a command prints as JSON; nothing where it fails.
+/// Returns what a command prints as JSON; `None` where it fails.
 pub(crate) fn json(place: &Place, arguments: &[&str]) -> Option<Value> {
     let ran = place.run(arguments);
     (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("it is JSON"))

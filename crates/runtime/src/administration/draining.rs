@@ -38,7 +38,7 @@ pub(super) fn drain<M: Administered>(
     Ok(proto::DrainReply { was_drained, is_drained, what: name })
 }
 
-/// What a request asks for.
+/// Reads what a request asks for.
 fn asked(naming: &Naming, request: &proto::DrainRequest) -> Result<Drained, String> {
     match (request.host, request.user, request.coflow.as_str()) {
         (None, None, "") => Ok(Drained::All {}),
@@ -81,7 +81,7 @@ pub(super) fn shown(naming: &Naming, everything: &str, drain: &Drain) -> proto::
     }
 }
 
-/// What people call what is drained.
+/// Returns the label of what is drained.
 pub(super) fn name(naming: &Naming, everything: &str, what: Drained) -> String {
     match what {
         Drained::All {} => everything.to_owned(),

@@ -21,9 +21,9 @@ pub(crate) trait Administered {
     fn readiness(&self) -> Result<(), String>;
     /// The names of all coflows that are known, and of those that are drained.
     fn naming(&self) -> Naming;
-    /// What is meant here by what is to be drained, or why there is no such thing.
+    /// Finds what is to be drained, or says why there is no such thing.
     fn place_of(&self, what: Drained) -> Result<Drained, String>;
-    /// What people call what is drained.
+    /// Returns the label of what is drained.
     fn name_of(&self, naming: &Naming, what: Drained) -> String;
     /// Drains something; returns whether it was drained.
     fn set_drain(&mut self, drain: Drain) -> Result<bool, TooManyDrains>;
@@ -35,9 +35,9 @@ pub(crate) trait Administered {
     fn history(&self, now: Instant, most: usize) -> Result<proto::HistoryReply, String>;
 }
 
-/// What everything is called at a coordinator.
+/// The label of everything at a coordinator.
 const FABRIC: &str = "fabric";
-/// What everything is called at an agent.
+/// The label of everything at an agent.
 const HOST: &str = "this host";
 
 impl Administered for Coordinator {

@@ -10,7 +10,7 @@ fn key(order: u64) -> Key {
     Key { class: 0, order }
 }
 
-/// Where flows enter: 0 (slow), 1 (middle), 2 (fast). Where they leave: 3 (the target), 4 and 5 (middle).
+/// Fills flows that enter at 0 (slow), 1 (middle) or 2 (fast) and leave at 3 (the target), 4 and 5 (middle).
 fn fill(flows: &[([u32; 2], u64, f64)]) -> MaxMinFill {
     let mut fill =
         MaxMinFill::new(vec![SLOW, MIDDLE, FAST, TARGET, MIDDLE, MIDDLE], &ClassShares::Strict, flows.len());
