@@ -36,7 +36,7 @@
 //! | `connections`, once in a round trip | 190 (free) to 790 ns |
 //! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps over 1 s | within 1.6 %, busy or free, reno or bbr; once −11 % at 500 Mbps, bbr, busy |
 //! | 2 Gbps over 1 s | within 0.4 % (reno); bbr −0.4 to −6 % free, −5 to −42 % busy |
-//! | 10 Gbps over 1 s | free −2 % (bbr), −18 % (reno, where 11.2 Gbps went through without limits); up to −48 % busy: one connection takes more than a core there |
+//! | 10 Gbps over 1 s | free −2 to −40 % (bbr), −18 % (reno, where 11.2 Gbps went through without limits); up to −48 % busy: one connection takes more than a core there |
 //! | 5 Mbps over 1 s with the kernel's own `tcp_tso_rtt_log`, 9 | −39 % |
 //! | from OFF to the last new byte: p50, p99 | 0.08, 0.12 ms |
 //! | from ON to the first new byte, free: p50, p99 | 0.18, 0.19 ms with reno; 0.17, 32 ms with bbr, whose own pacing holds back 2 of 100 |
