@@ -61,11 +61,12 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
         } else if options.report.is_none() && stop.is_asked() {
             tell(&summary(running));
         }
-        window.show(shown);
-        if !told && running.elapsed >= watched {
-            // It forwards from here on: who started it as a service need not wait any more.
-            told = true;
-            ready();
+        if running.elapsed >= watched {
+            // It forwards from here on: it is ready for monitoring systems, and for the service manager that waits.
+            window.show(shown);
+            if !std::mem::replace(&mut told, true) {
+                ready();
+            }
         }
     });
     outcome.map_err(failure).and(printed)
