@@ -2,7 +2,7 @@
 //!
 //! The simulator's flows know their size and both of their ends. A socket has to find its peer, carries bytes both ways
 //! without knowing how many, and is closed one way at a time. A [`Connection`] adds that to the flow's machines
-//! ([`PacedSender`](crate::paced::PacedSender), [`EchoingReceiver`]) and copies nothing of them: either direction is one flow
+//! ([`PacedSender`], [`EchoingReceiver`]) and copies nothing of them: either direction is one flow
 //! that grows. It is sans-IO as they are: `handle`, `handle_timeout`, `poll_transmit`, `poll_timeout`.
 //!
 //! - [`frame`]: packets as bytes. `outgoing`, `incoming`: the halves.
