@@ -55,14 +55,14 @@ fsync = off
 C
 as_postgres "$bin/pg_ctl" -D data -l data/log -w start > /dev/null
 psql -q -h 127.0.0.1 -p 5499 -U postgres postgres \
-    -c "create table t as select repeat(md5(i::text), 8) from generate_series(1, 250000) i; checkpoint"
+    -c "create table t as select repeat(md5(i::text), 8) from generate_series(1, 500000) i; checkpoint"
 for port in 5201 5202; do iperf3 -s -1 -p $port -B 127.0.0.1 > /dev/null & done
 
 (as_task copy "$bin/pg_basebackup" -h 127.0.0.1 -p 5499 -U postgres -D copy -X none -c fast --no-sync > copy.log 2>&1; echo bulk) &
 all=$!
 # Its server thinks for a while before it sends, and who comes meanwhile is no latecomer.
 for _ in $(seq 600); do [ "$(du -sm copy 2>/dev/null | cut -f 1)" -ge 8 ] 2>/dev/null && break; sleep 0.1; done
-(as_task first iperf3 -c 127.0.0.1 -p 5201 -n 30M > first.log 2>&1; echo job) &
+(as_task first iperf3 -c 127.0.0.1 -p 5201 -n 60M > first.log 2>&1; echo job) &
 all="$all $!"
-(as_task second iperf3 -c 127.0.0.1 -p 5202 -n 30M > second.log 2>&1; echo job) &
+(as_task second iperf3 -c 127.0.0.1 -p 5202 -n 60M > second.log 2>&1; echo job) &
 wait $all $!
