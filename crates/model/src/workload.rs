@@ -54,6 +54,16 @@ pub struct Task {
     pub stages: Vec<Stage>,
 }
 
+impl Task {
+    /// Makes a task of one coflow, whose user waits: for [`WorkloadBuilder::push`], with what differs set.
+    pub fn of_coflow(name: impl Into<String>, arrival: Instant) -> Self {
+        let work = Work::Transfer(CoflowId::default());
+        let stages = vec![Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work }];
+        let class = TaskClass::Online;
+        Self { name: name.into(), job: None, arrival, deadline: None, class, weight: 1, stages }
+    }
+}
+
 /// Kind of user that waits for a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum TaskClass {

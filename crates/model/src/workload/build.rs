@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use super::{Coflow, Compute, Flow, Host, Place, Stage, Task, TaskClass, Work, Workload, WorkloadError};
+use super::{Coflow, Compute, Flow, Host, Place, Task, Work, Workload, WorkloadError};
 use crate::{Bytes, CoflowId, Instant, StageIndex, TaskId};
 
 /// A task on its way into a workload.
@@ -36,21 +36,7 @@ impl WorkloadBuilder {
 
     /// Adds a task of one coflow: the common case.
     pub fn coflow(&mut self, name: impl Into<String>, arrival: Instant, flows: Vec<Flow>) -> &mut Self {
-        let stage = Stage {
-            starts_after: Vec::new(),
-            finishes_after: Vec::new(),
-            work: Work::Transfer(CoflowId::default()),
-        };
-        let task = Task {
-            name: name.into(),
-            job: None,
-            arrival,
-            deadline: None,
-            class: TaskClass::Online,
-            weight: 1,
-            stages: vec![stage],
-        };
-        self.push(task, vec![Coflow { flows }])
+        self.push(Task::of_coflow(name, arrival), vec![Coflow { flows }])
     }
 
     /// Adds a task. `transfers` holds one coflow for each of its stages whose work is a transfer, in the order of the

@@ -266,10 +266,9 @@ impl Active {
 
     /// The mean size of ended flows, among which flows of the size of earlier runs count; `None` where there are neither.
     fn mean(&self, memory: u32) -> Option<u64> {
-        let expected = self.expected.unwrap_or(0);
-        let counted =
-            if self.expected.is_some() { (self.flows * u64::from(memory)).div_ceil(100) } else { 0 };
-        let bytes = u128::from(self.bytes) + u128::from(counted) * u128::from(expected);
+        let counted = |size| ((self.flows * u64::from(memory)).div_ceil(100), size);
+        let (counted, size) = self.expected.map_or((0, 0), counted);
+        let bytes = u128::from(self.bytes) + u128::from(counted) * u128::from(size);
         let mean = bytes.checked_div(u128::from(self.ended + counted))?;
         Some(u64::try_from(mean).unwrap_or(u64::MAX))
     }

@@ -13,7 +13,7 @@
 //!
 //! The papers leave open how wide "narrow" is; the 5 is CoflowSim's.
 
-use cavalcade_model::{BitsPerSec, Bytes, Workload};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Workload};
 
 use super::parameters::{Mix, parameters};
 use super::quantiles::apportion;
@@ -67,13 +67,12 @@ impl Recipe for Classes {
         let mut shapes = Vec::with_capacity(self.coflows as usize);
         for (class, count) in apportion(self.coflows, &self.mix.0).into_iter().enumerate() {
             let (long, wide) = (class % 2 == 1, class >= 2);
-            let (least, most) = if long { (SHORT_TO_LONG, longest) } else { (1, SHORT_TO_LONG) };
             for _ in 0..count {
                 let (mappers, reducers) = counts(&mut shapes_random, self.ports, self.narrow, wide);
                 budget.spend(u64::from(mappers) * u64::from(reducers))?;
                 let mappers = places.ports(mappers, self.ports);
                 let reducers = places.ports(reducers, self.ports).into_iter();
-                let reducers = reducers.map(|port| (port, Bytes(sizes.between(least, most) * MB))).collect();
+                let reducers = reducers.map(|port| (port, length(&mut sizes, long, longest))).collect();
                 shapes.push(Shape { mappers, reducers });
             }
         }
@@ -89,6 +88,12 @@ pub(super) fn counts(random: &mut Random, ports: u32, narrow: u32, wide: bool) -
     (draw(), draw())
 }
 
+/// Draws what each mapper sends to a reducer of a long or short coflow; the longest are of `longest` MB.
+pub(super) fn length(random: &mut Random, long: bool, longest: u64) -> Bytes {
+    let (least, most) = if long { (SHORT_TO_LONG, longest) } else { (1, SHORT_TO_LONG) };
+    Bytes(random.between(least, most) * MB)
+}
+
 /// Lets coflows arrive as a Poisson process at a load on all ports.
 pub(super) fn arrive(
     ports: u32,
@@ -97,8 +102,18 @@ pub(super) fn arrive(
     seed: u64,
     shapes: Vec<Shape>,
 ) -> Result<Workload, GenerateError> {
+    assemble(ports, arrivals(ports, load, rate, seed, &shapes)?.into_iter().zip(shapes))
+}
+
+/// Draws when coflows arrive as a Poisson process at a load on all ports.
+pub(super) fn arrivals(
+    ports: u32,
+    load: f64,
+    rate: BitsPerSec,
+    seed: u64,
+    shapes: &[Shape],
+) -> Result<Vec<Instant>, GenerateError> {
     let mean_bytes = shapes.iter().map(Shape::bytes).sum::<f64>() / shapes.len() as f64;
     let mean_gap_ns = mean_bytes / (load * f64::from(ports) * rate.bytes_per_nano());
-    let arrivals = poisson_millis(&mut Random::new(seed, Purpose::Arrivals), shapes.len(), mean_gap_ns)?;
-    assemble(ports, arrivals.into_iter().zip(shapes))
+    poisson_millis(&mut Random::new(seed, Purpose::Arrivals), shapes.len(), mean_gap_ns)
 }

@@ -16,10 +16,7 @@
 //! which a deadline is what is left of a share of the link (docs/protocols.md §1.5). It ties deadlines to sizes, so that a sweep of
 //! one moves the other.
 
-use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Nanos, PortId, Stage, Task, TaskClass, Work, Workload,
-    WorkloadBuilder,
-};
+use cavalcade_model::{BitsPerSec, Bytes, Coflow, Flow, Nanos, PortId, Task, Workload, WorkloadBuilder};
 use cavalcade_spec::Choice;
 
 use super::flow_sizes::Sizes;
@@ -162,20 +159,8 @@ impl Mixed {
                 }
                 number += 1;
                 let (deadline, flow) = self.urgent(&mut random, src, dst)?;
-                let task = Task {
-                    name: format!("d{number}"),
-                    job: None,
-                    arrival,
-                    deadline: Some(deadline),
-                    class: TaskClass::Online,
-                    weight: 1,
-                    stages: vec![Stage {
-                        starts_after: Vec::new(),
-                        finishes_after: Vec::new(),
-                        work: Work::Transfer(CoflowId::default()),
-                    }],
-                };
-                builder.push(task, vec![Coflow { flows: vec![flow] }]);
+                let task = Task::of_coflow(format!("d{number}"), arrival);
+                builder.push(Task { deadline: Some(deadline), ..task }, vec![Coflow { flows: vec![flow] }]);
             }
         }
     }

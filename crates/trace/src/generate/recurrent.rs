@@ -10,16 +10,13 @@
 //!
 //! The papers have no such workload. Shares of recurring jobs and the drift of their inputs are our assumption.
 
-use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, JobId, Nanos, Stage, Task, TaskClass, Work, Workload,
-    WorkloadBuilder,
-};
+use cavalcade_model::{BitsPerSec, Bytes, Coflow, JobId, Task, Workload, WorkloadBuilder};
 
-use super::classes::{MB, counts};
+use super::classes::{MB, arrivals, counts, length};
 use super::parameters::{Mix, parameters};
 use super::quantiles::apportion;
 use super::random::{Purpose, Random};
-use super::shape::{FlowBudget, poisson_millis, require_counts, require_load};
+use super::shape::{FlowBudget, Shape, require_counts, require_load};
 use super::{GenerateError, Recipe, require};
 
 parameters! {
@@ -65,19 +62,17 @@ impl Recipe for Recurrent {
         self.check()?;
         let jobs = self.jobs(seed);
         let mut choice = Random::new(seed, Purpose::Runs);
-        let runs: Vec<usize> = (0..self.tasks).map(|_| self.choose(&mut choice)).collect();
-        let coflows = self.transfers(&jobs, &runs, seed)?;
-        let bytes: f64 = coflows.iter().flat_map(|coflow| &coflow.flows).map(|flow| flow.size.as_f64()).sum();
-        let mean_gap_ns =
-            bytes / coflows.len() as f64 / (self.load * f64::from(self.ports) * self.rate.bytes_per_nano());
-        let arrivals = poisson_millis(&mut Random::new(seed, Purpose::Arrivals), runs.len(), mean_gap_ns)?;
-        let mut labels = runs;
+        let mut labels = self.choose(&mut choice);
+        let shapes = self.shapes(&jobs, &labels, seed)?;
+        let arrivals = arrivals(self.ports, self.load, self.rate, seed, &shapes)?;
         if self.shuffled == 1 {
             choice.shuffle(&mut labels);
         }
         let mut builder = WorkloadBuilder::new(self.ports);
-        for (index, ((coflow, arrival), job)) in coflows.into_iter().zip(arrivals).zip(labels).enumerate() {
-            builder.push(run((index + 1).to_string(), JobId(job as u64), arrival), vec![coflow]);
+        for (index, ((shape, arrival), job)) in shapes.iter().zip(arrivals).zip(labels).enumerate() {
+            let task = Task::of_coflow((index + 1).to_string(), arrival);
+            let job = Some(JobId(job as u64));
+            builder.push(Task { job, ..task }, vec![Coflow { flows: shape.flows() }]);
         }
         Ok(builder.build()?)
     }
@@ -102,10 +97,10 @@ impl Recurrent {
         let mut sizes = Random::new(seed, Purpose::Sizes);
         let mut jobs = Vec::with_capacity(self.jobs as usize);
         for (class, count) in apportion(self.jobs, &self.mix.0).into_iter().enumerate() {
-            let (least, most) = if class % 2 == 1 { (10, self.longest.0 / MB) } else { (1, 10) };
+            let (long, wide) = (class % 2 == 1, class >= 2);
             for _ in 0..count {
-                let (mappers, reducers) = counts(&mut shapes, self.ports, self.narrow, class >= 2);
-                let shares = (0..reducers).map(|_| Bytes(sizes.between(least, most) * MB)).collect();
+                let (mappers, reducers) = counts(&mut shapes, self.ports, self.narrow, wide);
+                let shares = (0..reducers).map(|_| length(&mut sizes, long, self.longest.0 / MB)).collect();
                 jobs.push(Job { mappers, shares });
             }
         }
@@ -113,46 +108,39 @@ impl Recurrent {
         jobs
     }
 
-    /// Draws the job of a run.
-    fn choose(&self, random: &mut Random) -> usize {
-        let weight = |job: u32| libm::pow(f64::from(job + 1), -self.skew);
-        let mut left = random.unit() * (0..self.jobs).map(weight).sum::<f64>();
-        let chosen = (0..self.jobs).find(|&job| {
-            left -= weight(job);
-            left < 0.0
-        });
-        chosen.unwrap_or(self.jobs - 1) as usize
+    /// Draws the job of each run.
+    fn choose(&self, random: &mut Random) -> Vec<usize> {
+        let mut total = 0.0;
+        let up_to: Vec<f64> = (1..=self.jobs)
+            .map(|job| {
+                total += libm::pow(f64::from(job), -self.skew);
+                total
+            })
+            .collect();
+        let mut draw = || {
+            let drawn = random.unit() * total;
+            up_to.partition_point(|&up_to| up_to <= drawn).min(up_to.len() - 1)
+        };
+        (0..self.tasks).map(|_| draw()).collect()
     }
 
-    /// Draws the transfers of each run.
-    fn transfers(&self, jobs: &[Job], runs: &[usize], seed: u64) -> Result<Vec<Coflow>, GenerateError> {
+    /// Draws the coflow of each run.
+    fn shapes(&self, jobs: &[Job], runs: &[usize], seed: u64) -> Result<Vec<Shape>, GenerateError> {
         let mut places = Random::new(seed, Purpose::Places);
         let mut drift = Random::new(seed, Purpose::Drift);
         let mut budget = FlowBudget::new();
-        let mut transfers = Vec::with_capacity(runs.len());
-        for &run in runs {
+        let shape = |&run: &usize| {
             let Job { mappers, shares } = &jobs[run];
             budget.spend(u64::from(*mappers) * shares.len() as u64)?;
             let factor = libm::exp(self.drift * drift.normal() - self.drift * self.drift / 2.0);
             let mappers = places.ports(*mappers, self.ports);
             let reducers = places.ports(shares.len() as u32, self.ports);
-            let mut flows = Vec::with_capacity(mappers.len() * reducers.len());
-            for (&dst, share) in reducers.iter().zip(shares) {
-                let size = Bytes(((share.as_f64() * factor) as u64).max(1));
-                flows.extend(mappers.iter().map(|&src| Flow { src, dst, size, wave: Nanos::ZERO }));
-            }
-            transfers.push(Coflow { flows });
-        }
-        Ok(transfers)
+            let size = |share: &Bytes| Bytes(((share.as_f64() * factor) as u64).max(1));
+            let reducers = reducers.into_iter().zip(shares.iter().map(size)).collect();
+            Ok(Shape { mappers, reducers })
+        };
+        runs.iter().map(shape).collect()
     }
-}
-
-/// Makes the task of a run.
-fn run(name: String, job: JobId, arrival: Instant) -> Task {
-    let work = Work::Transfer(CoflowId::default());
-    let stage = Stage { starts_after: Vec::new(), finishes_after: Vec::new(), work };
-    let class = TaskClass::Online;
-    Task { name, job: Some(job), arrival, deadline: None, class, weight: 1, stages: vec![stage] }
 }
 
 #[cfg(test)]

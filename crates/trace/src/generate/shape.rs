@@ -1,8 +1,8 @@
 //! The common part of most generators: coflows of mappers and reducers, and when they arrive.
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Coflow, CoflowId, Flow, Instant, LATEST, Nanos, PortId, Stage, Task, TaskClass, Work,
-    Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Coflow, Flow, Instant, LATEST, Nanos, PortId, Task, TaskClass, Workload,
+    WorkloadBuilder,
 };
 
 use super::random::{Purpose, Random};
@@ -28,7 +28,7 @@ impl Shape {
         shares * self.mappers.len() as f64
     }
 
-    fn flows(&self) -> Vec<Flow> {
+    pub(super) fn flows(&self) -> Vec<Flow> {
         let mut flows = Vec::with_capacity(self.width() as usize);
         for &(dst, size) in &self.reducers {
             flows.extend(self.mappers.iter().map(|&src| Flow { src, dst, size, wave: Nanos::ZERO }));
@@ -96,21 +96,9 @@ impl Background {
         for number in 1..=self.tasks {
             let ends = random.ports(2, ports);
             let flow = Flow { src: ends[0], dst: ends[1], size: self.size, wave: Nanos::ZERO };
-            let stage = Stage {
-                starts_after: Vec::new(),
-                finishes_after: Vec::new(),
-                work: Work::Transfer(CoflowId::default()),
-            };
-            let task = Task {
-                name: format!("background-{number}"),
-                job: None,
-                arrival: Instant((random.unit() * until_ns) as u64),
-                deadline: None,
-                class: TaskClass::Background,
-                weight: 1,
-                stages: vec![stage],
-            };
-            builder.push(task, vec![Coflow { flows: vec![flow] }]);
+            let arrival = Instant((random.unit() * until_ns) as u64);
+            let task = Task::of_coflow(format!("background-{number}"), arrival);
+            builder.push(Task { class: TaskClass::Background, ..task }, vec![Coflow { flows: vec![flow] }]);
         }
     }
 }

@@ -28,8 +28,7 @@
 
 use cavalcade_model::{
     BitsPerSec, Bytes, Coflow, CoflowId, Fabric, Flow, Instant, LeafSpine, MeasuredSizes, Nanos,
-    Oversubscription, PortId, Shape, SplitMix64, Stage, StageIndex, Task, TaskClass, Work, Workload,
-    WorkloadBuilder,
+    Oversubscription, PortId, Shape, SplitMix64, Stage, StageIndex, Task, Work, Workload, WorkloadBuilder,
 };
 
 const SHAPE: f64 = 1.2;
@@ -156,20 +155,9 @@ impl Iterator for PartitionAggregate {
             }
             up.push(flow(rack * hosts + aggregator, first_rack * hosts, (received * 3 / 100).max(1)));
         }
-        let stage = |starts_after| Stage {
-            starts_after,
-            finishes_after: Vec::new(),
-            work: Work::Transfer(CoflowId::default()),
-        };
-        let task = Task {
-            name: String::new(),
-            job: None,
-            arrival: Instant(self.clock as u64),
-            deadline: None,
-            class: TaskClass::Online,
-            weight: 1,
-            stages: vec![stage(Vec::new()), stage(vec![StageIndex(0)])],
-        };
+        let mut task = Task::of_coflow(String::new(), Instant(self.clock as u64));
+        let work = Work::Transfer(CoflowId::default());
+        task.stages.push(Stage { starts_after: vec![StageIndex(0)], finishes_after: Vec::new(), work });
         Some((task, vec![Coflow { flows: down }, Coflow { flows: up }]))
     }
 }
