@@ -18,7 +18,7 @@ use crate::output::tell;
 
 /// `cavalcade enforce`.
 pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
-    let listed = config::read(options.file.config.as_deref())?;
+    let (listed, _) = config::read(options.file.config.as_deref())?;
     let table = &listed.enforce;
     let agent = socket_path(options.socket.as_deref().or(listed.agent.socket.as_deref()));
     let door = options.door.clone().or(table.door.clone()).unwrap_or_else(|| DOOR.into());

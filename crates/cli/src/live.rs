@@ -36,7 +36,8 @@ pub(crate) use settings::{allow, identity};
 
 /// `cavalcade coordinator`.
 pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
-    let file = config::read(options.file.config.as_deref())?;
+    let path = options.file.config.as_deref();
+    let (file, text) = config::read(path)?;
     let site = Site::new(&options.site, &file)?;
     let (config, policy) = site.coordinator(&options.deciding, &file)?;
     let table = &file.coordinator;
@@ -48,8 +49,7 @@ pub(crate) fn coordinator(options: &CoordinatorOptions) -> Result<(), Failure> {
     let flags = [("shadow", options.deciding.shadow)];
     let by_flag = reload::by_flag("coordinator", Some(&options.access), &flags, options.logging);
     let tables = &["coordinator", "site", "log"];
-    let reloader = Reloader::new(options.file.config.as_deref(), tables, by_flag, log.level.clone())?;
-    let reloading = Reloading::from(reloader);
+    let reloading = Reloading::from(Reloader::new(path, &text, tables, by_flag, log.level.clone()));
     let lease = options.lease.as_ref().or(table.lease.as_ref());
     let certificates = options.lease_certificates.as_ref().or(table.lease_certificates.as_ref());
     let certificates = lease_certificates(lease, certificates.map(PathBuf::as_path))?;
@@ -202,7 +202,8 @@ async fn lead(
 
 /// `cavalcade agent`.
 pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
-    let file = config::read(options.file.config.as_deref())?;
+    let path = options.file.config.as_deref();
+    let (file, text) = config::read(path)?;
     let site = Site::new(&options.site, &file)?;
     let table = &file.agent;
     let shadow = options.shadow || table.shadow;
@@ -240,7 +241,7 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
     let flags = [("shadow", options.shadow), ("user_budget", options.budget.user_budget.is_some())];
     let by_flag = reload::by_flag("agent", Some(&options.access), &flags, options.logging);
     let tables = &["agent", "site", "log"];
-    let reloader = Reloader::new(options.file.config.as_deref(), tables, by_flag, log.level.clone())?;
+    let reloading = Reloading::from(Reloader::new(path, &text, tables, by_flag, log.level.clone()));
     let path = socket_path(options.socket.as_deref().or(table.socket.as_deref()));
     block_on(async {
         let clients = bound("clients", path.display(), bind_client_socket(&path))?;
@@ -264,7 +265,6 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
             None => Mode::Coordinated,
         };
         let identity = gates.identity;
-        let reloading = Reloading::from(reloader);
         let sockets = AgentSockets {
             clients,
             coordinators,
@@ -302,7 +302,8 @@ const ANY_LOCAL_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr
 
 /// `cavalcade up`: a coordinator and the agent of this host in one process.
 pub(crate) fn up(options: &Up) -> Result<(), Failure> {
-    let file = config::read(options.file.config.as_deref())?;
+    let path = options.file.config.as_deref();
+    let (file, text) = config::read(path)?;
     file.check_for_up()?;
     let site = Site::or_this_host(&options.site, &file);
     let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
@@ -317,11 +318,10 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let log = logging::start(options.logging, &file.log);
     let from_file = |tables: &'static [&'static str], flags: &[(&str, bool)]| {
         let by_flag = reload::by_flag(tables[0], None, flags, options.logging);
-        let path = options.file.config.as_deref();
-        Reloader::new(path, tables, by_flag, log.level.clone()).map(Reloading::from)
+        Reloading::from(Reloader::new(path, &text, tables, by_flag, log.level.clone()))
     };
-    let of_coordinator = from_file(&["coordinator", "site", "log"], &[("shadow", options.deciding.shadow)])?;
-    let of_agent = from_file(&["agent"], &[("user_budget", options.budget.user_budget.is_some())])?;
+    let of_coordinator = from_file(&["coordinator", "site", "log"], &[("shadow", options.deciding.shadow)]);
+    let of_agent = from_file(&["agent"], &[("user_budget", options.budget.user_budget.is_some())]);
     let path = socket_path(options.socket.as_deref().or(file.agent.socket.as_deref()));
     let about = about(&policy, coordinator_config.shadow);
     block_on(async {

@@ -164,7 +164,7 @@ fn a_grant_counts_as_a_coflow_of_its_owner_until_the_coflow_is_forgotten() {
     let (_, refused) = told(&mut agent);
     assert_eq!(refused, [(2, Subject::Coflow { coflow }, Refusal::NotYours {})], "only the owner grants");
     (1..=2).for_each(|client| agent.handle_gone(NOW, ClientId(client)));
-    // What lingers counts for its owner, whoever comes back to it.
+    // A lingering coflow counts against its owner's budget, even if another user joins it again.
     greet(&mut agent, 3, OTHER);
     agent.handle_client(NOW, ClientId(3), ClientMessage::Join { coflow, facts: None, sent: Bytes::ZERO });
     agent.handle_gone(NOW, ClientId(3));

@@ -46,7 +46,7 @@ pub trait Seal: Debug {
 pub struct Site {
     /// Address at which reports are received; other enforcers listen at the same port.
     pub listen: SocketAddr,
-    /// The hosts of the site: nobody else is told anything.
+    /// The hosts of the site: only they are told anything.
     pub hosts: Vec<IpAddr>,
     /// The key that they share.
     pub seal: Box<dyn Seal>,

@@ -251,8 +251,8 @@ const WAITING: usize = 16;
 /// Administrators that are served at once, at most.
 const SERVED: usize = 64;
 
-/// Begins to serve administrators. What comes in at `socket`, and what is put into the returned end, is answered by whoever
-/// receives `queries`. It ends with the event loop that it runs on.
+/// Begins to serve administrators. What comes in at `socket`, and what is put into the returned end, is answered by the
+/// receiver of `queries`. It ends with the event loop that it runs on.
 pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Query>) -> mpsc::Sender<Line> {
     let (lines, incoming) = mpsc::channel(WAITING);
     if let Some(socket) = socket {

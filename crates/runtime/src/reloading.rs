@@ -122,7 +122,7 @@ impl Hangups {
     /// Waits for one, and reads settings again.
     pub async fn heed(&mut self, reloading: &Reloading) {
         self.0.recv().await;
-        // It is logged, and nobody waits for the answer.
+        // The outcome is logged; a signal has no reply.
         drop(reloading.ask(""));
     }
 }

@@ -76,7 +76,7 @@ pub enum Bug {
     PhantomFlow,
     /// A coordinator takes a sender's word for what has arrived.
     UnconfirmedBytes,
-    /// An agent waits for the end of its connection, whoever is at the other end.
+    /// An agent never gives up a silent connection.
     EternalConnection,
 }
 

@@ -393,7 +393,7 @@ impl Host {
         }
     }
 
-    /// The clock is set forward: whoever starts from now on goes by it.
+    /// Sets the clock forward; agents that start from now on read it.
     pub(crate) fn set_forward(&mut self, span: Nanos) {
         self.agent_clock = self.agent_clock.ahead_by(span);
     }

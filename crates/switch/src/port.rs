@@ -133,7 +133,7 @@ impl OutputPort {
                 }
                 // An opening is no flow yet; it only counts switches.
                 Rates::OfFlows if *opening && header.asks() => header.answer(0, 0, false),
-                // The logic keeps each flow. A flood of them is not to exhaust memory, and costs nobody but those who ask for shares.
+                // The logic keeps state per flow: a flood of flows may exhaust neither memory nor the service of those without shares.
                 Rates::OfFlows if self.shares.flows() >= self.most_flows => {
                     queue.counters.dropped += 1;
                     return Offered::Dropped;

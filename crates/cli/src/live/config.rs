@@ -147,31 +147,17 @@ fn user_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budg
     crate::arguments::user_budget(&text).map(Some).map_err(de::Error::custom)
 }
 
-/// The text of the file at `path`; none without one.
-///
-/// # Errors
-/// If it cannot be read.
-pub(super) fn text(path: Option<&Path>) -> Result<String, Failure> {
-    let Some(path) = path else { return Ok(String::new()) };
-    std::fs::read_to_string(path).map_err(|error| {
-        Failure::file("read", path, &error).help("docs/cavalcade.toml is an example of a configuration file")
-    })
-}
-
-/// Reads the file at `path`; without one everything is left open.
+/// Reads the file at `path`, and returns its text too; without one everything is left open.
 ///
 /// # Errors
 /// If it cannot be read, is not TOML, or has an unknown key or value.
-pub(crate) fn read(path: Option<&Path>) -> Result<File, Failure> {
-    parse(path.unwrap_or(Path::new("")), &text(path)?)
-}
-
-/// Reads the text of the file at `path`.
-///
-/// # Errors
-/// If it is not TOML, or has an unknown key or value.
-pub(super) fn parse(path: &Path, text: &str) -> Result<File, Failure> {
-    toml::from_str(text).map_err(|error| refused(path, text, &error))
+pub(crate) fn read(path: Option<&Path>) -> Result<(File, String), Failure> {
+    let Some(path) = path else { return Ok((File::default(), String::new())) };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::file("read", path, &error).help("docs/cavalcade.toml is an example of a configuration file")
+    })?;
+    let file = toml::from_str(&text).map_err(|error| refused(path, &text, &error))?;
+    Ok((file, text))
 }
 
 fn refused(path: &Path, text: &str, error: &toml::de::Error) -> Failure {

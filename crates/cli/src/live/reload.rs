@@ -46,19 +46,16 @@ pub(super) fn by_flag(
 }
 
 impl Reloader {
-    /// For a part that obeys `tables` of the file at `path`, if there is one.
-    ///
-    /// # Errors
-    /// If the file cannot be read any more.
+    /// Prepares a part that obeys `tables` of the file at `path`, read as `text`; without a file both are empty.
     pub(super) fn new(
         path: Option<&Path>,
+        text: &str,
         tables: &'static [&'static str],
         by_flag: BTreeSet<String>,
         level: Level,
-    ) -> Result<Self, crate::failure::Failure> {
-        let in_effect = keys(&config::text(path)?, tables);
-        let (path, settings) = (path.map(Path::to_path_buf), Settings::default());
-        Ok(Self { path, tables, by_flag, in_effect, level, settings })
+    ) -> Self {
+        let path = path.map(Path::to_path_buf);
+        Self { path, tables, by_flag, in_effect: keys(text, tables), level, settings: Settings::default() }
     }
 
     /// Takes a key over from `file`; returns what it is now, or why it has not changed.
@@ -104,15 +101,11 @@ impl Reloader {
 
 impl Reload for Reloader {
     fn reload(&mut self) -> Result<Reloaded, String> {
-        let path = self.path.clone().ok_or(
+        let path = self.path.as_deref().ok_or(
             "it was started without --config, so there is no file to read again: 'cavalcade reload --log-level LEVEL' \
              sets how much is logged",
         )?;
-        let read = || -> Result<(File, String), crate::failure::Failure> {
-            let text = config::text(Some(&path))?;
-            Ok((config::parse(&path, &text)?, text))
-        };
-        let (file, text) = read().map_err(|error| crate::failure::shown(&error, false))?;
+        let (file, text) = config::read(Some(path)).map_err(|error| crate::failure::shown(&error, false))?;
         let found = keys(&text, self.tables);
         let names: BTreeSet<String> = found.keys().chain(self.in_effect.keys()).cloned().collect();
         let mut reloaded = Reloaded::default();

@@ -129,7 +129,7 @@ impl Confirmations {
 
 impl Coordinator {
     /// Returns whether a coflow at `port` is another host's, so that its bytes count only as receivers confirm them.
-    pub(super) fn needs_word(&self, port: PortId, key: cavalcade_protocol::CoflowKey) -> bool {
+    pub(super) fn needs_confirmation(&self, port: PortId, key: cavalcade_protocol::CoflowKey) -> bool {
         self.config.confirm && TaskCounter::agent_of(key.serial, self.config.ports) != Some(port)
     }
 
@@ -195,7 +195,7 @@ impl Coordinator {
     /// Brings up to date what of a foreign part counts.
     pub(super) fn count_part(&mut self, now: Instant, port: PortId, number: u32) {
         let Some(peer) = self.peers.get_mut(port) else { return };
-        let Some(part) = peer.parts.get_mut(&number).filter(|part| part.needs_word) else { return };
+        let Some(part) = peer.parts.get_mut(&number).filter(|part| part.needs_confirmation) else { return };
         let claimed = part.sent.saturating_add(part.open);
         let before = part.counted;
         part.counted = self.confirmations.count(port, before, claimed);

@@ -51,15 +51,15 @@ pub(super) struct Part {
     /// Bytes of its open flows.
     pub(super) open: u64,
     /// True if bytes count only as receivers confirm them.
-    pub(super) needs_word: bool,
+    pub(super) needs_confirmation: bool,
     /// The part of them that counts then.
     pub(super) counted: u64,
     pub(super) flows: BTreeSet<u32>,
 }
 
 impl Part {
-    pub(super) fn new(key: CoflowKey, needs_word: bool) -> Self {
-        Self { key, sent: 0, open: 0, needs_word, counted: 0, flows: BTreeSet::new() }
+    pub(super) fn new(key: CoflowKey, needs_confirmation: bool) -> Self {
+        Self { key, sent: 0, open: 0, needs_confirmation, counted: 0, flows: BTreeSet::new() }
     }
 }
 

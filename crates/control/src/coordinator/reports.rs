@@ -18,13 +18,13 @@ impl Coordinator {
             let Some(sent) = self.hosted.find(open.id, (port, flow)).map(|flow| flow.sent) else { continue };
             self.hosted.close_flow(now, open.id);
             let part = &peer.parts[&open.part];
-            if !part.needs_word {
+            if !part.needs_confirmation {
                 self.hosted.adjust(now, part.key, -i128::from(sent));
             }
         }
         self.confirmations.forget(port);
         for (&number, part) in &peer.parts {
-            let counted = if part.needs_word { part.counted } else { part.sent };
+            let counted = if part.needs_confirmation { part.counted } else { part.sent };
             self.hosted.adjust(now, part.key, -i128::from(counted));
             self.leave(now, port, number, part.key, true);
         }
@@ -80,10 +80,10 @@ impl Coordinator {
             }
             self.hosted.open_coflow(now, entry.key, entry.facts);
             self.holders.entry(entry.key).or_default().insert(port, number);
-            let needs_word = self.needs_word(port, entry.key);
+            let needs_confirmation = self.needs_confirmation(port, entry.key);
             let peer = self.peers.get_mut(port).expect(KNOWN);
             if peer.parts.get(&number).is_none_or(|part| part.key != entry.key) {
-                peer.parts.insert(number, Part::new(entry.key, needs_word));
+                peer.parts.insert(number, Part::new(entry.key, needs_confirmation));
                 peer.new_priorities.push(number);
             }
             // A client that is back says again of an open flow what was that of a closed one: it must not count to both.
@@ -126,7 +126,7 @@ impl Coordinator {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let Some(part) = peer.parts.get_mut(&number) else { return };
         let before = std::mem::replace(&mut part.sent, sent);
-        if part.needs_word {
+        if part.needs_confirmation {
             return self.count_part(now, port, number);
         }
         let key = part.key;
@@ -176,7 +176,9 @@ impl Coordinator {
             return;
         }
         let FlowEntry { coflow: part, to, size, sent, idle } = *entry;
-        let Some((key, needs_word)) = peer.parts.get(&part).map(|part| (part.key, part.needs_word)) else {
+        let Some((key, needs_confirmation)) =
+            peer.parts.get(&part).map(|part| (part.key, part.needs_confirmation))
+        else {
             return;
         };
         let is_distrusted = peer.distrusted_until.is_some_and(|until| now < until);
@@ -187,7 +189,7 @@ impl Coordinator {
             sent,
             idle: idle || is_distrusted,
             is_unconfirmed: self.config.confirm && self.confirmations.is_distrusted(now, port, to),
-            counts: !needs_word,
+            counts: !needs_confirmation,
         };
         let id = self.hosted.open_flow(now, key, (port, flow), new);
         let peer = self.peers.get_mut(port).expect(KNOWN);
@@ -213,7 +215,7 @@ impl Coordinator {
             part.flows.remove(&flow);
             part.open = part.open.saturating_sub(sent.saturating_add(more));
             part.sent = part.sent.saturating_add(sent).saturating_add(more);
-            if !part.needs_word {
+            if !part.needs_confirmation {
                 self.hosted.adjust(now, part.key, i128::from(more));
             }
         }

@@ -18,7 +18,7 @@ pub(super) fn drain<M: Administered>(
 ) -> Result<proto::DrainReply, String> {
     let naming = machine.naming();
     let what = machine.place_of(asked(&naming, request)?)?;
-    let name = machine.name_of(&naming, what);
+    let name = name(&naming, M::EVERYTHING, what);
     let said = |field: &str, text: &str, none: &str| {
         let text = if text.is_empty() { none } else { text };
         Remark::new(text).map_err(|error| format!("the {field} is not kept: {error}"))
@@ -33,7 +33,8 @@ pub(super) fn drain<M: Administered>(
         let drain = Drain { what, since: now, who, reason };
         machine.set_drain(drain).map_err(|error| error.to_string())?
     };
-    let is_drained = machine.is_drained_now(what);
+    let (all, drains) = machine.drained();
+    let is_drained = all || drains.iter().any(|drain| drain.what == what);
     tracing::warn!(what = name, who = by, reason = why, was_drained, is_drained, "a person {verb}");
     Ok(proto::DrainReply { was_drained, is_drained, what: name })
 }

@@ -13,6 +13,9 @@ use super::{About, draining, proto};
 
 /// A state machine that can be looked at and switched.
 pub(crate) trait Administered {
+    /// What everything under this machine is called in drains.
+    const EVERYTHING: &'static str;
+
     /// Returns the state at `now`.
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String>;
     /// Why the coflow that `text` means goes as it does, or why that cannot be said.
@@ -23,24 +26,19 @@ pub(crate) trait Administered {
     fn naming(&self) -> Naming;
     /// Finds what is to be drained, or says why there is no such thing.
     fn place_of(&self, what: Drained) -> Result<Drained, String>;
-    /// Returns the label of what is drained.
-    fn name_of(&self, naming: &Naming, what: Drained) -> String;
     /// Drains something; returns whether it was drained.
     fn set_drain(&mut self, drain: Drain) -> Result<bool, TooManyDrains>;
     /// Ends a drain; returns whether it held.
     fn lift_drain(&mut self, what: Drained) -> bool;
-    /// Returns whether something is drained, by itself or with all else.
-    fn is_drained_now(&self, what: Drained) -> bool;
+    /// Returns whether everything is drained, and what is drained by itself.
+    fn drained(&self) -> (bool, &[Drain]);
     /// The coflows that were over lately, `most` of them, or all where that is zero.
     fn history(&self, now: Instant, most: usize) -> Result<proto::HistoryReply, String>;
 }
 
-/// The label of everything at a coordinator.
-const FABRIC: &str = "fabric";
-/// The label of everything at an agent.
-const HOST: &str = "this host";
-
 impl Administered for Coordinator {
+    const EVERYTHING: &'static str = "fabric";
+
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String> {
         let all: Vec<CoflowStatus> = self.status().collect();
         let naming = self.naming();
@@ -48,7 +46,8 @@ impl Administered for Coordinator {
         let coflows = all.iter().filter(|coflow| wanted.is_none_or(|wanted| coflow.key == wanted));
         let hosts = self.heard();
         let shown = |coflow: &CoflowStatus| {
-            let drain = self.drain_of(coflow.key).map(|drain| draining::shown(&naming, FABRIC, drain));
+            let drain =
+                self.drain_of(coflow.key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));
             proto::Coflow { drain, ..of_coordinator(now, &naming, coflow) }
         };
         Ok(proto::View {
@@ -62,7 +61,11 @@ impl Administered for Coordinator {
             rounds: self.rounds(),
             hosts: hosts.map(|(port, at)| proto::Host { port: port.0, silent_ns: now.since(at).0 }).collect(),
             coflows: in_order(coflows.map(shown), request.with_flows),
-            drains: self.drains().iter().map(|drain| draining::shown(&naming, FABRIC, drain)).collect(),
+            drains: self
+                .drains()
+                .iter()
+                .map(|drain| draining::shown(&naming, Self::EVERYTHING, drain))
+                .collect(),
             ..Default::default()
         })
     }
@@ -86,10 +89,6 @@ impl Administered for Coordinator {
         }
     }
 
-    fn name_of(&self, naming: &Naming, what: Drained) -> String {
-        draining::name(naming, FABRIC, what)
-    }
-
     fn set_drain(&mut self, drain: Drain) -> Result<bool, TooManyDrains> {
         Coordinator::set_drain(self, drain)
     }
@@ -98,8 +97,8 @@ impl Administered for Coordinator {
         Coordinator::lift_drain(self, what)
     }
 
-    fn is_drained_now(&self, what: Drained) -> bool {
-        self.is_drained() || self.drains().iter().any(|drain| drain.what == what)
+    fn drained(&self) -> (bool, &[Drain]) {
+        (self.is_drained(), self.drains())
     }
 
     fn history(&self, now: Instant, most: usize) -> Result<proto::HistoryReply, String> {
@@ -114,12 +113,14 @@ impl Administered for Coordinator {
         let naming = self.naming();
         let found = naming.find(text)?.and_then(|key| Some((key, self.why(key)?)));
         let (key, found) = found.ok_or_else(|| unreported(text))?;
-        let drain = self.drain_of(key).map(|drain| draining::shown(&naming, FABRIC, drain));
+        let drain = self.drain_of(key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));
         Ok(explanation(about, &naming, key, &found, drain))
     }
 }
 
 impl Administered for Agent {
+    const EVERYTHING: &'static str = "this host";
+
     fn view(&self, now: Instant, about: &About, request: &proto::LookRequest) -> Result<proto::View, String> {
         let naming = self.naming();
         let wanted = wanted(&naming, &request.coflow, &unknown)?;
@@ -133,7 +134,8 @@ impl Administered for Agent {
             let flows = flows.remove(&part.key).unwrap_or_default();
             let sent = flows.iter().fold(part.sent.0, |sum, flow| sum.saturating_add(flow.sent_bytes));
             let known = Known { key: part.key, facts: part.facts, owner: Some(part.user), sent: Bytes(sent) };
-            let drain = self.drain_of(part.key).map(|drain| draining::shown(&naming, HOST, drain));
+            let drain =
+                self.drain_of(part.key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));
             proto::Coflow { drain, ..known.coflow(now, &naming, part.priority, flows) }
         });
         Ok(proto::View {
@@ -148,7 +150,11 @@ impl Administered for Agent {
             clients: self.clients() as u32,
             orders_age_ns: self.orders_heard_at().map(|at| now.since(at).0),
             coflows: in_order(coflows, request.with_flows),
-            drains: self.drains().iter().map(|drain| draining::shown(&naming, HOST, drain)).collect(),
+            drains: self
+                .drains()
+                .iter()
+                .map(|drain| draining::shown(&naming, Self::EVERYTHING, drain))
+                .collect(),
             ..Default::default()
         })
     }
@@ -179,10 +185,6 @@ impl Administered for Agent {
         }
     }
 
-    fn name_of(&self, naming: &Naming, what: Drained) -> String {
-        draining::name(naming, HOST, what)
-    }
-
     fn set_drain(&mut self, drain: Drain) -> Result<bool, TooManyDrains> {
         Agent::set_drain(self, drain)
     }
@@ -191,8 +193,8 @@ impl Administered for Agent {
         Agent::lift_drain(self, what)
     }
 
-    fn is_drained_now(&self, what: Drained) -> bool {
-        self.is_drained() || self.drains().iter().any(|drain| drain.what == what)
+    fn drained(&self) -> (bool, &[Drain]) {
+        (self.is_drained(), self.drains())
     }
 
     fn history(&self, _: Instant, _: usize) -> Result<proto::HistoryReply, String> {
@@ -203,7 +205,7 @@ impl Administered for Agent {
         let naming = self.naming();
         let key = naming.find(text)?.ok_or_else(|| unknown(text))?;
         if let Some(found) = self.why(key) {
-            let drain = self.drain_of(key).map(|drain| draining::shown(&naming, HOST, drain));
+            let drain = self.drain_of(key).map(|drain| draining::shown(&naming, Self::EVERYTHING, drain));
             return Ok(explanation(about, &naming, key, &found, drain));
         }
         Err(match self.mode() {
@@ -338,7 +340,7 @@ fn of_past(naming: &Naming, past: &PastCoflow) -> proto::PastCoflow {
         took_ns: past.facts.map(|facts| past.ended.since(facts.arrival).0),
         owner: past.owner,
         lost: past.is_lost,
-        drain: past.drain.as_ref().map(|drain| draining::shown(naming, FABRIC, drain)),
+        drain: past.drain.as_ref().map(|drain| draining::shown(naming, Coordinator::EVERYTHING, drain)),
     }
 }
 

@@ -260,7 +260,7 @@ impl<'a> Trial<'a> {
             (false, true) => 11,
         };
         let kind = dice.below(kinds);
-        // What nobody is told of lasts: TCP alone would find out when it is over.
+        // A silent fault lasts longer, so that TCP by itself would notice it only when it is over.
         let span = span(dice, 1, if kind >= 9 { 900 } else { 300 });
         let until = now + span;
         let what = match kind {

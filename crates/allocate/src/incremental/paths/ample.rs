@@ -107,11 +107,10 @@ impl PathFill {
             let mut flows = self.cells.contents[*cell as usize].members.iter();
             flows.all(|&flow| self.rate_of(flow) <= 0.5 * allowance)
         };
-        // A cell that is to be looked at may have to hold somebody.
-        let holds_nobody =
+        // A cell that is still to be visited may have to hold flows.
+        let holds_none =
             |cell: &u32| self.cells.hot[*cell as usize].level == f64::INFINITY && !self.is_outdated(*cell);
-        if on_link.iter().all(|(_, cell)| holds_nobody(cell)) && on_link.iter().all(|(_, cell)| is_slow(cell))
-        {
+        if on_link.iter().all(|(_, cell)| holds_none(cell)) && on_link.iter().all(|(_, cell)| is_slow(cell)) {
             let record = &mut self.ample.links[link as usize];
             (record.is_ample, record.allowance) = (true, allowance);
         }
