@@ -392,7 +392,11 @@ impl Fill for MaxMinFill {
         let record = &mut self.flows[flow as usize];
         record.account = account;
         record.milestone = 0.0;
-        let sent = self.attained(account, now);
+        // Only with its first flow: to add up what a wide account has sent may take all of its flows.
+        if self.accounts[account as usize].flows.is_empty() {
+            self.accounts[account as usize].base = self.attained_by(account, now);
+            self.accounts[account as usize].forget_count();
+        }
         let holder = &mut self.accounts[account as usize];
         holder.row = if holder.row == NONE { links[0] } else { holder.row };
         holder.one_row &= holder.row == links[0];
@@ -402,10 +406,6 @@ impl Fill for MaxMinFill {
         self.flows[flow as usize].in_account = holder.flows.len() as u32;
         holder.flows.push(flow);
         holder.added += bytes;
-        if holder.flows.len() == 1 {
-            holder.base = sent;
-            holder.forget_count();
-        }
         let key = holder.key;
         self.touch(key);
         let group = self.group_at(key, now);
