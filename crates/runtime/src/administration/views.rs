@@ -344,13 +344,17 @@ fn of_past(naming: &Naming, past: &PastCoflow) -> proto::PastCoflow {
     }
 }
 
+/// Puts coflows in the order in which they go; those with nothing to send, which the policy gives no place, come last.
 fn in_order(coflows: impl Iterator<Item = proto::Coflow>, with_flows: bool) -> Vec<proto::Coflow> {
     let mut coflows: Vec<proto::Coflow> = coflows.collect();
     if !with_flows {
         coflows.iter_mut().for_each(|coflow| coflow.flows.clear());
     }
     // Keys came in ascending order, and the sort keeps that among equals.
-    coflows.sort_by_key(|coflow| (coflow.class, coflow.order));
+    coflows.sort_by_key(|coflow| {
+        let has_nothing_to_send = coflow.open + coflow.paced + coflow.off == 0;
+        (has_nothing_to_send, coflow.class, coflow.order)
+    });
     coflows
 }
 
@@ -428,5 +432,31 @@ fn to_go(obstacle: &proto::Obstacle) -> String {
         (_, 0) => format!("{known} to go"),
         (0, _) => "for as long as they send (they did not say how much)".to_owned(),
         (_, flows) => format!("more than {known} to go ({flows} of their flows are of unknown size)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coflows_go_by_class_and_order_and_those_with_nothing_to_send_come_last() {
+        let coflow = |coflow: &str, class, order, off, resting| proto::Coflow {
+            coflow: coflow.to_owned(),
+            class,
+            order,
+            off,
+            resting,
+            ..proto::Coflow::default()
+        };
+        let listed = [
+            coflow("rests", 0, 0, 0, 1),
+            coflow("second", 1, 0, 1, 0),
+            coflow("first", 0, 7, 1, 1),
+            coflow("idle", 0, 0, 0, 0),
+        ];
+        let keys: Vec<String> =
+            in_order(listed.into_iter(), false).into_iter().map(|one| one.coflow).collect();
+        assert_eq!(keys, ["first", "second", "rests", "idle"]);
     }
 }
