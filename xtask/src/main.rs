@@ -19,6 +19,7 @@ mod fresh;
 mod fuzz;
 mod instructions;
 mod readme;
+mod soak;
 mod sources;
 mod steps;
 mod suite;
@@ -32,7 +33,7 @@ use workspace::Workspace;
 const HELP: &str = "\
 cargo xtask TASK
 
-  test            everything below but fresh and bench, as CI runs it
+  test            everything below but fresh and bench, as CI runs it; soak for three minutes
   fetch           the dependencies of all workspaces, for all platforms
   fmt             formatting (add --fix to mend it)
   clippy          lints, warnings as errors
@@ -46,6 +47,8 @@ cargo xtask TASK
   instructions    instructions of small runs against the committed counts (--update rewrites those); needs valgrind
   fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
                   (with COMMAND… those; with --homes only what fetches)
+  soak            the live system for 20 minutes while everything around it breaks (--minutes N; --record writes
+                  docs/soak.md); needs root for network namespaces
   bench           CPU seconds of each policy on the Facebook trace against its target
   help            this text
 
@@ -97,6 +100,7 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["experiments"] => experiments(&workspace),
         ["instructions"] => instructions::check(&workspace),
         ["instructions", "--update"] => instructions::update(&workspace),
+        ["soak", words @ ..] => soak::dispatch(&workspace, words),
         ["bench"] => bench::run(&workspace),
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
     }
@@ -141,6 +145,12 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
         Some(needs) => steps.leave_out("instructions", needs),
         None => {
             steps.run("instructions", || instructions::check(workspace));
+        }
+    }
+    match soak::missing() {
+        Some(needs) => steps.leave_out("soak, briefly", needs),
+        None => {
+            steps.run("soak, briefly", || soak::run(workspace, soak::BRIEFLY, false));
         }
     }
     let mut skipped = Vec::new();

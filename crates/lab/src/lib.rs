@@ -83,7 +83,8 @@ mod workload;
 
 pub use error::LabError;
 pub use host::{HostSetup, Streams, serve_host};
-pub use namespaces::Losses;
+pub use namespaces::{CONTROL_PORT, Losses, Namespaces, coordinator_address, host_address};
+pub use payload::digest_of;
 pub use replay::{Fault, Victim};
 pub use run::{Cost, Measured, Racks, Recovery, Setup, Transport, run};
 pub use site::{find_stale, remove_stale};

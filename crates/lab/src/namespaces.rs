@@ -34,8 +34,8 @@ use crate::error::LabError;
 
 /// The prefix of names of namespaces.
 const PREFIX: &str = "cvl-";
-/// The ports of coordinators, and of agents among each other.
-pub(crate) const CONTROL_PORT: u16 = 7337;
+/// The port of coordinators: what goes to or from there goes first on every link.
+pub const CONTROL_PORT: u16 = 7337;
 /// The port of agents' datagrams.
 pub(crate) const PEER_PORT: u16 = 7338;
 /// The folder of named namespaces.
@@ -55,20 +55,23 @@ const CURE: &str = "use --transport loopback, or run as root on Linux with iprou
 
 /// Namespaces of one lab; dropping removes them.
 #[derive(Debug)]
-pub(crate) struct Namespaces {
+pub struct Namespaces {
     prefix: String,
     names: Vec<String>,
 }
 
 impl Namespaces {
     /// Builds a switch, `hosts` hosts on ports of `rate` of payload each way, and a place for the coordinator.
-    pub(crate) fn build(hosts: u32, rate: BitsPerSec) -> Result<Self, LabError> {
+    ///
+    /// # Errors
+    /// If this user or machine cannot make namespaces.
+    pub fn build(hosts: u32, rate: BitsPerSec) -> Result<Self, LabError> {
         let mut built = Self::none();
         let switch = built.add("sw")?;
         ip(Some(&switch), "link add br0 type bridge\nlink set br0 up\n")?;
         for host in 0..hosts {
             let namespace = built.add(&format!("h{host}"))?;
-            join(&namespace, &switch, &format!("p{host}"), address(host))?;
+            join(&namespace, &switch, &format!("p{host}"), host_address(host))?;
             ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
             use_reno(&namespace)?;
             tc(&namespace, &shaping("eth0", rate))?;
@@ -80,7 +83,7 @@ impl Namespaces {
     }
 
     /// The name of a host's namespace.
-    pub(crate) fn of_host(&self, host: u32) -> String {
+    pub fn of_host(&self, host: u32) -> String {
         format!("{}h{host}", self.prefix)
     }
 
@@ -90,8 +93,18 @@ impl Namespaces {
     }
 
     /// The name of the coordinator's.
-    pub(crate) fn of_coordinator(&self) -> String {
+    pub fn of_coordinator(&self) -> String {
         format!("{}co", self.prefix)
+    }
+
+    /// Cuts the cable of a host, or of the coordinator where it is none, at the switch; or mends it.
+    ///
+    /// # Errors
+    /// If there is no such host.
+    pub fn set_link(&self, host: Option<u32>, is_up: bool) -> Result<(), LabError> {
+        let port = host.map_or_else(|| "pco".to_owned(), |host| format!("p{host}"));
+        let state = if is_up { "up" } else { "down" };
+        ip(Some(&self.of("sw")), &format!("link set {port} {state}\n"))
     }
 
     /// Begins without any.
@@ -115,13 +128,13 @@ impl Drop for Namespaces {
 }
 
 /// The address of a host.
-pub(crate) fn address(host: u32) -> IpAddr {
+pub fn host_address(host: u32) -> IpAddr {
     let [.., high, low] = (host + 1).to_be_bytes();
     IpAddr::V4(Ipv4Addr::new(10, 77, high, low))
 }
 
 /// The address of the coordinator.
-pub(crate) fn coordinator_address() -> IpAddr {
+pub fn coordinator_address() -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 77, 255, 1))
 }
 
@@ -317,7 +330,7 @@ mod tests {
 
     #[test]
     fn every_host_has_an_address_of_its_own_and_none_the_coordinators() {
-        let addresses: std::collections::BTreeSet<IpAddr> = (0..1000).map(address).collect();
+        let addresses: std::collections::BTreeSet<IpAddr> = (0..1000).map(host_address).collect();
         assert_eq!(addresses.len(), 1000);
         assert!(!addresses.contains(&coordinator_address()));
     }

@@ -47,6 +47,11 @@ impl Payload {
     }
 }
 
+/// Returns the digest of a flow of `size` bytes as [`serve_host`](crate::serve_host) sends it.
+pub fn digest_of(flow: u32, size: u64) -> u64 {
+    Payload::new().digest(flow, size)
+}
+
 /// A digest of bytes as they come.
 #[derive(Default)]
 pub(crate) struct Digest {

@@ -10,7 +10,7 @@
 use cavalcade_model::BitsPerSec;
 
 use crate::error::LabError;
-use crate::namespaces::{Namespaces, address, ip, packet, tc, use_reno};
+use crate::namespaces::{Namespaces, host_address, ip, packet, tc, use_reno};
 use crate::run::Racks;
 
 /// Bytes that may wait at a host for its link: as many as at a port of a switch.
@@ -46,7 +46,7 @@ impl Racks {
             for host in rack * self.hosts..(rack + 1) * self.hosts {
                 let namespace = built.add(&format!("h{host}"))?;
                 cable((&namespace, "eth0"), (&switch, &format!("p{host}")))?;
-                let own = address(host);
+                let own = host_address(host);
                 ip(Some(&namespace), &format!("addr add {own}/16 dev eth0\nlink set lo up\n"))?;
                 ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
                 use_reno(&namespace)?;

@@ -103,7 +103,7 @@ impl Site {
 
     fn address(&self, host: u32) -> IpAddr {
         if self.namespaces.is_some() {
-            return namespaces::address(host);
+            return namespaces::host_address(host);
         }
         let [.., high, low] = (host + 1).to_be_bytes();
         IpAddr::V4(Ipv4Addr::new(127, 77, high, low))

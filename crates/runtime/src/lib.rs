@@ -48,6 +48,7 @@ pub use reloading::{Hangups, Reload, Reloaded, Reloading, Setting, Settings};
 pub use security::{Identity, Role, Seal};
 pub use sockets::{UnixSocket, bind_administration_socket, bind_client_socket};
 pub use switch::show_switch;
+pub use tls::connect_as_agent;
 
 /// Told once when to stop.
 pub type Stop = tokio::sync::watch::Receiver<bool>;

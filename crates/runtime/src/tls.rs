@@ -45,6 +45,17 @@ pub(crate) async fn connect(
     Ok(identity.watched(stream, Side::Coordinator, chain))
 }
 
+/// Connects to the coordinator at `address` with an agent's certificate, to speak to it in the place of an agent.
+///
+/// # Errors
+/// If the coordinator does not listen, or one of both certificates is refused.
+pub async fn connect_as_agent(
+    identity: &Identity,
+    address: std::net::SocketAddr,
+) -> io::Result<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + use<>> {
+    connect(identity, TcpStream::connect(address).await?).await
+}
+
 async fn in_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match tokio::time::timeout(PATIENCE, handshake).await {
         Ok(done) => done,
