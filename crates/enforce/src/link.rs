@@ -3,15 +3,13 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use cavalcade_model::{Instant, Nanos};
 use cavalcade_protocol::{Client, Frames, frame};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::Uid;
+use rustix::thread::set_thread_res_uid;
 
-/// The longest that an attempt to connect may take.
-const ATTEMPT: Duration = Duration::from_millis(200);
 /// The longest that an agent may take to say welcome.
 const WELCOME: Nanos = Nanos::from_secs(1);
 /// The time between two attempts to reach an agent that is not there.
@@ -70,12 +68,10 @@ impl Link {
 
     fn connect(&mut self) {
         let Ok(stream) = connect_as(&self.agent, self.user) else { return };
-        if stream.set_nonblocking(true).is_ok() {
-            (self.frames, self.is_welcome) = (Frames::default(), false);
-            self.unsent.clear();
-            self.stream = Some(stream);
-            self.client.handle_connected();
-        }
+        (self.frames, self.is_welcome) = (Frames::default(), false);
+        self.unsent.clear();
+        self.stream = Some(stream);
+        self.client.handle_connected();
     }
 
     fn read(&mut self, now: Instant) -> io::Result<()> {
@@ -110,23 +106,23 @@ impl Link {
     }
 }
 
-/// Connects with the rights of `user`. A thread of its own does that: it has them only for this, and a listener whose queue
-/// is full holds up no other coflow.
+/// Connects as `user`, whose rights the calling thread has for this only. It takes no time: a listener whose queue is full refuses,
+/// and is asked again. A thread of its own would wait for its turn on a busy machine, with the command that asks.
 fn connect_as(agent: &Path, user: u32) -> io::Result<UnixStream> {
-    let (say, hear) = mpsc::channel();
-    let agent = agent.to_owned();
-    std::thread::Builder::new().name("cavalcade-connect".to_owned()).spawn(move || {
-        let own = rustix::process::geteuid();
-        let user = Uid::from_raw(user);
-        let became = if own == user {
-            Ok(())
-        } else {
-            rustix::thread::set_thread_res_uid(None::<Uid>, user, None::<Uid>)
-        };
-        // The caller has gone on where it took too long.
-        let _ = say.send(became.map_err(io::Error::from).and_then(|()| UnixStream::connect(agent)));
-    })?;
-    hear.recv_timeout(ATTEMPT).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+    let address = SocketAddrUnix::new(agent)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let own = rustix::process::geteuid();
+    let become_user = |user| set_thread_res_uid(None::<Uid>, user, None::<Uid>);
+    if own.as_raw() != user {
+        become_user(Uid::from_raw(user))?;
+    }
+    let connected = connect(&socket, &address);
+    if own.as_raw() != user {
+        become_user(own).expect("a thread may become who it was");
+    }
+    connected?;
+    Ok(socket.into())
 }
 
 #[cfg(test)]
