@@ -25,6 +25,7 @@
 #define RULES 1024
 #define CLAIMS 16384
 #define MADE_BYTES (256 << 10)
+#define BEGUN_BYTES (64 << 10)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -85,6 +86,12 @@ struct {
 	__type(key, struct cv_flow);
 	__type(value, struct cv_count);
 } counts SEC(".maps");
+
+/* Flows that are counted from now on: to find them among the counts takes a look at every place of that table. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, BEGUN_BYTES);
+} begun SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -150,7 +157,8 @@ static inline_always struct cv_count *count_of(const struct cv_socket *socket)
 
 	if (count || !bpf_map_lookup_elem(&coflows, &flow.coflow))
 		return count;
-	bpf_map_update_elem(&counts, &flow, &fresh, BPF_NOEXIST);
+	if (!bpf_map_update_elem(&counts, &flow, &fresh, BPF_NOEXIST))
+		bpf_ringbuf_output(&begun, &flow, sizeof(flow), BPF_RB_NO_WAKEUP);
 	return bpf_map_lookup_elem(&counts, &flow);
 }
 

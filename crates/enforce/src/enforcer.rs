@@ -5,25 +5,28 @@
 //! One thread does everything; it wakes for an agent's word at once, and looks at counts each [`PERIOD`], but takes no more
 //! than a small share of its time for that: it goes before all ordinary threads (`urgency`).
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+mod rules;
+mod tagged;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
 use cavalcade_model::{Instant, Nanos, TaskClass};
-use cavalcade_protocol::{ClientEvent, CoflowKey, Endpoints, Gate, Registration};
+use cavalcade_protocol::{ClientEvent, Gate};
+pub use rules::{Rule, Subject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tagged::Tagged;
 
 use crate::door::{Asker, Door, Name, Request};
-use crate::groups::{self, Group, Hierarchy};
+use crate::groups::{Group, Hierarchy};
 use crate::link::Link;
 use crate::shared::Made;
 use crate::vouch::{Peers, Report, Site};
-use crate::{Count, Error, Flow, Kernel, Order, containers, urgency};
+use crate::{Error, Flow, Kernel, Order, urgency};
 
 /// The time between two looks at the counts while there are coflows.
 const PERIOD: Nanos = Nanos::from_millis(5);
@@ -31,42 +34,12 @@ const PERIOD: Nanos = Nanos::from_millis(5);
 const SPARING: u64 = 20;
 /// The time between two signs of life, and between two looks for what has ended.
 const TICK: Nanos = Nanos::from_millis(100);
-/// A flow without new bytes for so long has nothing to send, unless data waits at its gate. Longer than the pauses of a
-/// connection that is held to some Mbps.
-const IDLE: Nanos = Nanos::from_millis(100);
-/// A coflow without connections or processes ends this long after it began at the earliest: the agent has to hear of it first.
-const GRACE: Nanos = Nanos::from_secs(1);
-/// The time between two looks for containers.
-const LOOK_FOR_CONTAINERS: Nanos = Nanos::from_secs(1);
 /// The most processes that may be asking at once.
 const ASKERS: usize = 64;
 /// The most connections that may wait for their coflow's key; those beyond are not vouched for.
 const UNSAID: usize = 4096;
 /// The longest that a request may take to come: a process that does not ask keeps others out no longer.
 const HURRY: Duration = Duration::from_secs(1);
-
-/// The subject of a rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// The processes of a control group, as of a service or a container: the group as a folder or as its path in the
-    /// hierarchy. The task belongs to the group's owner.
-    Group(PathBuf),
-    /// Connections made to a port, and those that are accepted at it. The task is the enforcer's own user's.
-    Port(u16),
-    /// All sockets of a user, whose task it is.
-    User(u32),
-    /// The processes of containers with a label of this value.
-    Label(String, String),
-}
-
-/// A rule: what is tagged without asking, as a task that there is while there are processes or connections of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// The subject it tags.
-    pub subject: Subject,
-    /// The task.
-    pub request: Request,
-}
 
 /// The conditions of an enforcer's work.
 #[derive(Debug)]
@@ -87,34 +60,6 @@ pub struct Conditions {
     pub site: Option<Site>,
 }
 
-/// A flow as the agent has been told of it.
-#[derive(Debug)]
-struct Known {
-    /// Its number as a client's flow, while it has connections.
-    number: Option<u32>,
-    sent: u64,
-    moved_at: Instant,
-    is_off: bool,
-}
-
-/// A coflow with the processes that were tagged with it.
-#[derive(Debug)]
-struct Tagged {
-    user: u32,
-    name: Name,
-    /// The groups of its processes: one in each of those in which they were.
-    groups: Vec<Group>,
-    link: Link,
-    key: Option<CoflowKey>,
-    /// Processes that wait for the key.
-    askers: Vec<Asker>,
-    flows: BTreeMap<IpAddr, Known>,
-    is_obedient: bool,
-    began: Instant,
-    /// True where it had connections at the last look.
-    has_sockets: bool,
-}
-
 /// Loaded programs, a door, and the way to the agent.
 #[derive(Debug)]
 pub struct Enforcer {
@@ -128,6 +73,8 @@ pub struct Enforcer {
     /// Numbers that the kernel gives to sockets by user or port, with the user and the task that each stands for. They stay:
     /// a socket that listens passes its number on.
     standing: BTreeMap<u32, (u32, Request)>,
+    /// Flows that the kernel counts.
+    counted: BTreeSet<Flow>,
     next: u32,
     peers: Option<Peers>,
     /// Connections whose coflow has no key yet.
@@ -156,6 +103,7 @@ impl Enforcer {
             askers: Vec::new(),
             coflows: BTreeMap::new(),
             standing: BTreeMap::new(),
+            counted: BTreeSet::new(),
             next: 1,
             peers: conditions.site.take().map(Peers::new).transpose()?,
             unsaid: Vec::new(),
@@ -170,41 +118,10 @@ impl Enforcer {
         if made.peers.is_some() {
             made.kernel.vouch()?;
         }
-        for mut rule in std::mem::take(&mut made.conditions.rules) {
-            match &mut rule.subject {
-                Subject::Group(group) => {
-                    if !group.starts_with(&root) {
-                        *group = root.join(group.strip_prefix("/").unwrap_or(group));
-                    }
-                    made.rules.push(rule);
-                }
-                Subject::Label(..) => made.rules.push(rule),
-                Subject::User(_) | Subject::Port(_) => made.stand(rule)?,
-            }
+        for rule in std::mem::take(&mut made.conditions.rules) {
+            made.take_rule(rule, &root)?;
         }
         Ok(made)
-    }
-
-    /// Has the kernel tag by user or port.
-    fn stand(&mut self, rule: Rule) -> Result<(), Error> {
-        let number = self.next;
-        self.next += 1;
-        let owner = match rule.subject {
-            Subject::User(user) => {
-                self.kernel.tag_user(user, number)?;
-                for process in groups::processes_of(user) {
-                    self.kernel.take_over(process, number)?;
-                }
-                user
-            }
-            Subject::Port(port) => {
-                self.kernel.tag_port(port, number)?;
-                rustix::process::geteuid().as_raw()
-            }
-            Subject::Group(_) | Subject::Label(..) => return Ok(()),
-        };
-        self.standing.insert(number, (owner, rule.request));
-        Ok(())
     }
 
     /// Serves until told to stop; then all limits are lifted, and processes go on untagged.
@@ -225,6 +142,11 @@ impl Enforcer {
         Instant(self.offset + self.started.elapsed().as_nanos() as u64)
     }
 
+    /// Tells whether there is nothing to look at.
+    fn is_idle(&self) -> bool {
+        self.coflows.is_empty() && self.standing.is_empty()
+    }
+
     /// Sleeps until somebody says something, or something is due.
     fn wait(&self) {
         let streams = self.coflows.values().filter_map(|tagged| tagged.link.stream());
@@ -234,8 +156,7 @@ impl Enforcer {
             .chain(self.peers.iter().flat_map(|peers| [peers.socket.as_fd(), self.kernel.made_descriptor()]));
         let mut heard: Vec<PollFd<'_>> =
             heard.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
-        let is_idle = self.coflows.is_empty() && self.standing.is_empty();
-        let longest = if is_idle { TICK } else { PERIOD };
+        let longest = if self.is_idle() { TICK } else { PERIOD };
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
@@ -254,6 +175,9 @@ impl Enforcer {
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
+            if !self.is_idle() {
+                self.counted.extend(self.kernel.counts()?.into_iter().map(|(flow, _)| flow));
+            }
             self.peers.iter_mut().for_each(Peers::repeat);
             if std::mem::take(&mut self.is_walk_due) {
                 self.kernel.refresh()?;
@@ -321,47 +245,6 @@ impl Enforcer {
         self.kernel.admit(asker.process, &tagged.groups[at], number)
     }
 
-    /// Tags the processes of groups that rules name, by path or by a container's label.
-    fn follow_rules(&mut self, now: Instant) -> Result<(), Error> {
-        let is_time_to_scan = now.since(self.scanned_at) >= LOOK_FOR_CONTAINERS;
-        if is_time_to_scan {
-            self.scanned_at = now;
-        }
-        for Rule { subject, request } in self.rules.clone() {
-            match subject {
-                Subject::Group(group) => self.follow_group(now, group, request)?,
-                Subject::Label(key, value) if is_time_to_scan => {
-                    let (above, folders) = (&self.kernel.place().above, &self.conditions.containers);
-                    for group in containers::labelled(above, folders, (&key, &value)) {
-                        self.follow_group(now, group, request.clone())?;
-                    }
-                }
-                Subject::Label(..) | Subject::User(_) | Subject::Port(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Tags the processes of a group, where there are any and they are not tagged yet.
-    fn follow_group(&mut self, now: Instant, group: PathBuf, request: Request) -> Result<(), Error> {
-        let mut groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
-        let is_known = groups.any(|known| known.path() == group);
-        let Some(group) = Group::found(group).ok().filter(|group| !is_known && group.is_populated()) else {
-            return Ok(());
-        };
-        let Ok(owner) = std::fs::metadata(group.path()).map(|found| found.uid()) else { return Ok(()) };
-        // Its owner may have too many coflows for now.
-        let Ok(number) = self.number_for(now, owner, request) else { return Ok(()) };
-        self.kernel.tag_group(&group, number)?;
-        for process in group.all_members() {
-            self.kernel.take_over(process, number)?;
-        }
-        if let Some(tagged) = self.coflows.get_mut(&number) {
-            tagged.groups.push(group);
-        }
-        Ok(())
-    }
-
     /// The number of a user's coflow, which is opened where there is none of that name.
     fn number_for(&mut self, now: Instant, user: u32, request: Request) -> Result<u32, String> {
         let is_it = |tagged: &Tagged| tagged.user == user && tagged.name == request.name;
@@ -385,22 +268,8 @@ impl Enforcer {
                  --coflows-of-user"
             ));
         }
-        let mut link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
-        link.turn(now);
-        let Request { name, class, deadline } = request;
-        let key = match &name {
-            Name::Coflow(key) => Some(*key),
-            Name::Task(task) => {
-                // A task whose name is none of a coflow's goes by its id.
-                let name = task.parse().ok();
-                link.client.register(now, Registration { class, deadline, name, ..Registration::default() });
-                None
-            }
-        };
-        let (groups, askers, flows) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (is_obedient, began, has_sockets) = (false, now, true);
-        let tagged = Tagged { user, name, groups, link, key, askers, flows, is_obedient, began, has_sockets };
-        self.coflows.insert(number, tagged);
+        let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
+        self.coflows.insert(number, Tagged::new(now, user, link, request));
         Ok(())
     }
 
@@ -427,11 +296,18 @@ impl Enforcer {
 
     /// Tells clients what their flows have sent.
     fn look(&mut self, now: Instant) -> Result<(), Error> {
-        if self.coflows.is_empty() && self.standing.is_empty() {
+        if self.is_idle() {
             return Ok(());
         }
         self.coflows.values_mut().for_each(|tagged| tagged.has_sockets = false);
-        for (flow, count) in self.kernel.counts()? {
+        self.counted.extend(self.kernel.begun());
+        let mut counts = Vec::with_capacity(self.counted.len());
+        self.counted.retain(|&flow| {
+            let count = self.kernel.count(flow);
+            counts.extend(count.map(|count| (flow, count)));
+            count.is_some()
+        });
+        for (flow, count) in counts {
             let is_open = count.sockets > 0;
             if is_open
                 && !self.coflows.contains_key(&flow.coflow)
@@ -497,14 +373,8 @@ impl Enforcer {
 
     /// Forgets coflows without processes and connections.
     fn end_what_is_over(&mut self, now: Instant) -> Result<(), Error> {
-        let is_over = |tagged: &Tagged| {
-            let has_connections =
-                tagged.has_sockets || tagged.flows.values().any(|known| known.number.is_some());
-            let is_young = now.since(tagged.began) < GRACE;
-            !has_connections && !is_young && !tagged.groups.iter().any(Group::is_populated)
-        };
-        let over: Vec<u32> =
-            self.coflows.iter().filter(|(_, tagged)| is_over(tagged)).map(|(&number, _)| number).collect();
+        let over = self.coflows.iter().filter(|(_, tagged)| tagged.is_over(now));
+        let over: Vec<u32> = over.map(|(&number, _)| number).collect();
         for number in over {
             let Some(mut tagged) = self.coflows.remove(&number) else { continue };
             if let (Name::Task(_), Some(key)) = (&tagged.name, tagged.key) {
@@ -517,42 +387,5 @@ impl Enforcer {
             }
         }
         Ok(())
-    }
-}
-
-impl Tagged {
-    fn flow_of(&mut self, of_client: u32) -> Option<(IpAddr, &mut Known)> {
-        let mut flows = self.flows.iter_mut();
-        flows.find(|(_, known)| known.number == Some(of_client)).map(|(&peer, known)| (peer, known))
-    }
-
-    fn learn_key(&mut self, key: CoflowKey) {
-        self.key = Some(key);
-        self.askers.drain(..).for_each(|asker| asker.answer(Ok(key)));
-    }
-
-    /// Tells the agent what a flow has done. Returns whether it has just lost its last connection.
-    fn tell(&mut self, now: Instant, key: CoflowKey, peer: IpAddr, count: Count) -> bool {
-        let fresh = Known { number: None, sent: 0, moved_at: now, is_off: false };
-        let known = self.flows.entry(peer).or_insert(fresh);
-        let client = &mut self.link.client;
-        let more = count.sent.0 - known.sent;
-        if known.number.is_none() && (count.sockets > 0 || more > 0) {
-            let local = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
-            let ends = Endpoints { local, remote: SocketAddr::new(peer, 0) };
-            known.number = Some(client.open(key, ends, None));
-        }
-        let Some(number) = known.number else { return false };
-        if more > 0 {
-            client.sent(number, more);
-            (known.sent, known.moved_at) = (count.sent.0, now);
-        }
-        client.set_idle(number, !count.waits && now.since(known.moved_at) >= IDLE);
-        if count.sockets > 0 {
-            return false;
-        }
-        client.close(number);
-        (known.number, known.is_off) = (None, false);
-        true
     }
 }

@@ -1,0 +1,110 @@
+//! A tagged coflow: its processes, and its flows as the agent has been told of them.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use cavalcade_model::{Instant, Nanos};
+use cavalcade_protocol::{CoflowKey, Endpoints, Registration};
+
+use crate::Count;
+use crate::door::{Asker, Name, Request};
+use crate::groups::Group;
+use crate::link::Link;
+
+/// A flow without new bytes for so long has nothing to send, unless data waits at its gate. Longer than the pauses of a
+/// connection that is held to some Mbps.
+const IDLE: Nanos = Nanos::from_millis(100);
+
+/// A coflow without connections or processes ends this long after it began at the earliest: the agent has to hear of it first.
+const GRACE: Nanos = Nanos::from_secs(1);
+
+/// A flow as the agent has been told of it.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// Its number as a client's flow, while it has connections.
+    pub(super) number: Option<u32>,
+    sent: u64,
+    moved_at: Instant,
+    pub(super) is_off: bool,
+}
+
+/// A coflow with the processes that were tagged with it.
+#[derive(Debug)]
+pub(super) struct Tagged {
+    pub(super) user: u32,
+    pub(super) name: Name,
+    /// The groups of its processes: one in each of those in which they were.
+    pub(super) groups: Vec<Group>,
+    pub(super) link: Link,
+    pub(super) key: Option<CoflowKey>,
+    /// Processes that wait for the key.
+    pub(super) askers: Vec<Asker>,
+    flows: BTreeMap<IpAddr, Known>,
+    pub(super) is_obedient: bool,
+    began: Instant,
+    /// True where it had connections at the last look.
+    pub(super) has_sockets: bool,
+}
+
+impl Tagged {
+    /// A coflow that `user` asks for; a task is registered with the agent.
+    pub(super) fn new(now: Instant, user: u32, mut link: Link, request: Request) -> Self {
+        link.turn(now);
+        let Request { name, class, deadline } = request;
+        let key = match &name {
+            Name::Coflow(key) => Some(*key),
+            Name::Task(task) => {
+                // A task whose name is none of a coflow's goes by its id.
+                let name = task.parse().ok();
+                link.client.register(now, Registration { class, deadline, name, ..Registration::default() });
+                None
+            }
+        };
+        let (groups, askers, flows) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (is_obedient, began, has_sockets) = (false, now, true);
+        Self { user, name, groups, link, key, askers, flows, is_obedient, began, has_sockets }
+    }
+
+    /// Tells whether it is without processes and connections.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let has_connections = self.has_sockets || self.flows.values().any(|known| known.number.is_some());
+        !has_connections && now.since(self.began) >= GRACE && !self.groups.iter().any(Group::is_populated)
+    }
+
+    /// The peer, and what is known, of a client's flow.
+    pub(super) fn flow_of(&mut self, of_client: u32) -> Option<(IpAddr, &mut Known)> {
+        let mut flows = self.flows.iter_mut();
+        flows.find(|(_, known)| known.number == Some(of_client)).map(|(&peer, known)| (peer, known))
+    }
+
+    /// Learns the key of its task, and passes it on to those who wait for it.
+    pub(super) fn learn_key(&mut self, key: CoflowKey) {
+        self.key = Some(key);
+        self.askers.drain(..).for_each(|asker| asker.answer(Ok(key)));
+    }
+
+    /// Tells the agent what a flow has done. Returns whether it has just lost its last connection.
+    pub(super) fn tell(&mut self, now: Instant, key: CoflowKey, peer: IpAddr, count: Count) -> bool {
+        let fresh = Known { number: None, sent: 0, moved_at: now, is_off: false };
+        let known = self.flows.entry(peer).or_insert(fresh);
+        let client = &mut self.link.client;
+        let more = count.sent.0 - known.sent;
+        if known.number.is_none() && (count.sockets > 0 || more > 0) {
+            let local = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
+            let ends = Endpoints { local, remote: SocketAddr::new(peer, 0) };
+            known.number = Some(client.open(key, ends, None));
+        }
+        let Some(number) = known.number else { return false };
+        if more > 0 {
+            client.sent(number, more);
+            (known.sent, known.moved_at) = (count.sent.0, now);
+        }
+        client.set_idle(number, !count.waits && now.since(known.moved_at) >= IDLE);
+        if count.sockets > 0 {
+            return false;
+        }
+        client.close(number);
+        (known.number, known.is_off) = (None, false);
+        true
+    }
+}
