@@ -11,9 +11,14 @@ use crate::steps::{Failure, Run};
 type Probe = fn() -> bool;
 
 /// Packages, each with its probe.
-const PACKAGES: [(&str, Probe); 3] = [
+const PACKAGES: [(&str, Probe); 8] = [
     ("clang", || runs("clang", "--version")),
     ("iperf3", || runs("iperf3", "--version")),
+    ("nginx-light", || runs("nginx", "-v")),
+    ("memcached", || runs("memcached", "--version")),
+    ("libmemcached-tools", || runs("memccp", "--version")),
+    ("openmpi-bin", || runs("mpirun", "--version")),
+    ("python3-mpi4py", || Path::new("/usr/lib/python3/dist-packages/mpi4py").exists()),
     ("postgresql", || {
         let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         versions.map(|version| version.path()).any(|version| Path::new(&version).join("bin/initdb").exists())

@@ -1,11 +1,77 @@
-# Unmodified applications on one link of 200 Mbps: PostgreSQL copies itself, and once 8 MB have come two jobs send with iperf3.
-# Prints the name of each as it ends. Run in a network namespace of its own:
-#   applications.sh CAVALCADE FOLDER GROUP POLICY    (the policy "plain": nothing is scheduled)
+# Unmodified applications on one link of 200 Mbps: a bulk copy, and once 8 MB of it have come two jobs that send less. Prints the
+# name of each as it ends. Run in a network namespace of its own:
+#   applications.sh CAVALCADE FOLDER GROUP POLICY SCENARIO    (the policy "plain": nothing is scheduled)
 set -e
-cavalcade=$1 folder=$2 group=$3 policy=$4
+cavalcade=$1 folder=$2 group=$3 policy=$4 scenario=$5
 cd "$folder"
-as_postgres() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
-bin=$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)
+
+# Each scenario says at which ports servers send, and has: prepare, bulk, copied (how many MB have come), first, second.
+case $scenario in
+backup)
+    # PostgreSQL copies itself, and iperf3 sends.
+    port=5499 rules="--tag port:5499=backup"
+    as_postgres() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
+    bin=$(ls -d /usr/lib/postgresql/*/bin | tail -n 1)
+    prepare() {
+        as_postgres "$bin/initdb" -D data -A trust -N > initdb.log 2>&1
+        cat >> data/postgresql.conf <<C
+listen_addresses = '127.0.0.1'
+port = $port
+unix_socket_directories = ''
+fsync = off
+C
+        as_postgres "$bin/pg_ctl" -D data -l data/log -w start > /dev/null
+        psql -q -h 127.0.0.1 -p $port -U postgres postgres \
+            -c "create table t as select repeat(md5(i::text), 8) from generate_series(1, 500000) i; checkpoint"
+        for at in 5201 5202; do iperf3 -s -1 -p $at -B 127.0.0.1 > /dev/null & done
+    }
+    bulk() {
+        as_task copy "$bin/pg_basebackup" -h 127.0.0.1 -p $port -U postgres -D copy -X none -c fast --no-sync > copy.log 2>&1
+    }
+    copied() { du -sm copy | cut -f 1; }
+    first() { as_task first iperf3 -c 127.0.0.1 -p 5201 -n 60M > first.log 2>&1; }
+    second() { as_task second iperf3 -c 127.0.0.1 -p 5202 -n 60M > second.log 2>&1; }
+    stop() { as_postgres "$bin/pg_ctl" -D data -m immediate stop > /dev/null 2>&1; }
+    ;;
+download)
+    # curl fetches a file from nginx, memccat a value from memcached, and two processes of an MPI job reduce a vector.
+
+    port=8099 rules="--tag port:8099=file --tag port:11299=value"
+    prepare() {
+        mkdir www
+        head -c 100000000 /dev/zero > www/file
+        head -c 30000000 /dev/zero > value
+        cat > nginx.conf <<C
+daemon off;
+user root;
+pid nginx.pid;
+events {}
+http {
+    access_log off;
+    client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+    server { listen 127.0.0.1:$port; root www; sendfile on; }
+}
+C
+        cat > reduce.py <<C
+from mpi4py import MPI
+vector = bytearray(15_000_000)
+MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, [vector, MPI.BYTE], op=MPI.BOR)
+C
+        nginx -p "$folder/" -c nginx.conf -e nginx.log > nginx.out 2>&1 &
+        memcached -u root -l 127.0.0.1 -p 11299 -I 64m -m 200 > memcached.log 2>&1 &
+        appears nginx.pid
+        until memccp --servers=127.0.0.1:11299 value > memccp.log 2>&1; do sleep 0.1; done
+    }
+    bulk() { as_task copy curl -s -o copy http://127.0.0.1:$port/file; }
+    copied() { du -sm copy | cut -f 1; }
+    first() { as_task first memccat --servers=127.0.0.1:11299 value > fetched 2> first.log; }
+    second() {
+        as_task second mpirun --allow-run-as-root --oversubscribe -np 2 --mca plm isolated --mca btl tcp,self \
+            --mca btl_tcp_if_include lo --mca oob_tcp_if_include lo /usr/bin/python3 reduce.py > second.log 2>&1
+    }
+    stop() { true; }
+    ;;
+esac
 
 ip link set lo up mtu 1500
 ip link set lo gso_max_size 3100 2>/dev/null || true
@@ -27,7 +93,7 @@ echo $$ > "$group/cgroup.procs"
 started=
 end() {
     kill -INT $started 2>/dev/null || true
-    as_postgres "$bin/pg_ctl" -D data -m immediate stop > /dev/null 2>&1 || true
+    stop || true
     kill $(jobs -p) 2>/dev/null || true
 }
 trap end EXIT
@@ -37,7 +103,7 @@ if [ "$policy" != plain ]; then
     XDG_RUNTIME_DIR=$folder "$cavalcade" up --hosts 127.0.0.2,127.0.0.1 --rate 200Mbps --policy "$policy" > up.log 2>&1 &
     started=$!
     appears cavalcade.sock
-    "$cavalcade" enforce --group "$group" --door door --socket cavalcade.sock --tag port:5499=backup > enforce.log 2>&1 &
+    "$cavalcade" enforce --group "$group" --door door --socket cavalcade.sock $rules > enforce.log 2>&1 &
     started="$! $started"
     appears door
 fi
@@ -46,23 +112,12 @@ as_task() {
     if [ "$policy" = plain ]; then "$@"; else "$cavalcade" run --task "$task" --door door -- "$@"; fi
 }
 
-as_postgres "$bin/initdb" -D data -A trust -N > initdb.log 2>&1
-cat >> data/postgresql.conf <<'C'
-listen_addresses = '127.0.0.1'
-port = 5499
-unix_socket_directories = ''
-fsync = off
-C
-as_postgres "$bin/pg_ctl" -D data -l data/log -w start > /dev/null
-psql -q -h 127.0.0.1 -p 5499 -U postgres postgres \
-    -c "create table t as select repeat(md5(i::text), 8) from generate_series(1, 500000) i; checkpoint"
-for port in 5201 5202; do iperf3 -s -1 -p $port -B 127.0.0.1 > /dev/null & done
-
-(as_task copy "$bin/pg_basebackup" -h 127.0.0.1 -p 5499 -U postgres -D copy -X none -c fast --no-sync > copy.log 2>&1; echo bulk) &
+prepare
+(bulk; echo bulk) &
 all=$!
 # Its server thinks for a while before it sends, and who comes meanwhile is no latecomer.
-for _ in $(seq 600); do [ "$(du -sm copy 2>/dev/null | cut -f 1)" -ge 8 ] 2>/dev/null && break; sleep 0.1; done
-(as_task first iperf3 -c 127.0.0.1 -p 5201 -n 60M > first.log 2>&1; echo job) &
+for _ in $(seq 600); do [ "$(copied 2>/dev/null)" -ge 8 ] 2>/dev/null && break; sleep 0.1; done
+(first; echo job) &
 all="$all $!"
-(as_task second iperf3 -c 127.0.0.1 -p 5202 -n 60M > second.log 2>&1; echo job) &
+(second; echo job) &
 wait $all $!
