@@ -56,7 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["model", "protocol"]),
     ("enforce", &["model", "protocol", "client"]),
     ("runtime", &["model", "protocol", "control"]),
-    ("lab", &["model", "metrics", "client", "spc"]),
+    ("lab", &["model", "metrics", "client", "enforce", "spc"]),
     ("skip", &[]),
     (
         "cli",

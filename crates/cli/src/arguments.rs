@@ -18,7 +18,7 @@ pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
 pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, rule};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
-pub(crate) use lab::{Lab, LabHost, LabTransport};
+pub(crate) use lab::{Lab, LabEnforcement, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,

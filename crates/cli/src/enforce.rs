@@ -49,6 +49,7 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
     let kernel = Kernel::load(place, limits).map_err(lacking)?;
     let enforcer = Enforcer::new(kernel, conditions).map_err(lacking)?;
+    cavalcade_runtime::ready();
     tell(&format!(
         "Commands are tagged at {}; the agent is looked for at {}.",
         door.display(),

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade::{Conditions, Engine, Policy, Scenario, Source};
 use cavalcade_lab::{
-    Cost, Fault, HostSetup, LabError, Losses, Measured, Prepared, Recovery, Scheduler, Setup, Streams,
-    Transport, Victim,
+    Cost, Enforcement, Fault, HostSetup, LabError, Losses, Measured, Prepared, Recovery, Scheduler, Setup,
+    Streams, Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
 use serde_json::{Value, json};
 
-use crate::arguments::{Lab, LabHost, LabTransport};
+use crate::arguments::{Lab, LabEnforcement, LabHost, LabTransport};
 use crate::failure::{Failure, Kind};
 use crate::input::parse;
 use crate::output::{print, tell};
@@ -89,20 +89,46 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     };
     let conditions = Conditions { rate: options.rate, ..Conditions::default() };
     let repeat = options.repeat.unwrap_or(if faults.is_empty() { REPEAT } else { 1 });
+    let ways = ways(options)?;
     let rows =
-        measure(&contenders, prepared.workload.clone(), conditions, &faults, repeat, |predicted| Setup {
-            program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
-            transport,
-            hosts: options.hosts.unwrap_or(0),
-            rate: options.rate,
-            period: options.period,
-            limit: options.timeout.unwrap_or(Nanos(20 * predicted.makespan().0 + 60_000_000_000)),
+        measure(&contenders, &ways, prepared.workload.clone(), conditions, &faults, repeat, |predicted| {
+            Setup {
+                hosts: options.hosts.unwrap_or(0),
+                limit: limit(options, predicted),
+                ..setup(transport, options.rate, options.period)
+            }
         })?;
     if options.json {
         return print(&format!("{:#}\n", as_json(&rows, &prepared, options)));
     }
     print(&table(&rows))?;
     print(&footnotes(&rows, &prepared, options))
+}
+
+/// Conditions of runs on as many hosts as the trace has ports.
+fn setup(transport: Transport, rate: BitsPerSec, period: Nanos) -> Setup {
+    let program = std::env::current_exe().unwrap_or_else(|_| "cavalcade".into());
+    let (enforcement, limit) = (Enforcement::Library, Nanos::MAX);
+    Setup { program, transport, enforcement, hosts: 0, rate, period, limit }
+}
+
+/// The time after which a run has failed that was predicted like this.
+fn limit(options: &Lab, predicted: &Outcome) -> Nanos {
+    options.timeout.unwrap_or(Nanos(20 * predicted.makespan().0 + 60_000_000_000))
+}
+
+/// The parts that carry out orders, in the order in which they are named.
+fn ways(options: &Lab) -> Result<Vec<Enforcement>, Failure> {
+    let ways = options.enforce.iter().map(|way| match way {
+        LabEnforcement::Library => Enforcement::Library,
+        LabEnforcement::Kernel => Enforcement::Kernel,
+    });
+    let ways: Vec<Enforcement> = ways.collect();
+    if ways.contains(&Enforcement::Kernel) && options.transport == LabTransport::Loopback {
+        return Err(Failure::usage("--enforce kernel: hosts that share one loopback share one kernel path")
+            .help("leave out --transport loopback"));
+    }
+    Ok(ways)
 }
 
 /// `cavalcade lab-host`, which the lab starts at every host.
@@ -112,17 +138,21 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
 pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
     let told = options.stream_rate.zip(options.round_trip);
     let streams = told.map(|(rate, round_trip)| Streams { rate, round_trip, fair: options.fair });
-    let setup =
-        HostSetup { address: options.address, agent: options.agent.clone(), rate: options.rate, streams };
+    let LabHost { address, agent, door, rate, .. } = options.clone();
+    if let Some(door) = door.as_ref().filter(|_| options.sender) {
+        return cavalcade_lab::serve_sender(address, door, io::stdin().lock(), io::stdout()).map_err(failure);
+    }
+    let setup = HostSetup { address, agent, door, rate, streams };
     cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
 }
 
-/// Runs each contender, after the fluid engine has. `setup` is made from the prediction.
+/// Runs each contender in each of `ways`, after the fluid engine has. `setup` is made from the prediction.
 ///
 /// # Errors
 /// As [`run`].
 pub(crate) fn measure(
     contenders: &[Contender],
+    ways: &[Enforcement],
     workload: Workload,
     conditions: Conditions,
     faults: &[Fault],
@@ -144,12 +174,22 @@ pub(crate) fn measure(
             scenario.workload.coflow_count(),
             seconds(predicted.makespan().0)
         ));
-        let run = |_| cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
-        let mut runs = (0..repeat).map(run).collect::<Result<Vec<_>, _>>().map_err(failure)?;
-        runs.sort_by(|a, b| mean(&a.outcome).total_cmp(&mean(&b.outcome)));
-        let median = (runs.len() - 1) / 2;
-        runs.swap(0, median);
-        rows.push(Row { label: label.clone(), runs, predicted, controlled });
+        // Plain TCP has nothing to carry out.
+        let ways = if *scheduler == Scheduler::Tcp { &[Enforcement::Library] } else { ways };
+        for &enforcement in ways {
+            let setup = Setup { enforcement, ..setup.clone() };
+            let run = |_| cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
+            let mut runs = (0..repeat).map(run).collect::<Result<Vec<_>, _>>().map_err(failure)?;
+            runs.sort_by(|a, b| mean(&a.outcome).total_cmp(&mean(&b.outcome)));
+            let median = (runs.len() - 1) / 2;
+            runs.swap(0, median);
+            let label = match enforcement {
+                Enforcement::Library => label.clone(),
+                Enforcement::Kernel => format!("{label}, kernel"),
+            };
+            let (predicted, controlled) = (predicted.clone(), controlled.clone());
+            rows.push(Row { label, runs, predicted, controlled });
+        }
     }
     Ok(rows)
 }
@@ -167,13 +207,9 @@ pub(crate) fn demonstrate(
     let contenders = policies.iter().map(|spec| contender(spec)).collect::<Result<Vec<_>, _>>()?;
     let workload = cavalcade_lab::prepare(&workload, scale).map_err(failure)?.workload;
     let conditions = Conditions { rate, ..Conditions::default() };
-    let rows = measure(&contenders, workload, conditions, &[], 1, |_| Setup {
-        program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
-        transport: Transport::Loopback,
-        hosts: 0,
-        rate,
-        period: Nanos::from_millis(10),
+    let rows = measure(&contenders, &[Enforcement::Library], workload, conditions, &[], 1, |_| Setup {
         limit: Nanos::from_secs(20),
+        ..setup(Transport::Loopback, rate, Nanos::from_millis(10))
     })?;
     Ok(table(&rows))
 }
@@ -267,7 +303,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             plain.map_or(nothing(), |plain| format!("{:.2}x", of(plain) / of(row)))
         };
         let cpu = match row.measured().cost {
-            Cost { agents: Nanos(0), clients: Nanos(0), .. } => nothing(),
+            Cost { agents: Nanos(0), .. } => nothing(),
             cost => format!("{:.1} %", 100.0 * cost.core_share_at_gigabit()),
         };
         let _ = writeln!(
@@ -307,7 +343,7 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
             LabTransport::Loopback => "loopback",
         }
     );
-    text += "predicted: by the fluid engine, without delays; plain TCP as fair sharing. with Δ: by the control plane itself, over links that share at once. cpu/Gbps: agent and client library, share of a core.\n";
+    text += "predicted: by the fluid engine, without delays; plain TCP as fair sharing. with Δ: by the control plane itself, over links that share at once. cpu/Gbps: agent and client library, or agent and enforcer, share of a core.\n";
     if prepared.local_flows > 0 {
         let (flows, bytes) = (prepared.local_flows, prepared.local_bytes);
         let _ = writeln!(text, "{flows} flows of {} stay on their host and were left out.", amount(bytes));
@@ -369,7 +405,7 @@ fn victim(victim: Victim) -> String {
 
 fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
     let runs = rows.iter().map(|row| {
-        let Cost { agents, clients, coordinator, wall, .. } = row.measured().cost;
+        let Cost { agents, clients, enforcers, coordinator, wall, .. } = row.measured().cost;
         let of = |outcome: &Outcome| {
             let summary = Summary::of(&ccts(outcome));
             json!({
@@ -397,8 +433,8 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
             "policy": row.label, "measured": of(&row.measured().outcome), "predicted": of(&row.predicted),
             "predicted_with_control": row.controlled.as_ref().map(of),
             "cost": {
-                "agents_cpu_ns": agents.0, "clients_cpu_ns": clients.0, "coordinator_cpu_ns": coordinator.0,
-                "wall_ns": wall.0,
+                "agents_cpu_ns": agents.0, "clients_cpu_ns": clients.0, "enforcers_cpu_ns": enforcers.0,
+                "coordinator_cpu_ns": coordinator.0, "wall_ns": wall.0,
             },
             "recoveries": recoveries.collect::<Vec<_>>(),
         })

@@ -175,7 +175,7 @@ impl Host {
         std::fs::set_permissions(place.path("."), Permissions::from_mode(0o755)).unwrap();
         let name = format!("cavalcade-cli-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let group = Group::make(&root, &name).unwrap();
-        let hosts = "127.0.0.1,127.0.0.2";
+        let hosts = "127.0.0.1,127.0.0.2,10.99.0.2";
         let up = start(&place, &["up", "--hosts", hosts, "--rate", "100Mbps", "--policy", policy]);
         eventually("the agent", || place.path("cavalcade.sock").exists());
         let in_group = group.path().display().to_string();
@@ -243,13 +243,13 @@ impl Host {
         seen.lock().unwrap().ends[0].clone()
     }
 
-    /// Ends the enforcer with this signal.
-    fn end_enforcer(&mut self, signal: &str) {
+    /// Ends the enforcer with this signal, and returns its exit code.
+    fn end_enforcer(&mut self, signal: &str) -> Option<i32> {
         let mut enforcer = self.enforcer.take().unwrap();
         assert!(
             Command::new("kill").args([signal, &enforcer.0.id().to_string()]).status().unwrap().success()
         );
-        enforcer.0.wait().unwrap();
+        enforcer.0.wait().unwrap().code()
     }
 
     /// Returns what the enforcer has left behind.
@@ -516,7 +516,66 @@ fn curl_waits_where_the_policy_says_so_and_nothing_is_left_after_an_interrupt() 
     // The same without it: the upload with less to send ends first.
     let (first, received) = host.compete(false);
     assert_eq!(first, "/small", "{received:?}");
-    host.end_enforcer("-INT");
+    assert_eq!(host.end_enforcer("-INT"), Some(0));
+    assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn an_enforcer_that_a_service_manager_ends_lets_go_of_what_waits_and_leaves_nothing() {
+    let Some(mut host) = Host::new("fifo") else { return };
+    let (address, seen) = receive("127.0.0.2");
+    let _large = host.upload("large", LARGE, address, true);
+    host.sees_bytes_of("large");
+    let _small = host.upload("small", SMALL, address, true);
+    eventually("the small one", || host.lists("small", ""));
+    assert_eq!(host.end_enforcer("-TERM"), Some(0));
+    assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
+    eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
+}
+
+/// Two servers in a network namespace of their own send over a pair of interfaces to clients in another, as the tasks near-7001 and
+/// near-7002, until the file "cut" appears and the interfaces go.
+const TWO_SERVERS: &str = r#"
+set -e
+unshare --net sleep 600 & far=$!
+until [ "$(readlink /proc/$far/ns/net)" != "$(readlink /proc/self/ns/net)" ]; do sleep 0.01; done
+in_far() { nsenter --net=/proc/$far/ns/net "$@"; }
+ip link add near type veth peer name far netns $far
+ip address add 10.99.0.1/24 dev near; ip link set near up
+in_far ip address add 10.99.0.2/24 dev far; in_far ip link set far up
+for port in 7001 7002; do
+    CAVALCADE_CLI_TEST_SERVE=10.99.0.1:$port "$0" run --task near-$port --door door --         "$1" --exact serves_for_other_tests --nocapture &
+    (until in_far curl -s --http0.9 -o /dev/null http://10.99.0.1:$port/; do sleep 0.1; done) &
+done
+until [ -e cut ]; do sleep 0.01; done
+ip link delete near
+touch gone
+sleep 600
+"#;
+
+#[test]
+fn an_interface_that_goes_away_under_transfers_that_run_and_wait_stops_nothing_else_and_leaves_nothing() {
+    let Some(mut host) = Host::new("fifo") else { return };
+    let apart = ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let can = Command::new("unshare").args(apart).args(["ip", "link", "set", "lo", "up"]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        return skipped("network namespaces (root, iproute2)");
+    }
+    let mut servers = Command::new("unshare");
+    servers.args(apart).args(["bash", "-c", TWO_SERVERS, env!("CARGO_BIN_EXE_cavalcade")]);
+    servers.arg(std::env::current_exe().unwrap()).current_dir(host.place.path("."));
+    let servers = Running(servers.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    host.sees_bytes_of("near-7001");
+    eventually("the second server", || host.lists("near-7002", ""));
+    host.place.write("cut", "");
+    eventually("the end of the interfaces", || host.place.path("gone").exists());
+    let mut command = host.place.command();
+    let after = command.args(["run", "--task", "after", "--door", "door", "--", "cat", "/proc/self/cgroup"]);
+    let after = String::from_utf8(after.output().unwrap().stdout).unwrap();
+    assert!(after.contains("/cavalcade-"), "the enforcer goes on to tag: {after}");
+    drop(servers);
+    eventually("the end of both tasks", || !host.lists("near-", ""));
+    assert_eq!(host.end_enforcer("-TERM"), Some(0));
     assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use support::{Place, Ran, TRACE};
+use support::{Place, Ran, Running, TRACE};
 
 /// Runs the lab in `place`, with its folder for sockets there as well.
 fn lab(place: &Place, arguments: &[&str]) -> Ran {
@@ -151,6 +151,68 @@ fn namespaces_carry_all_bytes_and_are_gone_afterwards() {
     );
     assert_eq!(runs(&ran).len(), 3);
     assert_eq!(place.names(), ["trace.txt"]);
+}
+
+/// Tells whether there can be enforcers here; reports the test as skipped where there cannot.
+fn has_kernel_path() -> bool {
+    let trials = cavalcade_enforce::probe::try_all();
+    let found = trials.iter().find(|trial| trial.feature == "kernel path").map(|trial| &trial.found);
+    if let Some(Err(reason)) = found {
+        cavalcade_skip::skipped(format_args!("the kernel path ({reason})"));
+    }
+    matches!(found, Some(Ok(_)))
+}
+
+/// The control groups of a lab.
+fn groups_of(process: u32) -> Vec<std::path::PathBuf> {
+    let root = cavalcade_enforce::Hierarchy::find().unwrap().root;
+    let paths = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.to_string_lossy().contains(&format!("/cvl-{process}-"))).collect()
+}
+
+#[test]
+fn the_kernel_carries_out_orders_for_senders_that_know_no_library() {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    let place = Place::with_trace();
+    let arguments = ["trace.txt", "--rate", "400Mbps", "--scale", "0.2", "--repeat", "1", "--json"];
+    let more = ["--policies", "tcp,aalo,dcas", "--enforce", "library,kernel"];
+    let ran = lab(&place, &[&arguments[..], &more].concat());
+    let runs = runs(&ran);
+    let names: Vec<&str> = runs.iter().map(|run| run["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tcp", "aalo", "aalo, kernel", "dcas", "dcas, kernel"]);
+    for run in &runs[1..] {
+        let cost = |part: &str| run["cost"][part].as_u64().unwrap() > 0;
+        let by_kernel = run["policy"].as_str().unwrap().ends_with("kernel");
+        assert_eq!((cost("clients_cpu_ns"), cost("enforcers_cpu_ns")), (!by_kernel, by_kernel), "{run}");
+    }
+    assert_eq!(place.names(), ["trace.txt"]);
+    let refused = lab(&place, &["trace.txt", "--enforce", "kernel", "--transport", "loopback"]);
+    assert!(refused.code == 2 && refused.err.contains("--transport loopback"), "{}", refused.err);
+}
+
+#[test]
+fn groups_and_programs_of_a_killed_lab_are_removed_by_the_next_one() {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    let place = Place::with_trace();
+    let arguments = ["lab", "trace.txt", "--rate", "50Mbps", "--policies", "fifo", "--enforce", "kernel"];
+    let mut killed = Running(
+        place.command().env("TMPDIR", place.path("")).args(arguments).stderr(Stdio::null()).spawn().unwrap(),
+    );
+    wait_for(&place.path(&format!("cavalcade-lab-{}/door2.sock", killed.0.id())));
+    let groups = groups_of(killed.0.id());
+    assert_eq!(groups.len(), 3);
+    let grounds: Vec<_> =
+        groups.iter().map(|group| cavalcade_enforce::Place::below(group).unwrap()).collect();
+    killed.0.kill().unwrap();
+    killed.0.wait().unwrap();
+    let ran = lab(&place, &["trace.txt", "--rate", "400Mbps", "--scale", "0.05", "--policies", "tcp"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    assert!(groups_of(killed.0.id()).is_empty());
+    assert!(grounds.iter().all(|ground| !Path::new("/sys/fs/bpf").join(&ground.name).exists()));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::io::{self, BufRead, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::{Bytes, Session};
@@ -19,6 +20,7 @@ use crate::bucket::Bucket;
 use crate::error::LabError;
 use crate::message::{Said, Start, Told};
 use crate::payload::{Digest, Payload};
+use crate::senders::Senders;
 
 /// Bytes written or read at once where no bucket says less.
 const PIECE: usize = 256 << 10;
@@ -37,6 +39,8 @@ pub struct HostSetup {
     pub address: IpAddr,
     /// The socket of its agent; none for plain TCP.
     pub agent: Option<PathBuf>,
+    /// The socket of its enforcer, where orders are carried out by the kernel.
+    pub door: Option<PathBuf>,
     /// The rate of its port each way, where it is to be held here.
     pub rate: Option<BitsPerSec>,
     /// The fabric as streams are told, where flows are those of SPC.
@@ -54,7 +58,7 @@ pub struct Streams {
     pub fair: bool,
 }
 
-struct Host<W> {
+pub(crate) struct Host<W> {
     address: IpAddr,
     session: Option<Session>,
     rate: Option<BitsPerSec>,
@@ -77,6 +81,7 @@ pub fn serve_host<W: Write + Send + 'static>(
     let listening = || LabError::system(format!("listen at {}", setup.address));
     let endpoint = setup.streams.map(|told| endpoint(setup.address, told)).transpose().map_err(listening())?;
     let listener = listen(setup).map_err(listening())?;
+    let mut senders = setup.door.as_ref().map(|door| Senders::new(setup.address, door)).transpose()?;
     let at = match &endpoint {
         Some(endpoint) => endpoint.local_addr(),
         None => listener.local_addr(),
@@ -96,16 +101,22 @@ pub fn serve_host<W: Write + Send + 'static>(
     match host.endpoint.as_ref().map(Endpoint::listen) {
         Some(streams) => spawn(move || receiving.accept_streams(&streams))?,
         None => spawn(move || receiving.accept(&listener))?,
-    }
+    };
     for line in commands.lines() {
         let line = line.map_err(LabError::system("read commands"))?;
         let told = serde_json::from_str(&line);
         match told.map_err(|error| LabError::system("understand a command")(error.into()))? {
-            Told::Start(start) => {
-                let sending = host.clone();
-                spawn(move || sending.send(&start))?;
-            }
+            Told::Start(start) => match (&mut senders, &start.coflow) {
+                (Some(senders), Some(key)) => senders.send(key, &start)?,
+                _ => {
+                    let sending = host.clone();
+                    spawn(move || sending.send(&start))?;
+                }
+            },
             Told::Over(coflow) => {
+                if let Some(senders) = &mut senders {
+                    senders.over(&coflow)?;
+                }
                 if let (Some(session), Ok(coflow)) = (&host.session, coflow.parse()) {
                     session.unregister(coflow);
                 }
@@ -116,9 +127,9 @@ pub fn serve_host<W: Write + Send + 'static>(
     Ok(())
 }
 
-fn spawn(work: impl FnOnce() + Send + 'static) -> Result<(), LabError> {
+pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LabError> {
     let spawned = std::thread::Builder::new().stack_size(STACK).spawn(work);
-    spawned.map(drop).map_err(LabError::system("start a thread"))
+    spawned.map_err(LabError::system("start a thread"))
 }
 
 /// Kernel buffers where buckets stand for ports: a millisecond of the rate, and the kernel takes twice that at each end. What
@@ -146,6 +157,12 @@ fn listen(setup: &HostSetup) -> io::Result<TcpListener> {
 }
 
 impl<W: Write + Send + 'static> Host<W> {
+    /// A host that only sends, over plain TCP.
+    pub(crate) fn of_sender(address: IpAddr, out: W) -> Self {
+        let (session, endpoint, payload, out) = (None, None, Payload::new(), Mutex::new(out));
+        Self { address, session, rate: None, endpoint, up: None, down: None, payload, out }
+    }
+
     fn say(&self, said: &Said) {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // The reader of a failure here is gone.
@@ -216,7 +233,8 @@ impl<W: Write + Send + 'static> Host<W> {
         }
     }
 
-    fn send(&self, start: &Start) {
+    /// Sends a flow, and says so where that fails.
+    pub(crate) fn send(&self, start: &Start) {
         if let Err(error) = self.try_send(start) {
             self.fail(start.flow, start.attempt, &format!("sending: {error}"));
         }

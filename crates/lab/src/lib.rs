@@ -17,6 +17,13 @@
 //! buffers so short that a reader who waits makes its senders wait. Plain TCP is limited by it as everything else
 //! is. Rates are those of payload; for the headers of packets HTB is given as much more as full packets need.
 //!
+//! # Two ways to carry out orders
+//! By the client library in the application that sends, or by the kernel (`--enforce kernel`): then each host has an enforcer in place of
+//! the library, and each coflow of a host a process of its own that is plain TCP and is tagged as `cavalcade run` tags
+//! (`senders`). Who goes first, network, report and prediction are the same. A flow has no size then, as no library says it.
+//! Hosts' tables of connections are small (`namespaces`), because an enforcer walks over them; groups and programs of a lab that was
+//! killed are found by the number of its process, like its namespaces.
+//!
 //! # Invariants
 //! - Every byte received is digested, and every transfer's digest and length compared with what was to be sent: a run in
 //!   which a byte is wrong, missing or twice is an error and has no figures.
@@ -69,6 +76,7 @@
 //! - A netem delay: many kernels lack it. Round trips here are those of a rack.
 
 mod bucket;
+mod enforcers;
 mod error;
 mod host;
 mod message;
@@ -78,6 +86,7 @@ mod process;
 mod racks;
 mod replay;
 mod run;
+mod senders;
 mod site;
 mod workload;
 
@@ -86,6 +95,7 @@ pub use host::{HostSetup, Streams, serve_host};
 pub use namespaces::{CONTROL_PORT, Losses, Namespaces, coordinator_address, host_address};
 pub use payload::digest_of;
 pub use replay::{Fault, Victim};
-pub use run::{Cost, Measured, Racks, Recovery, Setup, Transport, run};
+pub use run::{Cost, Enforcement, Measured, Racks, Recovery, Setup, Transport, run};
+pub use senders::serve_sender;
 pub use site::{find_stale, remove_stale};
 pub use workload::{Prepared, Scheduler, prepare};

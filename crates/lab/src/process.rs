@@ -15,6 +15,8 @@ use crate::error::LabError;
 
 /// The time within which a service says that it is up.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The time within which a service that was asked to has ended.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A process that is killed when it is dropped, and by the kernel when the lab dies.
 #[derive(Debug)]
@@ -108,6 +110,18 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Asks it to end, and kills it where it does not.
+    pub(crate) fn end(&mut self) {
+        if let Some(id) = Pid::from_raw(self.id() as i32) {
+            let _ = rustix::process::kill_process(id, Signal::TERM);
+        }
+        let asked = std::time::Instant::now();
+        while self.child.try_wait().is_ok_and(|status| status.is_none()) && asked.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.kill();
+    }
+
     /// Stops it where it stands, as if it hung, or lets it go on.
     pub(crate) fn hang(&self, hangs: bool) {
         let signal = if hangs { Signal::STOP } else { Signal::CONT };
@@ -146,7 +160,7 @@ pub(crate) fn nanos_of_thread(folder: &Path) -> u64 {
 }
 
 /// Has the kernel kill what `command` starts when the thread that starts it ends, however that comes about.
-fn die_with_parent(command: &mut Command) {
+pub(crate) fn die_with_parent(command: &mut Command) {
     let parent = rustix::process::getpid();
     let ask = move || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

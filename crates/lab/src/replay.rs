@@ -85,6 +85,8 @@ struct Replay<'a> {
     sessions: Vec<Session>,
     keys: Vec<Option<CoflowKey>>,
     transfers: Vec<Transfer>,
+    /// Processor time of the control plane when everything was up.
+    spent_before: [Nanos; 3],
     /// Transfers of each coflow that have not arrived.
     left: Vec<usize>,
     unfinished: usize,
@@ -120,6 +122,7 @@ pub(crate) fn replay(
         waiting: Vec::new(),
         broken: Vec::new(),
         steps: steps(workload, faults),
+        spent_before: running.spent(),
         running,
     };
     replay.play(limit, stop)?;
@@ -410,8 +413,9 @@ impl Replay<'_> {
 
     /// Ends the applications and adds up what it all cost.
     fn cost(&mut self, wall: Instant) -> Result<Cost, LabError> {
-        let agents = Nanos(self.running.agents.iter().map(|agent| agent.nanos()).sum());
-        let coordinator = Nanos(self.running.coordinator.iter().map(|process| process.nanos()).sum());
+        let spent = self.running.spent();
+        let [agents, enforcers, coordinator] =
+            [0, 1, 2].map(|part| spent[part].saturating_sub(self.spent_before[part]));
         self.sessions.clear();
         self.running.hosts.iter_mut().for_each(|host| host.finish());
         let (mut clients, mut ended) = (Nanos::ZERO, 0);
@@ -425,7 +429,8 @@ impl Replay<'_> {
                 Err(_) => return Err(self.running.hosts[0].process.failed("does not end")),
             }
         }
-        Ok(Cost { agents, clients, coordinator, bytes: self.workload.bytes(), wall: Nanos(wall.0) })
+        let (bytes, wall) = (self.workload.bytes(), Nanos(wall.0));
+        Ok(Cost { agents, clients, enforcers, coordinator, bytes, wall })
     }
 }
 

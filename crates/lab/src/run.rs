@@ -36,6 +36,16 @@ pub struct Racks {
     pub round_trip: Nanos,
 }
 
+/// The part that carries out orders at hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Enforcement {
+    /// The client library, in the application that sends.
+    #[default]
+    Library,
+    /// The kernel: an enforcer at each host, and for each coflow there a process that sends and knows no library.
+    Kernel,
+}
+
 /// Conditions of all runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -43,6 +53,8 @@ pub struct Setup {
     pub program: PathBuf,
     /// The network between hosts.
     pub transport: Transport,
+    /// The part that carries out orders.
+    pub enforcement: Enforcement,
     /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,
     /// The rate of each port each way, in payload; in racks that of the link, headers included.
@@ -53,13 +65,15 @@ pub struct Setup {
     pub limit: Nanos,
 }
 
-/// The cost of the control plane at hosts.
+/// The cost of the control plane, from when everything is up until the last transfer has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
     /// Processor time of all agents.
     pub agents: Nanos,
     /// Processor time of the client library's own threads at all hosts.
     pub clients: Nanos,
+    /// Processor time of all enforcers.
+    pub enforcers: Nanos,
     /// Processor time of the coordinator.
     pub coordinator: Nanos,
     /// Bytes transferred.
@@ -69,11 +83,11 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The share of a core that agent and client library take at a host that sends at 1 Gbps all the time, as if cost went with
+    /// The share of a core that agent, enforcer and client library take at a host that sends at 1 Gbps all the time, as if cost went with
     /// bytes; it goes with time and flows as well, so at lower rates this is an upper estimate.
     pub fn core_share_at_gigabit(&self) -> f64 {
         let seconds_at_gigabit = self.bytes.0 as f64 * 8.0 / 1e9;
-        (self.agents.0 + self.clients.0) as f64 / 1e9 / seconds_at_gigabit
+        (self.agents.0 + self.enforcers.0 + self.clients.0) as f64 / 1e9 / seconds_at_gigabit
     }
 }
 

@@ -2,19 +2,20 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cavalcade_model::Nanos;
 
+use crate::enforcers::{self, Enforcer};
 use crate::error::LabError;
 use crate::message::{Said, Told};
 use crate::namespaces::{self, Losses, Namespaces};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
-use crate::run::{Setup, Transport};
+use crate::run::{Enforcement, Setup, Transport};
 use crate::workload::Scheduler;
 
 /// The prefix of names of folders; the number of the lab's process stands behind it.
@@ -22,19 +23,22 @@ const FOLDER: &str = "cavalcade-lab-";
 /// The time within which a host comes up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns what labs left behind whose processes are gone: names of namespaces and paths of folders.
+/// Returns what labs left behind whose processes are gone: names of namespaces, and paths of control groups and
+/// folders.
 pub fn find_stale() -> Vec<String> {
-    let folders = stale_folders().into_iter().map(|path| path.display().to_string());
-    namespaces::find_stale().into_iter().chain(folders).collect()
+    let paths = enforcers::find_stale().into_iter().chain(stale_folders());
+    namespaces::find_stale().into_iter().chain(paths.map(|path| path.display().to_string())).collect()
 }
 
 /// Removes what labs left behind whose processes are gone, and returns what that was.
 pub fn remove_stale() -> Vec<String> {
     let names = namespaces::find_stale();
     names.iter().for_each(|name| namespaces::remove(name));
+    let groups = enforcers::find_stale();
+    groups.iter().for_each(|path| enforcers::remove_stale(path));
     let folders = stale_folders().into_iter().filter(|path| std::fs::remove_dir_all(path).is_ok());
-    let folders: Vec<String> = folders.map(|path| path.display().to_string()).collect();
-    [names, folders].concat()
+    let paths = groups.into_iter().chain(folders).map(|path| path.display().to_string());
+    names.into_iter().chain(paths).collect()
 }
 
 fn stale_folders() -> Vec<PathBuf> {
@@ -119,6 +123,16 @@ impl Site {
         self.folder.0.join(format!("agent{host}.sock"))
     }
 
+    /// The folder of sockets and logs.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder.0
+    }
+
+    /// The program whose commands are run.
+    pub(crate) fn program(&self) -> &Path {
+        &self.setup.program
+    }
+
     fn launch<'a>(&'a self, what: String, namespace: Option<&'a str>) -> Launch<'a> {
         Launch { what, program: &self.setup.program, namespace, folder: &self.folder.0 }
     }
@@ -188,7 +202,11 @@ impl Site {
         let mut arguments =
             vec!["lab-host".to_owned(), "--address".to_owned(), self.address(host).to_string()];
         if scheduler.has_agents() {
-            arguments.extend(["--agent".to_owned(), self.socket(host).display().to_string()]);
+            let (option, socket) = match self.setup.enforcement {
+                Enforcement::Library => ("--agent", self.socket(host)),
+                Enforcement::Kernel => ("--door", self.door(host)),
+            };
+            arguments.extend([option.to_owned(), socket.display().to_string()]);
         }
         if let (Scheduler::Spc | Scheduler::Rcp, Transport::Racks(racks)) = (scheduler, self.setup.transport)
         {
@@ -224,11 +242,19 @@ impl Site {
         };
         let with_agents = if scheduler.has_agents() { 0..self.hosts } else { 0..0 };
         let switches = self.start_switches()?;
-        let agents = with_agents.map(|host| self.start_agent(host, scheduler)).collect::<Result<_, _>>()?;
+        let agents =
+            with_agents.clone().map(|host| self.start_agent(host, scheduler)).collect::<Result<_, _>>()?;
+        let enforcers = match (&self.namespaces, self.setup.enforcement) {
+            (Some(namespaces), Enforcement::Kernel) => {
+                let start = |host| self.start_enforcer(host, &namespaces.of_host(host));
+                with_agents.map(start).collect::<Result<_, _>>()?
+            }
+            _ => Vec::new(),
+        };
         let (sender, heard) = channel();
         let hosts = (0..self.hosts).map(|host| self.start_host(host, 0, scheduler, &sender));
         let hosts = hosts.collect::<Result<_, _>>()?;
-        let mut running = Running { hosts, agents, coordinator, switches, heard, sender };
+        let mut running = Running { hosts, enforcers, agents, coordinator, switches, heard, sender };
         running.wait_ready()?;
         Ok(running)
     }
@@ -287,6 +313,7 @@ impl Application {
 pub(crate) struct Running {
     // Applications end before what they talk to.
     pub(crate) hosts: Vec<Application>,
+    pub(crate) enforcers: Vec<Enforcer>,
     pub(crate) agents: Vec<Process>,
     pub(crate) coordinator: Option<Process>,
     /// The network that they talk over, where it is made of processes.
@@ -297,6 +324,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// The processor time of all agents, all enforcers and the coordinator so far.
+    pub(crate) fn spent(&self) -> [Nanos; 3] {
+        let sum = |parts: &mut dyn Iterator<Item = &Process>| Nanos(parts.map(Process::nanos).sum());
+        [
+            sum(&mut self.agents.iter()),
+            sum(&mut self.enforcers.iter().map(|enforcer| &enforcer.process)),
+            sum(&mut self.coordinator.iter()),
+        ]
+    }
+
     /// Waits until every host listens.
     pub(crate) fn wait_ready(&mut self) -> Result<(), LabError> {
         let start = Instant::now();

@@ -35,6 +35,10 @@ pub(crate) struct Lab {
     /// Kind of hosts
     #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
     pub(crate) transport: LabTransport,
+    /// Parts that carry out orders at hosts, as library,kernel: the client library in the application that sends, or 'cavalcade
+    /// enforce' for applications that know none; each runs each policy
+    #[arg(long, value_name = "PARTS", default_value = "library", value_delimiter = ',')]
+    pub(crate) enforce: Vec<LabEnforcement>,
     /// Time between reports, and between orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
@@ -51,7 +55,7 @@ pub(crate) struct Lab {
     pub(crate) timeout: Option<Nanos>,
     /// Racks of hosts below one root, as tree:pods=1,racks=5,hosts=4, joined by software switches that speak SPC: --policies are
     /// then tcp, rcp and spc, and beside each stands what the fluid and the packet engine predict of the same run
-    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport"])]
+    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "enforce"])]
     pub(crate) fabric: Option<FabricArgument>,
     /// With --fabric: the round trip across the root that hosts and switches are told
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "4ms")]
@@ -74,8 +78,17 @@ pub(crate) enum LabTransport {
     Loopback,
 }
 
+/// The part that carries out orders at a lab's hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LabEnforcement {
+    /// The client library
+    Library,
+    /// The kernel path
+    Kernel,
+}
+
 /// `cavalcade lab-host`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct LabHost {
     /// Its address
     #[arg(long)]
@@ -83,6 +96,12 @@ pub(crate) struct LabHost {
     /// Socket of its agent; plain TCP without
     #[arg(long)]
     pub(crate) agent: Option<PathBuf>,
+    /// Socket of its enforcer; what it sends then leaves processes of their own
+    #[arg(long, conflicts_with = "agent")]
+    pub(crate) door: Option<PathBuf>,
+    /// Be such a process
+    #[arg(long, requires = "door")]
+    pub(crate) sender: bool,
     /// The rate that it holds itself to
     #[arg(long, value_parser = rate)]
     pub(crate) rate: Option<BitsPerSec>,

@@ -16,7 +16,7 @@ use cavalcade_model::{BitsPerSec, Fabric, Nanos, PortId, Workload};
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
 
-use super::{PLAIN, STOPPED, ccts, failure};
+use super::{PLAIN, STOPPED, ccts, failure, limit, setup};
 use crate::arguments::Lab;
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
@@ -94,12 +94,9 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
             seconds(packets.makespan().0)
         ));
         let setup = Setup {
-            program: std::env::current_exe().unwrap_or_else(|_| "cavalcade".into()),
-            transport: Transport::Racks(racks),
             hosts: fabric.ports(),
-            rate,
-            period: options.period,
-            limit: options.timeout.unwrap_or(Nanos(20 * packets.makespan().0 + 60_000_000_000)),
+            limit: limit(options, &packets),
+            ..setup(Transport::Racks(racks), rate, options.period)
         };
         let measured =
             cavalcade_lab::run(&setup, &scenario.workload, scheduler, &[], &STOPPED).map_err(failure)?;

@@ -1,0 +1,98 @@
+//! The kernel path of a host: an enforcer, and the control group below which it tags.
+//!
+//! An enforcer works in its host's network namespace, so that a walk over connections sees those of this host only. It is moved
+//! there without `ip netns exec`, which would hide control groups and pins.
+
+use std::path::PathBuf;
+
+use cavalcade_enforce::{Group, Hierarchy, Place, leftovers, missing};
+
+use crate::error::LabError;
+use crate::namespaces::{PREFIX, is_stale, path_of};
+use crate::process::{Launch, Process};
+use crate::site::Site;
+
+const CURE: &str = "use --enforce library; 'cavalcade doctor' says what this host lacks for the kernel path";
+
+/// An enforcer with its control group; both go when it is dropped, with whatever is in the kernel.
+#[derive(Debug)]
+pub(crate) struct Enforcer {
+    pub(crate) process: Process,
+    group: Group,
+}
+
+impl Drop for Enforcer {
+    fn drop(&mut self) {
+        self.process.end();
+        remove(&self.group);
+    }
+}
+
+impl Site {
+    /// Returns the socket at which a host's senders ask to be tagged.
+    pub(crate) fn door(&self, host: u32) -> PathBuf {
+        self.folder().join(format!("door{host}.sock"))
+    }
+
+    /// Starts the enforcer of a host.
+    pub(crate) fn start_enforcer(&self, host: u32, namespace: &str) -> Result<Enforcer, LabError> {
+        let group = hierarchy().and_then(|hierarchy| Group::make(&hierarchy.root, namespace));
+        let group = group.map_err(|error| lacks(&error))?;
+        let program = self.program().display().to_string();
+        let arguments = [
+            &format!("--net={}", path_of(namespace).display()),
+            &program,
+            "enforce",
+            "--group",
+            &group.path().display().to_string(),
+            "--door",
+            &self.door(host).display().to_string(),
+            "--socket",
+            &self.socket(host).display().to_string(),
+        ];
+        let arguments = arguments.map(str::to_owned);
+        let what = format!("enforcer {host}");
+        let launch = Launch { what, program: "nsenter".as_ref(), namespace: None, folder: self.folder() };
+        match launch.service(&arguments) {
+            Ok(process) => Ok(Enforcer { process, group }),
+            Err(error) => {
+                remove(&group);
+                Err(lacks(&error))
+            }
+        }
+    }
+}
+
+/// The control groups of this host, where there can be enforcers.
+fn hierarchy() -> Result<Hierarchy, cavalcade_enforce::Error> {
+    match missing() {
+        Some(reason) => Err(cavalcade_enforce::Error::NotBuilt(reason)),
+        None => Hierarchy::find(),
+    }
+}
+
+fn lacks(error: &dyn std::error::Error) -> LabError {
+    LabError::Missing { what: format!("this machine has no kernel path: {error}"), cure: CURE }
+}
+
+/// Removes what an enforcer that was killed has left at a group. A failure cannot be reported here; the next lab tries again.
+fn remove(group: &Group) {
+    let _ = Place::below(group.path()).and_then(|place| leftovers::fix(&place));
+}
+
+/// Returns the control groups of labs whose processes are gone.
+pub(crate) fn find_stale() -> Vec<PathBuf> {
+    let Ok(Hierarchy { root }) = Hierarchy::find() else { return Vec::new() };
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    let is_ours = |name: &str| name.starts_with(PREFIX) && is_stale(name);
+    let stale = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_ours));
+    stale.map(|entry| entry.path()).collect()
+}
+
+/// Removes such a group.
+pub(crate) fn remove_stale(path: &std::path::Path) {
+    let parent_and_name = path.parent().zip(path.file_name().and_then(|name| name.to_str()));
+    if let Some(Ok(group)) = parent_and_name.map(|(parent, name)| Group::make(parent, name)) {
+        remove(&group);
+    }
+}
