@@ -68,6 +68,16 @@ proptest! {
             prop_assert!(apart(&baraat, &fifo, 1e-9) < 10.0, "{baraat:?} and {fifo:?}");
         }
     }
+
+    /// Baraat's footnote 1: limited processor sharing among one task at a time is FIFO, whatever is heavy.
+    #[test]
+    fn baraat_with_a_degree_of_one_is_fifo(workload in workload()) {
+        for fabric in fabrics() {
+            let one = finish(&workload, &fabric, "baraat:heavy_threshold=1B,degree=1");
+            let fifo = finish(&workload, &fabric, "fifo");
+            prop_assert!(apart(&one, &fifo, 1e-9) < 10.0, "{one:?} and {fifo:?}");
+        }
+    }
 }
 
 /// D-CAS §V-B: less than 15 % behind Varys, which is SEBF there, on a loaded fabric, where the lift of starved subcoflows ends when they are served.

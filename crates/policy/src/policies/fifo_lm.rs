@@ -7,6 +7,10 @@
 //! of past tasks, all their coflows together (80th to 90th, §3.3). One switch may hold a task for heavy that is light at
 //! another (§4.3.1, footnote 3).
 //!
+//! The paper says that the degree of multiplexing grows when a heavy task comes, and not how far; its footnote 1 calls this limited
+//! processor sharing, where a fixed number of tasks share. `degree` is the most tasks in a class: `degree=2` lets a heavy task
+//! share with the next one alone, and `heavy_threshold=1B,degree=K` is limited processor sharing among K.
+//!
 //! Tasks of background services have a later range of ids (§4.1): they never share a class with an online one.
 //!
 //! # How
@@ -41,12 +45,13 @@ use crate::support::task_meter::TaskMeter;
 pub(crate) struct FifoLm {
     heavy_threshold: Option<Bytes>,
     heavy_percentile: Option<u32>,
+    degree: Option<u32>,
     at: Scope,
 }
 
 impl Default for FifoLm {
     fn default() -> Self {
-        Self { heavy_threshold: None, heavy_percentile: Some(80), at: Scope::Host }
+        Self { heavy_threshold: None, heavy_percentile: Some(80), degree: None, at: Scope::Host }
     }
 }
 
@@ -86,6 +91,11 @@ impl Definition for FifoLm {
             field: |p| &mut p.heavy_percentile,
         },
         Parameter {
+            name: "degree",
+            meaning: "the most tasks that share a class; none for a run of heavy tasks of any length and the next",
+            field: |p| &mut p.degree,
+        },
+        Parameter {
             name: "at",
             meaning: "who decides: each sender for what it sends, or each link",
             field: |p| &mut p.at,
@@ -101,7 +111,9 @@ impl Definition for FifoLm {
         let percent = self.heavy_percentile.is_none_or(|percent| (1..=100).contains(&percent));
         Complaint::unless(percent, "heavy_percentile", "1 to 100, or none")?;
         let positive = self.heavy_threshold != Some(Bytes::ZERO);
-        Complaint::unless(positive, "heavy_threshold", "at least 1B, or none")
+        Complaint::unless(positive, "heavy_threshold", "at least 1B, or none")?;
+        let some = self.degree.is_none_or(|degree| degree > 0);
+        Complaint::unless(some, "degree", "1 or more, or none")
     }
 
     fn terms(&self) -> Terms {
@@ -112,6 +124,7 @@ impl Definition for FifoLm {
         let by_percentile = self.heavy_percentile.and_then(|percent| setting.history.percentile(percent));
         Policy::NonClairvoyant(Box::new(Instance {
             threshold: self.heavy_threshold.or(by_percentile),
+            degree: self.degree.unwrap_or(u32::MAX),
             tasks: Vec::new(),
         }))
     }
@@ -121,6 +134,8 @@ impl Definition for FifoLm {
 struct Instance {
     /// From how many bytes a task is heavy.
     threshold: Option<Bytes>,
+    /// The most tasks in a class.
+    degree: u32,
     /// Tasks with something to send here, by range of task-ids and task-id: a short list, and mostly added to at its end.
     tasks: Vec<((u16, u32), AtLink)>,
 }
@@ -158,11 +173,11 @@ impl Instance {
     fn classify(&mut self, decision: &mut Decision) {
         let mut open = None;
         for &mut ((range, id), ref mut task) in &mut self.tasks {
-            let order = match open {
-                Some((of, order)) if of == range => order,
-                _ => u64::from(id),
+            let (order, members) = match open {
+                Some((of, order, members)) if of == range => (order, members + 1),
+                _ => (u64::from(id), 1),
             };
-            open = task.heavy.then_some((range, order));
+            open = (task.heavy && members < self.degree).then_some((range, order, members));
             if task.order != Some(order) {
                 task.order = Some(order);
                 for &coflow in task.meter.coflows() {
@@ -251,6 +266,32 @@ mod tests {
             [set(ids[1], 0, 1), set(ids[3], 0, 1)],
             "the class is named after 1 now"
         );
+    }
+
+    #[test]
+    fn a_class_has_no_more_tasks_than_the_degree() {
+        let mut script = Script::new();
+        let ids: Vec<CoflowId> = (0..4).map(|task| script.add_coflow(task, 0)).collect();
+        for &id in &ids {
+            script.add_flow(id, 0, 1, 1000);
+        }
+        let mut link = drive("fifo_lm:heavy_threshold=1B,degree=2");
+        for &id in &ids {
+            link.at(0, Event::CoflowArrived(id), &script);
+        }
+        script.send(0, 1);
+        let pair = link.at(1, Event::Reached(Target::Coflow(ids[0])), &script);
+        assert_eq!(pair.priorities, [set(ids[1], 0, 0)], "two share");
+        script.send(1, 1);
+        let full = link.at(2, Event::Reached(Target::Coflow(ids[1])), &script);
+        assert!(full.priorities.is_empty(), "the third waits, although the second is heavy");
+        let next = link.at(3, Event::CoflowFinished(ids[0]), &script);
+        assert_eq!(
+            next.priorities,
+            [set(ids[1], 0, 1), set(ids[2], 0, 1)],
+            "it takes the place that is free"
+        );
+        assert!(crate::parse("fifo_lm:degree=0").is_err());
     }
 
     #[test]
