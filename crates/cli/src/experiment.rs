@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use cavalcade::map;
 use cavalcade::output::write_file;
 use cavalcade_experiment::{
-    Claims, ClaimsError, Experiment, Files, Key, Row, Run, figure, findings, page, summary,
+    Claims, ClaimsError, Experiment, Files, Key, Row, Run, criterion_figure, figure, findings, page, summary,
 };
 use serde_json::json;
 
@@ -277,6 +277,8 @@ fn report(options: &ExperimentFolder, check: bool) -> Result<(), Failure> {
     for Loaded { experiment, folder, rows } in loaded {
         pages.push((folder.join("README.md"), page(&experiment, &rows)));
         pages.push((folder.join("chart.svg"), figure(&experiment, &rows)));
+        let criterion = criterion_figure(&experiment, &rows);
+        pages.extend(criterion.map(|figure| (folder.join("criterion.svg"), figure)));
         all.push((experiment, rows));
     }
     let prose = fs::read_to_string(options.dir.join("prose.md")).unwrap_or_default();

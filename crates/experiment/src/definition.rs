@@ -39,6 +39,29 @@ pub struct Experiment {
     pub conditions: Conditions,
     /// Its panels: each a measurement along an axis.
     pub panels: Vec<Panel>,
+    /// The law that is fitted to a panel and tested on the rest of it.
+    pub criterion: Option<Criterion>,
+}
+
+/// A law of the speedup along a panel whose places are workloads: fitted at some of them, tested at the others.
+#[derive(Clone, Debug)]
+pub struct Criterion {
+    /// The line of the text on which it begins.
+    pub line: usize,
+    /// The panel.
+    pub(crate) panel: usize,
+    /// The series whose speedup over the panel's baseline it predicts.
+    pub(crate) series: usize,
+    /// The figures, each with a law of its own.
+    pub(crate) measures: Vec<Measure>,
+    /// The places at which it is fitted, in ascending order.
+    pub(crate) fitted: Vec<usize>,
+    /// At the others, the most that a prediction may be off, as a factor in the mean square.
+    pub(crate) error_at_most: f64,
+    /// At the others, the least share of the sides of one that it has to name.
+    pub(crate) sides_at_least: f64,
+    /// At each place, the run that says what the workload is.
+    pub(crate) sizes: Vec<Cell>,
 }
 
 /// A measurement along an axis.
@@ -128,7 +151,7 @@ impl Series {
             ) => policy.name().to_owned(),
             Some(Subject::Packets { policy: None, transport }) => transport.name().to_owned(),
             Some(Subject::Bound { .. }) => "bound".to_owned(),
-            None => String::new(),
+            Some(Subject::Sizes) | None => String::new(),
         }
     }
 }
@@ -300,7 +323,8 @@ impl Experiment {
             return Err(DefinitionError::Part { line: 1, place: "panel".to_owned(), fault });
         }
         let panels = file.panel.into_iter().map(|panel| panel.checked(file.seeds, &conditions, text));
-        let panels = panels.collect::<Result<_, _>>()?;
+        let panels: Vec<Panel> = panels.collect::<Result<_, _>>()?;
+        let criterion = file.criterion.map(|criterion| criterion.checked(&panels, text)).transpose()?;
         Ok(Self {
             name: name.to_owned(),
             title: file.title,
@@ -311,6 +335,7 @@ impl Experiment {
             smoke: file.smoke,
             conditions,
             panels,
+            criterion,
         })
     }
 
@@ -323,14 +348,18 @@ impl Experiment {
     pub fn runs_by_line(&self) -> Vec<(usize, Run)> {
         let mut seen = std::collections::BTreeSet::new();
         let mut runs = Vec::new();
-        for panel in &self.panels {
-            for cell in panel.series.iter().flat_map(|series| &series.cells) {
-                for seed in panel.seeds_of(cell) {
-                    let key = cell.key(seed);
-                    if seen.insert(key.clone()) {
-                        let Cell { spec, subject, conditions, .. } = cell.clone();
-                        runs.push((panel.line, Run { key, workload: spec, subject, conditions }));
-                    }
+        let of_panels = self.panels.iter().flat_map(|panel| {
+            panel.series.iter().flat_map(|series| &series.cells).map(move |cell| (panel.line, panel, cell))
+        });
+        let of_criterion = self.criterion.iter().flat_map(|criterion| {
+            criterion.sizes.iter().map(|cell| (criterion.line, &self.panels[criterion.panel], cell))
+        });
+        for (line, panel, cell) in of_panels.chain(of_criterion) {
+            for seed in panel.seeds_of(cell) {
+                let key = cell.key(seed);
+                if seen.insert(key.clone()) {
+                    let Cell { spec, subject, conditions, .. } = cell.clone();
+                    runs.push((line, Run { key, workload: spec, subject, conditions }));
                 }
             }
         }
@@ -468,7 +497,7 @@ impl Panel {
         }
     }
 
-    fn seeds_of(&self, cell: &Cell) -> core::ops::RangeInclusive<u64> {
+    pub(crate) fn seeds_of(&self, cell: &Cell) -> core::ops::RangeInclusive<u64> {
         if cell.spec.is_random() { 1..=self.seeds } else { 1..=1 }
     }
 }
@@ -479,7 +508,7 @@ fn bin(place: usize) -> Option<Bin> {
 }
 
 impl Cell {
-    fn key(&self, seed: u64) -> Key {
+    pub(crate) fn key(&self, seed: u64) -> Key {
         Key {
             workload: self.workload.clone(),
             policy: self.subject.label(),

@@ -6,8 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use cavalcade_report::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Unit, Vertical, chart};
+use cavalcade_report::{
+    Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical, chart,
+};
 
+use crate::criterion::Fitted;
 use crate::definition::{Axis, Expected, Experiment, Form, Panel};
 use crate::row::{Measure, Row, Statistic, Subject};
 use crate::run::Key;
@@ -17,6 +20,11 @@ pub fn figure(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> String {
     let panels: Vec<ChartPanel> =
         experiment.panels.iter().map(|panel| drawn(experiment, rows, panel)).collect();
     chart(&experiment.title, &panels)
+}
+
+/// Draws the experiment's criterion as an SVG file; `None` where it has none, or rows are missing.
+pub fn criterion_figure(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> Option<String> {
+    Fitted::of(experiment, rows).map(|fitted| fitted.figure())
 }
 
 fn drawn(experiment: &Experiment, rows: &BTreeMap<Key, Row>, panel: &Panel) -> ChartPanel {
@@ -33,6 +41,7 @@ fn drawn(experiment: &Experiment, rows: &BTreeMap<Key, Row>, panel: &Panel) -> C
             policy: panel.series[series].policy(),
             points: points.collect(),
             paper: paper(panel, series),
+            stroke: Stroke::Joined,
         }
     });
     ChartPanel {
@@ -84,8 +93,8 @@ fn vertical(panel: &Panel) -> Vertical {
     Vertical { name, unit, better }
 }
 
-/// A measure as a label: `Mean CCT`, `p95 TCT`.
-fn in_words(measure: Measure) -> String {
+/// Writes a measure as a label: `Mean CCT`, `p95 TCT`.
+pub(crate) fn in_words(measure: Measure) -> String {
     let subject = match measure.subject {
         Subject::Coflows => "CCT",
         Subject::Tasks => "TCT",

@@ -10,6 +10,7 @@
 //! - `run`, `row`: one run, and the figures kept of it.
 //! - `estimate`: seeds become a value with a 95 % interval.
 //! - `verdict`: a claim against the estimate.
+//! - `criterion`: a law of the speedup, fitted at half of the workloads and tested at the others.
 //! - `figure`, `page`, `summary`: the chart, the page of one experiment, the page of all.
 //!
 //! # Invariants
@@ -31,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod claims;
+mod criterion;
 mod definition;
 mod estimate;
 mod figure;
@@ -42,9 +44,11 @@ mod verdict;
 mod workload;
 
 pub use claims::{Claim, Claims, ClaimsError};
-pub use definition::{Axis, DefinitionError, Expectation, Expected, Experiment, Form, OURS, Panel, Series};
+pub use definition::{
+    Axis, Criterion, DefinitionError, Expectation, Expected, Experiment, Form, OURS, Panel, Series,
+};
 pub use estimate::Estimate;
-pub use figure::figure;
+pub use figure::{criterion_figure, figure};
 pub use page::page;
 pub use row::{ALWAYS, Figure, Measure, Row, Statistic, Subject};
 pub use run::{Conditions, Key, Run, RunError};

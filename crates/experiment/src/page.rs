@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::criterion::Fitted;
 use crate::definition::{Axis, Experiment, Form, Panel};
 use crate::row::Row;
 use crate::run::Key;
@@ -19,6 +20,9 @@ pub fn page(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> String {
         let _ = writeln!(out, "{}\n", experiment.findings);
     }
     claims(&mut out, experiment, rows);
+    if let Some(fitted) = Fitted::of(experiment, rows) {
+        out.push_str(&fitted.section());
+    }
     if !experiment.assumptions.is_empty() {
         out.push_str("## What the paper leaves open, and what we chose\n\n");
         for assumption in &experiment.assumptions {

@@ -6,12 +6,13 @@
 
 use core::fmt;
 use core::str::FromStr;
+use std::collections::BTreeSet;
 
 use cavalcade_metrics::{
     Bin, BinThresholds, LowerBound, Outcome, Summary, isolation_times, mean, percentile,
     task_completion_times,
 };
-use cavalcade_model::{CoflowId, CoflowRef, Fabric, Nanos, Task, Workload};
+use cavalcade_model::{CoflowId, CoflowRef, Fabric, Flow, Nanos, Task, Work, Workload};
 
 use crate::run::Key;
 
@@ -118,7 +119,7 @@ pub struct Figure {
 }
 
 /// Number of figures in a row.
-pub(crate) const FIGURES: usize = 33;
+pub(crate) const FIGURES: usize = 35;
 
 /// Number of those that every workload has; the columns of the others may be missing in a file of rows.
 pub const ALWAYS: usize = 18;
@@ -158,6 +159,8 @@ pub(crate) const NAMES: [&str; FIGURES] = [
     "delay_mean_s",
     "delay_max_s",
     "tasks_counted",
+    "size_cv2",
+    "receivers",
 ];
 
 /// The tasks of a run that are counted, and how.
@@ -166,6 +169,39 @@ pub(crate) struct Counted {
     pub(crate) bins: BinThresholds,
     /// The share of the tasks, the first to arrive, that are left out.
     pub(crate) warm_up: f64,
+}
+
+/// The variation of tasks' sizes in a workload, and the part of the fabric that a task uses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    /// The squared coefficient of variation of the bytes of a task.
+    pub(crate) size_cv2: f64,
+    /// The number of ports that a task receives at: the geometric mean.
+    pub(crate) receivers: f64,
+}
+
+impl Spread {
+    fn of(workload: &Workload, tasks: &[Task]) -> Self {
+        let flows_of = |task: &Task| -> Vec<Flow> {
+            let transfers = task.stages.iter().filter_map(|stage| match stage.work {
+                Work::Transfer(coflow) => Some(workload.flows_of(coflow)),
+                Work::Compute(_) => None,
+            });
+            transfers.flatten().copied().collect()
+        };
+        let (mut bytes, mut squares, mut logs) = (0.0, 0.0, 0.0);
+        for task in tasks {
+            let flows = flows_of(task);
+            let size: f64 = flows.iter().map(|flow| flow.size.as_f64()).sum();
+            bytes += size;
+            squares += size * size;
+            let receivers: BTreeSet<u32> = flows.iter().map(|flow| flow.dst.0).collect();
+            logs += libm::log(receivers.len().max(1) as f64);
+        }
+        let count = tasks.len() as f64;
+        let mean = bytes / count;
+        Self { size_cv2: squares / count / (mean * mean) - 1.0, receivers: libm::exp(logs / count) }
+    }
 }
 
 /// The figures of one run.
@@ -206,7 +242,7 @@ impl Row {
 
     /// Returns the number of tasks its figures are of; of coflows, where no warm-up is cut.
     pub(crate) fn counted(&self) -> f64 {
-        let tasks = self.figures[FIGURES - 1];
+        let tasks = self.figures[ALWAYS + 14];
         if tasks.is_nan() { self.coflows as f64 } else { tasks }
     }
 
@@ -281,6 +317,22 @@ impl Row {
         self
     }
 
+    /// Returns the spread of the tasks of a run of `sizes`; `None` for any other.
+    pub(crate) fn spread(&self) -> Option<Spread> {
+        let [size_cv2, receivers] = [self.figures[ALWAYS + 15], self.figures[ALWAYS + 16]];
+        (!size_cv2.is_nan()).then_some(Spread { size_cv2, receivers })
+    }
+
+    /// Takes the figures of a workload that is not run.
+    pub(crate) fn of_workload(key: Key, workload: &Workload, counted: Counted) -> Self {
+        let all = workload.tasks().len();
+        let tasks = &workload.tasks()[(counted.warm_up * all as f64) as usize..];
+        let Spread { size_cv2, receivers } = Spread::of(workload, tasks);
+        let mut figures = [f64::NAN; FIGURES];
+        figures[ALWAYS + 14..].copy_from_slice(&[tasks.len() as f64, size_cv2, receivers]);
+        Self { key, coflows: workload.coflow_count() as u64, figures }
+    }
+
     /// The figures of a bound: the mean CCT that no schedule is below, and what each coflow takes alone.
     pub(crate) fn of_bound(key: Key, workload: &Workload, fabric: &Fabric, bound: &LowerBound) -> Self {
         let mut figures = [f64::NAN; FIGURES];
@@ -334,6 +386,7 @@ mod tests {
         assert_eq!(NAMES[at("mean(negotiation)", None) as usize], "negotiation_share");
         assert_eq!(NAMES[at("max(delay)", None) as usize], "delay_max_s");
         assert_eq!(NAMES[at("p99(free-short)", None) as usize], "free_short_p99_s");
-        assert_eq!(NAMES[FIGURES - 1], "tasks_counted");
+        assert_eq!(NAMES[ALWAYS + 14], "tasks_counted");
+        assert_eq!(row.spread(), Some(Spread { size_cv2: 33.0, receivers: 34.0 }));
     }
 }

@@ -3,6 +3,7 @@
 //! In the place of a policy may stand
 //! - `bound:N`: the best lower bound on the mean CCT that N linear programs find. So a gap to the bound is a ratio of two rows
 //!   like any other;
+//! - `sizes`: nothing. The row has what the workload is: the spread of its tasks' sizes, and at how many ports they receive;
 //! - `POLICY over TRANSPORT`: packets under that transport, with the policy's priorities, as `pias over dctcp`;
 //! - `over TRANSPORT`: packets alone, as the transport itself orders them;
 //! - `POLICY under control:PERIOD`: the fluid engine with the live system's coordinator, agents and clients, which report and
@@ -87,11 +88,15 @@ impl Conditions {
     }
 }
 
+/// The text in the place of a policy that asks for the workload alone.
+const SIZES: &str = "sizes";
+
 /// The policy or bound that is run on a workload.
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
     Policy(Configured),
     Bound { programs: u64 },
+    Sizes,
     Packets { policy: Option<Configured>, transport: Transport },
     Live { policy: Configured, period: Nanos },
 }
@@ -100,6 +105,9 @@ impl Subject {
     pub(crate) fn read(text: &str) -> Result<Self, SpecError> {
         if let Some(programs) = text.strip_prefix("bound:").and_then(|programs| programs.parse().ok()) {
             return Ok(Self::Bound { programs });
+        }
+        if text == SIZES {
+            return Ok(Self::Sizes);
         }
         if let Some((policy, period)) = text.rsplit_once(" under control:")
             && let Ok(period) = period.parse()
@@ -120,6 +128,7 @@ impl Subject {
         match self {
             Self::Policy(policy) => policy.label(),
             Self::Bound { programs } => format!("bound:{programs}"),
+            Self::Sizes => SIZES.to_owned(),
             Self::Live { policy, period } => format!("{} under control:{period}", policy.label()),
             Self::Packets { policy, transport } => {
                 let policy = policy.as_ref().map_or_else(String::new, |policy| policy.label() + " ");
@@ -216,6 +225,9 @@ impl Run {
                 let policy = policy.clone().map(Policy::from);
                 let scenario = Scenario { policy, ..scenario.on(Engine::Packet(packets)) };
                 row(&scenario, &scenario.run()?)
+            }
+            Subject::Sizes => {
+                Row::of_workload(self.key.clone(), &scenario.workload, Counted { bins, warm_up })
             }
             Subject::Bound { programs } => {
                 let (workload, fabric) = (&*scenario.workload, &*scenario.fabric);

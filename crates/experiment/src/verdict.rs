@@ -20,6 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::criterion::Fitted;
 use crate::definition::{Direction, Expectation, Expected, Experiment, Form, OURS, Panel, View};
 use crate::estimate::Estimate;
 use crate::row::{Measure, Row, Statistic};
@@ -82,7 +83,7 @@ impl Finding {
     }
 }
 
-/// The outcome of all claims of an experiment, in the order of its text.
+/// The outcome of all claims of an experiment, in the order of its text; what its criterion is expected to do comes last.
 pub fn findings(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> Vec<Finding> {
     let judged = experiment.panels.iter().flat_map(|panel| {
         panel.expectations.iter().map(move |expectation| {
@@ -92,7 +93,8 @@ pub fn findings(experiment: &Experiment, rows: &BTreeMap<Key, Row>) -> Vec<Findi
             Finding { line, claim, reading, construction, text, paper, ours, band, verdict, why }
         })
     });
-    judged.collect()
+    let of_criterion = Fitted::of(experiment, rows).map_or_else(Vec::new, |fitted| fitted.findings());
+    judged.chain(of_criterion).collect()
 }
 
 /// A judgement in the words of a table.

@@ -110,6 +110,30 @@ pub struct ChartSeries {
     pub points: Vec<ChartPoint>,
     /// A paper's values: places and values.
     pub paper: Vec<(f64, f64)>,
+    /// How it is drawn over numbers; over cases it is dots.
+    pub stroke: Stroke,
+}
+
+/// The way to draw a series over numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stroke {
+    /// Points joined by a line.
+    Joined,
+    /// Points alone, where neighbours have nothing to do with each other.
+    Dots,
+    /// A line alone: a law, of which no point was measured.
+    Line,
+}
+
+impl ChartPanel {
+    /// The mark of a series in the legend.
+    fn mark(&self, series: &ChartSeries) -> Mark {
+        match (&self.horizontal, series.stroke) {
+            (Horizontal::Cases { .. }, _) | (_, Stroke::Dots) => Mark::Dot,
+            (Horizontal::Numbers { .. }, Stroke::Joined) => Mark::Joined,
+            (Horizontal::Numbers { .. }, Stroke::Line) => Mark::Line,
+        }
+    }
 }
 
 /// A value with its interval; without one, both ends are the value.
@@ -150,11 +174,10 @@ pub fn chart(label: &str, panels: &[ChartPanel]) -> String {
 fn keys(panels: &[ChartPanel]) -> Vec<Key> {
     let mut shown: Vec<(&str, &str, Mark)> = Vec::new();
     for panel in panels {
-        let joined = matches!(panel.horizontal, Horizontal::Numbers { .. });
-        let mark = if joined { Mark::Joined } else { Mark::Dot };
         for series in &panel.series {
+            let mark = panel.mark(series);
             match shown.iter_mut().find(|(name, ..)| *name == series.name) {
-                Some(known) if joined => known.2 = mark,
+                Some(known) if mark != Mark::Dot => known.2 = mark,
                 Some(_) => {}
                 None => shown.push((&series.name, &series.policy, mark)),
             }
@@ -225,10 +248,10 @@ fn series_at(
     aside: &Aside,
     panel: &ChartPanel,
 ) {
-    let joined = matches!(panel.horizontal, Horizontal::Numbers { .. });
+    let mark = panel.mark(series);
     let points: Vec<ChartPoint> =
         series.points.iter().copied().filter(|point| point.value.is_finite()).collect();
-    if joined {
+    if mark != Mark::Dot {
         let commands = points.iter().enumerate().map(|(index, point)| {
             let letter = if index == 0 { 'M' } else { 'L' };
             format!("{letter}{} {}", px(x.at(point.at)), px(y.at(point.value)))
@@ -236,7 +259,7 @@ fn series_at(
         svg.path("curve", &commands.collect::<String>());
     }
     let unit = panel.vertical.unit;
-    for point in &points {
+    for point in points.iter().filter(|_| mark != Mark::Line) {
         let at = x.at(point.at) + aside.point;
         svg.open("");
         let has_interval = point.low.is_finite() && point.high.is_finite() && point.low < point.high;
@@ -249,7 +272,7 @@ fn series_at(
         if has_interval {
             svg.line("whisker", (at, y.at(point.low)), (at, y.at(point.high)));
         }
-        marker(svg, look, (at, y.at(point.value)), if joined { 2.9 } else { 3.6 });
+        marker(svg, look, (at, y.at(point.value)), if mark == Mark::Joined { 2.9 } else { 3.6 });
         svg.close();
     }
     for (index, &(place, value)) in series.paper.iter().enumerate() {
@@ -272,7 +295,7 @@ mod tests {
         let point = |at: f64, value: f64| ChartPoint { at, value, low: value * 0.9, high: value * 1.1 };
         let points = vec![point(1.0, 2.0), point(2.0, 4.0), point(3.0, f64::NAN)];
         let (name, policy) = ("Aalo & co".to_owned(), "dclas".to_owned());
-        let series = ChartSeries { name, policy, points, paper: vec![(2.0, 3.0)] };
+        let series = ChartSeries { name, policy, points, paper: vec![(2.0, 3.0)], stroke: Stroke::Joined };
         let vertical = Vertical { name: "speedup".to_owned(), unit, better: Better::Higher };
         ChartPanel { title: "A <title>".to_owned(), horizontal, vertical, series: vec![series] }
     }
@@ -327,6 +350,19 @@ mod tests {
         let drawn = chart("", &[panel(Unit::Ratio, cases)]);
         assert!(!drawn.contains("class=\"curve\""));
         assert_eq!(drawn.matches("<circle").count(), 3);
+    }
+
+    #[test]
+    fn a_law_is_a_line_without_points_and_a_cloud_is_points_without_a_line() {
+        let with = |stroke: Stroke| {
+            let mut panel = panel(Unit::Ratio, numbers(true));
+            panel.series[0].stroke = stroke;
+            let drawn = chart("", &[panel]);
+            (drawn.matches("class=\"curve\"").count(), drawn.matches("<circle").count())
+        };
+        // In the panel and in the legend.
+        assert_eq!(with(Stroke::Line), (2, 0));
+        assert_eq!(with(Stroke::Dots), (0, 3));
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod scale;
 mod svg;
 mod table;
 
-pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Unit, Vertical, chart};
+pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
 pub use figure::{FigureKind, FigureWidth, figure};
 pub use figures::time_rounded_down;

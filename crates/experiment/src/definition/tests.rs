@@ -62,6 +62,30 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn a_criterion_is_refused_with_its_line_where_it_cannot_be_fitted() {
+    let text = TEXT.replacen("values = [1, 2]", "values = [1, 2, 3, 4, 5, 6, 7, 8]", 1);
+    let read = |criterion: &str| Experiment::read("test", &format!("{text}[criterion]\n{criterion}"));
+    let good = r#"panel = "K"
+series = "Aalo"
+measures = ["mean(cct)"]
+fit = ["1", "2", "3", "4"]
+error_at_most = 1.5
+sides_at_least = 0.8
+"#;
+    let runs = read(good).unwrap().runs();
+    assert_eq!(runs.iter().filter(|run| run.key.policy == "sizes").count(), 10, "one workload, ten seeds");
+    let fault = |from: &str, to: &str| read(&good.replacen(from, to, 1)).unwrap_err().to_string();
+    assert!(
+        fault("\"K\"", "\"L\"").starts_with("line 25, criterion: there is no panel 'L': expected one of K")
+    );
+    assert!(fault("Aalo", "FIFO").contains("expected one of fair, Aalo"));
+    assert!(fault("\"4\"", "\"9\"").contains("fit: there is no place '9'"));
+    assert!(fault(", \"4\"", "").contains("3 places to fit and 5 to test: expected at least 4 of each"));
+    assert!(fault("1.5", "1").contains("error_at_most above 1"));
+    assert!(fault("panel", "panels").contains("unknown field `panels`"));
+}
+
+#[test]
 fn sizes_and_times_are_numbers_on_an_axis() {
     let text = TEXT.replace("[1, 2]", "[\"1MB\", \"10MB\"]").replace("queues={x}", "first_threshold={x}");
     let Axis::Values { numbers, .. } = &Experiment::read("test", &text).unwrap().panels[0].axis else {

@@ -8,10 +8,11 @@ use toml::Spanned;
 use cavalcade_metrics::BinThresholds;
 
 use super::{
-    Axis, Cell, DefinitionError, Direction, Expectation, Expected, Form, OURS, Panel, Series, line_at,
+    Axis, Cell, Criterion, DefinitionError, Direction, Expectation, Expected, Form, OURS, Panel, Series,
+    line_at,
 };
 use crate::row::Measure;
-use crate::run::Conditions;
+use crate::run::{Conditions, Subject};
 
 /// The whole text.
 #[derive(Deserialize)]
@@ -32,6 +33,8 @@ pub(super) struct File {
     pub(super) conditions: Option<Spanned<ConditionsText>>,
     #[serde(default)]
     pub(super) panel: Vec<PanelText>,
+    #[serde(default)]
+    pub(super) criterion: Option<CriterionText>,
 }
 
 const fn ten() -> u64 {
@@ -110,6 +113,19 @@ pub(super) struct PanelText {
 
 fn mean_cct() -> String {
     "mean(cct)".to_owned()
+}
+
+/// `[criterion]`
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CriterionText {
+    panel: Spanned<String>,
+    series: String,
+    measures: Vec<String>,
+    /// The places at which it is fitted; it is tested at the others.
+    fit: Vec<String>,
+    error_at_most: f64,
+    sides_at_least: f64,
 }
 
 /// `axis = { … }`: a parameter with values, or `bins = true`, or `measures`.
@@ -284,6 +300,54 @@ impl PanelText {
             panel.expectations.push(checked.map_err(|fault| DefinitionError::Part { line, place, fault })?);
         }
         Ok(panel)
+    }
+}
+
+/// The least number of places at which a law of three coefficients is fitted, and at which it is tested.
+const LEAST_PLACES: usize = 4;
+
+impl CriterionText {
+    pub(super) fn checked(self, panels: &[Panel], text: &str) -> Result<Criterion, DefinitionError> {
+        let line = line_at(text, self.panel.span().start);
+        let fault = |fault: String| DefinitionError::Part { line, place: "criterion".to_owned(), fault };
+        let name = self.panel.get_ref();
+        let panel = panels.iter().position(|panel| panel.title == *name).ok_or_else(|| {
+            let titles: Vec<&str> = panels.iter().map(|panel| panel.title.as_str()).collect();
+            fault(format!("there is no panel '{name}': expected one of {}", titles.join(", ")))
+        })?;
+        let on = &panels[panel];
+        let Axis::Values { labels, .. } = &on.axis else {
+            return Err(fault(format!(
+                "the places of panel '{name}' are no workloads: give its axis values"
+            )));
+        };
+        if on.form != Form::Factor {
+            return Err(fault(format!("panel '{name}' shows no speedups: leave out its form")));
+        }
+        let series = on.named(&self.series).map_err(fault)?;
+        let measures =
+            self.measures.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(fault)?;
+        let place = |label: &String| {
+            let found = labels.iter().position(|own| own == label);
+            found.ok_or_else(|| fault(format!("fit: there is no place '{label}' in panel '{name}'")))
+        };
+        let mut fitted: Vec<usize> = self.fit.iter().map(place).collect::<Result<_, _>>()?;
+        fitted.sort_unstable();
+        fitted.dedup();
+        if fitted.len() < LEAST_PLACES || labels.len() - fitted.len() < LEAST_PLACES {
+            let (fit, held_out) = (fitted.len(), labels.len() - fitted.len());
+            return Err(fault(format!(
+                "{fit} places to fit and {held_out} to test: expected at least {LEAST_PLACES} of each"
+            )));
+        }
+        let (error_at_most, sides_at_least) = (self.error_at_most, self.sides_at_least);
+        if !(error_at_most > 1.0 && (0.0..=1.0).contains(&sides_at_least)) {
+            let expected = "expected error_at_most above 1 and sides_at_least from 0 to 1";
+            return Err(fault(expected.to_owned()));
+        }
+        let sizes = on.series[series].cells.iter();
+        let sizes = sizes.map(|cell| Cell { subject: Subject::Sizes, ..cell.clone() }).collect();
+        Ok(Criterion { line, panel, series, measures, fitted, error_at_most, sides_at_least, sizes })
     }
 }
 
