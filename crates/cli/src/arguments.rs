@@ -534,7 +534,7 @@ pub(crate) struct ExperimentRun {
     /// Run all again, also what has its rows
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Write nothing: run one seed of the cheap experiments and check that the rows are the same bits
+    /// Write nothing: run one seed of the cheap experiments, or of those that are named, and check that the rows are the same bits
     #[arg(long, conflicts_with = "fresh")]
     pub(crate) smoke: bool,
 }

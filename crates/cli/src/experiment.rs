@@ -10,6 +10,7 @@ mod store;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use cavalcade::map;
 use cavalcade::output::write_file;
@@ -196,40 +197,45 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
     let data = options.folder.data();
     let (mut stores, mut queue) = (Vec::new(), Vec::new());
     for Loaded { experiment, folder, rows } in chosen(options)? {
+        let name = experiment.name.clone();
         let order: Vec<Key> = experiment.runs().iter().map(|run| run.key().clone()).collect();
         let known = if options.fresh { BTreeMap::new() } else { rows };
         let store = Store::new(folder.join(ROWS), order, known);
         let todo = experiment.runs().into_iter().filter(|run| !store.has(run.key())).collect();
         let files = Folders { data: data.clone(), beside: folder };
-        for run in possible(todo, &data, &experiment.name) {
+        for run in possible(todo, &data, &name) {
             queue.push((stores.len(), run));
         }
-        stores.push((store, files));
+        stores.push((name, store, files));
     }
     let total = queue.len();
     let results = watched(total, |progress| {
         map(total, |index| {
             let (which, run) = &queue[index];
-            let (store, files) = &stores[*which];
+            let (name, store, files) = &stores[*which];
+            let started = Instant::now();
             let row = run.row(files).map_err(|error| Failure::input(error.to_string()))?;
             progress.add(1);
-            store.keep(row)
+            store.keep(row)?;
+            Ok((name.as_str(), started.elapsed()))
         })
     });
-    results.into_iter().collect::<Result<Vec<()>, Failure>>()?;
-    for (store, _) in &stores {
+    let times = results.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    for (_, store, _) in &stores {
         store.write()?;
     }
+    tell_costs(times.into_iter());
     tell(&format!("{total} runs made, the others were there"));
     report(&options.folder, false)
 }
 
-/// One seed of the cheap experiments, against the rows that are there: the same bits, or something has changed.
+/// Runs one seed of the cheap experiments, or of those that are named, and compares the rows with those that are there: the same
+/// bits, or something has changed.
 fn smoke(options: &ExperimentRun) -> Result<(), Failure> {
     let data = options.folder.data();
     let mut queue = Vec::new();
     for Loaded { experiment, folder, rows } in chosen(options)? {
-        if !experiment.smoke {
+        if !experiment.smoke && options.names.is_empty() {
             continue;
         }
         let first = experiment.runs().into_iter().filter(|run| run.key().seed == 1).collect();
@@ -242,27 +248,45 @@ fn smoke(options: &ExperimentRun) -> Result<(), Failure> {
     let results = watched(queue.len(), |progress| {
         map(queue.len(), |index| {
             let (name, run, expected, files) = &queue[index];
+            let started = Instant::now();
             let row = run.row(files).map_err(|error| Failure::input(error.to_string()))?;
             progress.add(1);
-            let bits = |row: &Row| row.figures.map(f64::to_bits);
-            let Key { workload, policy, .. } = run.key();
-            Ok(match expected {
-                Some(expected) if bits(expected) == bits(&row) => None,
-                Some(_) => {
-                    Some(format!("{name}: {policy} on {workload} gives other figures than its row says"))
-                }
-                None => Some(format!("{name}: {policy} on {workload} has no row")),
-            })
+            Ok((name, started.elapsed(), difference(name, &row, expected.as_ref())))
         })
     });
-    let faults: Vec<String> =
-        results.into_iter().collect::<Result<Vec<_>, Failure>>()?.into_iter().flatten().collect();
+    let results = results.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    tell_costs(results.iter().map(|&(name, took, _)| (name.as_str(), took)));
+    let faults: Vec<String> = results.into_iter().filter_map(|(_, _, fault)| fault).collect();
     if faults.is_empty() {
         tell(&format!("{} runs give the rows that are kept, bit for bit", queue.len()));
         return Ok(());
     }
     Err(Failure::new(Kind::Assertion, faults.join("\n"))
         .help("where the change is meant, run 'cavalcade experiment run --fresh' and read the difference"))
+}
+
+/// Says in what way a row is not the one that is kept.
+fn difference(name: &str, row: &Row, expected: Option<&Row>) -> Option<String> {
+    let Key { workload, policy, .. } = &row.key;
+    let bits = |row: &Row| row.figures.map(f64::to_bits);
+    match expected {
+        Some(expected) if bits(expected) == bits(row) => None,
+        Some(_) => Some(format!("{name}: {policy} on {workload} gives other figures than its row says")),
+        None => Some(format!("{name}: {policy} on {workload} has no row")),
+    }
+}
+
+/// Tells the time of the runs of each experiment, as if one core had made them one by one.
+fn tell_costs<'a>(times: impl Iterator<Item = (&'a str, Duration)>) {
+    let mut costs: BTreeMap<&str, (usize, Duration)> = BTreeMap::new();
+    for (name, took) in times {
+        let cost = costs.entry(name).or_default();
+        cost.0 += 1;
+        cost.1 += took;
+    }
+    for (name, (runs, time)) in costs {
+        tell(&format!("{name}: {runs} runs of {:.1} s together", time.as_secs_f64()));
+    }
 }
 
 /// Writes the pages and charts, or with `check` only compares them with those that are there.
