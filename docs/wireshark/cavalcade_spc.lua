@@ -18,11 +18,11 @@ local field = {
     round = ProtoField.uint8("spc.round", "Question's number", base.DEC, nil, 0x30),
     asks = ProtoField.bool("spc.asks", "Asks", 8, nil, 0x40),
     hops = ProtoField.uint8("spc.hops", "Ports that have answered", base.DEC, nil, 0x07),
-    nominal = ProtoField.uint64("spc.nominal", "Nominal rate (bytes/µs)"),
-    actual = ProtoField.uint64("spc.actual", "Actual rate (bytes/µs)"),
-    previous = ProtoField.uint64("spc.previous", "Returned rate (bytes/µs)"),
-    demand = ProtoField.uint64("spc.demand", "Demand (bytes/µs)"),
-    returned = ProtoField.uint64("spc.returned", "Returned demand (bytes/µs)"),
+    nominal = ProtoField.uint64("spc.nominal", "Nominal rate (bits/s)"),
+    actual = ProtoField.uint64("spc.actual", "Actual rate (bits/s)"),
+    previous = ProtoField.uint64("spc.previous", "Returned rate (bits/s)"),
+    demand = ProtoField.uint64("spc.demand", "Demand (bits/s)"),
+    returned = ProtoField.uint64("spc.returned", "Returned demand (bits/s)"),
     rate = ProtoField.uint64("spc.rate", "Fair share (bits/s)"),
     kind = ProtoField.uint8("spc.kind", "Kind", base.DEC, KINDS),
     opening = ProtoField.bool("spc.opening", "Opening", 8, nil, 1),
@@ -49,7 +49,7 @@ local FIRST = 22
 
 -- The 26 bytes, wherever they stand.
 local function dissect_header(buffer, tree)
-    local unit = 2 ^ (buffer(4, 1):uint() % 16)
+    local unit = 250000 * 2 ^ (buffer(4, 1):uint() % 16)
     local function rate(at)
         return UInt64(buffer(at, 1):uint() * unit)
     end

@@ -208,7 +208,7 @@ fn the_dissector_reads_baraats_header_as_it_is_written() {
     assert_eq!(read.len(), packets.len(), "every packet has the header");
     for (packet, line) in packets.iter().zip(&read) {
         let own = &packet.bytes[22..48];
-        let unit = 1u64 << (own[4] & 15);
+        let unit = 250_000u64 << (own[4] & 15);
         let task = u32::from_be_bytes([own[0], own[1], own[2], own[3]]);
         let hops = usize::from(own[23] & 7);
         let nominal: Vec<_> =
@@ -276,7 +276,7 @@ fn the_dissector_reads_frames_of_live_hosts() {
     let is_set = |text: &str| ["1", "True"].contains(&text);
     assert_eq!(
         [&read[0][0], &read[0][1], &read[0][4], &read[0][5], &read[0][7]],
-        ["77", "0", "9", "1600", "6279746573"]
+        ["77", "0", "9", "400000000", "6279746573"]
     );
     assert!(is_set(&read[0][2]) && read[0][3].ends_with("abcdef"), "{read:?}");
     assert_eq!([&read[1][0], &read[1][1], &read[1][6]], ["78", "2", "12345678"]);

@@ -28,8 +28,9 @@ struct Scene {
     flows: &'static [Ranked],
 }
 
-/// The scenes. Where ranks are reversed, SPC does not come to rest: the mean over different starts is compared, and may be off by the
-/// capacity that is lost on the way.
+/// The scenes; the mean over different starts is compared. Where ranks are reversed any split of the link stands still: the
+/// definition shares it evenly, and over packets one of two flows keeps all, by chance either one. A ring of four never comes to rest, and
+/// loses capacity.
 const SCENES: &[Scene] = &[
     Scene {
         name: "alike",
@@ -39,49 +40,49 @@ const SCENES: &[Scene] = &[
     },
     Scene {
         name: "reversed",
-        within: 0.4,
+        within: 0.5,
         fabric: "bigswitch:ports=2",
         flows: &[(0, 1, &[0, 1]), (0, 1, &[1, 0])],
     },
     Scene {
         name: "tied where they leave",
-        within: 0.02,
+        within: 0.06,
         fabric: "bigswitch:ports=2",
         flows: &[(0, 1, &[0, 0]), (0, 1, &[1, 0])],
     },
     Scene {
         name: "tied where they enter",
-        within: 0.02,
+        within: 0.06,
         fabric: "bigswitch:ports=2",
         flows: &[(0, 1, &[0, 0]), (0, 1, &[0, 1])],
     },
     Scene {
         name: "ring of four",
-        within: 0.85,
+        within: 0.6,
         fabric: "bigswitch:ports=2",
         flows: &[(0, 0, &[0, 1]), (0, 1, &[1, 0]), (1, 1, &[0, 1]), (1, 0, &[1, 0])],
     },
     Scene {
         name: "held back elsewhere",
-        within: 0.06,
+        within: 0.03,
         fabric: "bigswitch:ports=4",
         flows: &[(0, 2, &[0, 0]), (1, 2, &[0, 0]), (0, 3, &[1, 0])],
     },
     Scene {
         name: "tied, with one between",
-        within: 0.4,
+        within: 0.35,
         fabric: "bigswitch:ports=4",
         flows: &[(0, 2, &[0, 0]), (0, 3, &[1, 0]), (0, 2, &[2, 0])],
     },
     Scene {
         name: "racks reverse their hosts",
-        within: 0.4,
+        within: 0.9,
         fabric: "tree:pods=1,racks=2,hosts=2,oversubscription=2",
         flows: &[(0, 2, &[0, 0, 1, 0]), (1, 3, &[0, 1, 0, 0])],
     },
     Scene {
         name: "racks tied on the way down",
-        within: 0.35,
+        within: 0.1,
         fabric: "tree:pods=1,racks=2,hosts=2,oversubscription=2",
         flows: &[(0, 2, &[0, 0, 0, 0]), (1, 3, &[0, 1, 0, 0])],
     },
@@ -208,6 +209,7 @@ impl Scene {
 
 #[test]
 fn spc_comes_to_what_the_definition_says() {
+    let mut far = Vec::new();
     for scene in SCENES {
         let ascending: Vec<usize> = (0..scene.flows.len()).collect();
         let descending: Vec<usize> = ascending.iter().rev().copied().collect();
@@ -216,11 +218,13 @@ fn spc_comes_to_what_the_definition_says() {
         let runs: Vec<Vec<f64>> = runs.map(|(order, apart)| scene.over_packets(order, apart)).collect();
         for (flow, defined) in scene.by_definition().into_iter().enumerate() {
             let mean = runs.iter().map(|times| times[flow]).sum::<f64>() / runs.len() as f64;
-            assert!(
-                (mean - defined).abs() <= scene.within,
-                "{}: flow {flow} takes {mean:.2}, by the definition {defined:.2}: {runs:.2?}",
-                scene.name
-            );
+            if (mean - defined).abs() > scene.within {
+                far.push(format!(
+                    "{}: flow {flow} takes {mean:.2}, by the definition {defined:.2}: {runs:.2?}",
+                    scene.name
+                ));
+            }
         }
     }
+    assert!(far.is_empty(), "{}", far.join("\n"));
 }

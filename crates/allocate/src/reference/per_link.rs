@@ -25,9 +25,9 @@
 //!
 //! SPC over packets bears that out (`contradicting_links` in the tests of `sim-packet`; in times that a flow takes alone):
 //! tied at one link and strict at the other, both flows end at 2.0, as here, whichever came first; with a third between
-//! them at the strict link the three end at 1.9, 2.3 and 3.3, here at 2, 2 and 3. Reversed ranks never come to rest over
-//! packets: two flows end at 1.8 to 2.6 (here 2 and 2), a ring of four at 2.4 to 2.9 (here 2), and of three flows ranked
-//! A, B, C and C, B, A any may be first (here A and C at 2, B at 3). So on rings the result need not stand still either.
+//! them at the strict link the three end at 1.8, 2.3 and 3.2, here at 2, 2 and 3. Of two flows with reversed ranks one ends
+//! at 1.0 and the other at 2.0, and chance decides which (here both at 2). A ring of four never comes to rest: it ends at
+//! 2.0 to 2.9 (here 2). Of three flows ranked A, B, C and C, B, A any may be first (here A and C at 2, B at 3).
 //!
 //! # Rejected
 //! - Deferred acceptance, in which the links where flows enter decide (Gale and Shapley): A alone gets all in these cases.

@@ -9,10 +9,12 @@
 //! | 23 | how many ports have answered |
 //! | 24, 25 | demand now, and the demand that is returned |
 //!
-//! A rate is one byte, in 2^scale bytes/µs: 125 is 1 Gbps at scale 0 (the paper says 128), and 10 Gbps has scale 3.
+//! A rate is one byte, in units of [`GRAIN`] · 2^scale. The paper's unit is 1 MB/s (128 for 1 Gbps), here scale 5; a flow's scale follows
+//! from its link, so that this has a hundred units or more: 125 at 1 Gbps, 156 at 10 Gbps (scale 8), 80 at 20 Mbps (scale 0).
+//! With the paper's unit alone a link of 20 Mbps would have three rates.
 //!
 //! # Where the paper leaves bits
-//! A scale needs four bits (15 reaches 66 Tbps) and a port's number three. The other nine carry what the paper is silent on
+//! A scale needs four bits (15 reaches 2 Tbps) and a port's number three. The other nine carry what the paper is silent on
 //! and a network that loses headers needs:
 //!
 //! | byte | bits | |
@@ -51,9 +53,15 @@ pub struct SpcHeader {
 
 const _: () = assert!(size_of::<SpcHeader>() == BYTES, "the header is what goes over the wire");
 
-/// The smallest scale at which `rate`, in bytes/µs, is one byte.
-pub fn scale_for(rate: u64) -> u8 {
-    (0..SCALE).find(|&scale| rate.div_ceil(1 << scale) <= 255).unwrap_or(SCALE)
+/// The unit of rates at scale 0.
+pub const GRAIN: BitsPerSec = BitsPerSec(250_000);
+/// Number of units that a link has at least, where a finer scale exists.
+const STEPS: u64 = 100;
+
+/// Returns the scale of flows whose link has the rate `line`.
+pub fn scale_for(line: BitsPerSec) -> u8 {
+    let grains = line.get() / GRAIN.get();
+    (1..=SCALE).rev().find(|&scale| grains >> scale >= STEPS).unwrap_or(0)
 }
 
 impl SpcHeader {
@@ -81,7 +89,7 @@ impl SpcHeader {
         u32::from_be_bytes(self.task)
     }
 
-    /// Returns the unit of rates, in bytes/µs.
+    /// Returns the unit of rates, in [`GRAIN`]s.
     pub fn unit(&self) -> u64 {
         1 << (self.scale & SCALE)
     }
@@ -201,11 +209,11 @@ mod tests {
 
     #[test]
     fn rates_of_all_links_fit_a_byte() {
-        assert_eq!((scale_for(125), scale_for(255), scale_for(1_250)), (0, 0, 3));
-        for gbps in [1, 10, 25, 40, 100, 400, 800] {
-            let rate = gbps * 125;
-            let unit = 1 << scale_for(rate);
-            assert!(rate.div_ceil(unit) <= 255 && (unit == 1 || rate.div_ceil(unit) >= 128), "{gbps} Gbps");
+        let scale_of = |mbps: u64| scale_for(BitsPerSec(mbps * 1_000_000));
+        assert_eq!((scale_of(20), scale_of(100), scale_of(1_000), scale_of(10_000)), (0, 2, 5, 8));
+        for mbps in [25, 50, 100, 1_000, 2_500, 10_000, 25_000, 40_000, 100_000, 400_000, 800_000] {
+            let units = (mbps * 4u64).div_ceil(1 << scale_of(mbps));
+            assert!((STEPS..=255).contains(&units), "{mbps} Mbps are {units} units");
         }
     }
 

@@ -29,12 +29,12 @@
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 
-use super::header::{PORTS, SpcHeader};
+use super::header::{GRAIN, PORTS, SpcHeader};
 use crate::capacity::{Gains, VirtualCapacity};
 use crate::contract::{PortLogic, PortSetup};
 use crate::packet::Header;
 
-/// Sums over the flows of a task, rates in bytes/µs.
+/// Sums over the flows of a task, rates in [`GRAIN`]s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     granted: u64,
@@ -63,7 +63,7 @@ struct Task {
     now: Sums,
     /// Sums of this epoch.
     rebuilt: Sums,
-    /// Thousandths of bytes that were granted up to `since`: the task's size as seen at this port.
+    /// Grains times nanoseconds that were granted up to `since`: the task's size as seen at this port.
     reserved: u64,
     since: Instant,
     /// The epoch in which it last asked.
@@ -91,15 +91,17 @@ struct Class {
     flows: u64,
 }
 
-/// Fractions of a byte/µs that shares are worked out in.
-const FRACTION: u64 = 256;
+/// Fractions of a grain that shares are worked out in.
+const FRACTION: u64 = 8;
+/// Grains times nanoseconds of a byte.
+const OF_A_BYTE: u64 = 8_000_000_000 / GRAIN.get();
 
 /// The logic of one port.
 #[derive(Clone, Debug)]
 pub struct Port {
     rate: BitsPerSec,
     capacity: VirtualCapacity,
-    /// In thousandths of bytes; `None` where no task is.
+    /// In grains times nanoseconds; `None` where no task is.
     heavy: Option<u64>,
     epoch_length: Nanos,
     epoch: u64,
@@ -119,7 +121,7 @@ impl Port {
         Self {
             rate: setup.rate,
             capacity: VirtualCapacity::new(setup.rate, setup.base_rtt, gains),
-            heavy: heavy.map(|bytes| bytes.get().saturating_mul(1_000)),
+            heavy: heavy.map(|bytes| bytes.get().saturating_mul(OF_A_BYTE)),
             epoch_length,
             epoch: 0,
             epoch_end: Instant::ZERO + epoch_length,
@@ -149,7 +151,7 @@ impl Port {
 
     /// Returns the sum of its grants.
     pub fn granted(&self) -> BitsPerSec {
-        BitsPerSec(self.granted * 8_000_000)
+        BitsPerSec(self.granted * GRAIN.get())
     }
 
     fn parity(&self) -> bool {
@@ -250,7 +252,7 @@ impl Port {
     /// Lines 3 to 10: nominal and actual rate in units.
     fn grant(&mut self, place: usize, demand: u8, unit: u64) -> (u8, u8) {
         let class = self.class_of(place);
-        let virtual_capacity = self.capacity.rate().get() / (8_000_000 / FRACTION);
+        let virtual_capacity = self.capacity.rate().get() / (GRAIN.get() / FRACTION);
         let available = virtual_capacity.saturating_sub(class.before * FRACTION);
         let share = available.saturating_sub(class.demand * FRACTION);
         let left = virtual_capacity.saturating_sub(self.granted * FRACTION) / (unit * FRACTION);
@@ -300,7 +302,7 @@ impl Port {
 impl PortLogic<SpcHeader> for Port {
     fn arrive(&mut self, now: Instant, backlog: Bytes, header: &mut Header, extra: &mut SpcHeader) {
         // More than the link is given away only where it is asked for.
-        let wanted = self.demand.saturating_mul(8_000_000).min(2 * self.rate.get());
+        let wanted = self.demand.saturating_mul(GRAIN.get()).min(2 * self.rate.get());
         self.capacity.arrive(now, header.size, backlog, BitsPerSec(wanted));
         if extra.asks() && extra.hop() < PORTS {
             self.question(now, extra);

@@ -119,7 +119,7 @@ impl Settings {
     }
 
     fn plain(&self, task: u32) -> SpcHeader {
-        SpcHeader::new(task, scale_for(self.line_rate.get().div_ceil(8_000_000)))
+        SpcHeader::new(task, scale_for(self.line_rate))
     }
 }
 

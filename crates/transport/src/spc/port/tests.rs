@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::header::Returned;
+use super::super::header::{Returned, scale_for};
 use super::*;
 use crate::packet::Kind;
 
@@ -17,7 +17,7 @@ fn port(heavy: Option<Bytes>) -> Port {
 /// Asks for a flow; returns NR and AR.
 fn ask(port: &mut Port, now: u64, task: u32, demand: u8, returned: &mut Returned) -> (u8, u8) {
     let mut header = Header { kind: Kind::Probe, size: 66, ..Header::default() };
-    let mut extra = SpcHeader::new(task, 0).asking(0, demand, returned);
+    let mut extra = SpcHeader::new(task, scale_for(LINK)).asking(0, demand, returned);
     port.arrive(Instant(now), Bytes::ZERO, &mut header, &mut extra);
     *returned = extra.returned();
     extra.least().unwrap()
@@ -150,9 +150,11 @@ proptest! {
         }
         let there = &flows[left..];
         prop_assert_eq!(port.flows(), there.len() as u64);
-        prop_assert_eq!(port.demand, there.iter().map(|&(_, demand)| u64::from(demand)).sum::<u64>());
+        let unit = 1 << scale_for(LINK);
+        let demand: u64 = there.iter().map(|&(_, demand)| u64::from(demand)).sum();
+        prop_assert_eq!(port.demand, demand * unit);
         let granted: u64 = held[left..].iter().map(|held| u64::from(held.rates[0])).sum();
-        prop_assert_eq!(port.granted, granted);
+        prop_assert_eq!(port.granted, granted * unit);
     }
 }
 
