@@ -7,14 +7,16 @@
 //!   the next coordinator and cannot make one.
 //! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was registered, and one of another
 //!   host's coflow no more than receivers confirm, where they are asked (`confirm`).
-//! - A coflow that is new here and whose number lies far in the past is refused: it would go before all others.
+//! - A coflow that is new here and whose number lies far in the past is refused: it would go before all others. Where agents
+//!   keep small coflows to themselves ([`CoordinatorConfig::quiet`](super::CoordinatorConfig::quiet)) it is taken in: it may have
+//!   been small for long, and its order counts only among those that have sent as much.
 //! - A flow that may send and moves nothing for [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) no longer holds
 //!   others; while that is so, new flows of the same host hold others only once they have moved.
 //!
 //! Ages are taken by the clock of the agent that gave out the number, which is measured beside the own. A host that says
 //! false times makes its own coflows old or young, and no other's.
 
-use cavalcade_model::{BitsPerSec, Instant, Nanos, PortId};
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
 use cavalcade_protocol::{CoflowKey, Message, Sealed, Standing, TaskCounter};
 
 use super::Coordinator;
@@ -128,7 +130,12 @@ impl Coordinator {
         let young = Nanos(YOUNG_LEASES * self.config.lease.0);
         let is_young = self.started.is_none_or(|started| now.since(started) <= young);
         let is_old = i128::from(key.serial) + i128::from(STALE.0) < self.common_time(now);
-        is_old && !is_young && !self.holders.contains_key(&key) && !self.remembered.contains_key(&key)
+        let may_be_old = self.config.quiet > Bytes::ZERO;
+        is_old
+            && !may_be_old
+            && !is_young
+            && !self.holders.contains_key(&key)
+            && !self.remembered.contains_key(&key)
     }
 
     /// Remembers the number of a coflow that is over.
