@@ -9,6 +9,7 @@ mod top;
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cavalcade_client::CoflowKey;
@@ -153,8 +154,7 @@ pub(crate) fn why(options: &Describe) -> Result<(), Failure> {
 /// `cavalcade drain`.
 pub(crate) fn drain(options: &arguments::Drain) -> Result<(), Failure> {
     let reply = ask(&options.at, async |administrator| {
-        let who = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
-        let (undo, who) = (options.undo, who.unwrap_or_default());
+        let (undo, who) = (options.undo, own_user());
         let reason = options.reason.clone().unwrap_or_default();
         let (host, user, coflow) = (options.host, options.user, options.coflow.clone().unwrap_or_default());
         administrator.drain(DrainRequest { undo, who, reason, host, user, coflow }).await
@@ -183,6 +183,13 @@ pub(crate) fn drain(options: &arguments::Drain) -> Result<(), Failure> {
         (true, false) => format!("{what}: orders are obeyed again\n"),
         (false, false) => format!("{what}: orders were obeyed already\n"),
     })
+}
+
+/// Returns the user who asks: the name, or where the environment has none the number.
+fn own_user() -> String {
+    let name = std::env::var("SUDO_USER").or_else(|_| std::env::var("USER"));
+    let number = |_| std::fs::metadata("/proc/self").map(|own| format!("user {}", own.uid()));
+    name.or_else(number).unwrap_or_default()
 }
 
 /// `cavalcade reload`.
