@@ -45,7 +45,9 @@
 //! | the enforcer's processor time: idle; one flow of 1.8 Gbps; 456 short connections a second | 0; 0.7 %; 1.7 % of a core |
 //!
 //! # Unmodified applications
-//! `crates/cli/tests/applications.rs` has a base backup of PostgreSQL and two iperf3 jobs share a link of 200 Mbps. By hand, with jobs
+//! `crates/cli/tests/applications.rs` has two jobs share a link of 200 Mbps with a bulk copy that came first: two of iperf3 with a base
+//! backup of PostgreSQL, and a value from memcached and an all-reduce of Open MPI with a download from nginx. Under `fifo` the copy
+//! ends first, without it a job does. By hand, with a base backup and jobs of iperf3
 //! of 15 and 30 MB that began a second after the backup (some 100 MB), on two cores with 20 to 30 other threads; seconds until
 //! each had ended, two runs each:
 //!
@@ -63,6 +65,8 @@
 //!   client's enforcer vouches for the connection (`vouch.rs`): between hosts of a site with certificates.
 //! - IPv4 connections of sockets made for both families are gated and paced, but not marked: the kernel lets no program set
 //!   their TOS.
+//! - A program with a time-out of its own may give up while its flow is off. libmemcached's `memccp`, which waits 5 s for its socket to
+//!   take more, failed behind a download of 150 MB under `fifo`.
 //! - A rate is held over the time of some bursts. At round trips of microseconds a burst is 64 KB unless
 //!   `net.ipv4.tcp_tso_rtt_log` is 0, which `cavalcade doctor` asks for and nothing here sets.
 //! - A flow that opens to a rate rather than without one waits for the walk, which sets the rate; so do connections that only a
