@@ -23,21 +23,21 @@
 //! (`senders`). Who goes first, network, report and prediction are the same. A flow has no size then, as no library says it, so
 //! policies that go by sizes of flows decide on guesses.
 //!
-//! `sincronia-10-0.9-FB-UPWS` on 5 hosts at 200 Mbps, single runs of a test build started with `chrt -f 10`, while some 20 other threads
-//! wanted the two cores:
+//! `sincronia-10-0.9-FB-UPWS` on 5 hosts at 200 Mbps, medians of three runs of a test build started with `chrt -f 10`, while some 20 other
+//! threads wanted the two cores:
 //!
-//! | | mean CCT, s | above the prediction with Δ | agents and library or enforcers, of a core per Gbps |
+//! | | mean CCT, s (least – most) | above the prediction with Δ | agents and library or enforcers, of a core per Gbps |
 //! |---|---|---|---|
-//! | `aalo`, library | 0.437 | 10 % | 32.5 % |
-//! | `aalo`, kernel | 0.640 | 61 % | 37.0 % |
-//! | `dcas`, library | 0.420 | 5 % | 22.8 % |
-//! | `dcas`, kernel | 0.659 | 65 % | 42.3 % |
-//! | `varys`, library | 0.357 | 1 % | 32.6 % |
-//! | `varys`, kernel | 0.859 | 143 % | 60.3 % |
+//! | `aalo`, library | 0.433 (0.423 – 0.444) | 9.1 % | 32.7 % |
+//! | `aalo`, kernel | 0.725 (0.679 – 0.754) | 83.0 % | 45.7 % |
+//! | `dcas`, library | 0.426 (0.410 – 0.440) | 6.3 % | 22.1 % |
+//! | `dcas`, kernel | 0.798 (0.747 – 0.806) | 99.4 % | 48.1 % |
+//! | `varys`, library | 0.364 (0.362 – 0.400) | 3.0 % | 38.7 % |
+//! | `varys`, kernel | 0.872 (0.803 – 0.910) | 146.6 % | 54.8 % |
 //!
-//! The kernel's coflows end 0.2 s later because a sender is moved into its coflow's control group when the coflow has arrived: 5 to 13 ms
-//! for a process alone, 96 ms in a trace of four hosts that did so at once. It is not cheaper in processor time: of the library's 184 ms in such a
-//! run (`aalo`, 72 MB) agents had 135, which stay; the library's own 49 became 190 of the enforcers.
+//! The kernel's coflows end 0.3 s later, at least in part because a sender is moved into its coflow's control group when the coflow has
+//! arrived: 5 to 13 ms for one alone, 96 ms where those of four hosts moved at once. Nor does the kernel path take less of a processor here: of
+//! the library's 184 ms in a run (`aalo`, 72 MB) agents had 135, which stay, and the library's own 49 became the enforcers' 190.
 //!
 //! Hosts' tables of connections are small (`namespaces`), because an enforcer walks over them; groups and programs of a lab that was
 //! killed are found by the number of its process, like its namespaces.
