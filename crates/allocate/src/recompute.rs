@@ -139,31 +139,38 @@ impl Recompute {
         self.change <= stays
     }
 
+    /// Computes rates. Large workloads do not fit in the caches, so flows are passed over once before and once after.
     fn compute(&mut self, now: f64) {
         let time = now - std::mem::replace(&mut self.since, now);
-        self.flows.values_mut().for_each(|flow| flow.left = flow.left_after(time));
-        let flows: Vec<reference::Flow<'_>> = (self.flows.values())
-            .map(|flow| reference::Flow {
+        let count = self.flows.len();
+        let (mut flows, mut before) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for flow in self.flows.values_mut() {
+            flow.left = flow.left_after(time);
+            before.push(flow.rate);
+            flows.push(reference::Flow {
                 path: &flow.path,
                 coflow: flow.accounts[0],
                 priorities: &flow.priorities,
                 remaining: flow.left,
                 cap: flow.cap,
-            })
-            .collect();
-        let before: Vec<f64> = self.flows.values().map(|flow| flow.rate).collect();
+            });
+        }
         let past = Past { rates: &before, same_coflows: self.change < Change::Any };
         let rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
         if self.terms.discipline == Discipline::ShortestFlow {
             self.overtaking = now + reference::next_overtaking(&flows, &rates);
         }
-        for (flow, rate) in self.flows.values_mut().zip(rates) {
+        let mut ends = std::mem::take(&mut self.ends).into_vec();
+        ends.clear();
+        for ((&number, flow), rate) in self.flows.iter_mut().zip(rates) {
             let before = std::mem::replace(&mut flow.rate, rate);
             flow.accounts.iter().for_each(|&account| self.attained.book(account, before, rate, now));
+            let end = flow.end(now);
+            if end < f64::INFINITY {
+                ends.push(Reverse((end.to_bits(), number)));
+            }
         }
-        let ends = self.flows.iter().map(|(&number, flow)| (flow.end(now), number));
-        let ends = ends.filter(|&(end, _)| end < f64::INFINITY);
-        self.ends = ends.map(|(end, number)| Reverse((end.to_bits(), number))).collect();
+        self.ends = BinaryHeap::from(ends);
     }
 
     fn remove(&mut self, number: u32, now: f64) {
