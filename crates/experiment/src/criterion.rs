@@ -290,7 +290,7 @@ impl<'a> Fitted<'a> {
                     better: Better::Higher,
                 },
                 series: vec![
-                    line(1.0, "criterion, tasks that receive at one port"),
+                    line(1.0, "criterion, receivers at one port"),
                     line(10.0, "criterion, at ten ports"),
                     cloud("workloads, fitted", true),
                     cloud("workloads, held out", false),

@@ -15,12 +15,18 @@ mod axes;
 use crate::legend::{self, Key, Mark, diamond, marker};
 use crate::look::{self, Look, looks};
 use crate::svg::{Svg, px, shortened};
-use axes::{Frame, Scale, horizontal_axis, vertical_axis};
+use axes::{Frame, Scale, horizontal_axis, slanted_axis, vertical_axis};
 
 const PANEL: (f64, f64) = (480.0, 312.0);
 /// The width of a figure of one panel.
 const ALONE: f64 = 640.0;
 const COLUMNS: usize = 2;
+/// The number of cases up to which their names stand upright; a panel with more has the figure's width and slanted names.
+const MOST_UPRIGHT: usize = 10;
+/// Height that slanted names take.
+const SLANTED: f64 = 96.0;
+/// About the width of a letter of a title.
+const TITLE_LETTER: f64 = 7.2;
 /// From the edges of a panel to its plot.
 const INSET: (f64, f64, f64, f64) = (64.0, 52.0, 18.0, 56.0);
 const MARGIN: f64 = 14.0;
@@ -31,8 +37,7 @@ text{font:12px system-ui,-apple-system,'Segoe UI','Helvetica Neue','Noto Sans','
 .grid{stroke:#e4e1d8}.base{stroke:#8b887f}.one{stroke:#5c5a54;stroke-dasharray:3 3}\
 .curve{fill:none;stroke:var(--c);stroke-width:1.7;stroke-linejoin:round}.whisker{stroke:var(--c);stroke-width:1.4}\
 .dot{fill:var(--c);stroke:var(--c);stroke-width:1.5}.paper{fill:none;stroke:var(--c);stroke-width:1.7}\
-.d1 .curve{stroke-dasharray:7 3}.d2 .curve{stroke-dasharray:2 2.5}.d3 .curve{stroke-dasharray:8 3 2 3}\
-.d1 .dot,.d3 .dot{fill:#fffefb}";
+.d1 .dot,.d3 .dot,.d5 .dot{fill:#fffefb}";
 
 /// One panel.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,6 +131,11 @@ pub enum Stroke {
 }
 
 impl ChartPanel {
+    /// Returns true where it has too many cases for half of the figure's width.
+    fn is_wide(&self) -> bool {
+        matches!(&self.horizontal, Horizontal::Cases { names, .. } if names.len() > MOST_UPRIGHT)
+    }
+
     /// The mark of a series in the legend.
     fn mark(&self, series: &ChartSeries) -> Mark {
         match (&self.horizontal, series.stroke) {
@@ -149,25 +159,45 @@ pub struct ChartPoint {
     pub high: f64,
 }
 
-/// The figure as an SVG file. Values that are not finite are left out.
+/// Draws the figure as an SVG file. Values that are not finite are left out.
 pub fn chart(label: &str, panels: &[ChartPanel]) -> String {
-    let columns = panels.len().clamp(1, COLUMNS);
-    let rows = panels.len().div_ceil(columns);
-    let width = if columns == 1 { ALONE } else { PANEL.0 * columns as f64 };
+    let is_alone = panels.len() <= 1 && !panels.iter().any(ChartPanel::is_wide);
+    let column = if is_alone { ALONE } else { PANEL.0 };
+    let width = if is_alone { ALONE } else { PANEL.0 * COLUMNS as f64 };
     let keys = keys(panels);
     let top = MARGIN + legend::height(&keys, width - 2.0 * MARGIN) + 8.0;
-    let height = top + PANEL.1 * rows as f64;
+    let (frames, height) = placed(panels, width, column, top);
     let style =
         format!("<style>svg{{{}}}{}{STYLE}</style>", look::declarations(&look::LIGHT), look::classes());
     let mut svg = Svg::file((px(width), px(height)), (width, height), label, &style);
     svg.rect("fill=\"#fffefb\"", (0.0, 0.0), (width, height));
     legend::draw(&mut svg, &keys, (MARGIN, MARGIN - 4.0), width - 2.0 * MARGIN);
-    let size = (width / columns as f64, PANEL.1);
-    for (index, panel) in panels.iter().enumerate() {
-        let origin = (size.0 * (index % columns) as f64, top + size.1 * (index / columns) as f64);
-        draw(&mut svg, panel, origin, size, &keys);
+    for (panel, frame) in panels.iter().zip(frames) {
+        draw(&mut svg, panel, &frame, &keys);
     }
     svg.finish()
+}
+
+/// Places panels side by side from a height on, a wide one alone in its row; returns their plots and the end of the last row.
+fn placed(panels: &[ChartPanel], width: f64, column: f64, top: f64) -> (Vec<Frame>, f64) {
+    let (mut left, mut top, mut bottom) = (0.0, top, top);
+    let place = |panel: &ChartPanel| {
+        let (needs, below) = if panel.is_wide() { (width, SLANTED) } else { (column, 0.0) };
+        if left + needs > width {
+            (left, top) = (0.0, bottom);
+        }
+        bottom = top + PANEL.1 + below;
+        let frame = Frame {
+            left: left + INSET.0,
+            top: top + INSET.1,
+            right: left + needs - INSET.2,
+            bottom: top + PANEL.1 - INSET.3,
+        };
+        left += needs;
+        frame
+    };
+    let frames = panels.iter().map(place).collect();
+    (frames, bottom)
 }
 
 /// All series, each name once, in the order in which they first appear, and the marks that need an explanation.
@@ -196,24 +226,18 @@ fn keys(panels: &[ChartPanel]) -> Vec<Key> {
     keys
 }
 
-fn draw(
-    svg: &mut Svg,
-    panel: &ChartPanel,
-    (left, top): (f64, f64),
-    (width, height): (f64, f64),
-    keys: &[Key],
-) {
-    let frame = Frame {
-        left: left + INSET.0,
-        top: top + INSET.1,
-        right: left + width - INSET.2,
-        bottom: top + height - INSET.3,
-    };
-    svg.text("title", (left + MARGIN, top + 18.0), &panel.title);
-    let y = Scale::vertical(panel, &frame);
-    let x = Scale::horizontal(panel, &frame);
-    vertical_axis(svg, &panel.vertical, &y, &frame, left + MARGIN);
-    horizontal_axis(svg, &panel.horizontal, &x, &frame);
+fn draw(svg: &mut Svg, panel: &ChartPanel, frame: &Frame, keys: &[Key]) {
+    let left = frame.left - INSET.0 + MARGIN;
+    let letters = ((frame.right - left) / TITLE_LETTER) as usize;
+    svg.text("title", (left, frame.top - 34.0), &shortened(&panel.title, letters));
+    let y = Scale::vertical(panel, frame);
+    let x = Scale::horizontal(panel, frame);
+    vertical_axis(svg, &panel.vertical, &y, frame, left);
+    if panel.is_wide() {
+        slanted_axis(svg, &panel.horizontal, &x, frame);
+    } else {
+        horizontal_axis(svg, &panel.horizontal, &x, frame);
+    }
     let reaches = panel.series.len() as f64;
     for (index, series) in panel.series.iter().enumerate() {
         let name = shortened(&series.name, legend::MOST_LETTERS);
@@ -350,6 +374,21 @@ mod tests {
         let drawn = chart("", &[panel(Unit::Ratio, cases)]);
         assert!(!drawn.contains("class=\"curve\""));
         assert_eq!(drawn.matches("<circle").count(), 3);
+    }
+
+    #[test]
+    fn many_cases_have_the_figures_width_and_slanted_names() {
+        let with = |cases: usize| {
+            let names = (0..cases).map(|case| format!("a case {case}")).collect();
+            panel(Unit::Ratio, Horizontal::Cases { name: "workload".to_owned(), names })
+        };
+        let panels = [with(4), with(24), with(4), with(4)];
+        let (frames, height) = placed(&panels, 960.0, 480.0, 0.0);
+        assert!(frames[1].right > 900.0 && frames[0].right < 480.0 && frames[3].left > 480.0);
+        assert!(frames[1].top > frames[0].bottom && frames[2].top > frames[1].bottom + SLANTED);
+        assert_eq!(frames[2].top, frames[3].top);
+        assert_eq!(height, 3.0 * PANEL.1 + SLANTED);
+        assert_eq!(chart("", &panels).matches("rotate(").count(), 24);
     }
 
     #[test]

@@ -23,7 +23,6 @@ text{font:12px 'Helvetica Neue',Helvetica,Arial,'Liberation Sans','DejaVu Sans',
 .grid,.row{stroke:#e4e1d8}.base,.tick{stroke:#8b887f}.one{stroke:#5c5a54;stroke-dasharray:3 3}\
 .curve{fill:none;stroke:var(--c);stroke-width:1.6;stroke-linejoin:round}.base .curve{stroke-width:2.4}\
 .whisker{stroke:var(--c);stroke-width:1.4}.dot{fill:var(--c)}.hollow{fill:#fff;stroke:var(--c);stroke-width:1.6}\
-.d1 .curve{stroke-dasharray:7 3}.d2 .curve{stroke-dasharray:2 2.5}.d3 .curve{stroke-dasharray:8 3 2 3}\
 .waiting{fill:none;stroke:#c06a12}.alone{fill:none;stroke:#1b1b1a}.hits{fill:none;stroke:none;pointer-events:stroke}";
 
 /// The content of a figure.

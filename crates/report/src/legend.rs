@@ -93,12 +93,16 @@ fn placed(keys: &[Key], width: f64) -> Vec<(f64, usize)> {
     keys.iter().map(place).collect()
 }
 
-/// A dot in the form of its look: disc or square, filled or hollow.
+/// Draws a dot in the form of its look: disc, square or triangle; a style sheet makes every second hollow.
 pub(crate) fn marker(svg: &mut Svg, look: Look, (x, y): (f64, f64), radius: f64) {
-    if look.dash < 2 {
-        svg.circle("dot", (x, y), radius);
-    } else {
-        svg.rect("class=\"dot\"", (x - radius, y - radius), (2.0 * radius, 2.0 * radius));
+    match look.dash {
+        0 | 1 => svg.circle("dot", (x, y), radius),
+        2 | 3 => svg.rect("class=\"dot\"", (x - radius, y - radius), (2.0 * radius, 2.0 * radius)),
+        _ => {
+            let half = 1.3 * radius;
+            let (top, bottom) = (px(y - half), px(y + radius));
+            svg.path("dot", &format!("M{} {top}L{} {bottom}H{}Z", px(x), px(x + half), px(x - half)));
+        }
     }
 }
 

@@ -3,16 +3,16 @@
 //! A reader who has learnt that Aalo is orange in one figure must not meet it in green in the next. So colours go by the
 //! name of the policy, from a fixed table, and never by rank or by order of appearance. Eleven colours do not suffice for all
 //! policies and transports, so a look is a colour and a dash; those that are compared most often have a colour to
-//! themselves. Runs of one policy with several settings share its colour and take the next free dash.
+//! themselves. Runs of one policy with several settings share its colour and take the next free dash, which is also a form of dots.
 //!
 //! Every colour has a contrast of at least 3 to the page, light and dark (WCAG 2.1, 1.4.11); they are Okabe and Ito's hues,
-//! darkened where these are too light for white paper. Classes `c0` to `c10` and `d0` to `d3` are given their meaning by the
-//! style sheet of the page or file.
+//! darkened where these are too light for white paper. The rules of the classes `c0` to `c10` and `d0` to `d5` are made here
+//! for every style sheet.
 
 /// Colours in the table below.
 const COLORS: u8 = 11;
-/// Ways to dash a line and to draw a dot.
-const DASHES: u8 = 4;
+/// Ways to dash a line, each with a form of dots ([`crate::legend::marker`]).
+const DASHES: [&str; 6] = ["none", "7 3", "2 2.5", "8 3 2 3", "14 3", "1 3"];
 
 /// The colours on light paper, for style sheets.
 pub(crate) const LIGHT: [&str; COLORS as usize] = [
@@ -66,7 +66,7 @@ const TABLE: [(&str, u8, u8); 32] = [
 pub(crate) struct Look {
     /// From 0 to 10.
     pub(crate) color: u8,
-    /// From 0 to 3: the line's dash and the form of its dots.
+    /// From 0 to 5: the line's dash and the form of its dots.
     pub(crate) dash: u8,
 }
 
@@ -94,7 +94,8 @@ pub(crate) fn looks<S: AsRef<str>>(policies: &[S]) -> Vec<Look> {
     let mut given: Vec<Look> = Vec::with_capacity(policies.len());
     for policy in policies {
         let first = Look::of(policy.as_ref());
-        let mut turns = (0..DASHES).map(|turn| Look { dash: (first.dash + turn) % DASHES, ..first });
+        let dashes = DASHES.len() as u8;
+        let mut turns = (0..dashes).map(|turn| Look { dash: (first.dash + turn) % dashes, ..first });
         let free = turns.find(|look| !given.contains(look));
         given.push(free.unwrap_or(first));
     }
@@ -106,9 +107,12 @@ pub(crate) fn declarations(colors: &[&str]) -> String {
     colors.iter().enumerate().map(|(index, color)| format!("--c{index}:{color};")).collect()
 }
 
-/// Rules that give the classes `c0` to `c10` their colour.
+/// Writes the rules that give the classes `c0` to `c10` their colour and `d1` to `d5` their dash.
 pub(crate) fn classes() -> String {
-    (0..COLORS).map(|index| format!(".c{index}{{--c:var(--c{index})}}")).collect()
+    let colors = (0..COLORS).map(|index| format!(".c{index}{{--c:var(--c{index})}}"));
+    let dashes = DASHES.iter().enumerate().skip(1);
+    let dashes = dashes.map(|(index, dash)| format!(".d{index} .curve{{stroke-dasharray:{dash}}}"));
+    colors.chain(dashes).collect()
 }
 
 #[cfg(test)]
@@ -144,7 +148,7 @@ mod tests {
 
     #[test]
     fn settings_of_one_policy_share_its_colour_and_differ_in_dash() {
-        let looks = looks(&["dclas", "dclas", "dclas", "saath"]);
+        let looks = looks(&["dclas", "dclas", "dclas", "saath", "dclas", "dclas"]);
         assert!(looks.iter().all(|look| look.color == 2));
         for (index, look) in looks.iter().enumerate() {
             assert!(!looks[..index].contains(look), "{looks:?}");

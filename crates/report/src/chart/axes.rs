@@ -3,12 +3,15 @@
 use super::{Better, ChartPanel, ChartPoint, Horizontal, Unit, Vertical};
 use crate::figures::{number, time};
 use crate::scale::{Linear, Log, tick, time_tick};
-use crate::svg::{Svg, shortened, text_width};
+use crate::svg::{Svg, px, shortened, text_width};
 
 /// Pixels of air where a value stands at the end of an axis.
 const AIR: f64 = 16.0;
 /// Pixels that a name may stand to the right of a plot.
 const ROOM: f64 = 14.0;
+
+/// Letters of a slanted name that are shown.
+const LETTERS_SLANTED: usize = 31;
 
 /// The rectangle that values are drawn in.
 pub(super) struct Frame {
@@ -180,6 +183,19 @@ pub(super) fn horizontal_axis(svg: &mut Svg, horizontal: &Horizontal, x: &Scale,
     };
     let below = frame.bottom + 23.0 + 13.0 * lines as f64;
     svg.text("muted mid", ((frame.left + frame.right) / 2.0, below), name);
+}
+
+/// Draws the axis of many cases, whose names do not fit side by side.
+pub(super) fn slanted_axis(svg: &mut Svg, horizontal: &Horizontal, x: &Scale, frame: &Frame) {
+    svg.line("base", (frame.left, frame.bottom), (frame.right, frame.bottom));
+    let Horizontal::Cases { names, .. } = horizontal else { return };
+    for (index, name) in names.iter().enumerate() {
+        let (at, below) = (x.at(index as f64), frame.bottom + 14.0);
+        svg.line("base", (at, frame.bottom), (at, frame.bottom + 4.0));
+        svg.open(&format!("transform=\"rotate(-35 {} {})\"", px(at), px(below)));
+        svg.text("muted end", (at + 4.0, below), &shortened(name, LETTERS_SLANTED));
+        svg.close();
+    }
 }
 
 /// A name in at most two lines that fit into so many pixels, broken between words.
