@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade::{Conditions, Engine, Policy, Scenario, Source};
 use cavalcade_lab::{
-    Cost, Enforcement, Fault, HostSetup, LabError, Losses, Measured, Prepared, Recovery, Scheduler, Setup,
-    Streams, Transport, Victim,
+    Cost, Enforcement, Fault, HostSetup, KernelPath, LabError, Losses, Measured, Prepared, Recovery,
+    Scheduler, Setup, Streams, Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
@@ -138,11 +138,13 @@ fn ways(options: &Lab) -> Result<Vec<Enforcement>, Failure> {
 pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
     let told = options.stream_rate.zip(options.round_trip);
     let streams = told.map(|(rate, round_trip)| Streams { rate, round_trip, fair: options.fair });
-    let LabHost { address, agent, door, rate, .. } = options.clone();
-    if let Some(door) = door.as_ref().filter(|_| options.sender) {
-        return cavalcade_lab::serve_sender(address, door, io::stdin().lock(), io::stdout()).map_err(failure);
+    let LabHost { address, agent, door, group, rate, sender, .. } = options.clone();
+    let kernel = door.zip(group).map(|(door, group)| KernelPath { door, group });
+    if let Some(kernel) = kernel.as_ref().filter(|_| sender) {
+        return cavalcade_lab::serve_sender(address, kernel, io::stdin().lock(), io::stdout())
+            .map_err(failure);
     }
-    let setup = HostSetup { address, agent, door, rate, streams };
+    let setup = HostSetup { address, agent, kernel, rate, streams };
     cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
 }
 

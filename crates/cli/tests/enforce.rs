@@ -309,6 +309,17 @@ fn a_tagged_command_stays_below_its_own_group_and_goes_back_there() {
 }
 
 #[test]
+fn a_command_that_has_its_group_to_itself_is_tagged_where_it_is() {
+    let Some(host) = Host::new("dclas") else { return };
+    let service = Group::make(host.group.path(), "alone").unwrap();
+    let door = host.place.path("door").display().to_string();
+    let run = [env!("CARGO_BIN_EXE_cavalcade"), "run", "--task", "alone", "--door", &door, "--"];
+    let curl = host.upload_in(&service, &run, receive("127.0.0.2").0);
+    host.sees_bytes_of("alone");
+    assert_eq!(service.members(), [curl.0.id()]);
+}
+
+#[test]
 fn processes_of_a_group_that_a_rule_names_are_tagged_without_asking() {
     let Some(host) = Host::new("dclas") else { return };
     let service = Group::make(host.group.path(), "service").unwrap();

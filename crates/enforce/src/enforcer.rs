@@ -10,7 +10,7 @@ mod tagged;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -221,14 +221,24 @@ impl Enforcer {
         }
     }
 
-    /// Moves the asking process into a group of the coflow below the one in which it is.
+    /// Moves the asking process into a group of the coflow below the one in which it is. A process that has a group of its
+    /// user's to itself stays: the kernel takes milliseconds for a move, and more where there are many at once.
     fn admit(&mut self, asker: &Asker, number: u32) -> Result<(), Error> {
         if !asker.owns_process() {
             return Err(Error::NotYours);
         }
         let parent = self.kernel.parent_for(asker.process)?;
+        let own = self.group_to_itself(asker, &parent);
         let Some(tagged) = self.coflows.get_mut(&number) else { return Ok(()) };
         if tagged.groups.iter().any(|group| parent == group.path()) {
+            return self.kernel.take_over(asker.process, number);
+        }
+        if let Some(key) = tagged.key {
+            self.kernel.name(number, key.serial)?;
+        }
+        if let Some(group) = own {
+            self.kernel.tag_group(&group, number)?;
+            tagged.groups.push(group);
             return self.kernel.take_over(asker.process, number);
         }
         let known = tagged.groups.iter().position(|group| group.path().parent() == Some(&parent));
@@ -239,10 +249,15 @@ impl Enforcer {
                 tagged.groups.len() - 1
             }
         };
-        if let Some(key) = tagged.key {
-            self.kernel.name(number, key.serial)?;
-        }
         self.kernel.admit(asker.process, &tagged.groups[at], number)
+    }
+
+    /// The group at `path`, where the asking process has it to itself and it stands for no coflow yet.
+    fn group_to_itself(&self, asker: &Asker, path: &Path) -> Option<Group> {
+        let mut groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
+        let is_taken = path == self.kernel.place().above || groups.any(|known| path == known.path());
+        let group = Group::found(path.to_owned()).ok().filter(|_| !is_taken)?;
+        group.belongs_to(asker.process, asker.user).then_some(group)
     }
 
     /// The number of a user's coflow, which is opened where there is none of that name.

@@ -123,6 +123,12 @@ impl Group {
         all_members(&self.path)
     }
 
+    /// Tells whether a process has it to itself, and its user owns it: no process of other users comes here later.
+    pub(crate) fn belongs_to(&self, process: u32, user: u32) -> bool {
+        let is_owned = fs::metadata(&self.path).is_ok_and(|folder| folder.uid() == user);
+        is_owned && self.members() == [process] && folders_in(&self.path).next().is_none()
+    }
+
     /// Tells whether a process is in it or in a group below it.
     pub fn is_populated(&self) -> bool {
         let events = fs::read_to_string(self.path.join("cgroup.events")).unwrap_or_default();

@@ -1,15 +1,14 @@
 //! The kernel path of a host: an enforcer, and the control group below which it tags.
 //!
-//! An enforcer works in its host's network namespace, so that a walk over connections sees those of this host only. It is moved
-//! there without `ip netns exec`, which would hide control groups and pins.
+//! An enforcer works in its host's network namespace, so that a walk over connections sees those of this host only.
 
 use std::path::PathBuf;
 
 use cavalcade_enforce::{Group, Hierarchy, Place, leftovers, missing};
 
 use crate::error::LabError;
-use crate::namespaces::{PREFIX, is_stale, path_of};
-use crate::process::{Launch, Process};
+use crate::namespaces::{PREFIX, is_stale};
+use crate::process::Process;
 use crate::site::Site;
 
 const CURE: &str = "use --enforce library; 'cavalcade doctor' says what this host lacks for the kernel path";
@@ -38,10 +37,7 @@ impl Site {
     pub(crate) fn start_enforcer(&self, host: u32, namespace: &str) -> Result<Enforcer, LabError> {
         let group = hierarchy().and_then(|hierarchy| Group::make(&hierarchy.root, namespace));
         let group = group.map_err(|error| lacks(&error))?;
-        let program = self.program().display().to_string();
         let arguments = [
-            &format!("--net={}", path_of(namespace).display()),
-            &program,
             "enforce",
             "--group",
             &group.path().display().to_string(),
@@ -51,9 +47,7 @@ impl Site {
             &self.socket(host).display().to_string(),
         ];
         let arguments = arguments.map(str::to_owned);
-        let what = format!("enforcer {host}");
-        let launch = Launch { what, program: "nsenter".as_ref(), namespace: None, folder: self.folder() };
-        match launch.service(&arguments) {
+        match self.launch(format!("enforcer {host}"), Some(namespace)).service(&arguments) {
             Ok(process) => Ok(Enforcer { process, group }),
             Err(error) => {
                 remove(&group);
@@ -63,7 +57,12 @@ impl Site {
     }
 }
 
-/// The control groups of this host, where there can be enforcers.
+/// The control group of a host.
+pub(crate) fn group_of(namespace: &str) -> Result<PathBuf, LabError> {
+    hierarchy().map(|hierarchy| hierarchy.root.join(namespace)).map_err(|error| lacks(&error))
+}
+
+/// The control groups of this machine, where there can be enforcers.
 fn hierarchy() -> Result<Hierarchy, cavalcade_enforce::Error> {
     match missing() {
         Some(reason) => Err(cavalcade_enforce::Error::NotBuilt(reason)),

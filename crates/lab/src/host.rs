@@ -20,7 +20,7 @@ use crate::bucket::Bucket;
 use crate::error::LabError;
 use crate::message::{Said, Start, Told};
 use crate::payload::{Digest, Payload};
-use crate::senders::Senders;
+use crate::senders::{KernelPath, Senders};
 
 /// Bytes written or read at once where no bucket says less.
 const PIECE: usize = 256 << 10;
@@ -39,8 +39,8 @@ pub struct HostSetup {
     pub address: IpAddr,
     /// The socket of its agent; none for plain TCP.
     pub agent: Option<PathBuf>,
-    /// The socket of its enforcer, where orders are carried out by the kernel.
-    pub door: Option<PathBuf>,
+    /// Its enforcer, where orders are carried out by the kernel.
+    pub kernel: Option<KernelPath>,
     /// The rate of its port each way, where it is to be held here.
     pub rate: Option<BitsPerSec>,
     /// The fabric as streams are told, where flows are those of SPC.
@@ -81,7 +81,7 @@ pub fn serve_host<W: Write + Send + 'static>(
     let listening = || LabError::system(format!("listen at {}", setup.address));
     let endpoint = setup.streams.map(|told| endpoint(setup.address, told)).transpose().map_err(listening())?;
     let listener = listen(setup).map_err(listening())?;
-    let mut senders = setup.door.as_ref().map(|door| Senders::new(setup.address, door)).transpose()?;
+    let mut senders = setup.kernel.clone().map(|kernel| Senders::new(setup.address, kernel)).transpose()?;
     let at = match &endpoint {
         Some(endpoint) => endpoint.local_addr(),
         None => listener.local_addr(),

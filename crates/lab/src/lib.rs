@@ -114,6 +114,6 @@ pub use namespaces::{CONTROL_PORT, Losses, Namespaces, coordinator_address, host
 pub use payload::digest_of;
 pub use replay::{Fault, Victim};
 pub use run::{Cost, Enforcement, Measured, Racks, Recovery, Setup, Transport, run};
-pub use senders::serve_sender;
+pub use senders::{KernelPath, serve_sender};
 pub use site::{find_stale, remove_stale};
 pub use workload::{Prepared, Scheduler, prepare};

@@ -1,6 +1,5 @@
 //! Processes of the lab: started where they belong, and gone when the lab is.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -12,6 +11,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 
 use crate::error::LabError;
+use crate::namespaces::path_of;
 
 /// The time within which a service says that it is up.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -80,10 +80,11 @@ impl Launch<'_> {
         let log = self.folder.join(format!("{}.log", self.what));
         let errors = File::create(&log).map_err(LabError::system(format!("make {}", log.display())))?;
         let mut command = match self.namespace {
-            // It replaces itself by the program, so the process that is started is the program's.
+            // It replaces itself by the program, so the process that is started is the program's. `ip netns exec` would hide
+            // control groups and pins from it.
             Some(name) => {
-                let mut command = Command::new("ip");
-                command.args([OsStr::new("netns"), "exec".as_ref(), name.as_ref(), self.program.as_ref()]);
+                let mut command = Command::new("nsenter");
+                command.arg(format!("--net={}", path_of(name).display())).arg(self.program);
                 command
             }
             None => Command::new(self.program),

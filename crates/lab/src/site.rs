@@ -128,12 +128,8 @@ impl Site {
         &self.folder.0
     }
 
-    /// The program whose commands are run.
-    pub(crate) fn program(&self) -> &Path {
-        &self.setup.program
-    }
-
-    fn launch<'a>(&'a self, what: String, namespace: Option<&'a str>) -> Launch<'a> {
+    /// The command that starts a service of this place.
+    pub(crate) fn launch<'a>(&'a self, what: String, namespace: Option<&'a str>) -> Launch<'a> {
         Launch { what, program: &self.setup.program, namespace, folder: &self.folder.0 }
     }
 
@@ -202,11 +198,16 @@ impl Site {
         let mut arguments =
             vec!["lab-host".to_owned(), "--address".to_owned(), self.address(host).to_string()];
         if scheduler.has_agents() {
-            let (option, socket) = match self.setup.enforcement {
-                Enforcement::Library => ("--agent", self.socket(host)),
-                Enforcement::Kernel => ("--door", self.door(host)),
+            let paths = match (&self.namespaces, self.setup.enforcement) {
+                (Some(namespaces), Enforcement::Kernel) => {
+                    let group = enforcers::group_of(&namespaces.of_host(host))?;
+                    vec![("--door", self.door(host)), ("--group", group)]
+                }
+                _ => vec![("--agent", self.socket(host))],
             };
-            arguments.extend([option.to_owned(), socket.display().to_string()]);
+            let words =
+                paths.iter().flat_map(|(option, path)| [(*option).to_owned(), path.display().to_string()]);
+            arguments.extend(words);
         }
         if let (Scheduler::Spc | Scheduler::Rcp, Transport::Racks(racks)) = (scheduler, self.setup.transport)
         {

@@ -97,8 +97,11 @@ pub(crate) struct LabHost {
     #[arg(long)]
     pub(crate) agent: Option<PathBuf>,
     /// Socket of its enforcer; what it sends then leaves processes of their own
-    #[arg(long, conflicts_with = "agent")]
+    #[arg(long, conflicts_with = "agent", requires = "group")]
     pub(crate) door: Option<PathBuf>,
+    /// The control group below which that tags
+    #[arg(long, requires = "door")]
+    pub(crate) group: Option<PathBuf>,
     /// Be such a process
     #[arg(long, requires = "door")]
     pub(crate) sender: bool,
