@@ -28,16 +28,17 @@
 //!
 //! | | mean CCT, s (least – most) | above the prediction with Δ | agents and library or enforcers, of a core per Gbps |
 //! |---|---|---|---|
-//! | `aalo`, library | 0.433 (0.423 – 0.444) | 9.1 % | 32.7 % |
-//! | `aalo`, kernel | 0.725 (0.679 – 0.754) | 83.0 % | 45.7 % |
-//! | `dcas`, library | 0.426 (0.410 – 0.440) | 6.3 % | 22.1 % |
-//! | `dcas`, kernel | 0.798 (0.747 – 0.806) | 99.4 % | 48.1 % |
-//! | `varys`, library | 0.364 (0.362 – 0.400) | 3.0 % | 38.7 % |
-//! | `varys`, kernel | 0.872 (0.803 – 0.910) | 146.6 % | 54.8 % |
+//! | `aalo`, library | 0.420 (0.417 – 0.445) | 6.1 % | 33.7 % |
+//! | `aalo`, kernel | 0.671 (0.657 – 0.686) | 69.4 % | 49.7 % |
+//! | `dcas`, library | 0.424 (0.416 – 0.431) | 5.9 % | 22.0 % |
+//! | `dcas`, kernel | 0.708 (0.677 – 0.712) | 76.7 % | 45.0 % |
+//! | `varys`, library | 0.364 (0.363 – 0.400) | 3.0 % | 37.0 % |
+//! | `varys`, kernel | 1.055 (0.884 – 1.407) | 198.2 % | 59.4 % |
 //!
-//! The kernel's coflows end 0.3 s later, at least in part because a sender is moved into its coflow's control group when the coflow has
-//! arrived: 5 to 13 ms for one alone, 96 ms where those of four hosts moved at once. Nor does the kernel path take less of a processor here: of
-//! the library's 184 ms in a run (`aalo`, 72 MB) agents had 135, which stay, and the library's own 49 became the enforcers' 190.
+//! The kernel's coflows end a quarter of a second later, and why was not found: it is not the walks over connections, nor that a sender
+//! has to be moved into its coflow's control group (0.725 and 0.798 s before senders had groups of their own). Nor does the kernel path take
+//! less of a processor here: of the library's 184 ms in a run (`aalo`, 72 MB) agents had 135, which stay, and the library's own 49
+//! became the enforcers' 190.
 //!
 //! Hosts' tables of connections are small (`namespaces`), because an enforcer walks over them; groups and programs of a lab that was
 //! killed are found by the number of its process, like its namespaces.
