@@ -107,6 +107,27 @@ fn spc_conserves_work_over_two_bottlenecks() {
     assert_eq!(lost(&run), 0);
 }
 
+/// The price of Fig 7 at a round trip of 1 ms, where its gain needs a δ of the whole link: a flow then demands all of every link
+/// whatever it gets, so what it cannot use at its sender is kept from later tasks.
+#[test]
+fn with_a_delta_of_the_whole_link_spc_does_not_conserve_work_in_a_shuffle() {
+    let network = Network::star(7, LINK).unwrap();
+    let shuffle = |task: u32| -> Vec<(u32, u32, u64)> {
+        let receivers = [4 + task % 3, 4 + (task + 1) % 3];
+        (0..4).flat_map(|sender| receivers.map(|receiver| (sender, receiver, 100))).collect()
+    };
+    let flows: Vec<_> = (0..12).map(shuffle).collect();
+    let tasks: Vec<Task<'_>> = flows.iter().map(|flows| (0, flows.as_slice())).collect();
+    // Of twelve tasks each receiver has eight, with 400 packets each.
+    let busiest = 3_200.0;
+    let last = |transport: &str| {
+        packet_times(&run(transport, &network, &tasks)).into_iter().fold(0.0, f64::max) / busiest
+    };
+    let (conserving, keeping) = (last("spc"), last("spc:delta=125"));
+    assert!((1.0..1.25).contains(&conserving), "{conserving}");
+    assert!(keeping > 1.4, "{keeping}");
+}
+
 /// Heavy-task support: with a threshold, a small task gets past a large one that came before.
 #[test]
 fn spcs_heavy_tasks_share_with_the_next() {
