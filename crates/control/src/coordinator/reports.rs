@@ -1,5 +1,7 @@
 //! What reports say, taken in.
 
+use std::collections::btree_map::Entry;
+
 use cavalcade_model::{Bytes, Instant, PortId};
 use cavalcade_protocol::{CoflowKey, FlowEntry, Report};
 
@@ -68,6 +70,7 @@ impl Coordinator {
         let port = report.port;
         let most = self.config.agent_limit as usize;
         for (number, entry) in report.coflows.iter() {
+            self.leave_former(now, port, number, entry.key);
             let peer = self.peers.get(port).expect(KNOWN);
             if peer.parts.len() >= most && !peer.parts.contains_key(&number) {
                 self.counters.over_limit += 1;
@@ -82,8 +85,8 @@ impl Coordinator {
             self.holders.entry(entry.key).or_default().insert(port, number);
             let needs_confirmation = self.needs_confirmation(port, entry.key);
             let peer = self.peers.get_mut(port).expect(KNOWN);
-            if peer.parts.get(&number).is_none_or(|part| part.key != entry.key) {
-                peer.parts.insert(number, Part::new(entry.key, needs_confirmation));
+            if let Entry::Vacant(place) = peer.parts.entry(number) {
+                place.insert(Part::new(entry.key, needs_confirmation));
                 peer.new_priorities.push(number);
             }
             // A client that is back says again of an open flow what was that of a closed one: it must not count to both.
@@ -118,6 +121,14 @@ impl Coordinator {
             if let Some(key) = part.map(|part| part.key) {
                 self.leave_part(now, port, number, key);
             }
+        }
+    }
+
+    /// A number of an agent means `key` from now on: what it meant before is over there, with its flows.
+    fn leave_former(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
+        let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
+        if let Some(former) = part.map(|part| part.key).filter(|former| *former != key) {
+            self.leave_part(now, port, number, former);
         }
     }
 

@@ -1,0 +1,55 @@
+//! Numbers that agents give to coflows and flows, used in ways that no honest agent does.
+
+use cavalcade_control::*;
+use cavalcade_model::{BitsPerSec, Bytes, Instant, PortId};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Keyed, PROTOCOL, Report, Sealed};
+
+const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+const NOW: Instant = Instant(1_000_000_000);
+const FIRST: CoflowKey = CoflowKey { task: 5, stage: 0, serial: 5 };
+const SECOND: CoflowKey = CoflowKey { task: 7, stage: 0, serial: 7 };
+
+/// The report of host 0 that its coflow 1 is `coflow`.
+fn report(session: u64, sequence: u64, coflow: CoflowKey) -> Report {
+    let entry = CoflowEntry { key: coflow, facts: None, sent: Bytes::ZERO, owner: 1 };
+    Report {
+        protocol: PROTOCOL,
+        port: PortId(0),
+        session,
+        sequence,
+        clock: NOW,
+        snapshot: sequence == 1,
+        resync: false,
+        standing: Sealed::default(),
+        up: RATE,
+        down: RATE,
+        arrived: Keyed::default(),
+        coflows: [(1, entry)].into_iter().collect(),
+        grants: Keyed::default(),
+        flows: Keyed::default(),
+        progress: Keyed::default(),
+        closed: Keyed::default(),
+        left: Keyed::default(),
+    }
+}
+
+/// Found by fuzzing sequences of messages: the coordinator looked for the coflow of a flow that had lost it, and ended.
+#[test]
+fn a_number_that_means_another_coflow_takes_the_flows_of_the_former_with_it() {
+    let policy = cavalcade_policy::parse("fifo").expect("it is a policy");
+    let mut coordinator = Coordinator::new(CoordinatorConfig::new(1, 2, RATE), Box::new(policy));
+    let flow = FlowEntry { coflow: 1, to: PortId(1), size: None, sent: Bytes(9), idle: false };
+    coordinator
+        .handle_report(NOW, Report { flows: [(3, flow)].into_iter().collect(), ..report(1, 1, FIRST) });
+    let known = |coordinator: &Coordinator| {
+        coordinator.status().map(|coflow| (coflow.key, coflow.flows.len())).collect::<Vec<_>>()
+    };
+    assert_eq!(known(&coordinator), [(FIRST, 1)]);
+    coordinator.handle_report(NOW, report(1, 2, SECOND));
+    assert_eq!(known(&coordinator), [(SECOND, 0)]);
+    coordinator.handle_report(NOW, Report { left: [(1, ())].into_iter().collect(), ..report(1, 3, SECOND) });
+    assert_eq!(known(&coordinator), []);
+    // Its next life: what is known of the former one is forgotten.
+    coordinator.handle_report(NOW, report(2, 1, FIRST));
+    assert_eq!(known(&coordinator), [(FIRST, 0)]);
+}
