@@ -27,6 +27,11 @@ impl Clock {
         Self { ahead: self.ahead + span, ..self }
     }
 
+    /// The clock after it was set back, no further than to the true time.
+    pub(crate) fn behind_by(self, span: Nanos) -> Self {
+        Self { ahead: Nanos(self.ahead.0.saturating_sub(span.0)), ..self }
+    }
+
     /// Returns what it shows at the true time `at`.
     pub(crate) fn read(&self, at: Instant) -> Instant {
         let passed = at.0.saturating_sub(EPOCH.0);

@@ -78,11 +78,15 @@ pub enum Bug {
     UnconfirmedBytes,
     /// An agent never gives up a silent connection.
     EternalConnection,
+    /// A coordinator that loses its lease ends, and does not stand by.
+    LeaseLostForGood,
+    /// Clients go by a clock that is set back.
+    ClockSetBack,
 }
 
 impl Bug {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&'static str, Bug); 9] = [
+    pub const ALL: [(&'static str, Bug); 11] = [
         ("eternal-lease", Bug::EternalLease),
         ("double-count", Bug::DoubleCount),
         ("two-leaders", Bug::TwoLeaders),
@@ -92,6 +96,8 @@ impl Bug {
         ("phantom-flow", Bug::PhantomFlow),
         ("unconfirmed-bytes", Bug::UnconfirmedBytes),
         ("eternal-connection", Bug::EternalConnection),
+        ("lease-lost-for-good", Bug::LeaseLostForGood),
+        ("clock-set-back", Bug::ClockSetBack),
     ];
 }
 

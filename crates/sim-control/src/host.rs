@@ -398,6 +398,11 @@ impl Host {
         self.agent_clock = self.agent_clock.ahead_by(span);
     }
 
+    /// The clock that clients go by is set back.
+    pub(crate) fn set_back(&mut self, span: Nanos) {
+        self.clock = self.clock.behind_by(span);
+    }
+
     /// A process is gone until `until`, and its connections with it.
     pub(crate) fn crash_process(&mut self, which: usize, until: Instant) {
         let process = &mut self.processes[which];

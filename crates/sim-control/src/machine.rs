@@ -4,6 +4,7 @@ use cavalcade_control::Coordinator;
 use cavalcade_model::{Instant, Nanos};
 
 use crate::clock::{Clock, EPOCH};
+use crate::fault::Bug;
 use crate::network::{Network, Node};
 
 /// The term of a lease that is not renewed, by the store's clock.
@@ -99,14 +100,13 @@ pub(crate) struct Store {
     until: Instant,
     /// The highest term that was given out.
     pub(crate) term: u64,
-    /// A machine goes on leading when its lease is over: a planted bug.
-    is_ignored: bool,
+    bug: Option<Bug>,
 }
 
 impl Store {
-    /// No machine leads. Where it is ignored, leases do not end.
-    pub(crate) fn new(is_ignored: bool) -> Self {
-        Self { is_ignored, ..Self::default() }
+    /// No machine leads.
+    pub(crate) fn new(bug: Option<Bug>) -> Self {
+        Self { bug, ..Self::default() }
     }
 
     /// Lets a machine step down and ask, if it is time. Returns the term with which it begins to lead.
@@ -122,8 +122,11 @@ impl Store {
         let is_deposed = machine.coordinator.as_ref().is_some_and(Coordinator::is_deposed);
         if is_over || is_deposed {
             machine.leads_until = None;
-            if is_deposed || !self.is_ignored {
+            if is_deposed || self.bug != Some(Bug::TwoLeaders) {
                 machine.coordinator = None;
+            }
+            if self.bug == Some(Bug::LeaseLostForGood) {
+                machine.asks_at = None;
             }
         }
         let asks_at = machine.asks_at.filter(|&when| when <= now)?;

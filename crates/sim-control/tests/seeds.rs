@@ -41,6 +41,11 @@ fn every_planted_bug_is_found_by_a_check_that_is_meant_for_it() {
     );
     because(Bug::PhantomFlow, &["its links have been idle"]);
     because(Bug::EternalConnection, &["has not found the leader", "agents believe that", "no coordinator"]);
+    because(Bug::LeaseLostForGood, &["no coordinator"]);
+    because(
+        Bug::ClockSetBack,
+        &["agents believe", "believes that its flows have sent", "its links have been idle"],
+    );
     because(Bug::UnconfirmedBytes, &["the coordinator believes", "its links have been idle"]);
     because(
         Bug::EternalLease,

@@ -18,7 +18,8 @@ pub(crate) struct Fault {
     #[arg(long, value_name = "TRACE")]
     pub(crate) trace: Option<PathBuf>,
     /// Plant a bug, which has to be found: eternal-lease, double-count, two-leaders, silent-loss,
-    /// lifted-switch, forged-standing, phantom-flow, unconfirmed-bytes or eternal-connection
+    /// lifted-switch, forged-standing, phantom-flow, unconfirmed-bytes, eternal-connection,
+    /// lease-lost-for-good or clock-set-back
     #[arg(long, value_name = "BUG")]
     pub(crate) plant: Option<String>,
     /// Print JSON in place of text

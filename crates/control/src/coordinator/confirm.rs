@@ -208,3 +208,21 @@ impl Coordinator {
         self.hosted.adjust(now, key, i128::from(counted) - i128::from(before));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_part_that_was_taken_away_count_when_they_are_said_again_and_those_of_one_that_ended_do_not()
+    {
+        let (from, mut confirmations) = (PortId(0), Confirmations::default());
+        confirmations.credits.insert(from, Credit { confirmed: 100, ..Credit::default() });
+        assert_eq!(confirmations.count(from, 0, 80), 80);
+        confirmations.end(from, 80);
+        assert_eq!(confirmations.count(from, 0, 80), 20);
+        assert_eq!(confirmations.count(from, 20, 0), 0);
+        confirmations.give_back(from, 80);
+        assert_eq!(confirmations.count(from, 0, 80), 80);
+    }
+}

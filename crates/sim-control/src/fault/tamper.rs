@@ -22,7 +22,7 @@ impl Tamper {
         Self { bug, dice: SplitMix64::new(seed), hostile, last_orders: vec![None; ports as usize] }
     }
 
-    fn has(&self, bug: Bug) -> bool {
+    pub(super) fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
     }
 

@@ -26,6 +26,8 @@ const DELAY: Nanos = Nanos::from_millis(1);
 const MARK: Nanos = Nanos::from_millis(100);
 /// The age from which a hostile host speaks of others' coflows.
 const KNOWN: Nanos = Nanos::from_millis(300);
+/// By how much clocks are set back under [`Bug::ClockSetBack`].
+const SET_BACK: Nanos = Nanos::from_secs(2);
 /// The number of the one flow that is no flow of the workload.
 const MARKER: FlowId = FlowId(u32::MAX);
 
@@ -327,6 +329,9 @@ impl<'a> Trial<'a> {
                 format!("the connection of host {host} begins again")
             }
         };
+        if world.tamper.as_ref().is_some_and(|tamper| tamper.has(Bug::ClockSetBack)) {
+            world.hosts[host].set_back(SET_BACK);
+        }
         world.attend(port);
         self.note(now, &format!("{what}, {} ms", millis(span)));
     }
@@ -377,7 +382,7 @@ fn world(
     }
     if !choice.is_decentralised {
         world.machines = (0..2).map(|number| Machine::candidate(Clock::any(dice), number)).collect();
-        world.store = Some(Store::new(bug == Some(Bug::TwoLeaders)));
+        world.store = Some(Store::new(bug));
     }
     if choice.is_connected {
         let is_stubborn = bug == Some(Bug::EternalConnection);
