@@ -14,7 +14,9 @@ mod draining;
 mod naming;
 mod views;
 
+use std::cell::{Cell, RefCell};
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -188,20 +190,13 @@ const FIRST_WORD: Duration = Duration::from_secs(5);
 const ASKED: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 
 /// A connection of an administrator, wherever it came in.
-pub(crate) struct Line {
+struct Line {
     stream: Box<dyn Duplex>,
     /// Time at which it is closed, until it has said something.
     silent_until: Option<Pin<Box<tokio::time::Sleep>>>,
-    /// Its place among those that are served.
+    /// Its place among those that are served or wait for that.
     #[allow(dead_code, reason = "it counts until it is dropped")]
-    place: Option<OwnedSemaphorePermit>,
-}
-
-impl Line {
-    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
-        let silent_until = Some(Box::pin(tokio::time::sleep(FIRST_WORD)));
-        Self { stream: Box::new(stream), silent_until, place: None }
-    }
+    place: OwnedSemaphorePermit,
 }
 
 impl tonic::transport::server::Connected for Line {
@@ -246,44 +241,62 @@ impl AsyncWrite for Line {
     }
 }
 
-/// Connections of administrators that wait to be served; more are turned away.
-const WAITING: usize = 16;
-/// Administrators that are served at once, at most.
+/// Administrators that are served, or wait for that, at once.
 const SERVED: usize = 64;
 
-/// Begins to serve administrators. What comes in at `socket`, and what is put into the returned end, is answered by the
-/// receiver of `queries`. It ends with the event loop that it runs on.
-pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Query>) -> mpsc::Sender<Line> {
-    let (lines, incoming) = mpsc::channel(WAITING);
+/// The way of administrators' connections to the service.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    incoming: mpsc::Sender<Line>,
+    room: Arc<Semaphore>,
+    turned_away: Rc<Cell<u64>>,
+    warnings: Rc<RefCell<Occasional>>,
+}
+
+impl Lines {
+    /// Has a connection served; one too many is closed.
+    pub(crate) fn admit(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        let Ok(place) = self.room.clone().try_acquire_owned() else {
+            self.turned_away.set(self.turned_away.get() + 1);
+            if let Some(unsaid) = self.warnings.borrow_mut().admit() {
+                tracing::warn!(
+                    most = SERVED,
+                    unsaid,
+                    "an administrator was turned away: so many are served at once, which is fixed; end another"
+                );
+            }
+            return;
+        };
+        let silent_until = Some(Box::pin(tokio::time::sleep(FIRST_WORD)));
+        // As many fit as there are places; where the service has ended, so does the connection.
+        drop(self.incoming.try_send(Line { stream: Box::new(stream), silent_until, place }));
+    }
+
+    /// Returns the number of connections that were turned away.
+    pub(crate) fn turned_away(&self) -> u64 {
+        self.turned_away.get()
+    }
+}
+
+/// Begins to serve administrators. What comes in at `socket`, and what is admitted to the returned lines, is answered by
+/// the receiver of `queries`. It ends with the event loop that it runs on.
+pub(crate) fn serve(socket: Option<UnixSocket>, queries: mpsc::UnboundedSender<Query>) -> Lines {
+    let (sender, incoming) = mpsc::channel(SERVED);
+    let room = Arc::new(Semaphore::new(SERVED));
+    let lines = Lines { incoming: sender, room, turned_away: Rc::default(), warnings: Rc::default() };
     if let Some(socket) = socket {
         let lines = lines.clone();
         tokio::task::spawn_local(async move {
             loop {
                 match socket.listener.accept().await {
-                    // Beyond those few it connects again.
-                    Ok((stream, _)) => drop(lines.try_send(Line::new(stream))),
-                    Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+                    Ok((stream, _)) => lines.admit(stream),
+                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
             }
         });
     }
     let incoming = tokio_stream::wrappers::ReceiverStream::new(incoming);
-    let room = Arc::new(Semaphore::new(SERVED));
-    let mut turned_away = Occasional::default();
-    let incoming = tokio_stream::StreamExt::filter_map(incoming, move |mut line: Line| {
-        let Ok(place) = room.clone().try_acquire_owned() else {
-            if let Some(unsaid) = turned_away.admit() {
-                tracing::warn!(
-                    most = SERVED,
-                    unsaid,
-                    "an administrator was turned away: so many are served at once, which is fixed"
-                );
-            }
-            return None;
-        };
-        line.place = Some(place);
-        Some(Ok::<_, std::io::Error>(line))
-    });
+    let incoming = tokio_stream::StreamExt::map(incoming, Ok::<_, std::io::Error>);
     tokio::task::spawn_local(async move {
         let service = AdministrationServer::new(Counter { queries });
         let mut server = tonic::transport::Server::builder()

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::Stop;
 use crate::administration::{self, About, Desk};
 use crate::arrivals::Pace;
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
 use crate::coordinator::tls_for;
@@ -75,6 +75,9 @@ impl AgentSockets {
 
 /// Bytes of a coordinator's orders that may wait to be taken in.
 const ORDERS_WAITING: usize = 2 * MAX_FRAME;
+const MORE_FOR_ORDERS: &str =
+    "that is fixed for orders of a coordinator, which are taken in as fast as this host can";
+const MORE_FOR_A_USER: &str = "that is one user's share, and --user-budget bytes=… raises it";
 
 enum Incoming {
     Client(ClientId, ClientMessage, Held),
@@ -129,7 +132,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
-    administration::serve(administration, asker.clone());
+    let lines = administration::serve(administration, asker.clone());
     if let Some(metrics) = metrics {
         let identity = tls_for(&metrics, identity.as_ref())?;
         metrics::serve(metrics, identity, asker);
@@ -141,7 +144,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     }
     let counters = ShellCounters::default();
     let (clients, users, warnings) = (BTreeMap::new(), BTreeMap::new(), Occasional::default());
-    let meter = Meter::new(capacity.bytes);
+    let meter = Meter::new(capacity.bytes, MORE_BUFFERS);
     let arrivals = Pace::default();
     let mut shell = Shell {
         clients,
@@ -185,7 +188,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 let figures = |agent: &Agent| {
                     let connections = shell.clients.len();
                     let capacity = shell.capacity;
-                    let held = Holding { connections, meter: &shell.meter, capacity, until };
+                    let held = Holding { connections, meter: &shell.meter, lines: &lines, capacity, until };
                     metrics::of_agent(agent, now, &shell.counters, &held, &shell.use_of_users())
                 };
                 query.answer(&mut agent, &mut desk, now, figures);
@@ -293,7 +296,7 @@ impl Shell {
         }
         let budget = *agent.budget();
         let of_user = self.users.entry(user).or_insert_with(|| UserMeter {
-            meter: self.meter.part(budget.bytes as usize, budget.messages),
+            meter: self.meter.part(budget.bytes as usize, budget.messages, MORE_FOR_A_USER),
             connections: 0,
             told: 0,
             tellings: Occasional::default(),
@@ -471,7 +474,7 @@ impl Search {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
     {
         let (over, is_over) = oneshot::channel();
-        let (orders, meter) = (self.sender.clone(), Meter::new(ORDERS_WAITING));
+        let (orders, meter) = (self.sender.clone(), Meter::new(ORDERS_WAITING, MORE_FOR_ORDERS));
         let outlet = connection::run(
             stream,
             // The machine gives up a coordinator that is silent.

@@ -10,6 +10,10 @@ const RESERVE: u64 = 64;
 /// Connections where the system sets no limit.
 const MANY: u64 = 1 << 20;
 
+/// The cure where bytes that wait have no room in this process.
+pub(crate) const MORE_BUFFERS: &str =
+    "that is the limit of all connections together, and --max-buffers raises it";
+
 /// The limits of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {

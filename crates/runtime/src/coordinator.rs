@@ -13,8 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use crate::Stop;
-use crate::administration::{self, About, Desk, Line};
-use crate::capacity::Capacity;
+use crate::administration::{self, About, Desk, Lines};
+use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
 use crate::meter::{Held, Meter};
@@ -119,8 +119,9 @@ pub async fn serve_coordinator(
         metrics::serve(metrics, identity, asker);
     }
     let visitors = Rc::new(Cell::new(0));
-    let doorkeeper = Doorkeeper { identity, lines, sender, visitors, meter: Meter::new(capacity.bytes) };
-    let meter = doorkeeper.meter.clone();
+    let meter = Meter::new(capacity.bytes, MORE_BUFFERS);
+    let doorkeeper =
+        Doorkeeper { identity, lines: lines.clone(), sender, visitors, meter: meter.clone() };
     let to = vec![None; coordinator.ports() as usize];
     let (counters, refusals) = (ShellCounters::default(), Occasional::default());
     let mut routes = Routes { to, routes: BTreeMap::new(), counters, refusals };
@@ -149,7 +150,7 @@ pub async fn serve_coordinator(
                 let until = desk.identity.as_ref().map(Identity::valid_until);
                 let figures = |coordinator: &Coordinator| {
                     let connections = routes.routes.len();
-                    let held = Holding { connections, meter: &meter, capacity, until };
+                    let held = Holding { connections, meter: &meter, lines: &lines, capacity, until };
                     metrics::of_coordinator(coordinator, now, &routes.counters, &held, &distributions)
                 };
                 query.answer(&mut coordinator, &mut desk, now, figures);
@@ -217,7 +218,7 @@ fn do_due(coordinator: &mut Coordinator, clock: Clock, distributions: &Distribut
 #[derive(Clone)]
 struct Doorkeeper {
     identity: Option<Identity>,
-    lines: mpsc::Sender<Line>,
+    lines: Lines,
     sender: mpsc::UnboundedSender<Incoming>,
     meter: Meter,
     /// Connections whose handshake goes on.
@@ -239,7 +240,7 @@ impl Doorkeeper {
         match tls::accept(identity, stream).await {
             Ok((stream, visitor)) if visitor.is_grpc => {
                 if visitor.role == Role::Administrator {
-                    drop(self.lines.try_send(Line::new(stream)));
+                    self.lines.admit(stream);
                 } else {
                     self.refuse(from, &format!("the certificate of {} does not administrate", visitor.role));
                 }

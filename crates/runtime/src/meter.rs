@@ -3,16 +3,19 @@
 //! All connections of one user share a [`Meter`], and all meters of a process may share another one, their parent. Bytes count from when they are read until their message has been handled, and
 //! from when a message is put into a connection's queue until the kernel has it. Where there is no room, connections are not
 //! read: a sender that is too fast is slowed down by its own socket, and no memory grows. A connection that does not take
-//! its messages is given up ([`Meter::hold`] refuses).
+//! its messages is given up ([`Meter::hold`] refuses). Either is counted by the meter that has no room, which says once a second
+//! what its limit is and how to raise it.
 //!
 //! Messages are metered by the time at which the next one is due; up to a second's worth may come at once.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+use crate::occasional::Occasional;
 
 /// The most messages at once, as time.
 const BURST: Duration = Duration::from_secs(1);
@@ -26,9 +29,14 @@ pub(crate) struct Meter(Rc<State>);
 #[derive(Debug)]
 struct State {
     parent: Option<Meter>,
+    /// The cure for those who find no room.
+    cure: &'static str,
     most: Cell<usize>,
     held: Cell<usize>,
     room: Notify,
+    /// Number of times that somebody found no room.
+    full: Cell<u64>,
+    warnings: RefCell<Occasional>,
     /// Time of a message at the highest rate; zero where there is none.
     pace: Cell<Duration>,
     /// Time at which the next message is due.
@@ -37,21 +45,29 @@ struct State {
 }
 
 impl Meter {
-    /// For `bytes` that wait.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self::with(None, bytes, None)
+    /// For `bytes` that wait; `cure` tells an operator how to get room for more.
+    pub(crate) fn new(bytes: usize, cure: &'static str) -> Self {
+        Self::with(None, bytes, None, cure)
     }
 
     /// For `bytes` of those of this one, and so many messages in a second.
-    pub(crate) fn part(&self, bytes: usize, messages: u32) -> Self {
-        Self::with(Some(self.clone()), bytes, Some(messages))
+    pub(crate) fn part(&self, bytes: usize, messages: u32, cure: &'static str) -> Self {
+        Self::with(Some(self.clone()), bytes, Some(messages), cure)
     }
 
-    fn with(parent: Option<Self>, bytes: usize, messages: Option<u32>) -> Self {
-        let (most, pace) = (Cell::new(bytes), Cell::new(pace(messages)));
-        let (held, room, due, slowed) =
-            (Cell::new(0), Notify::new(), Cell::new(Instant::now()), Cell::new(0));
-        Self(Rc::new(State { parent, most, held, room, pace, due, slowed }))
+    fn with(parent: Option<Self>, bytes: usize, messages: Option<u32>, cure: &'static str) -> Self {
+        Self(Rc::new(State {
+            parent,
+            cure,
+            most: Cell::new(bytes),
+            held: Cell::new(0),
+            room: Notify::new(),
+            full: Cell::new(0),
+            warnings: RefCell::default(),
+            pace: Cell::new(pace(messages)),
+            due: Cell::new(Instant::now()),
+            slowed: Cell::new(0),
+        }))
     }
 
     /// Sets how many bytes may wait from now on, and how many messages may come in a second.
@@ -71,9 +87,24 @@ impl Meter {
         self.0.most.get()
     }
 
+    /// Returns the number of times that somebody found no room here.
+    pub(crate) fn found_full(&self) -> u64 {
+        self.0.full.get()
+    }
+
     /// The meter that has no room for more, if one has none.
     fn full(&self) -> Option<&Self> {
         if self.held() >= self.most() { Some(self) } else { self.0.parent.as_ref().and_then(Self::full) }
+    }
+
+    /// Counts that somebody found no room here, and says so once a second.
+    fn note_full(&self, consequence: &'static str) {
+        let state = &*self.0;
+        state.full.set(state.full.get() + 1);
+        if let Some(unsaid) = state.warnings.borrow_mut().admit() {
+            let (most, cure) = (self.most(), state.cure);
+            tracing::warn!(most, unsaid, "no room for more bytes that wait: {consequence}; {cure}");
+        }
     }
 
     /// Counts `after` bytes in the place of `before`.
@@ -92,9 +123,15 @@ impl Meter {
         self.0.slowed.get()
     }
 
-    /// Counts bytes that wait, if there is room for any.
+    /// Counts bytes that wait, if there is room for any; else the connection that they are for is to be given up.
     pub(crate) fn hold(&self, bytes: usize) -> Option<Held> {
-        self.full().is_none().then(|| self.take(bytes))
+        match self.full() {
+            None => Some(self.take(bytes)),
+            Some(full) => {
+                full.note_full("a connection that does not take its messages is closed");
+                None
+            }
+        }
     }
 
     /// Counts bytes that have come, and for which there may be too little room.
@@ -106,6 +143,7 @@ impl Meter {
     /// Waits until there is room for more bytes and a message is due.
     pub(crate) async fn admit(&self) {
         while let Some(full) = self.full() {
+            full.note_full("connections are not read until there is some");
             full.0.room.notified().await;
         }
         let early = || self.0.due.get().saturating_duration_since(Instant::now()).saturating_sub(BURST);
@@ -155,11 +193,12 @@ mod tests {
 
     #[test]
     fn bytes_count_until_they_are_dropped_and_who_comes_too_late_finds_no_room() {
-        let meter = Meter::new(100);
+        let meter = Meter::new(100, "");
         let mut first = meter.hold(80).unwrap();
         let second = meter.hold(80).unwrap();
         assert_eq!(meter.held(), 160);
         assert!(meter.hold(1).is_none());
+        assert_eq!(meter.found_full(), 1);
         first.set(10);
         assert!(meter.hold(1).is_some());
         drop((first, second));
@@ -168,12 +207,13 @@ mod tests {
 
     #[test]
     fn what_one_user_holds_is_missing_to_the_others_only_where_all_have_too_much() {
-        let all = Meter::new(100);
-        let (one, other) = (all.part(60, 1), all.part(60, 1));
+        let all = Meter::new(100, "");
+        let (one, other) = (all.part(60, 1, ""), all.part(60, 1, ""));
         let first = one.hold(60).unwrap();
         assert!(one.hold(1).is_none() && other.hold(0).is_some());
         let second = other.hold(50).unwrap();
         assert!(other.hold(0).is_none(), "110 bytes of 100 wait");
+        assert_eq!([&all, &one, &other].map(Meter::found_full), [1, 1, 0], "who has no room counts it");
         drop(first);
         assert_eq!(all.held(), 50);
         drop(second);
@@ -184,7 +224,7 @@ mod tests {
     fn more_than_a_second_of_messages_at_once_is_slowed_down() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            let meter = Meter::new(100).part(100, 1_000);
+            let meter = Meter::new(100, "").part(100, 1_000, "");
             meter.count(900);
             meter.admit().await;
             assert_eq!(meter.slowed(), 0);

@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::administration::proto::{Switch, SwitchClass, SwitchPort};
-use crate::administration::{Query, ask};
+use crate::administration::{Lines, Query, ask};
 use crate::capacity::{Capacity, descriptors};
 use crate::coordinator::tls_for;
 use crate::meter::Meter;
@@ -58,10 +58,10 @@ pub(crate) struct UserFigures {
 }
 
 /// The use and limits of a process.
-#[derive(Debug)]
 pub(crate) struct Holding<'a> {
     pub(crate) connections: usize,
     pub(crate) meter: &'a Meter,
+    pub(crate) lines: &'a Lines,
     pub(crate) capacity: Capacity,
     /// The last second since 1970 at which its certificate is accepted.
     pub(crate) until: Option<u64>,
@@ -122,6 +122,16 @@ impl Holding<'_> {
         );
         figures.gauge("buffered_bytes", "Bytes that wait, from others and for them", self.meter.held());
         figures.gauge("buffered_bytes_limit", "Bytes that may wait (--max-buffers)", self.meter.most());
+        figures.counter(
+            "buffers_full",
+            "Times that a connection was not read, or closed, because of --max-buffers",
+            self.meter.found_full(),
+        );
+        figures.counter(
+            "administrators_turned_away",
+            "Connections of administrators beyond those that are served at once",
+            self.lines.turned_away(),
+        );
         if let Some(until) = self.until {
             let help = "Last second since 1970 at which the certificate is accepted";
             figures.gauge("certificate_until_seconds", help, until as usize);
