@@ -59,7 +59,8 @@ class Session:
         self._lock = threading.RLock()
         self._work = threading.Condition(self._lock)
         self._news = threading.Condition(self._lock)
-        self._sockets: dict[int, socket.socket] = {}
+        # With the byte that their packets were marked with when they were opened.
+        self._sockets: dict[int, tuple[socket.socket, int]] = {}
         self._listeners: dict[int, Callable[[], None]] = {}
         self._is_broken = False
         self._agent: Optional[socket.socket] = None
@@ -184,10 +185,11 @@ class Session:
             raise TypeError(f"expected the CoflowKey that register() returned, found {key!r}")
         ends = (sock.getsockname()[:2], sock.getpeername()[:2])
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
+        own = sock.getsockopt(*_mark_option(sock))
         with self._work:
             self._keep_connected()
             flow = self._client.open(key, ends, size)
-            self._sockets[flow] = sock
+            self._sockets[flow] = sock, own
             self._work.notify_all()
             return flow
 
@@ -218,24 +220,27 @@ class Session:
 
     def _directed(self, flow: int) -> None:
         """Carries out a new directive; called with the lock held."""
-        sock = self._sockets.get(flow)
-        if sock is not None:
-            directive = self._client.directive(flow)
-            gate = directive.gate
+        if flow in self._sockets:
+            sock, own = self._sockets[flow]
+            gate, traffic_class = self._client.directive(flow)
             rate = max(gate.rate // 8, 1) if gate.kind == "paced" else (1 << 64) - 1
-            field = self._dscp[min(directive.traffic_class, 7)] << 2
+            field = own if traffic_class is None else self._dscp[min(traffic_class, 7)] << 2
             try:
                 sock.setsockopt(socket.SOL_SOCKET, _SO_MAX_PACING_RATE, rate.to_bytes(8, "little"))
-                if sock.family == socket.AF_INET6:
-                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_TCLASS, field)
-                else:
-                    sock.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, field)
+                sock.setsockopt(*_mark_option(sock), field)
             except OSError:
                 pass  # Closed by now, or a kernel without: the gate holds all the same.
         self._news.notify_all()
         listener = self._listeners.get(flow)
         if listener is not None:
             listener()
+
+
+def _mark_option(sock: socket.socket) -> tuple[int, int]:
+    """Returns the option that has the DSCP of a socket's packets."""
+    if sock.family == socket.AF_INET6:
+        return socket.IPPROTO_IPV6, socket.IPV6_TCLASS
+    return socket.IPPROTO_IP, socket.IP_TOS
 
 
 def _name() -> int:

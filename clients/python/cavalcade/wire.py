@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Iterator, NamedTuple, Optional, Union
 
-PROTOCOL = 3
+PROTOCOL = 4
 MAX_FRAME = 2 << 20
 _U64 = (1 << 64) - 1
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:/@+-]{0,38}")
@@ -73,10 +73,10 @@ OFF = Gate("off")
 
 
 class Directive(NamedTuple):
-    """How a flow is to be sent: its gate, and the class for its packets, 0 first."""
+    """How a flow is to be sent: its gate, and the class for its packets, 0 first; none where no decision holds."""
 
     gate: Gate = OPEN
-    traffic_class: int = 0
+    traffic_class: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def _read(reader: Reader) -> Message:
     if kind == 1:
         return Registered(reader.number(), reader.key(), reader.facts())
     if kind == 2:
-        return Direct(reader.number(), Directive(_gate(reader), reader.number()))
+        return Direct(reader.number(), Directive(_gate(reader), reader.optional()))
     if kind == 3:
         return Alive()
     if kind == 4:

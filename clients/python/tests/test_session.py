@@ -74,7 +74,7 @@ class Agent:
             facts = wire.Facts(1)
             sock.sendall(Writer(1).number(reader.number()).key(KEY).facts_of(facts).frame())
         elif kind == 4 and self.off:
-            sock.sendall(Writer(2).number(reader.number()).number(0).number(0).frame())
+            sock.sendall(Writer(2).number(reader.number()).number(0).optional(0).frame())
 
     def _keep_alive(self, sock: socket.socket) -> None:
         try:
@@ -124,6 +124,17 @@ class Sessions(unittest.TestCase):
             answered = threading.Event()
             threading.Thread(target=lambda: (session.register(), answered.set()), daemon=True).start()
             self.assertTrue(answered.wait(60))
+
+    def test_packets_are_marked_while_an_order_holds_and_as_before_when_none_does(self):
+        agent = self.agent(off=True)
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            near, _far = self.connection()
+            near.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, 8)
+            session.stream(near, session.register())
+            eventually(lambda: near.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) == 40 << 2)
+            agent.is_silent = True
+            eventually(lambda: near.getsockopt(socket.IPPROTO_IP, socket.IP_TOS) == 8)
 
     def test_a_clock_that_is_set_back_keeps_no_flow_waiting(self):
         agent = self.agent(off=True)

@@ -37,7 +37,7 @@ def _shown(message: object) -> str:
     if isinstance(message, wire.Direct):
         gate, kind = message.directive.gate, message.directive.traffic_class
         rate = f" {gate.rate}" if gate.kind == "paced" else ""
-        return f"direct {message.flow} {gate.kind}{rate} {kind}"
+        return f"direct {message.flow} {gate.kind}{rate} {'none' if kind is None else kind}"
     if isinstance(message, wire.Refused):
         return f"refused {message.subject}: {message.reason}"
     return "alive"

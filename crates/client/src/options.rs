@@ -27,6 +27,15 @@ fn set<T>(socket: &TcpStream, level: i32, option: i32, value: T) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+fn get(socket: &TcpStream, level: i32, option: i32) -> io::Result<i32> {
+    let (mut value, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    let (place, size) = ((&raw mut value).cast(), &raw mut length);
+    #[expect(unsafe_code, reason = "the standard library has no such options")]
+    // SAFETY: the descriptor is open as long as `socket`, and the kernel writes at most `length` bytes into a value that is as long.
+    let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, place, size) };
+    if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Keeps what waits in the kernel unsent to so many bytes, so that a gate closes soon: it goes on being sent after a flow was
 /// told to stop.
 pub(crate) fn limit_unsent(socket: &TcpStream, bytes: usize) -> io::Result<()> {
@@ -47,14 +56,35 @@ pub(crate) fn pace(socket: &TcpStream, gate: Gate) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bytes_per_second)
 }
 
-/// Marks packets with the class.
-pub(crate) fn mark(socket: &TcpStream, class: u16, map: DscpMap) -> io::Result<()> {
-    let dscp = map.0[usize::from(class).min(7)];
-    let field = i32::from(dscp & 0x3f) << 2;
-    match socket.peer_addr()?.ip().to_canonical() {
-        std::net::IpAddr::V4(_) => set(socket, libc::IPPROTO_IP, libc::IP_TOS, field),
-        std::net::IpAddr::V6(_) => set(socket, libc::IPPROTO_IPV6, libc::IPV6_TCLASS, field),
+/// The byte of a packet's header that has its DSCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark(i32);
+
+impl Mark {
+    /// The mark of a class.
+    pub(crate) fn of_class(class: u16, map: DscpMap) -> Self {
+        Self(i32::from(map.0[usize::from(class).min(7)] & 0x3f) << 2)
     }
+
+    /// Returns the mark of a connection's packets.
+    pub(crate) fn of(socket: &TcpStream) -> io::Result<Self> {
+        let (level, option) = mark_option(socket)?;
+        get(socket, level, option).map(Self)
+    }
+
+    /// Puts it on a connection's packets.
+    pub(crate) fn put(self, socket: &TcpStream) -> io::Result<()> {
+        let (level, option) = mark_option(socket)?;
+        set(socket, level, option, self.0)
+    }
+}
+
+/// Returns the level and number of the option that has a connection's mark.
+fn mark_option(socket: &TcpStream) -> io::Result<(i32, i32)> {
+    Ok(match socket.peer_addr()?.ip().to_canonical() {
+        std::net::IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+        std::net::IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+    })
 }
 
 /// The answers of this host's kernel to the options of a client's connections.
@@ -78,7 +108,7 @@ pub fn try_options() -> io::Result<TriedOptions> {
     let rate = cavalcade_model::BitsPerSec(1_000_000);
     Ok(TriedOptions {
         pacing: pace(&socket, Gate::Paced { rate }),
-        marking: mark(&socket, 0, DscpMap::default()),
+        marking: Mark::of_class(0, DscpMap::default()).put(&socket),
         unsent: limit_unsent(&socket, crate::stream::PIECE),
     })
 }

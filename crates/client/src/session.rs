@@ -13,7 +13,7 @@ use cavalcade_protocol::{
     Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Refusal, Registration, Subject, frame,
 };
 
-use crate::options::{self, DscpMap};
+use crate::options::{self, DscpMap, Mark};
 use crate::stream::{CoflowStream, PIECE};
 
 /// The longest time for an agent to answer or to read before it is taken to hang.
@@ -72,10 +72,29 @@ pub(crate) struct Shared {
     process: u32,
 }
 
+/// A connection that carries a flow.
+#[derive(Debug)]
+struct Carrier {
+    socket: TcpStream,
+    /// The mark that the application gave it, if the kernel says.
+    own_mark: Option<Mark>,
+}
+
+impl Carrier {
+    /// Carries a directive out. A connection that is gone needs no rate, and one without its class is still a connection.
+    fn obey(&self, directive: Directive, map: DscpMap) {
+        let _ = options::pace(&self.socket, directive.gate);
+        let mark = directive.class.map(|class| Mark::of_class(class, map));
+        if let Some(mark) = mark.or(self.own_mark) {
+            let _ = mark.put(&self.socket);
+        }
+    }
+}
+
 #[derive(Debug)]
 struct State {
     client: Client,
-    sockets: BTreeMap<u32, TcpStream>,
+    carriers: BTreeMap<u32, Carrier>,
     keys: BTreeMap<u32, CoflowKey>,
     /// The threads that wait for a gate, by flow: an agent's message wakes only those it concerns. Where all flows of a host
     /// waited for any news, hundreds of threads woke for each word, and the lab's machine did little else.
@@ -110,7 +129,7 @@ impl Session {
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let state = State {
             client: Client::new(name(offset)),
-            sockets: BTreeMap::new(),
+            carriers: BTreeMap::new(),
             keys: BTreeMap::new(),
             gates: BTreeMap::new(),
             due: BTreeMap::new(),
@@ -228,7 +247,8 @@ impl Session {
         options::limit_unsent(&copy, unsent)?;
         let Some(mut state) = self.shared.own() else { return Ok(u32::MAX) };
         let flow = state.client.open(coflow, ends, size);
-        state.sockets.insert(flow, copy);
+        let own_mark = Mark::of(&copy).ok();
+        state.carriers.insert(flow, Carrier { socket: copy, own_mark });
         self.shared.work.notify_all();
         Ok(flow)
     }
@@ -354,7 +374,7 @@ impl Shared {
     pub(crate) fn close(&self, flow: u32) {
         let Some(mut state) = self.own() else { return };
         state.client.close(flow);
-        state.sockets.remove(&flow);
+        state.carriers.remove(&flow);
         state.due.remove(&flow);
         if let Some(gate) = state.gates.remove(&flow) {
             gate.notify_all();
@@ -375,10 +395,8 @@ impl Shared {
                 ClientEvent::Directed(flow) => {
                     let directive = state.client.directive(flow);
                     state.due.remove(&flow);
-                    if let Some(socket) = state.sockets.get(&flow) {
-                        // A connection that is gone needs no rate, and one without its class is still a connection.
-                        let _ = options::pace(socket, directive.gate);
-                        let _ = options::mark(socket, directive.class, self.map);
+                    if let Some(carrier) = state.carriers.get(&flow) {
+                        carrier.obey(directive, self.map);
                     }
                     if let Some(gate) = state.gates.get(&flow) {
                         gate.notify_all();
@@ -537,6 +555,22 @@ mod tests {
         assert!(!session.wait_ready(Duration::from_secs(60)) && session.refusals().is_empty());
         drop(stream);
         drop((held, listener));
+    }
+
+    #[test]
+    fn packets_carry_their_class_while_an_order_holds_and_the_applications_own_mark_else() {
+        let receiver = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(receiver.local_addr().unwrap()).unwrap();
+        let own = Mark::of_class(3, DscpMap([0, 0, 0, 8, 0, 0, 0, 0]));
+        own.put(&socket).unwrap();
+        let carrier = Carrier { own_mark: Mark::of(&socket).ok(), socket };
+        let mut marks = Vec::new();
+        for class in [Some(0), None, Some(2), Some(99), None] {
+            carrier.obey(Directive { gate: Gate::Open {}, class }, DscpMap::default());
+            marks.push(Mark::of(&carrier.socket).unwrap());
+        }
+        let of_class = |class| Mark::of_class(class, DscpMap::default());
+        assert_eq!(marks, [of_class(0), own, of_class(2), of_class(7), own]);
     }
 
     #[test]

@@ -8,9 +8,9 @@
 //! | state | what clients are told |
 //! |---|---|
 //! | orders hold | the orders; flows that the coordinator has not seen are open, in the highest class |
-//! | the lease is over | all open, until orders come again |
+//! | the lease is over | all open and in no class, until orders come again |
 //! | decentralised | what the agent's own instance of a host-scope policy decides; see [`Mode`] |
-//! | shadow, or drained | all open; decisions are made and can be looked at |
+//! | shadow, or drained | all open and in no class; decisions are made and can be looked at |
 //!
 //! # Invariants
 //! - The agent obeys the highest term that it has heard of, and orders of that term in the order of their numbers.
@@ -34,7 +34,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority};
 use cavalcade_protocol::{
-    AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Negotiation, Report, TaskCounter,
+    AgentMessage, CoflowKey, Datagram, Directive, Facts, FlowOrder, Gate, Negotiation, Rank, Report,
+    TaskCounter,
 };
 
 pub use budget::{Budget, Usage};
@@ -49,7 +50,7 @@ pub const CLASSES: usize = 8;
 /// Counts of events at an agent since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentCounters {
-    /// Bytes sent, by the class that their flow was told.
+    /// Bytes sent, by the class that their flow was told; those in none count to the first.
     pub sent_by_class: [u64; CLASSES],
     /// Number of times a coordinator's lease ran out, so that all flows were open again.
     pub fallbacks: u64,
@@ -519,7 +520,11 @@ impl Agent {
     }
 
     fn priority(&self, flow: &Flow) -> Priority {
-        flow.ordered.and_then(|order| order.priority).unwrap_or(self.parts[&flow.part].priority)
+        match flow.ordered.map_or(Rank::OfCoflow {}, |order| order.rank) {
+            Rank::OfCoflow {} => self.parts[&flow.part].priority,
+            Rank::Own { priority } => priority,
+            Rank::Plain {} => Priority::default(),
+        }
     }
 
     /// Returns when to look over what changes by time alone.

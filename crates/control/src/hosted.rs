@@ -20,7 +20,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowId, Event, FlowFacts, FlowId, History, Instant, Message, Nanos, PolicyFactory,
     PortId, Priority, Setting, Target, TaskId, Terms,
 };
-use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Statement};
+use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 
 use crate::allocation::{Contender, allocate};
 use crate::explanation::Explanation;
@@ -482,8 +482,12 @@ impl Hosted {
             let contends = !flow.rests() && !is_drained;
             let gate = if contends { gates.next().unwrap_or_default() } else { Gate::default() };
             flow.is_served = contends && gate != Gate::Off {};
-            let priority = if is_drained { Some(Priority::default()) } else { flow.priority };
-            let order = FlowOrder { gate, priority };
+            let rank = match flow.priority {
+                _ if is_drained => Rank::Plain {},
+                None => Rank::OfCoflow {},
+                Some(priority) => Rank::Own { priority },
+            };
+            let order = FlowOrder { gate, rank };
             let before = std::mem::replace(&mut flow.told, order);
             if before.gate == (Gate::Off {}) {
                 (flow.moved_at, flow.freed_at) = (now, now);

@@ -10,7 +10,7 @@ use cavalcade_model::{
     BitsPerSec, Bytes, CoflowFacts, CoflowId, FlowFacts, FlowId, Foresee, Instant, LinkId, Observe, Path,
     PortId, Priority, Target, TaskClass, TaskId,
 };
-use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate};
+use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank};
 
 /// The bytes that are taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;
@@ -66,7 +66,7 @@ pub(crate) struct Flow {
 }
 
 /// The order of a flow that an agent was told nothing of.
-pub(crate) const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, priority: None };
+pub(crate) const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, rank: Rank::OfCoflow {} };
 
 impl Flow {
     pub(crate) fn name(&self) -> FlowName {

@@ -61,9 +61,10 @@ pub struct Order {
 impl Order {
     /// The order that an agent's directive makes, with classes as DSCP by `map`.
     pub fn new(directive: Directive, map: DscpMap) -> Self {
-        let dscp = map.0[usize::from(directive.class).min(map.0.len() - 1)] & 0x3f;
-        let priority = (LOWEST_CLASS - directive.class.min(LOWEST_CLASS)) as u8;
-        Self { gate: directive.gate, dscp: Some(dscp), priority: Some(priority) }
+        let dscp = |class| map.0[usize::from(class).min(map.0.len() - 1)] & 0x3f;
+        let priority = |class: u16| (LOWEST_CLASS - class.min(LOWEST_CLASS)) as u8;
+        let Directive { gate, class } = directive;
+        Self { gate, dscp: class.map(dscp), priority: class.map(priority) }
     }
 
     /// Rates are 32 bits of bytes per second there: beyond 34 Gbps there is no limit.
@@ -145,7 +146,8 @@ mod tests {
 
     #[test]
     fn classes_become_dscp_without_ecn_bits_and_falling_priorities() {
-        let order = |class| Order::new(Directive { class, gate: Gate::Open {} }, DscpMap::default());
+        let order =
+            |class| Order::new(Directive { class: Some(class), gate: Gate::Open {} }, DscpMap::default());
         assert_eq!((order(0).dscp, order(0).priority), (Some(40), Some(6)));
         assert_eq!((order(4).dscp, order(4).priority), (Some(0), Some(2)));
         assert_eq!((order(99).dscp, order(99).priority), (Some(1), Some(0)));

@@ -20,7 +20,7 @@ mod negotiation;
 pub use bytes::Message;
 pub use client::{AgentMessage, ClientMessage, Endpoints, Limit, Refusal, Subject};
 pub use coordination::{
-    CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, KillSwitch, Orders, Progress, Report, Sealed,
+    CoflowEntry, Directive, FlowEntry, FlowOrder, Gate, KillSwitch, Orders, Progress, Rank, Report, Sealed,
     Standing,
 };
 pub use drains::{Drain, Drained, Remark, RemarkError};

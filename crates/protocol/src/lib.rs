@@ -30,10 +30,10 @@ pub use counter::TaskCounter;
 pub use formats::{
     AgentMessage, ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Directive, Drain, Drained,
     Endpoints, Facts, FlowEntry, FlowOrder, Frames, Gate, Keyed, KillSwitch, Limit, MAX_DATAGRAM, MAX_FRAME,
-    Message, NameError, Orders, Progress, Refusal, Remark, RemarkError, Report, Sealed, Standing, Statement,
-    Subject, WireError, frame,
+    Message, NameError, Orders, Progress, Rank, Refusal, Remark, RemarkError, Report, Sealed, Standing,
+    Statement, Subject, WireError, frame,
 };
 pub use negotiation::Negotiation;
 
 /// The version of all formats. Parts of different versions refuse each other at the first message.
-pub const PROTOCOL: u16 = 3;
+pub const PROTOCOL: u16 = 4;

@@ -98,7 +98,12 @@ fn sealed() -> impl Strategy<Value = Sealed> {
 }
 
 fn orders() -> impl Strategy<Value = Orders> {
-    let order = (gate(), option::of(priority())).prop_map(|(gate, priority)| FlowOrder { gate, priority });
+    let rank = prop_oneof![
+        Just(Rank::OfCoflow {}),
+        priority().prop_map(|priority| Rank::Own { priority }),
+        Just(Rank::Plain {}),
+    ];
+    let order = (gate(), rank).prop_map(|(gate, rank)| FlowOrder { gate, rank });
     let head = (any::<u16>(), number(), number(), number(), any::<(bool, bool, bool, bool)>());
     let said = (keyed(priority()), keyed(order), keyed(Just(())));
     (head, switch(), sealed(), number(), number(), number(), said).prop_map(
@@ -183,9 +188,8 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
             coflow,
             facts
         }),
-        (any::<u32>(), gate(), any::<u16>()).prop_map(|(flow, gate, class)| AgentMessage::Direct {
-            flow,
-            directive: Directive { gate, class }
+        (any::<u32>(), gate(), option::of(any::<u16>())).prop_map(|(flow, gate, class)| {
+            AgentMessage::Direct { flow, directive: Directive { gate, class } }
         }),
         Just(AgentMessage::Alive {}),
         (subject, refusal).prop_map(|(subject, refusal)| AgentMessage::Refused { subject, refusal }),

@@ -82,9 +82,10 @@ fn agent_lines() -> String {
             "registered 4 1000.2.1300".to_owned(),
             AgentMessage::Registered { request: 4, coflow: KEY, facts: facts() },
         ),
-        ("direct 1 off 0".to_owned(), direct(1, Gate::Off {}, 0)),
-        ("direct 2 open 7".to_owned(), direct(2, Gate::Open {}, 7)),
-        ("direct 3 paced 1000000000 1".to_owned(), direct(3, paced, 1)),
+        ("direct 1 off 0".to_owned(), direct(1, Gate::Off {}, Some(0))),
+        ("direct 2 open 7".to_owned(), direct(2, Gate::Open {}, Some(7))),
+        ("direct 3 paced 1000000000 1".to_owned(), direct(3, paced, Some(1))),
+        ("direct 4 open none".to_owned(), direct(4, Gate::Open {}, None)),
         ("alive".to_owned(), AgentMessage::Alive {}),
     ];
     let mut refusals = vec![

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cavalcade_model::{Instant, Nanos, PortId};
-use cavalcade_protocol::{AgentMessage, Directive, Gate};
+use cavalcade_protocol::{AgentMessage, Directive, Gate, Rank};
 
 use super::{Agent, AgentOutput, Mode};
 
@@ -68,13 +68,14 @@ impl Agent {
     /// Tells a flow's client how to send it, where that has changed, and puts the flow where it belongs.
     pub(super) fn direct(&mut self, number: u32) {
         let Some(flow) = self.flows.get(&number) else { return };
-        let enforces = self.enforces() && !self.is_flow_drained(flow);
+        let is_plain = flow.ordered.is_some_and(|order| order.rank == Rank::Plain {});
+        let enforces = self.enforces() && !is_plain && !self.is_flow_drained(flow);
         let mut directive = Directive::default();
         if enforces && let Some(order) = flow.ordered {
             directive.gate = flow.promoted.map_or(order.gate, |(_, gate)| gate);
         }
         if enforces {
-            directive.class = self.priority(flow).class.min(self.config.classes.max(1) - 1);
+            directive.class = Some(self.priority(flow).class.min(self.config.classes.max(1) - 1));
         }
         if flow.told != directive {
             let (client, flow_there) = (flow.client, flow.number);
@@ -89,7 +90,8 @@ impl Agent {
 
     /// Returns whether clients are told what was decided.
     pub(super) fn enforces(&self) -> bool {
-        let is_wanted = self.link.is_enforced || matches!(self.mode, Mode::Decentralised(_));
+        let holds = self.link.is_enforced && self.link.lease_until.is_some();
+        let is_wanted = holds || matches!(self.mode, Mode::Decentralised(_));
         is_wanted && !self.config.shadow && !self.is_drained()
     }
 

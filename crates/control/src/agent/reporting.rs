@@ -154,14 +154,15 @@ impl Agent {
             return;
         }
         self.link.needs_snapshot = false;
+        let enforced = self.enforces();
         self.link.lease_until = now.checked_add(lease);
         self.link.orders_at = Some(now);
         (self.link.is_unproven, self.link.patience_until) = (false, None);
-        self.obey(&orders);
+        self.obey(&orders, enforced);
     }
 
-    fn obey(&mut self, orders: &Orders) {
-        let enforced = self.enforces();
+    /// Takes orders over; all flows are told where that began or ended to be enforced.
+    fn obey(&mut self, orders: &Orders, enforced: bool) {
         self.link.wants_arrivals = orders.confirm;
         self.link.is_enforced = orders.enforce;
         self.link.switch = self.link.switch.max(orders.switch);

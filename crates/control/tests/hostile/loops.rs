@@ -335,7 +335,10 @@ impl Script<'_> {
             1 => AgentMessage::Registered { request: flow, coflow: self.key(), facts: self.facts() },
             2 | 3 => {
                 let gate = if self.yes() { Gate::Off {} } else { Gate::Open {} };
-                AgentMessage::Direct { flow, directive: Directive { gate, class: self.amount() as u16 } }
+                AgentMessage::Direct {
+                    flow,
+                    directive: Directive { gate, class: self.maybe(|script| script.amount() as u16) },
+                }
             }
             4 => AgentMessage::Alive {},
             _ => {

@@ -12,7 +12,8 @@ use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Payload, PortId, Priority, TaskClass};
 use cavalcade_protocol::{
     ClientMessage, CoflowEntry, CoflowKey, CoflowName, Datagram, Endpoints, Facts, FlowEntry, FlowOrder,
-    Gate, Keyed, KillSwitch, Message as _, Orders, PROTOCOL, Progress, Report, Sealed, Standing, Statement,
+    Gate, Keyed, KillSwitch, Message as _, Orders, PROTOCOL, Progress, Rank, Report, Sealed, Standing,
+    Statement,
 };
 
 pub(crate) use loops::loops_hold;
@@ -193,7 +194,11 @@ impl Script<'_> {
                     1 => Gate::Open {},
                     _ => Gate::Paced { rate: BitsPerSec(script.amount()) },
                 },
-                priority: script.maybe(Self::priority),
+                rank: match script.below(3) {
+                    0 => Rank::OfCoflow {},
+                    1 => Rank::Own { priority: script.priority() },
+                    _ => Rank::Plain {},
+                },
             }),
             refused: self.keyed(|_| ()),
         }

@@ -465,6 +465,6 @@ fn gate(gate: Gate) -> String {
 }
 
 fn shown(directive: Directive) -> String {
-    let class = if directive.class == 0 { String::new() } else { format!(" in class {}", directive.class) };
-    gate(directive.gate) + &class
+    let class = directive.class.map(|class| format!(" in class {class}"));
+    gate(directive.gate) + &class.unwrap_or_default()
 }

@@ -208,8 +208,24 @@ fields! {
     FlowOrder ("an order for a flow") {
         /// Its gate.
         gate: Gate,
-        /// Its own priority, where that is not its coflow's.
-        priority: Option<Priority>,
+        /// Its priority.
+        rank: Rank,
+    }
+}
+
+variants! {
+    /// The priority of a flow.
+    #[derive(Copy)]
+    Rank ("a rank") {
+        /// That of its coflow.
+        0 => OfCoflow {},
+        /// One of its own.
+        1 => Own {
+            /// The priority.
+            priority: Priority,
+        },
+        /// None: it goes as plain TCP, also where other orders hold.
+        2 => Plain {},
     }
 }
 
@@ -237,12 +253,13 @@ impl Default for Gate {
 }
 
 fields! {
-    /// The directive for a flow: its gate, and the class for its packets.
+    /// The directive for a flow: its gate, and the class for its packets. By default it is plain TCP.
     #[derive(Copy, Default)]
     Directive ("a directive") {
         /// Its gate.
         gate: Gate,
-        /// Its priority's class, for the network: the agent has folded classes into the few that there are.
-        class: u16,
+        /// Its priority's class, for the network: the agent has folded classes into the few that there are. None where no
+        /// decision holds: packets are marked as the application has them.
+        class: Option<u16>,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig};
 use cavalcade_model::{Bytes, FlowId, Instant, Nanos, PortId};
 use cavalcade_protocol::{
-    CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Report, Sealed,
+    CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Rank, Report, Sealed,
 };
 
 use super::trial::Trial;
@@ -289,9 +289,12 @@ impl Trial<'_> {
         for flow in agent.status() {
             let order = orders.flows.get(flow.flow);
             let of_part = orders.priorities.get(parts[&flow.coflow]).copied().unwrap_or_default();
-            let priority = order.and_then(|order| order.priority).unwrap_or(of_part);
+            let priority = match order.map(|order| order.rank) {
+                Some(Rank::Own { priority }) => priority,
+                _ => of_part,
+            };
             let gate = order.map_or(Gate::Open {}, |order| order.gate);
-            told.insert(flow.flow, Directive { gate, class: priority.class.min(7) });
+            told.insert(flow.flow, Directive { gate, class: Some(priority.class.min(7)) });
         }
     }
 

@@ -1,9 +1,10 @@
 package cavalcade;
 
 /**
- * How a flow is to be sent: its gate, its rate in bits per second where it is paced, and the class for its packets, 0 first.
+ * How a flow is to be sent: its gate, its rate in bits per second where it is paced, and the class for its packets, 0 first,
+ * which is null where no decision holds.
  */
-public record Directive(Gate gate, long rate, int trafficClass) {
+public record Directive(Gate gate, long rate, Integer trafficClass) {
     /** Whether a flow may send. */
     public enum Gate {
         /** It may not. */
@@ -15,5 +16,5 @@ public record Directive(Gate gate, long rate, int trafficClass) {
     }
 
     /** Plain TCP: the directive of a flow without a decision. */
-    public static final Directive PLAIN = new Directive(Gate.OPEN, 0, 0);
+    public static final Directive PLAIN = new Directive(Gate.OPEN, 0, null);
 }

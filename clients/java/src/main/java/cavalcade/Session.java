@@ -46,10 +46,13 @@ public final class Session implements AutoCloseable {
 
     private static final long OFFSET = offset();
 
+    /** A socket that carries a flow, and the byte that its packets were marked with before. */
+    private record Carrier(Socket socket, int ownMark) {}
+
     private final Object lock = new Object();
     private final Path path;
     private final Client client = new Client(new SecureRandom().nextLong(), this::directed);
-    private final Map<Integer, Socket> sockets = new HashMap<>();
+    private final Map<Integer, Carrier> carriers = new HashMap<>();
     private boolean isClosed;
     private boolean isBroken;
 
@@ -162,9 +165,10 @@ public final class Session implements AutoCloseable {
     public CoflowOutputStream stream(Socket socket, CoflowKey key, Long size) throws IOException {
         InetSocketAddress local = (InetSocketAddress) socket.getLocalSocketAddress();
         InetSocketAddress remote = (InetSocketAddress) socket.getRemoteSocketAddress();
+        Carrier carrier = new Carrier(socket, socket.getOption(StandardSocketOptions.IP_TOS));
         synchronized (lock) {
             int flow = client.open(key, local, remote, size);
-            sockets.put(flow, socket);
+            carriers.put(flow, carrier);
             lock.notifyAll();
             return new CoflowOutputStream(this, socket, flow);
         }
@@ -231,18 +235,19 @@ public final class Session implements AutoCloseable {
     void closeFlow(int flow) {
         synchronized (lock) {
             client.close(flow);
-            sockets.remove(flow);
+            carriers.remove(flow);
             lock.notifyAll();
         }
     }
 
     /** Carries out what the client has been told; called with the lock held. */
     private void directed(int flow) {
-        Socket socket = sockets.get(flow);
-        if (socket != null) {
+        Carrier carrier = carriers.get(flow);
+        if (carrier != null) {
             try {
-                int traffic = DSCP[Math.min(client.directive(flow, now()).trafficClass(), 7)] << 2;
-                socket.setOption(StandardSocketOptions.IP_TOS, traffic);
+                Integer trafficClass = client.directive(flow, now()).trafficClass();
+                int mark = trafficClass == null ? carrier.ownMark() : DSCP[Math.min(trafficClass, 7)] << 2;
+                carrier.socket().setOption(StandardSocketOptions.IP_TOS, mark);
             } catch (IOException | UnsupportedOperationException gone) {
                 // Closed by now, or a system without: a connection without its class is still a connection.
             }

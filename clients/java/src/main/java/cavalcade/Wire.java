@@ -14,7 +14,7 @@ import java.util.function.Consumer;
  * message begins with the number of its kind. The Rust crate {@code protocol} is the definition.
  */
 final class Wire {
-    static final int PROTOCOL = 3;
+    static final int PROTOCOL = 4;
     private static final int MAX_FRAME = 2 << 20;
     private static final String[] LIMITS = {"connections", "coflows", "flows", "messages", "bytes"};
 
@@ -185,7 +185,8 @@ final class Wire {
             }
             Directive.Gate gate = Directive.Gate.values()[kind];
             long rate = gate == Directive.Gate.PACED ? number() : 0;
-            return new Directive(gate, rate, (int) number());
+            Long trafficClass = optional();
+            return new Directive(gate, rate, trafficClass == null ? null : trafficClass.intValue());
         }
 
         Refused refused() throws IOException {

@@ -86,7 +86,8 @@ public final class Vectors {
             Directive directive = direct.directive();
             String gate = directive.gate().name().toLowerCase(java.util.Locale.ROOT);
             String rate = directive.gate() == Directive.Gate.PACED ? " " + directive.rate() : "";
-            return "direct " + direct.flow() + " " + gate + rate + " " + directive.trafficClass();
+            String trafficClass = directive.trafficClass() == null ? "none" : directive.trafficClass().toString();
+            return "direct " + direct.flow() + " " + gate + rate + " " + trafficClass;
         } else if (message instanceof Wire.Refused refused) {
             return "refused " + refused;
         }
