@@ -13,11 +13,48 @@
 //! Rates are those of the discipline's definition ([`cavalcade_allocate::reference`]), computed once in each round: a function
 //! of what is active and of which gates were on, so a coordinator that has started again decides as one that has not, but
 //! that it may interrupt flows which a greedy policy would have gone on serving. O(flows · log flows); keeping an incremental
-//! allocator up to date from round to round would cost less, but rounds are far apart.
+//! allocator up to date from round to round would cost less, but rounds are far apart. A [`Filling`] has all that the rates
+//! depend on, so that a large one can be computed on another thread, and its coordinator is not silent meanwhile.
 
 use cavalcade_allocate::reference::{self, Past};
-use cavalcade_model::{BitsPerSec, ClassShares, Discipline, Priority, Scope, Terms};
+use cavalcade_model::{BitsPerSec, ClassShares, Discipline, FlowId, Priority, Scope, Terms};
 use cavalcade_protocol::Gate;
+
+use crate::table::FlowName;
+
+/// The gates that a round has to find: of all flows that there are, and of which of them contend.
+#[derive(Debug)]
+pub struct Filling {
+    pub(crate) terms: Terms,
+    pub(crate) capacity: Vec<BitsPerSec>,
+    pub(crate) flows: Vec<Listed>,
+    /// Those of the flows that contend, in the same order.
+    pub(crate) contenders: Vec<Contender>,
+}
+
+/// The gates that a round has found.
+#[derive(Debug)]
+pub struct Filled {
+    pub(crate) flows: Vec<Listed>,
+    /// Of those that contend, in the same order.
+    pub(crate) gates: Vec<Gate>,
+}
+
+/// A flow in a round.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Listed {
+    pub(crate) id: FlowId,
+    pub(crate) name: FlowName,
+    pub(crate) is_drained: bool,
+    pub(crate) contends: bool,
+}
+
+impl Filling {
+    /// Finds the gates.
+    pub fn fill(self) -> Filled {
+        Filled { gates: allocate(&self.terms, &self.capacity, &self.contenders), flows: self.flows }
+    }
+}
 
 /// A flow that has something to send.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +70,7 @@ pub(crate) struct Contender {
 }
 
 /// The gate of each contender.
-pub(crate) fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Contender]) -> Vec<Gate> {
+fn allocate(terms: &Terms, capacity: &[BitsPerSec], contenders: &[Contender]) -> Vec<Gate> {
     let speeds: Vec<f64> = capacity.iter().map(|rate| rate.bytes_per_nano()).collect();
     let flows: Vec<reference::Flow<'_>> = (contenders.iter())
         .map(|one| reference::Flow {

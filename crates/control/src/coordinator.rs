@@ -17,10 +17,11 @@
 //! # Cost
 //! A report costs its length times O(log n). A round costs one filling over active flows where anything has changed that
 //! gates depend on, and a comparison with what each agent was told. Between rounds only agents with news are looked at; all of
-//! them four times in a lease.
+//! them four times in a lease. The filling of a large round can be computed elsewhere ([`Coordinator::poll_filling`]); reports
+//! are taken in and agents told that the coordinator is there meanwhile.
 //!
 //! # Files
-//! `peers`: what is known of agents. `reports`: what they say. `trust`: what of that is believed, `owners`: for whom, `confirm`:
+//! `peers`: what is known of agents. `rounds`: what they are told. `reports`: what they say. `trust`: what of that is believed, `owners`: for whom, `confirm`:
 //! by whose word. `draining`: the kill switch. `status` and `history`: what people are told.
 
 mod confirm;
@@ -29,18 +30,19 @@ mod history;
 mod owners;
 mod peers;
 mod reports;
+mod rounds;
 mod status;
 mod trust;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
-use cavalcade_protocol::{CoflowKey, Drain, Gate, Keyed, KillSwitch, Orders, PROTOCOL, Report, Sealed};
+use cavalcade_protocol::{CoflowKey, Drain, KillSwitch, Orders, PROTOCOL, Report};
 
 use crate::agent::CLASSES;
+use crate::allocation::Filling;
 use crate::drains::Drains;
 use crate::hosted::{Factory, Hosted};
-use crate::table::UNTOLD;
 use confirm::Confirmations;
 use history::History;
 pub use history::PastCoflow;
@@ -49,12 +51,6 @@ use peers::{Peer, Peers};
 pub use status::{CoflowFlow, CoflowStatus};
 pub use trust::Notary;
 use trust::{DISTRUST, REMEMBERED, Unsealed};
-
-/// Items in one message of orders, at most: 1 MB. What is left over follows in the next one.
-const PIECE: usize = 32_768;
-
-/// The longest time for which orders hold because rounds take long.
-const LONGEST_LEASE: Nanos = Nanos::from_secs(30);
 
 /// The configuration of a coordinator.
 #[derive(Clone, Copy, Debug)]
@@ -148,9 +144,17 @@ pub struct Coordinator {
     news_at: Option<Instant>,
     /// The time to look over all peers for silent ones and those due for orders: not after the first of them is due.
     look_at: Option<Instant>,
-    /// Time that the last round took, as the driver reported, and over how many flows it went.
+    /// Time that the last round took and for how much of that nothing else was done, as the driver reported, and over how many
+    /// flows it went.
     round_took: Nanos,
+    round_stalled: Nanos,
     round_flows: usize,
+    /// Number of flows from which on rounds are filled by the driver.
+    deferred_from: usize,
+    /// The filling that the driver has still to fetch.
+    filling: Option<Filling>,
+    /// True until the driver has given it back.
+    is_filling: bool,
     /// The agents that have a part of each coflow, and their numbers for it.
     holders: BTreeMap<CoflowKey, BTreeMap<PortId, u32>>,
     owners: Owners,
@@ -194,7 +198,11 @@ impl Coordinator {
             news_at: None,
             look_at: None,
             round_took: Nanos::ZERO,
+            round_stalled: Nanos::ZERO,
             round_flows: 0,
+            deferred_from: usize::MAX,
+            filling: None,
+            is_filling: false,
             holders: BTreeMap::new(),
             owners: Owners::default(),
             confirmations: Confirmations::default(),
@@ -329,26 +337,6 @@ impl Coordinator {
         self.look_at = self.look_at.into_iter().chain(due).min();
     }
 
-    /// Returns the least time between rounds.
-    pub fn pause(&self) -> Nanos {
-        Nanos(self.round_took.0.saturating_mul(2)).max(self.config.period)
-    }
-
-    /// A round took so long. Where that is longer than the period, rounds are further apart: half of the time is for hearing
-    /// reports, or those of many agents would be answered one handful a round.
-    pub fn round_took(&mut self, span: Nanos) {
-        self.round_took = span;
-        self.round_flows = self.hosted.flows();
-    }
-
-    /// Time that orders hold: as configured, or for as long as three rounds over the flows that there are now, since nothing is
-    /// said or heard during a round. So agents with very many flows go on obeying, and notice later that a coordinator is gone.
-    fn lease(&self) -> Nanos {
-        let growth = (self.hosted.flows() + 1) as u128 * 3;
-        let rounds = u128::from(self.round_took.0) * growth / (self.round_flows + 1) as u128;
-        self.config.lease.max(Nanos(rounds.min(u128::from(LONGEST_LEASE.0)) as u64))
-    }
-
     /// An agent's connection is gone. It may come back with the same session; until its lease is over it obeys.
     pub fn handle_disconnected(&mut self, port: PortId) {
         if let Some(peer) = self.peers.get_mut(port) {
@@ -451,105 +439,12 @@ impl Coordinator {
         self.outbox.pop_front()
     }
 
-    /// Returns the time at which the next round is due: none while nothing has changed.
-    fn round_at(&self) -> Option<Instant> {
-        let needed = self.hosted.is_dirty() || self.hosted.has_changed();
-        needed.then(|| not_before(self.last_round, self.pause()))
-    }
-
     /// Returns when orders for a peer are due: news a period after the last, and else a quarter of the lease.
     fn orders_at(&self, peer: &Peer) -> Option<Instant> {
         if peer.has_news() {
             return Some(not_before(peer.sent_at, self.config.period));
         }
         peer.sent_at?.checked_add(Nanos(self.config.lease.0 / 4))
-    }
-
-    /// Computes gates and finds what each agent has to be told.
-    fn round(&mut self, now: Instant) {
-        self.last_round = Some(now);
-        self.counters.rounds += 1;
-        self.hosted.announce_fresh(now);
-        for key in self.hosted.take_changed() {
-            for (&port, &number) in self.holders.get(&key).into_iter().flatten() {
-                if let Some(peer) = self.peers.get_mut(port) {
-                    peer.new_priorities.push(number);
-                    self.touched.push(port);
-                }
-            }
-        }
-        if self.hosted.is_dirty() {
-            let (drains, owners, drained) = (&self.drains, &self.owners, &mut self.drained);
-            let is_drained = |key, from| {
-                let owner = || owners.of(key);
-                let drain = drains.of_flow(from, owner, key);
-                drain.inspect(|&drain| _ = drained.entry(key).or_insert_with(|| drain.clone())).is_some()
-            };
-            self.hosted.decide(now, is_drained, |(port, flow), before, order| {
-                let Some(peer) = self.peers.get_mut(port).filter(|_| before != order) else { return };
-                let kind = match order.gate {
-                    Gate::Off {} => 0,
-                    Gate::Open {} => 1,
-                    Gate::Paced { .. } => 2,
-                };
-                self.counters.decisions[kind] += 1;
-                peer.new_orders.push(flow);
-                self.touched.push(port);
-            });
-        }
-        for port in std::mem::take(&mut self.touched) {
-            self.list(port);
-        }
-    }
-
-    fn write_orders(&mut self, now: Instant, port: PortId) {
-        let (config, lease) = (self.config, self.lease());
-        let owes_snapshot = self.peers.get(port).is_some_and(|peer| peer.owes_snapshot);
-        let standing = if owes_snapshot { self.standing() } else { Sealed::default() };
-        let Some(peer) = self.peers.get_mut(port) else { return };
-        let hosted = &self.hosted;
-        let snapshot = std::mem::take(&mut peer.owes_snapshot);
-        if snapshot {
-            peer.new_priorities = peer.parts.keys().copied().collect();
-            peer.new_orders = peer.flows.keys().copied().collect();
-        }
-        // What is left over is news for the next orders.
-        let mut room = PIECE;
-        let refused = take_some(&mut peer.refused, &mut room);
-        let parts = take_some(&mut peer.new_priorities, &mut room);
-        let flows = take_some(&mut peer.new_orders, &mut room);
-        let refused = in_order(refused, |number| Some((number, ())));
-        let priority = |number: u32| Some((number, hosted.priority(peer.parts.get(&number)?.key)));
-        let order = |number: u32| {
-            let told = hosted.find(peer.flows.get(&number)?.id, (port, number))?.told;
-            // A snapshot is quiet about what is as it would be without it.
-            Some((number, told)).filter(|_| !snapshot || told != UNTOLD)
-        };
-        let (priorities, flows) = (in_order(parts, priority), in_order(flows, order));
-        peer.sent += 1;
-        self.counters.orders += 1;
-        self.highest_sent = self.highest_sent.max(peer.sent);
-        peer.sent_at = Some(now);
-        let orders = Orders {
-            protocol: PROTOCOL,
-            term: config.term,
-            session: peer.session,
-            sequence: peer.sent,
-            snapshot,
-            resync: peer.is_unknown,
-            enforce: !config.shadow,
-            confirm: config.confirm,
-            switch: self.switch.filter(|_| snapshot),
-            standing,
-            lease,
-            period: config.period,
-            quiet: config.quiet,
-            priorities,
-            flows,
-            refused,
-        };
-        self.outbox.push_back((port, orders));
-        self.look_after(now);
     }
 }
 
@@ -561,21 +456,4 @@ fn offset(now: Instant, clock: Instant) -> i128 {
 /// A pause after `last`, or at once where there was none.
 fn not_before(last: Option<Instant>, pause: Nanos) -> Instant {
     last.and_then(|last| last.checked_add(pause)).unwrap_or(Instant::ZERO)
-}
-
-/// The first of some numbers, ascending, each once, as many as there is room for.
-fn take_some(numbers: &mut Vec<u32>, room: &mut usize) -> Vec<u32> {
-    numbers.sort_unstable();
-    numbers.dedup();
-    let rest = numbers.split_off(numbers.len().min(*room));
-    let some = std::mem::replace(numbers, rest);
-    *room -= some.len();
-    some
-}
-
-/// Collects what `of` knows of each number of an ascending list.
-fn in_order<T>(numbers: Vec<u32>, of: impl Fn(u32) -> Option<(u32, T)>) -> Keyed<T> {
-    let mut items = Keyed::default();
-    numbers.into_iter().filter_map(of).for_each(|(number, item)| items.push(number, item));
-    items
 }

@@ -22,7 +22,7 @@ use cavalcade_model::{
 };
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 
-use crate::allocation::{Contender, allocate};
+use crate::allocation::{Contender, Filled, Filling, Listed};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
 use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
@@ -448,22 +448,18 @@ impl Hosted {
         }
     }
 
-    /// Computes the gate of every flow, but that those of a coflow and sender that `is_drained` go as plain TCP; hands over
-    /// each, in the order of coflows and names, with the gate and the own priority that it had before and those that it has now.
-    pub(crate) fn decide(
-        &mut self,
-        now: Instant,
-        mut is_drained: impl FnMut(CoflowKey, PortId) -> bool,
-        mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder),
-    ) {
+    /// Lists all flows, in the order of coflows and names, and those that contend: that neither rest nor are of a coflow and
+    /// sender that `is_drained`, which go as plain TCP.
+    pub(crate) fn list(&mut self, mut is_drained: impl FnMut(CoflowKey, PortId) -> bool) -> Filling {
         self.kept.is_dirty = false;
-        let (mut ids, mut contenders) = (Vec::new(), Vec::new());
+        let (mut flows, mut contenders) = (Vec::with_capacity(self.flows()), Vec::new());
         for (place, coflow) in self.table.coflows.values().enumerate() {
-            for &id in coflow.flows.values() {
+            for (&name, &id) in &coflow.flows {
                 let flow = self.table.find(id).expect("a named flow has a record");
                 let is_drained = is_drained(coflow.key, flow.facts.src);
-                ids.push((id, is_drained));
-                if !flow.rests() && !is_drained {
+                let contends = !flow.rests() && !is_drained;
+                flows.push(Listed { id, name, is_drained, contends });
+                if contends {
                     contenders.push(Contender {
                         links: self.table.links(flow),
                         coflow: place as u32,
@@ -475,12 +471,23 @@ impl Hosted {
                 }
             }
         }
-        let mut gates = allocate(&self.terms, &self.table.capacity, &contenders).into_iter();
-        for (id, is_drained) in ids {
-            let flow = self.table.find_mut(id).expect("a named flow has a record");
-            flow.is_drained = is_drained;
-            let contends = !flow.rests() && !is_drained;
+        let (terms, capacity) = (self.terms.clone(), self.table.capacity.clone());
+        Filling { terms, capacity, flows, contenders }
+    }
+
+    /// Takes over gates that were found, but for flows that are over by now; hands over each flow, with the order
+    /// that it had before and the one that it has now.
+    pub(crate) fn decide(
+        &mut self,
+        now: Instant,
+        filled: Filled,
+        mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder),
+    ) {
+        let mut gates = filled.gates.into_iter();
+        for Listed { id, name, is_drained, contends } in filled.flows {
             let gate = if contends { gates.next().unwrap_or_default() } else { Gate::default() };
+            let Some(flow) = self.table.find_mut(id).filter(|flow| flow.name() == name) else { continue };
+            flow.is_drained = is_drained;
             flow.is_served = contends && gate != Gate::Off {};
             let rank = match flow.priority {
                 _ if is_drained => Rank::Plain {},
@@ -492,7 +499,7 @@ impl Hosted {
             if before.gate == (Gate::Off {}) {
                 (flow.moved_at, flow.freed_at) = (now, now);
             }
-            tell(flow.name(), before, order);
+            tell(name, before, order);
         }
     }
 

@@ -38,6 +38,7 @@ pub use agent::{
     Agent, AgentConfig, AgentCounters, AgentOutput, Budget, CLASSES, ClientId, Decentralised, FlowStatus,
     Mode, PartStatus, Usage,
 };
+pub use allocation::{Filled, Filling};
 pub use coordinator::{
     CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters, Notary, PastCoflow,
 };

@@ -446,7 +446,7 @@ fn orders_hold_for_three_rounds_where_rounds_take_longer_than_a_lease_and_no_age
     let coflow = site.register(0);
     site.open(0, 0, coflow, 1);
     site.pass(50);
-    site.coordinator.as_mut().unwrap().round_took(Nanos::from_millis(600));
+    site.coordinator.as_mut().unwrap().round_took(Nanos::from_millis(600), Nanos::from_millis(600));
     site.sent(0, 0, 500);
     // A beat tells of it; then the coordinator says and hears nothing for as long as a round takes.
     site.pass(30);
@@ -455,4 +455,33 @@ fn orders_hold_for_three_rounds_where_rounds_take_longer_than_a_lease_and_no_age
     assert!(site.agents.iter().all(|agent| agent.obeys().is_some()), "orders hold");
     site.coordinator.as_mut().unwrap().handle_timeout(now);
     assert_eq!(site.coordinator.as_ref().unwrap().agents(), 3);
+}
+
+#[test]
+fn while_a_round_is_filled_elsewhere_agents_obey_reports_are_taken_in_and_what_has_ended_is_left_out() {
+    let mut site = Site::new("fifo", 3);
+    site.coordinator = site.coordinator.map(|coordinator| coordinator.with_deferred_rounds(1));
+    site.open_two();
+    site.pass(20);
+    let coordinator = site.coordinator.as_mut().unwrap();
+    let filling = coordinator.poll_filling().expect("there are flows to decide on");
+    let (before, rounds) = (coordinator.counters().reports, coordinator.rounds());
+    // Ten leases, in which the second flow ends and the first moves.
+    site.say(1, ClientMessage::Close { flow: 0, sent: Bytes(9) });
+    for step in 1..=50 {
+        site.sent(0, 0, step);
+        site.pass(20);
+    }
+    let coordinator = site.coordinator.as_mut().unwrap();
+    assert!(coordinator.counters().reports > before + 50, "reports are taken in");
+    assert_eq!((coordinator.rounds(), coordinator.counters().agents_lost), (rounds, 0));
+    assert_eq!(coordinator.poll_filling().map(|_| "another"), None, "one round at a time");
+    assert!(site.agents.iter().all(|agent| agent.obeys().is_some() && agent.counters().fallbacks == 0));
+    let at = site.now;
+    site.coordinator.as_mut().unwrap().handle_filled(at, filling.fill());
+    site.pass(30);
+    assert_eq!(site.agents[1].status().count(), 0);
+    assert_eq!(site.gate(0, 0), OPEN);
+    let coordinator = site.coordinator.as_mut().unwrap();
+    assert!(coordinator.rounds() > rounds, "what has changed meanwhile is for the next round");
 }

@@ -18,9 +18,10 @@ use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
 use crate::meter::{Held, Meter};
-use crate::metrics::{self, Distributions, Holding, ShellCounters};
+use crate::metrics::{self, Holding, ShellCounters};
 use crate::occasional::Occasional;
 use crate::reloading::{Hangups, Reloading, Settings};
+use crate::rounds::{self, Rounds};
 use crate::security::{Identity, Role};
 use crate::sockets::UnixSocket;
 use crate::tls;
@@ -106,6 +107,7 @@ pub async fn serve_coordinator(
     if let Some(identity) = &identity {
         coordinator = coordinator.with_notary(Box::new(identity.notary()));
     }
+    coordinator = coordinator.with_deferred_rounds(rounds::LARGE);
     let mut was_drained = coordinator.is_drained();
     let clock = Clock::default();
     let started = clock.now();
@@ -120,12 +122,11 @@ pub async fn serve_coordinator(
     }
     let visitors = Rc::new(Cell::new(0));
     let meter = Meter::new(capacity.bytes, MORE_BUFFERS);
-    let doorkeeper =
-        Doorkeeper { identity, lines: lines.clone(), sender, visitors, meter: meter.clone() };
+    let doorkeeper = Doorkeeper { identity, lines: lines.clone(), sender, visitors, meter: meter.clone() };
     let to = vec![None; coordinator.ports() as usize];
     let (counters, refusals) = (ShellCounters::default(), Occasional::default());
     let mut routes = Routes { to, routes: BTreeMap::new(), counters, refusals };
-    let distributions = Distributions::default();
+    let mut rounds = Rounds::new(clock);
     let mut next_connection = 0;
     loop {
         tokio::select! {
@@ -151,10 +152,11 @@ pub async fn serve_coordinator(
                 let figures = |coordinator: &Coordinator| {
                     let connections = routes.routes.len();
                     let held = Holding { connections, meter: &meter, lines: &lines, capacity, until };
-                    metrics::of_coordinator(coordinator, now, &routes.counters, &held, &distributions)
+                    metrics::of_coordinator(coordinator, now, &routes.counters, &held, &rounds.distributions)
                 };
                 query.answer(&mut coordinator, &mut desk, now, figures);
             }
+            filled = rounds.filled() => rounds.take_over(&mut coordinator, filled),
             () = sleep_until(clock, coordinator.poll_timeout()) => {}
             () = hangups.heed(&desk.reloading) => {}
             _ = stop.changed() => return Ok(coordinator),
@@ -168,7 +170,7 @@ pub async fn serve_coordinator(
         }
         // What has come during a round is heard before anybody is taken to be silent.
         hear_out(&mut coordinator, &mut routes, clock, &mut inbox).await;
-        do_due(&mut coordinator, clock, &distributions);
+        rounds.do_due(&mut coordinator);
         send_orders(&mut coordinator, &mut routes);
         if std::mem::replace(&mut was_drained, coordinator.is_drained()) != was_drained {
             tracing::warn!(on = coordinator.is_drained(), "the kill switch of the fabric");
@@ -196,22 +198,6 @@ fn full(capacity: Capacity) -> String {
     format!(
         "{most} connections are open, or {STRANGERS} have not reported yet: --max-connections raises the former"
     )
-}
-
-fn do_due(coordinator: &mut Coordinator, clock: Clock, distributions: &Distributions) {
-    let (rounds, lost) = (coordinator.rounds(), coordinator.counters().agents_lost);
-    let began = clock.now();
-    coordinator.handle_timeout(began);
-    if coordinator.rounds() > rounds {
-        let took = clock.now().since(began);
-        coordinator.round_took(took);
-        let oldest = coordinator.heard().map(|(_, at)| began.since(at).0).max().unwrap_or(0);
-        distributions.round(std::time::Duration::from_nanos(took.0), oldest);
-    }
-    let lost = coordinator.counters().agents_lost - lost;
-    if lost > 0 {
-        tracing::warn!(agents = lost, "silent for longer than a lease");
-    }
 }
 
 /// The limits and identity for a new connection.
@@ -281,21 +267,24 @@ impl Doorkeeper {
 }
 
 /// Takes in what has come, and what comes while that is done, so that a burst of many agents is one round; for at most as
-/// long as rounds are apart.
+/// long as rounds are apart, and as agents may wait for a word.
 async fn hear_out(
     coordinator: &mut Coordinator,
     routes: &mut Routes,
     clock: Clock,
     inbox: &mut mpsc::UnboundedReceiver<Incoming>,
 ) {
-    let until = clock.now() + coordinator.pause();
+    let until = clock.now() + coordinator.pause().min(coordinator.beat());
     loop {
         let mut is_quiet = true;
         while let Ok(next) = inbox.try_recv() {
             take_in(coordinator, routes, clock, next);
             is_quiet = false;
+            if clock.now() >= until {
+                return;
+            }
         }
-        if is_quiet || clock.now() >= until {
+        if is_quiet {
             return;
         }
         // Connections are read meanwhile.

@@ -32,6 +32,7 @@ mod metrics;
 mod notify;
 mod occasional;
 mod reloading;
+mod rounds;
 pub mod security;
 mod sockets;
 mod switch;

@@ -89,6 +89,8 @@ struct Exchange {
     reporting: f64,
     taking_in: f64,
     deciding: f64,
+    /// The time that the coordinator is not kept from all else.
+    filling: f64,
     obeying: f64,
     longest: f64,
     reports: u32,
@@ -108,7 +110,7 @@ impl Pair {
         let now = Instant(1_000_000_000);
         let mut pair = Self {
             agent: Agent::new(config, Mode::Coordinated),
-            coordinator: Coordinator::new(coordinator, Box::new(policy)),
+            coordinator: Coordinator::new(coordinator, Box::new(policy)).with_deferred_rounds(1),
             now,
             keys: Vec::new(),
             reports: Vec::new(),
@@ -189,6 +191,12 @@ impl Pair {
             }
             let ((), took) = timed(|| self.coordinator.handle_timeout(now));
             (spent.deciding, spent.longest) = (spent.deciding + took, spent.longest.max(took));
+            if let Some(filling) = self.coordinator.poll_filling() {
+                let (filled, took) = timed(|| filling.fill());
+                spent.filling += took;
+                let ((), took) = timed(|| self.coordinator.handle_filled(now, filled));
+                (spent.deciding, spent.longest) = (spent.deciding + took, spent.longest.max(took));
+            }
             let mut is_told = false;
             while let Some((_, orders)) = self.coordinator.poll_orders() {
                 is_told |= !orders.flows.is_empty() || !orders.priorities.is_empty();
@@ -213,6 +221,7 @@ impl Pair {
         self.line(&reports, items, spent.reporting)?;
         self.line(&format!("take in {what}"), items, spent.taking_in)?;
         self.line(&format!("decide on {what}"), items, spent.deciding)?;
+        self.line(&format!("fill beside that, {what}"), items, spent.filling)?;
         self.line(&format!("obey after {what}"), items, spent.obeying)?;
         self.line(&format!("longest pause of the coordinator, {what}"), 1, spent.longest)
     }

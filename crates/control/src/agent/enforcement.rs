@@ -25,7 +25,8 @@ impl Agent {
         if own.hosted.is_dirty() {
             let user = |key| Some(self.parts.get(self.part_of.get(&key)?)?.user);
             let is_drained = |key, from| self.drains.of_flow(from, || user(key), key).is_some();
-            own.hosted.decide(now, is_drained, |(_, number), _, order| {
+            let filled = own.hosted.list(is_drained).fill();
+            own.hosted.decide(now, filled, |(_, number), _, order| {
                 if let Some(flow) = self.flows.get_mut(&number) {
                     flow.ordered = Some(order);
                 }
