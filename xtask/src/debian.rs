@@ -1,4 +1,5 @@
-//! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), and applications that these are tried on.
+//! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), applications that these are tried on, and etcd,
+//! which keeps the lease of leadership.
 //! A plain build does without.
 
 use std::path::Path;
@@ -11,8 +12,9 @@ use crate::steps::{Failure, Run};
 type Probe = fn() -> bool;
 
 /// Packages, each with its probe.
-const PACKAGES: [(&str, Probe); 8] = [
+const PACKAGES: [(&str, Probe); 9] = [
     ("clang", || runs("clang", "--version")),
+    ("etcd-server", || runs("etcd", "--version")),
     ("iperf3", || runs("iperf3", "--version")),
     ("nginx-light", || runs("nginx", "-v")),
     ("memcached", || runs("memcached", "--version")),
