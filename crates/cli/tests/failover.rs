@@ -4,6 +4,7 @@
 //! How long it takes is asserted in leases, as promised; nothing shorter than seconds is.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+#![allow(clippy::print_stdout, reason = "how long it took is worth knowing")]
 
 mod support;
 
@@ -262,7 +263,7 @@ fn an_etcd_that_is_killed_and_comes_back_within_a_lease_costs_nothing_and_one_th
     std::thread::scope(|scope| {
         let place = &scene.place;
         let busy = scope.spawn(|| keep_busy(place, &stop));
-        scene.etcd = None;
+        drop(scene.etcd.take());
         std::thread::sleep(LEADERSHIP / 6);
         scene.etcd = Some(scene.net.etcd(place));
         std::thread::sleep(2 * LEADERSHIP);
@@ -270,7 +271,7 @@ fn an_etcd_that_is_killed_and_comes_back_within_a_lease_costs_nothing_and_one_th
         let fallbacks = lines(place, "agent.log", "no word from the coordinator");
         assert_eq!(fallbacks, 0, "the agent has obeyed all the time");
 
-        scene.etcd = None;
+        drop(scene.etcd.take());
         eventually("the leader stands by", || lines(place, "lead1.log", "the lease in etcd is lost") == 1);
         eventually("the agent obeys nobody", || obeyed(place).is_none());
         scene.etcd = Some(scene.net.etcd(place));
