@@ -34,6 +34,9 @@
 //! that of flows. [`PathFill`] moves levels where something changed: what it does goes with the flows that share links with
 //! those that come and go. So the first is for coflows with more flows than there are ports, which share ports with
 //! themselves, and the second for all others.
+//!
+//! Until `0d04191` there were more layouts and a rule for crowded links. Without them `fair` takes 6.8 instead of 1.15 processor
+//! seconds on `coflow-1000` of `bench fluid`, and 0.93 instead of 0.53 on `batch-100` (means of two runs on a loaded machine).
 
 use cavalcade_model::{ClassShares, CoflowId, Discipline, Fabric, Scope, Terms, Workload};
 use cavalcade_spec::Choice;

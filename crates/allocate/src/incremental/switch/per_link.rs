@@ -14,7 +14,8 @@
 //! That is too much for the Facebook trace, where neither `baraat` nor `las:at=link` was run to its end: `baraat` takes about
 //! 7 ms an event once wide shuffles share links (after 10,000 events: 28,000 flows with a rate and 128 rings an event, and a
 //! third of the rates are other ones than before). Rings there are ties at one link under an order that all links share; under
-//! `las:at=link` most are real contradictions.
+//! `las:at=link` most are real contradictions. A third of the time goes into finding rings, most of it into looking for
+//! flows that a lower link holds back, an eighth into opening classes, a tenth into levels, a twelfth into writing rates.
 //!
 //! # Rejected
 //! To begin at the last rates: where links contradict each other what comes out would depend on the past.
