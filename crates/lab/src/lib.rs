@@ -23,22 +23,22 @@
 //! (`senders`). Who goes first, network, report and prediction are the same. A flow has no size then, as no library says it, so
 //! policies that go by sizes of flows decide on guesses.
 //!
-//! `sincronia-10-0.9-FB-UPWS` on 5 hosts at 200 Mbps, medians of three runs of a test build started with `chrt -f 10`, while some 20 other
-//! threads wanted the two cores:
+//! `sincronia-10-0.9-FB-UPWS` on 5 hosts at 200 Mbps, medians of three runs of a test build started with `chrt -r 1`, the priority
+//! that enforcers give themselves, while some 20 other threads wanted the two cores:
 //!
 //! | | mean CCT, s (least – most) | above the prediction with Δ | agents and library or enforcers, of a core per Gbps |
 //! |---|---|---|---|
-//! | `aalo`, library | 0.420 (0.417 – 0.445) | 6.1 % | 33.7 % |
-//! | `aalo`, kernel | 0.671 (0.657 – 0.686) | 69.4 % | 49.7 % |
-//! | `dcas`, library | 0.424 (0.416 – 0.431) | 5.9 % | 22.0 % |
-//! | `dcas`, kernel | 0.708 (0.677 – 0.712) | 76.7 % | 45.0 % |
-//! | `varys`, library | 0.364 (0.363 – 0.400) | 3.0 % | 37.0 % |
-//! | `varys`, kernel | 1.055 (0.884 – 1.407) | 198.2 % | 59.4 % |
+//! | `aalo`, library | 0.435 (0.401 – 0.448) | 9.7 % | 37.9 % |
+//! | `aalo`, kernel | 0.646 (0.636 – 0.747) | 62.9 % | 58.3 % |
+//! | `dcas`, library | 0.399 (0.398 – 0.410) | −0.4 % | 27.7 % |
+//! | `dcas`, kernel | 0.630 (0.605 – 0.732) | 57.4 % | 43.6 % |
+//! | `varys`, library | 0.360 (0.356 – 0.395) | 1.6 % | 34.5 % |
+//! | `varys`, kernel | 0.858 (0.619 – 0.868) | 142.6 % | 53.8 % |
 //!
-//! The kernel's coflows end a quarter of a second later, and why was not found: it is not the walks over connections, nor that a sender
-//! has to be moved into its coflow's control group (0.725 and 0.798 s before senders had groups of their own). Nor does the kernel path take
-//! less of a processor here: of the library's 184 ms in a run (`aalo`, 72 MB) agents had 135, which stay, and the library's own 49
-//! became the enforcers' 190.
+//! The kernel's coflows end 0.2 s later, and why was not found: it is not the walks over connections, nor the whole of it that a sender
+//! had to be moved into its coflow's control group, before senders had groups of their own (0.05 to 0.09 s). On a machine as busy as this
+//! one, senders wait for their turn as well. Nor does the kernel path take less of a processor here: of the library's 184 ms in a run
+//! (`aalo`, 72 MB) agents had 135, which stay, and the library's own 49 became the enforcers' 190.
 //!
 //! Hosts' tables of connections are small (`namespaces`), because an enforcer walks over them; groups and programs of a lab that was
 //! killed are found by the number of its process, like its namespaces.
