@@ -50,7 +50,7 @@ use owners::Owners;
 use peers::{Peer, Peers};
 pub use status::{CoflowFlow, CoflowStatus};
 pub use trust::Notary;
-use trust::{DISTRUST, REMEMBERED, Unsealed};
+use trust::{REMEMBERED, Unsealed};
 
 /// The configuration of a coordinator.
 #[derive(Clone, Copy, Debug)]
@@ -191,8 +191,9 @@ pub struct Coordinator {
 impl Coordinator {
     /// A coordinator that runs `factory`'s policy, which has to be one of scope fabric.
     pub fn new(config: CoordinatorConfig, factory: Factory) -> Self {
+        let stall = config.stall.max(Nanos(5 * config.period.0));
         Self {
-            hosted: Hosted::new(factory, config.ports, config.line_rate),
+            hosted: Hosted::new(factory, config.ports, config.line_rate).with_stall(stall),
             peers: Peers::new(config.ports),
             with_news: Vec::new(),
             news_at: None,
@@ -387,18 +388,12 @@ impl Coordinator {
         if self.stall_at.is_some_and(|when| when > now) || !self.hosted.has_flows() {
             return;
         }
-        let stall = self.config.stall.max(Nanos(5 * self.config.period.0));
-        self.stall_at = now.checked_add(Nanos(stall.0 / 2));
+        self.stall_at = now.checked_add(Nanos(self.hosted.stall().0 / 2));
         let confirmations = &self.confirmations;
         let confirmed = |from, to| confirmations.grew_at(from, to).unwrap_or(Instant::ZERO);
         let confirms = self.config.confirm;
-        let stalled = self.hosted.rest_stalled(now, stall, |from, to| confirms.then(|| confirmed(from, to)));
-        for port in stalled.unmoved {
-            self.counters.stalled_flows += 1;
-            if let Some(peer) = self.peers.get_mut(port) {
-                peer.distrusted_until = now.checked_add(DISTRUST);
-            }
-        }
+        let stalled = self.hosted.rest_stalled(now, |from, to| confirms.then(|| confirmed(from, to)));
+        self.counters.stalled_flows += stalled.unmoved;
         for (from, to) in stalled.unconfirmed {
             self.counters.unconfirmed_flows += 1;
             self.confirmations.note_resting(now, from, to);

@@ -25,6 +25,7 @@ use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 use crate::allocation::{Contender, Filled, Filling, Listed};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
+use crate::patience::Patience;
 use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
 
 /// Time that a coflow is remembered that only other hosts have spoken of.
@@ -48,6 +49,8 @@ pub(crate) struct Hosted {
     hearsay: BTreeMap<CoflowKey, Instant>,
     /// Coflows that have got flows since the policy was told of them.
     fresh: BTreeSet<CoflowId>,
+    /// Time that hosts were waited for.
+    patience: Patience,
 }
 
 /// The state that decisions are carried out on, beside the table.
@@ -138,7 +141,13 @@ impl Hosted {
             of_task: BTreeMap::new(),
             hearsay: BTreeMap::new(),
             fresh: BTreeSet::new(),
+            patience: Patience::new(Nanos(u64::MAX)),
         }
+    }
+
+    /// Sets the time for which flows that may send are waited for at most, where [`Hosted::rest_stalled`] is called.
+    pub(crate) fn with_stall(self, stall: Nanos) -> Self {
+        Self { patience: Patience::new(stall), ..self }
     }
 
     pub(crate) fn ports(&self) -> u32 {
@@ -223,7 +232,7 @@ impl Hosted {
             size,
             sent,
             idle,
-            is_stalled: false,
+            is_stalled: self.patience.distrusts(now, name.0),
             is_drained: false,
             moved_at: now,
             freed_at: now,
@@ -257,9 +266,12 @@ impl Hosted {
             // What has waited for its application is not expected to have arrived.
             record.freed_at = now;
         }
-        if sent > before || record.idle && !idle {
+        if sent > before {
             record.moved_at = now;
             self.kept.is_dirty |= std::mem::take(&mut record.is_stalled);
+            self.patience.moved(record.facts.src);
+        } else if record.idle && !idle {
+            record.is_stalled |= self.patience.distrusts(now, record.facts.src);
         }
         self.kept.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
         if record.counts {
@@ -273,6 +285,9 @@ impl Hosted {
     pub(crate) fn close_flow(&mut self, now: Instant, flow: FlowId) {
         let Some(record) = self.table.find(flow) else { return };
         let (id, name) = (record.facts.coflow, record.name());
+        if record.is_served {
+            self.patience.give_up(now, record.facts.src, record.moved_at);
+        }
         self.kept.is_dirty = true;
         if self.terms.flow_events && self.table.coflows[&id].is_announced {
             self.tell(now, Event::FlowFinished(flow));
@@ -283,6 +298,11 @@ impl Hosted {
             coflow.flows.remove(&name);
         }
         self.settle(now);
+    }
+
+    /// Notes that a flow of a host has moved which is about to be closed.
+    pub(crate) fn note_moved(&mut self, port: PortId) {
+        self.patience.moved(port);
     }
 
     /// A coflow has sent `more` bytes besides those of its open flows; less than none where a crash has taken bytes back.
@@ -410,23 +430,29 @@ impl Hosted {
         self.table.has_flows()
     }
 
-    /// Has flows rest that may send and have moved nothing for `stall`, by their own word, or by that of their receivers:
+    /// Returns the time for which a flow that may send is waited for.
+    pub(crate) fn stall(&self) -> Nanos {
+        self.patience.stall()
+    }
+
+    /// Has flows rest that may send and have moved nothing for the stall, by their own word, or by that of their receivers:
     /// `confirmed` says when something came from one port to another last, where that is asked.
     pub(crate) fn rest_stalled(
         &mut self,
         now: Instant,
-        stall: Nanos,
         confirmed: impl Fn(PortId, PortId) -> Option<Instant>,
     ) -> Stalled {
         let mut stalled = Stalled::default();
+        let stall = self.patience.stall();
         for flow in self.table.flows_mut() {
             let FlowFacts { src, dst, .. } = flow.facts;
-            if flow.rests() || flow.is_drained || flow.told.gate == (Gate::Off {}) {
+            if flow.rests() || !flow.is_served {
                 continue;
             }
             if now.since(flow.moved_at) >= stall {
                 flow.is_stalled = true;
-                stalled.unmoved.push(src);
+                stalled.unmoved += 1;
+                self.patience.give_up(now, src, flow.moved_at);
             } else if src != dst
                 && confirmed(src, dst).is_some_and(|at| now.since(at.max(flow.freed_at)) >= stall)
             {
@@ -434,7 +460,7 @@ impl Hosted {
                 stalled.unconfirmed.push((src, dst));
             }
         }
-        self.kept.is_dirty |= !stalled.unmoved.is_empty() || !stalled.unconfirmed.is_empty();
+        self.kept.is_dirty |= stalled.unmoved > 0 || !stalled.unconfirmed.is_empty();
         stalled
     }
 
@@ -484,11 +510,17 @@ impl Hosted {
         mut tell: impl FnMut(FlowName, FlowOrder, FlowOrder),
     ) {
         let mut gates = filled.gates.into_iter();
+        let mut let_go = Vec::new();
         for Listed { id, name, is_drained, contends } in filled.flows {
             let gate = if contends { gates.next().unwrap_or_default() } else { Gate::default() };
             let Some(flow) = self.table.find_mut(id).filter(|flow| flow.name() == name) else { continue };
             flow.is_drained = is_drained;
-            flow.is_served = contends && gate != Gate::Off {};
+            let was_served = std::mem::replace(&mut flow.is_served, contends && gate != Gate::Off {});
+            match (was_served, flow.is_served) {
+                (true, false) => self.patience.give_up(now, flow.facts.src, flow.moved_at),
+                (false, true) => let_go.push(id),
+                _ => {}
+            }
             let rank = match flow.priority {
                 _ if is_drained => Rank::Plain {},
                 None => Rank::OfCoflow {},
@@ -497,9 +529,20 @@ impl Hosted {
             let order = FlowOrder { gate, rank };
             let before = std::mem::replace(&mut flow.told, order);
             if before.gate == (Gate::Off {}) {
-                (flow.moved_at, flow.freed_at) = (now, now);
+                flow.freed_at = now;
             }
             tell(name, before, order);
+        }
+        self.begin_waiting(now, let_go);
+    }
+
+    /// Begins to wait for flows that are let go; where their host has used up all patience, they rest from the next decision on.
+    fn begin_waiting(&mut self, now: Instant, flows: Vec<FlowId>) {
+        for id in flows {
+            let flow = self.table.find_mut(id).expect("a flow that was just decided has a record");
+            flow.moved_at = self.patience.begins_at(now, flow.facts.src);
+            flow.is_stalled |= now.since(flow.moved_at) >= self.patience.stall();
+            self.kept.is_dirty |= flow.is_stalled;
         }
     }
 
@@ -631,8 +674,8 @@ impl NewFlow {
 /// Flows that may send and move nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Stalled {
-    /// Senders of those that say so.
-    pub(crate) unmoved: Vec<PortId>,
+    /// Number of those of which their senders say so.
+    pub(crate) unmoved: u64,
     /// Senders and receivers of those of which nothing arrives.
     pub(crate) unconfirmed: Vec<(PortId, PortId)>,
 }

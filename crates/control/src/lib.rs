@@ -32,6 +32,7 @@ mod drains;
 mod explanation;
 mod hosted;
 mod numbering;
+mod patience;
 mod table;
 
 pub use agent::{

@@ -48,7 +48,7 @@ pub(crate) struct Flow {
     pub(crate) is_stalled: bool,
     /// True if it goes as plain TCP because a person wants it; then it holds no others.
     pub(crate) is_drained: bool,
-    /// Time at which it last moved, or was let go on.
+    /// Time at which it last moved, or since which it counts as waited for.
     pub(crate) moved_at: Instant,
     /// Time at which it was let go on.
     pub(crate) freed_at: Instant,

@@ -25,7 +25,8 @@ use cavalcade_model::{BitsPerSec, Instant, Nanos, PortId};
 use cavalcade_protocol::{Report, TaskCounter};
 
 use super::Coordinator;
-use super::trust::{DISTRUST, YOUNG_LEASES};
+use super::trust::YOUNG_LEASES;
+use crate::patience::DISTRUST;
 
 /// The bytes that one port has received from another.
 #[derive(Debug)]

@@ -19,8 +19,6 @@ pub(super) struct Peer {
     pub(super) offset: i128,
     /// Rate at which its port can send, as it reports.
     pub(super) up: BitsPerSec,
-    /// Until when its new flows hold others only once they have moved.
-    pub(super) distrusted_until: Option<Instant>,
     /// True if a snapshot from it is needed.
     pub(super) is_unknown: bool,
     /// True if it needs a snapshot from here.
@@ -80,7 +78,6 @@ impl Peer {
             heard_at: now,
             offset,
             up: BitsPerSec::ZERO,
-            distrusted_until: None,
             is_unknown: true,
             owes_snapshot: true,
             is_listed: false,

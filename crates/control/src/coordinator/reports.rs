@@ -192,13 +192,12 @@ impl Coordinator {
         else {
             return;
         };
-        let is_distrusted = peer.distrusted_until.is_some_and(|until| now < until);
         let sent = self.allow(now, port, part, sent.0);
         let new = NewFlow {
             to,
             size: size.map(|size| size.0),
             sent,
-            idle: idle || is_distrusted,
+            idle,
             is_unconfirmed: self.config.confirm && self.confirmations.is_distrusted(now, port, to),
             counts: !needs_confirmation,
         };
@@ -231,6 +230,9 @@ impl Coordinator {
             }
         }
         self.count_part(now, port, open.part);
+        if more > 0 {
+            self.hosted.note_moved(port);
+        }
         self.hosted.close_flow(now, open.id);
     }
 

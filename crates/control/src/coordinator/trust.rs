@@ -11,7 +11,7 @@
 //!   keep small coflows to themselves ([`CoordinatorConfig::quiet`](super::CoordinatorConfig::quiet)) it is taken in: it may have
 //!   been small for long, and its order counts only among those that have sent as much.
 //! - A flow that may send and moves nothing for [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) no longer holds
-//!   others; while that is so, new flows of the same host hold others only once they have moved.
+//!   others, and another flow or session in its place has what is left of that time (`patience`).
 //!
 //! Ages are taken by the clock of the agent that gave out the number, which is measured beside the own. A host that says
 //! false times makes its own coflows old or young, and no other's.
@@ -39,9 +39,6 @@ pub(super) const YOUNG_LEASES: u64 = 10;
 
 /// By how much an agent's own line rate may exceed the fabric's.
 const FASTER: u64 = 10;
-
-/// For how long a host is distrusted one of whose flows has moved nothing.
-pub(super) const DISTRUST: Nanos = Nanos::from_secs(10);
 
 /// Seals what agents keep for coordinators.
 pub trait Notary: Send {

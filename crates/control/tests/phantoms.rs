@@ -1,0 +1,112 @@
+//! A host with a valid certificate that has flows open which never move, and does something to be waited for again before they
+//! are found out.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+use cavalcade_control::*;
+use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Gate, PROTOCOL, Report, Sealed};
+
+const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+const BEGIN: Instant = Instant(1_000_000_000_000);
+const STEP: Nanos = Nanos::from_millis(10);
+const RECEIVER: PortId = PortId(2);
+
+/// The number of the honest host's coflow, and one a little older.
+const HONEST: u64 = BEGIN.0;
+const OLDER: u64 = BEGIN.0 - 1_000_000;
+
+/// A snapshot of a host with flows to the receiver that have sent nothing, each of a coflow of its own; the numbers of those
+/// begin at `serial`.
+fn snapshot(now: Instant, port: u32, session: u64, serial: u64, flows: &[u32], idle: bool) -> Report {
+    let sent = Bytes::ZERO;
+    let key = |flow: u32| CoflowKey::new(serial + u64::from(flow), &[]);
+    let entry = |&flow: &u32| (flow, CoflowEntry { key: key(flow), facts: None, sent, owner: 1 });
+    let open = |&flow: &u32| (flow, FlowEntry { coflow: flow, to: RECEIVER, size: None, sent, idle });
+    Report {
+        protocol: PROTOCOL,
+        port: PortId(port),
+        session,
+        sequence: now.0,
+        clock: now,
+        snapshot: true,
+        resync: false,
+        standing: Sealed::default(),
+        up: RATE,
+        down: RATE,
+        arrived: Default::default(),
+        coflows: flows.iter().map(entry).collect(),
+        grants: Default::default(),
+        flows: flows.iter().map(open).collect(),
+        progress: Default::default(),
+        closed: Default::default(),
+        left: Default::default(),
+    }
+}
+
+/// Returns for how many of 5,000 ms an honest flow waits behind those of a host that says `phantom` every 50 ms; its arguments
+/// are the time and how often the host has spoken.
+fn waited(phantom: impl Fn(Instant, u32) -> Report) -> u64 {
+    let factory = Box::new(cavalcade_policy::parse("fifo").unwrap());
+    let mut coordinator = Coordinator::new(CoordinatorConfig::new(1, 3, RATE), factory);
+    let mut waited = 0;
+    for step in 0..500 {
+        let now = Instant(BEGIN.0 + u64::from(step) * STEP.0);
+        if step % 5 == 0 {
+            coordinator.handle_report(now, phantom(now, step / 5));
+            coordinator.handle_report(now, snapshot(now, 0, 1, HONEST, &[0], false));
+        }
+        coordinator.handle_timeout(now);
+        while coordinator.poll_orders().is_some() {}
+        let all: Vec<CoflowStatus> = coordinator.status().collect();
+        let own = all.iter().find(|coflow| coflow.key.serial == HONEST).unwrap();
+        waited += u64::from(own.flows[0].gate == Gate::Off {}) * STEP.0 / 1_000_000;
+    }
+    waited
+}
+
+/// Time in milliseconds that a host is waited for once: the stall, and half of that until a look.
+const ONCE: std::ops::RangeInclusive<u64> = 500..=750;
+
+#[test]
+fn phantom_flows_of_one_session_after_the_other_hold_others_once() {
+    let waited = waited(|now, times| {
+        let session = times / 6;
+        snapshot(now, 1, 1 + u64::from(session), OLDER, &[session], false)
+    });
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn phantom_flows_that_are_replaced_within_a_session_hold_others_once() {
+    let waited = waited(|now, times| snapshot(now, 1, 1, OLDER, &[times / 6], false));
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn phantom_flows_that_are_new_in_every_report_hold_others_once() {
+    let waited = waited(|now, times| snapshot(now, 1, 1, OLDER, &[times], false));
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn a_phantom_flow_that_runs_dry_and_comes_to_again_holds_others_once() {
+    let waited = waited(|now, times| snapshot(now, 1, 1, OLDER, &[0], times % 6 == 5));
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn phantom_flows_that_are_gone_at_every_look_hold_others_once() {
+    let waited = waited(|now, times| {
+        let flows: &[u32] = if times % 5 == 0 { &[] } else { &[times / 5] };
+        snapshot(now, 1, 1, OLDER, flows, false)
+    });
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn phantom_flows_that_wait_for_each_other_hold_others_once() {
+    let flows: Vec<u32> = (0..100).collect();
+    let waited = waited(|now, _| snapshot(now, 1, 1, OLDER, &flows, false));
+    assert!((500..=2_000).contains(&waited), "{waited} ms: a period for each of 100 flows comes on top");
+}
