@@ -26,6 +26,9 @@ const DELAY: Nanos = Nanos::from_millis(1);
 const MARK: Nanos = Nanos::from_millis(100);
 /// The age from which a hostile host speaks of others' coflows.
 const KNOWN: Nanos = Nanos::from_millis(300);
+/// Time for which parts wait for flows that move nothing: longer than the workload is held, also where an agent that crashed before
+/// that was waited for in vain.
+const STALL: Nanos = Nanos::from_millis(800);
 /// By how much clocks are set back under [`Bug::ClockSetBack`].
 const SET_BACK: Nanos = Nanos::from_secs(2);
 /// The number of the one flow that is no flow of the workload.
@@ -364,10 +367,14 @@ fn world(
     let policy = choice.clone();
     let site = Site {
         policy: Box::new(move || policy.factory()),
-        coordinator: CoordinatorConfig { confirm: choice.is_hostile, ..crate::coordinator(fabric) },
+        coordinator: CoordinatorConfig {
+            confirm: choice.is_hostile,
+            stall: STALL,
+            ..crate::coordinator(fabric)
+        },
         agent: AgentConfig {
             client_lease: Nanos::from_millis(100),
-            stall: Nanos::from_millis(600),
+            stall: STALL,
             linger: Nanos::from_secs(1000),
             ..crate::agent(fabric)
         },
