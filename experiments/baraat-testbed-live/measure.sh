@@ -16,7 +16,7 @@ for n in 1 2 4 8; do
     done
 done
 # Table 3: four clients in the first of five racks, each fetches 800 KB from three servers of the others, at half load. The tasks of the
-# paper at 50 Mbps, of which SPC's do not end in the time that they should take; and a fifth of them at 20 Mbps.
+# paper at 50 Mbps, which two cores do not carry beside other work; and a fifth of them at 20 Mbps.
 table3() {
     "$program" trace generate "retrieval:tasks=$2,rate=$1" --out "$here/table3.txt"
     chrt -f 10 "$program" lab "$here/table3.txt" --fabric tree:pods=1,racks=5,hosts=4 --rate "$1" --round-trip "$3" \
