@@ -273,7 +273,7 @@ fn an_etcd_that_is_killed_and_comes_back_within_a_lease_costs_nothing_and_one_th
 
         drop(scene.etcd.take());
         eventually("the leader stands by", || lines(place, "lead1.log", "the lease in etcd is lost") == 1);
-        eventually("the agent obeys nobody", || obeyed(place).is_none());
+        eventually("the agent obeys no coordinator", || obeyed(place).is_none());
         scene.etcd = Some(scene.net.etcd(place));
         let (term, took) = waits_for_another(place, scene.former);
         println!("etcd is back: {took:?}");

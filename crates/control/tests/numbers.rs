@@ -2,7 +2,7 @@
 
 use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, PortId};
-use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Keyed, PROTOCOL, Report, Sealed};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Report};
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 const NOW: Instant = Instant(1_000_000_000);
@@ -13,23 +13,9 @@ const SECOND: CoflowKey = CoflowKey { task: 7, stage: 0, serial: 7 };
 fn report(session: u64, sequence: u64, coflow: CoflowKey) -> Report {
     let entry = CoflowEntry { key: coflow, facts: None, sent: Bytes::ZERO, owner: 1 };
     Report {
-        protocol: PROTOCOL,
-        port: PortId(0),
-        session,
-        sequence,
-        clock: NOW,
         snapshot: sequence == 1,
-        resync: false,
-        standing: Sealed::default(),
-        up: RATE,
-        down: RATE,
-        arrived: Keyed::default(),
         coflows: [(1, entry)].into_iter().collect(),
-        grants: Keyed::default(),
-        flows: Keyed::default(),
-        progress: Keyed::default(),
-        closed: Keyed::default(),
-        left: Keyed::default(),
+        ..Report::new(PortId(0), session, sequence, NOW, RATE)
     }
 }
 

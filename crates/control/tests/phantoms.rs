@@ -5,7 +5,7 @@
 
 use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
-use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Gate, PROTOCOL, Report, Sealed};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Gate, Report};
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 const BEGIN: Instant = Instant(1_000_000_000_000);
@@ -24,23 +24,10 @@ fn snapshot(now: Instant, port: u32, session: u64, serial: u64, flows: &[u32], i
     let entry = |&flow: &u32| (flow, CoflowEntry { key: key(flow), facts: None, sent, owner: 1 });
     let open = |&flow: &u32| (flow, FlowEntry { coflow: flow, to: RECEIVER, size: None, sent, idle });
     Report {
-        protocol: PROTOCOL,
-        port: PortId(port),
-        session,
-        sequence: now.0,
-        clock: now,
         snapshot: true,
-        resync: false,
-        standing: Sealed::default(),
-        up: RATE,
-        down: RATE,
-        arrived: Default::default(),
         coflows: flows.iter().map(entry).collect(),
-        grants: Default::default(),
         flows: flows.iter().map(open).collect(),
-        progress: Default::default(),
-        closed: Default::default(),
-        left: Default::default(),
+        ..Report::new(PortId(port), session, now.0, now, RATE)
     }
 }
 

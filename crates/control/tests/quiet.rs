@@ -4,7 +4,7 @@
 
 use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId};
-use cavalcade_protocol::{CoflowEntry, CoflowKey, PROTOCOL, Report, Sealed};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, Report};
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 const BEGIN: Instant = Instant(1_000_000_000_000);
@@ -13,23 +13,9 @@ const BEGIN: Instant = Instant(1_000_000_000_000);
 fn report(now: Instant, port: u32, serial: u64) -> Report {
     let entry = CoflowEntry { key: CoflowKey::new(serial, &[]), facts: None, sent: Bytes(1), owner: 1 };
     Report {
-        protocol: PROTOCOL,
-        port: PortId(port),
-        session: 1,
-        sequence: 1,
-        clock: now,
         snapshot: true,
-        resync: false,
-        standing: Sealed::default(),
-        up: RATE,
-        down: RATE,
-        arrived: Default::default(),
         coflows: [(0, entry)].into_iter().collect(),
-        grants: Default::default(),
-        flows: Default::default(),
-        progress: Default::default(),
-        closed: Default::default(),
-        left: Default::default(),
+        ..Report::new(PortId(port), 1, 1, now, RATE)
     }
 }
 

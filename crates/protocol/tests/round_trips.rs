@@ -270,23 +270,14 @@ fn a_report_of_a_hundred_flows_takes_three_bytes_for_each() {
     let progress: Keyed<Progress> =
         (5_000..5_100).map(|flow| (flow, Progress { sent: Bytes(100), idle: false })).collect();
     let report = Report {
-        protocol: PROTOCOL,
-        port: PortId(3),
-        session: 1_700_000_000_000_000_000,
-        sequence: 4_000,
-        clock: Instant(1_700_000_000_000_000_000),
-        snapshot: false,
-        resync: false,
-        standing: Sealed::default(),
-        up: BitsPerSec(1_000_000_000),
-        down: BitsPerSec(1_000_000_000),
-        arrived: Keyed::default(),
-        coflows: Keyed::default(),
-        grants: Keyed::default(),
-        flows: Keyed::default(),
         progress,
-        closed: Keyed::default(),
-        left: Keyed::default(),
+        ..Report::new(
+            PortId(3),
+            1_700_000_000_000_000_000,
+            4_000,
+            Instant(1_700_000_000_000_000_000),
+            BitsPerSec(1_000_000_000),
+        )
     };
     assert_eq!(report.to_bytes().len(), 343);
 }

@@ -51,7 +51,7 @@ pub const FAILOVER: Nanos = Nanos::from_millis(500);
 /// that hangs gives up its place.
 pub const PATIENCE: Nanos = Nanos::from_millis(1500);
 /// The same where a host claims flows that move nothing, and nothing else breaks.
-pub const HOSTILE_PATIENCE: Nanos = Nanos::from_millis(1250);
+pub const HOSTILE_PATIENCE: Nanos = Nanos::from_millis(950);
 /// The pause between two comparisons of amounts.
 pub const INSPECTION: Nanos = Nanos::from_millis(10);
 /// The rate of each port.

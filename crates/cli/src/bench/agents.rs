@@ -11,9 +11,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use cavalcade_model::{BitsPerSec, Bytes, PortId};
-use cavalcade_protocol::{
-    CoflowEntry, CoflowKey, FlowEntry, Frames, Keyed, Orders, PROTOCOL, Progress, Report, Sealed, frame,
-};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, FlowEntry, Frames, Keyed, Orders, Progress, Report, frame};
 use cavalcade_runtime::block_on;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -29,6 +27,8 @@ use crate::output::print;
 const QUIET: Duration = Duration::from_millis(25);
 /// After which a coordinator that says nothing is dead.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The rate of each host's port.
+const RATE: BitsPerSec = BitsPerSec(10_000_000_000);
 /// Bytes that each flow sends in a round.
 const PROGRESS: Bytes = Bytes(1_250_000);
 
@@ -212,23 +212,8 @@ impl Agent {
     fn report(&mut self) -> Report {
         self.sequence += 1;
         Report {
-            protocol: PROTOCOL,
-            port: PortId(self.port),
-            session: 1,
-            sequence: self.sequence,
-            clock: cavalcade_model::Instant::ZERO,
-            snapshot: false,
             resync: true,
-            standing: Sealed::default(),
-            up: BitsPerSec(10_000_000_000),
-            down: BitsPerSec(10_000_000_000),
-            arrived: Keyed::default(),
-            coflows: Keyed::default(),
-            grants: Keyed::default(),
-            flows: Keyed::default(),
-            progress: Keyed::default(),
-            closed: Keyed::default(),
-            left: Keyed::default(),
+            ..Report::new(PortId(self.port), 1, self.sequence, cavalcade_model::Instant::ZERO, RATE)
         }
     }
 }

@@ -380,18 +380,8 @@ impl Site {
         let coflow = option(words, "coflow").map(|name| self.key(name));
         let to = option(words, "to").map(|to| PortId(number(to)));
         let report = Report {
-            protocol: PROTOCOL,
-            port: PortId(port),
-            session: u64::MAX,
-            sequence,
-            clock: self.now,
             snapshot: true,
-            resync: false,
             standing: Sealed::new(standing),
-            up: RATE,
-            down: RATE,
-            arrived: Keyed::default(),
-            grants: Keyed::default(),
             coflows: coflow
                 .map(|key| (0, CoflowEntry { key, facts: None, sent, owner }))
                 .into_iter()
@@ -402,9 +392,7 @@ impl Site {
                 })
                 .into_iter()
                 .collect(),
-            progress: Keyed::default(),
-            closed: Keyed::default(),
-            left: Keyed::default(),
+            ..Report::new(PortId(port), u64::MAX, sequence, self.now, RATE)
         };
         let more = if words.contains(&"moves") { 1_000 } else { 0 };
         self.haunting = words.contains(&"on").then(|| (self.now, report.clone(), more));

@@ -59,6 +59,31 @@ fields! {
     }
 }
 
+impl Report {
+    /// Makes a report of nothing, of an agent whose port sends and receives at `rate`.
+    pub fn new(port: PortId, session: u64, sequence: u64, clock: Instant, rate: BitsPerSec) -> Self {
+        Self {
+            protocol: crate::PROTOCOL,
+            port,
+            session,
+            sequence,
+            clock,
+            snapshot: false,
+            resync: false,
+            standing: Sealed::default(),
+            up: rate,
+            down: rate,
+            arrived: Keyed::default(),
+            coflows: Keyed::default(),
+            grants: Keyed::default(),
+            flows: Keyed::default(),
+            progress: Keyed::default(),
+            closed: Keyed::default(),
+            left: Keyed::default(),
+        }
+    }
+}
+
 fields! {
     /// The position of a fabric's kill switch, and the number of its throw. Of two that differ the greater is the newer.
     #[derive(Copy, PartialOrd, Ord)]

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig};
 use cavalcade_model::{Bytes, FlowId, Instant, Nanos, PortId};
-use cavalcade_protocol::{
-    CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Keyed, Orders, PROTOCOL, Rank, Report, Sealed,
-};
+use cavalcade_protocol::{CoflowEntry, CoflowKey, Directive, FlowEntry, Gate, Orders, Rank, Report};
 
 use super::trial::Trial;
 use super::{FAILOVER, HOSTILE_PATIENCE, INSPECTION, PATIENCE, RATE, Violation, millis, passed};
@@ -312,23 +310,11 @@ impl Trial<'_> {
             (flow.flow, FlowEntry { coflow, to: flow.to, size: flow.size, sent, idle: flow.rests })
         };
         Report {
-            protocol: PROTOCOL,
-            port: host.port,
-            session: 1,
-            sequence,
-            clock: Instant(u64::MAX / 2),
             snapshot: true,
             resync: all,
-            standing: Sealed::default(),
-            up: RATE,
-            down: RATE,
-            arrived: Keyed::default(),
-            grants: Keyed::default(),
             coflows: agent.parts().map(entry).collect(),
             flows: agent.status().filter(|flow| all || flow.told.gate != Gate::Off {}).map(flow).collect(),
-            progress: Keyed::default(),
-            closed: Keyed::default(),
-            left: Keyed::default(),
+            ..Report::new(host.port, 1, sequence, Instant(u64::MAX / 2), RATE)
         }
     }
 }

@@ -26,9 +26,10 @@ const DELAY: Nanos = Nanos::from_millis(1);
 const MARK: Nanos = Nanos::from_millis(100);
 /// The age from which a hostile host speaks of others' coflows.
 const KNOWN: Nanos = Nanos::from_millis(300);
-/// Time for which parts wait for flows that move nothing: longer than the workload is held, also where an agent that crashed before
-/// that was waited for in vain.
-const STALL: Nanos = Nanos::from_millis(800);
+/// Time for which agents wait for flows that move nothing: longer than the workload is held.
+const STALL: Nanos = Nanos::from_millis(600);
+/// Time for which a coordinator does, where an agent that crashed may have been waited for in vain before the workload is held.
+const STALL_OF_COORDINATOR: Nanos = Nanos::from_millis(800);
 /// By how much clocks are set back under [`Bug::ClockSetBack`].
 const SET_BACK: Nanos = Nanos::from_secs(2);
 /// The number of the one flow that is no flow of the workload.
@@ -365,12 +366,13 @@ fn world(
     dice: &mut SplitMix64,
 ) -> World {
     let policy = choice.clone();
+    let usual = crate::coordinator(fabric);
     let site = Site {
         policy: Box::new(move || policy.factory()),
         coordinator: CoordinatorConfig {
             confirm: choice.is_hostile,
-            stall: STALL,
-            ..crate::coordinator(fabric)
+            stall: if choice.is_hostile { usual.stall } else { STALL_OF_COORDINATOR },
+            ..usual
         },
         agent: AgentConfig {
             client_lease: Nanos::from_millis(100),
