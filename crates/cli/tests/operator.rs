@@ -120,6 +120,7 @@ fn settings_change_on_sighup_and_on_request_and_what_cannot_is_refused_by_name()
     file("infos", 2, "10ms");
     let wrong = reload(&[]);
     assert!(wrong.code == 2 && wrong.err.contains("site.toml:6:9"), "{} {}", wrong.code, wrong.err);
+    assert_eq!(wrong.err.matches("error").count(), 1, "{}", wrong.err);
     file("info", 2, "10ms");
     assert_eq!(reload(&[]).out, "nothing has changed\n");
     assert_eq!(reload(&["--log-level", "debug"]).out, "log.level is now debug\n");

@@ -193,7 +193,7 @@ impl Coordinator {
     pub fn new(config: CoordinatorConfig, factory: Factory) -> Self {
         let stall = config.stall.max(Nanos(5 * config.period.0));
         Self {
-            hosted: Hosted::new(factory, config.ports, config.line_rate).with_stall(stall),
+            hosted: Hosted::new(factory, config.ports, config.line_rate).with_stall(stall, config.confirm),
             peers: Peers::new(config.ports),
             with_news: Vec::new(),
             news_at: None,
@@ -389,15 +389,9 @@ impl Coordinator {
             return;
         }
         self.stall_at = now.checked_add(Nanos(self.hosted.stall().0 / 2));
-        let confirmations = &self.confirmations;
-        let confirmed = |from, to| confirmations.grew_at(from, to).unwrap_or(Instant::ZERO);
-        let confirms = self.config.confirm;
-        let stalled = self.hosted.rest_stalled(now, |from, to| confirms.then(|| confirmed(from, to)));
+        let stalled = self.hosted.rest_stalled(now);
         self.counters.stalled_flows += stalled.unmoved;
-        for (from, to) in stalled.unconfirmed {
-            self.counters.unconfirmed_flows += 1;
-            self.confirmations.note_resting(now, from, to);
-        }
+        self.counters.unconfirmed_flows += stalled.unconfirmed;
     }
 
     /// Writes orders for those who have news and were told something long enough ago.

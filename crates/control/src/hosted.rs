@@ -25,7 +25,7 @@ use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 use crate::allocation::{Contender, Filled, Filling, Listed};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
-use crate::patience::Patience;
+use crate::patience::{Patience, Ways};
 use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
 
 /// Time that a coflow is remembered that only other hosts have spoken of.
@@ -51,6 +51,8 @@ pub(crate) struct Hosted {
     fresh: BTreeSet<CoflowId>,
     /// Time that hosts were waited for.
     patience: Patience,
+    /// The same by the word of receivers, where they are asked.
+    ways: Option<Ways>,
 }
 
 /// The state that decisions are carried out on, beside the table.
@@ -142,12 +144,14 @@ impl Hosted {
             hearsay: BTreeMap::new(),
             fresh: BTreeSet::new(),
             patience: Patience::new(Nanos(u64::MAX)),
+            ways: None,
         }
     }
 
-    /// Sets the time for which flows that may send are waited for at most, where [`Hosted::rest_stalled`] is called.
-    pub(crate) fn with_stall(self, stall: Nanos) -> Self {
-        Self { patience: Patience::new(stall), ..self }
+    /// Sets the time for which flows that may send are waited for at most, where [`Hosted::rest_stalled`] is called, and whether
+    /// receivers say what has arrived ([`Hosted::confirm_way`]).
+    pub(crate) fn with_stall(self, stall: Nanos, confirm: bool) -> Self {
+        Self { patience: Patience::new(stall), ways: confirm.then(|| Ways::new(stall)), ..self }
     }
 
     pub(crate) fn ports(&self) -> u32 {
@@ -225,7 +229,8 @@ impl Hosted {
             return None;
         }
         let facts = FlowFacts { coflow: id, src: name.0, dst: flow.to };
-        let NewFlow { size, sent, idle, is_unconfirmed, counts, .. } = flow;
+        let NewFlow { size, sent, idle, counts, .. } = flow;
+        let is_unconfirmed = self.ways.as_mut().is_some_and(|ways| ways.distrusts(now, facts));
         let flow = self.table.insert(Flow {
             facts,
             number: name.1,
@@ -235,7 +240,7 @@ impl Hosted {
             is_stalled: self.patience.distrusts(now, name.0),
             is_drained: false,
             moved_at: now,
-            freed_at: now,
+            awaited_since: now,
             is_unconfirmed,
             counts,
             priority: None,
@@ -262,10 +267,6 @@ impl Hosted {
         let Some(record) = self.table.find_mut(flow) else { return };
         let id = record.facts.coflow;
         let before = std::mem::replace(&mut record.sent, sent);
-        if record.idle && !idle {
-            // What has waited for its application is not expected to have arrived.
-            record.freed_at = now;
-        }
         if sent > before {
             record.moved_at = now;
             self.kept.is_dirty |= std::mem::take(&mut record.is_stalled);
@@ -287,6 +288,7 @@ impl Hosted {
         let (id, name) = (record.facts.coflow, record.name());
         if record.is_served {
             self.patience.give_up(now, record.facts.src, record.moved_at);
+            self.ways.iter_mut().for_each(|ways| ways.give_up(now, record.facts, record.awaited_since));
         }
         self.kept.is_dirty = true;
         if self.terms.flow_events && self.table.coflows[&id].is_announced {
@@ -435,40 +437,34 @@ impl Hosted {
         self.patience.stall()
     }
 
-    /// Has flows rest that may send and have moved nothing for the stall, by their own word, or by that of their receivers:
-    /// `confirmed` says when something came from one port to another last, where that is asked.
-    pub(crate) fn rest_stalled(
-        &mut self,
-        now: Instant,
-        confirmed: impl Fn(PortId, PortId) -> Option<Instant>,
-    ) -> Stalled {
+    /// Has flows rest that may send and have moved nothing for the stall, by their own word or by that of their receivers.
+    pub(crate) fn rest_stalled(&mut self, now: Instant) -> Stalled {
         let mut stalled = Stalled::default();
         let stall = self.patience.stall();
-        for flow in self.table.flows_mut() {
-            let FlowFacts { src, dst, .. } = flow.facts;
-            if flow.rests() || !flow.is_served {
-                continue;
-            }
+        for flow in self.table.flows_mut().filter(|flow| flow.is_served && !flow.rests()) {
+            let (facts, since) = (flow.facts, flow.awaited_since);
             if now.since(flow.moved_at) >= stall {
                 flow.is_stalled = true;
                 stalled.unmoved += 1;
-                self.patience.give_up(now, src, flow.moved_at);
-            } else if src != dst
-                && confirmed(src, dst).is_some_and(|at| now.since(at.max(flow.freed_at)) >= stall)
-            {
+                self.patience.give_up(now, facts.src, flow.moved_at);
+            } else if self.ways.as_mut().is_some_and(|ways| ways.rests(now, facts, since)) {
                 flow.is_unconfirmed = true;
-                stalled.unconfirmed.push((src, dst));
+                stalled.unconfirmed += 1;
             }
         }
-        self.kept.is_dirty |= stalled.unmoved > 0 || !stalled.unconfirmed.is_empty();
+        self.kept.is_dirty |= stalled.unmoved > 0 || stalled.unconfirmed > 0;
         stalled
     }
 
-    /// Something has come from one port to another: flows on that way go on.
+    /// Something has come from one port to another, by the receiver's word: flows on that way go on.
     pub(crate) fn confirm_way(&mut self, now: Instant, from: PortId, to: PortId) {
+        let rested = self.ways.as_mut().is_some_and(|ways| ways.grew(now, (from, to)));
+        if !rested {
+            return;
+        }
         for flow in self.table.flows_mut().filter(|flow| (flow.facts.src, flow.facts.dst) == (from, to)) {
             if std::mem::take(&mut flow.is_unconfirmed) {
-                flow.freed_at = now;
+                flow.awaited_since = now;
                 self.kept.is_dirty = true;
             }
         }
@@ -517,7 +513,10 @@ impl Hosted {
             flow.is_drained = is_drained;
             let was_served = std::mem::replace(&mut flow.is_served, contends && gate != Gate::Off {});
             match (was_served, flow.is_served) {
-                (true, false) => self.patience.give_up(now, flow.facts.src, flow.moved_at),
+                (true, false) => {
+                    self.patience.give_up(now, flow.facts.src, flow.moved_at);
+                    self.ways.iter_mut().for_each(|ways| ways.give_up(now, flow.facts, flow.awaited_since));
+                }
                 (false, true) => let_go.push(id),
                 _ => {}
             }
@@ -528,9 +527,6 @@ impl Hosted {
             };
             let order = FlowOrder { gate, rank };
             let before = std::mem::replace(&mut flow.told, order);
-            if before.gate == (Gate::Off {}) {
-                flow.freed_at = now;
-            }
             tell(name, before, order);
         }
         self.begin_waiting(now, let_go);
@@ -542,7 +538,10 @@ impl Hosted {
             let flow = self.table.find_mut(id).expect("a flow that was just decided has a record");
             flow.moved_at = self.patience.begins_at(now, flow.facts.src);
             flow.is_stalled |= now.since(flow.moved_at) >= self.patience.stall();
-            self.kept.is_dirty |= flow.is_stalled;
+            if let Some(ways) = &mut self.ways {
+                (flow.awaited_since, flow.is_unconfirmed) = ways.let_go(now, flow.facts);
+            }
+            self.kept.is_dirty |= flow.is_stalled || flow.is_unconfirmed;
         }
     }
 
@@ -659,7 +658,6 @@ pub(crate) struct NewFlow {
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
     pub(crate) idle: bool,
-    pub(crate) is_unconfirmed: bool,
     /// True if its bytes count for its coflow as they are said.
     pub(crate) counts: bool,
 }
@@ -667,7 +665,7 @@ pub(crate) struct NewFlow {
 impl NewFlow {
     /// A flow whose agent is believed.
     pub(crate) fn new(to: PortId, size: Option<u64>, sent: u64) -> Self {
-        Self { to, size, sent, idle: false, is_unconfirmed: false, counts: true }
+        Self { to, size, sent, idle: false, counts: true }
     }
 }
 
@@ -676,8 +674,8 @@ impl NewFlow {
 pub(crate) struct Stalled {
     /// Number of those of which their senders say so.
     pub(crate) unmoved: u64,
-    /// Senders and receivers of those of which nothing arrives.
-    pub(crate) unconfirmed: Vec<(PortId, PortId)>,
+    /// Number of those of which nothing arrives.
+    pub(crate) unconfirmed: u64,
 }
 
 fn build(factory: &dyn PolicyFactory, ports: u32, line_rate: BitsPerSec) -> PolicyHost<Instant> {

@@ -50,9 +50,9 @@ pub(crate) struct Flow {
     pub(crate) is_drained: bool,
     /// Time at which it last moved, or since which it counts as waited for.
     pub(crate) moved_at: Instant,
-    /// Time at which it was let go on.
-    pub(crate) freed_at: Instant,
-    /// True if its receiver gets nothing from its sender.
+    /// The time since which it counts as waited for by its receiver's word.
+    pub(crate) awaited_since: Instant,
+    /// True if it might send, and its receiver gets nothing from its sender.
     pub(crate) is_unconfirmed: bool,
     /// True if its bytes count for its coflow as they are said; otherwise another says what counts.
     pub(crate) counts: bool,

@@ -34,8 +34,13 @@ fn snapshot(now: Instant, port: u32, session: u64, serial: u64, flows: &[u32], i
 /// Returns for how many of 5,000 ms an honest flow waits behind those of a host that says `phantom` every 50 ms; its arguments
 /// are the time and how often the host has spoken.
 fn waited(phantom: impl Fn(Instant, u32) -> Report) -> u64 {
+    waited_where(CoordinatorConfig::new(1, 3, RATE), phantom)
+}
+
+/// The same with a coordinator of this configuration.
+fn waited_where(config: CoordinatorConfig, phantom: impl Fn(Instant, u32) -> Report) -> u64 {
     let factory = Box::new(cavalcade_policy::parse("fifo").unwrap());
-    let mut coordinator = Coordinator::new(CoordinatorConfig::new(1, 3, RATE), factory);
+    let mut coordinator = Coordinator::new(config, factory);
     let mut waited = 0;
     for step in 0..500 {
         let now = Instant(BEGIN.0 + u64::from(step) * STEP.0);
@@ -96,4 +101,25 @@ fn phantom_flows_that_wait_for_each_other_hold_others_once() {
     let flows: Vec<u32> = (0..100).collect();
     let waited = waited(|now, _| snapshot(now, 1, 1, OLDER, &flows, false));
     assert!((500..=2_000).contains(&waited), "{waited} ms: a period for each of 100 flows comes on top");
+}
+
+/// The phantom flows of a host that says of each that it moves, and has another in its place every 250 ms.
+fn said_to_move(now: Instant, times: u32) -> Report {
+    let mut report = snapshot(now, 1, 1, OLDER, &[times / 5], false);
+    let sent = Bytes(1 + 1_000 * u64::from(times));
+    report.flows = report.flows.iter().map(|(flow, entry)| (flow, FlowEntry { sent, ..*entry })).collect();
+    report
+}
+
+#[test]
+fn phantom_flows_that_are_said_to_move_and_replaced_hold_others_once_where_receivers_are_asked() {
+    let config = CoordinatorConfig { confirm: true, ..CoordinatorConfig::new(1, 3, RATE) };
+    let waited = waited_where(config, said_to_move);
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn where_receivers_are_not_asked_a_host_is_believed_that_says_that_its_flows_move() {
+    let waited = waited(said_to_move);
+    assert!(waited > 4_000, "{waited} ms: docs/threats.md says that this is open without --confirm");
 }

@@ -105,7 +105,9 @@ impl Reload for Reloader {
             "it was started without --config, so there is no file to read again: 'cavalcade reload --log-level LEVEL' \
              sets how much is logged",
         )?;
-        let (file, text) = config::read(Some(path)).map_err(|error| crate::failure::shown(&error, false))?;
+        // Who shows the reason puts its own "error:" before it.
+        let reason = |error| crate::failure::shown(&error, false).replacen("error: ", "", 1);
+        let (file, text) = config::read(Some(path)).map_err(reason)?;
         let found = keys(&text, self.tables);
         let names: BTreeSet<String> = found.keys().chain(self.in_effect.keys()).cloned().collect();
         let mut reloaded = Reloaded::default();

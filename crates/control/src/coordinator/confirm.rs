@@ -9,7 +9,7 @@
 //!   gone, so that no host has a store of it.
 //! - A flow that may send holds others only while its receiver gets something from its host. If that gets nothing for
 //!   [`CoordinatorConfig::stall`](super::CoordinatorConfig::stall) the flow rests, and so do new ones on that way, until
-//!   something arrives.
+//!   something arrives (`patience`).
 //!
 //! Who receives can so say too little of what came to itself, and nothing of others. What a host sends to itself crosses no
 //! link and is confirmed by no other host: it counts in its own coflows only.
@@ -26,7 +26,6 @@ use cavalcade_protocol::{Report, TaskCounter};
 
 use super::Coordinator;
 use super::trust::YOUNG_LEASES;
-use crate::patience::DISTRUST;
 
 /// The bytes that one port has received from another.
 #[derive(Debug)]
@@ -34,11 +33,6 @@ struct Arrival {
     /// The session of the receiver that counts.
     session: u64,
     total: u64,
-    grew_at: Instant,
-    /// Until when new flows on this way rest.
-    distrusted_until: Option<Instant>,
-    /// True if flows rest until something arrives.
-    has_resting: bool,
 }
 
 /// The bytes that receivers have confirmed to a sender, and those that it has used.
@@ -70,30 +64,6 @@ pub(super) struct Confirmations {
 }
 
 impl Confirmations {
-    /// Returns when the receiver of flows on a way got something last, if it ever did.
-    pub(super) fn grew_at(&self, from: PortId, to: PortId) -> Option<Instant> {
-        self.arrivals.get(&(to, from)).map(|arrival| arrival.grew_at)
-    }
-
-    /// Returns whether new flows on a way rest until something arrives.
-    pub(super) fn is_distrusted(&self, now: Instant, from: PortId, to: PortId) -> bool {
-        let arrival = self.arrivals.get(&(to, from));
-        arrival.and_then(|arrival| arrival.distrusted_until).is_some_and(|until| now < until)
-    }
-
-    /// Notes that flows on a way rest until something arrives.
-    pub(super) fn note_resting(&mut self, now: Instant, from: PortId, to: PortId) {
-        let arrival = self.arrivals.entry((to, from)).or_insert(Arrival {
-            session: 0,
-            total: 0,
-            grew_at: Instant::ZERO,
-            distrusted_until: None,
-            has_resting: true,
-        });
-        arrival.has_resting = true;
-        arrival.distrusted_until = now.checked_add(DISTRUST);
-    }
-
     /// A part is over: what counted of it is used up.
     pub(super) fn end(&mut self, from: PortId, counted: u64) {
         if let Some(credit) = self.credits.get_mut(&from) {
@@ -149,22 +119,17 @@ impl Coordinator {
     }
 
     fn take_arrival(&mut self, now: Instant, way: (PortId, PortId), session: u64, total: u64) {
-        let fresh = Arrival { session, total: 0, grew_at: now, distrusted_until: None, has_resting: false };
+        let fresh = Arrival { session, total: 0 };
         let arrival = self.confirmations.arrivals.entry(way).or_insert(fresh);
         // A receiver that has started again counts from another base.
-        let before = if arrival.session == session || arrival.session == 0 { arrival.total } else { total };
+        let before = if arrival.session == session { arrival.total } else { total };
         (arrival.session, arrival.total) = (session, total);
         let more = total.saturating_sub(before);
         if more == 0 {
             return;
         }
-        arrival.grew_at = now;
-        arrival.distrusted_until = None;
-        let had_resting = std::mem::take(&mut arrival.has_resting);
         let (to, from) = way;
-        if had_resting {
-            self.hosted.confirm_way(now, from, to);
-        }
+        self.hosted.confirm_way(now, from, to);
         let most = self.most_credit();
         let young = Nanos(YOUNG_LEASES * self.config.lease.0);
         let fresh = Credit { since: now, ..Credit::default() };

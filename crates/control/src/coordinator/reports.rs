@@ -193,14 +193,7 @@ impl Coordinator {
             return;
         };
         let sent = self.allow(now, port, part, sent.0);
-        let new = NewFlow {
-            to,
-            size: size.map(|size| size.0),
-            sent,
-            idle,
-            is_unconfirmed: self.config.confirm && self.confirmations.is_distrusted(now, port, to),
-            counts: !needs_confirmation,
-        };
+        let new = NewFlow { to, size: size.map(|size| size.0), sent, idle, counts: !needs_confirmation };
         let id = self.hosted.open_flow(now, key, (port, flow), new);
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let record = peer.parts.get_mut(&part).expect("it was just looked up");
