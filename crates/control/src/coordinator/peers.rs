@@ -36,6 +36,9 @@ pub(super) struct Peer {
     pub(super) new_priorities: Vec<u32>,
     /// Coflows of which it may have no part, and has not been told so.
     pub(super) refused: Vec<u32>,
+    /// Parts with an excess, and the first of them that is looked at next.
+    pub(super) overdrawn: BTreeSet<u32>,
+    pub(super) next_overdrawn: u32,
     /// Parts with bytes that no receiver has confirmed yet.
     pub(super) unconfirmed: BTreeSet<u32>,
 }
@@ -46,6 +49,8 @@ pub(super) struct Part {
     pub(super) key: CoflowKey,
     /// Bytes of its flows that are over.
     pub(super) sent: u64,
+    /// Bytes that those are said to have sent beyond that: they count once the line can have carried them.
+    pub(super) excess: u64,
     /// Bytes of its open flows.
     pub(super) open: u64,
     /// True if bytes count only as receivers confirm them.
@@ -57,7 +62,7 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn new(key: CoflowKey, needs_confirmation: bool) -> Self {
-        Self { key, sent: 0, open: 0, needs_confirmation, counted: 0, flows: BTreeSet::new() }
+        Self { key, sent: 0, excess: 0, open: 0, needs_confirmation, counted: 0, flows: BTreeSet::new() }
     }
 }
 
@@ -68,6 +73,8 @@ pub(super) struct OpenFlow {
     pub(super) part: u32,
     /// The id of its record, unless that is of another flow by now.
     pub(super) id: FlowId,
+    /// Bytes that it is said to have sent beyond those that count: they count once its line can have carried them.
+    pub(super) excess: u64,
 }
 
 impl Peer {
@@ -88,6 +95,8 @@ impl Peer {
             new_orders: Vec::new(),
             new_priorities: Vec::new(),
             refused: Vec::new(),
+            overdrawn: BTreeSet::new(),
+            next_overdrawn: 0,
             unconfirmed: BTreeSet::new(),
         }
     }

@@ -10,6 +10,9 @@ use super::peers::{OpenFlow, Part};
 use crate::agent::CLASSES;
 use crate::hosted::NewFlow;
 
+/// Parts whose excess is looked at when a report comes.
+const OVERDRAWN_AT_ONCE: usize = 64;
+
 const KNOWN: &str = "a report is taken in from a known peer";
 
 impl Coordinator {
@@ -69,6 +72,7 @@ impl Coordinator {
     pub(super) fn take_changes(&mut self, now: Instant, report: &Report) {
         let port = report.port;
         let most = self.config.agent_limit as usize;
+        self.count_excess(now, port);
         for (number, entry) in report.coflows.iter() {
             self.leave_former(now, port, number, entry.key);
             let peer = self.peers.get(port).expect(KNOWN);
@@ -100,7 +104,9 @@ impl Coordinator {
         }
         for (flow, progress) in report.progress.iter() {
             let Some((open, sent)) = self.find(port, flow, progress.sent) else { continue };
-            let more = self.allow(now, port, open.part, progress.sent.0);
+            let claimed = progress.sent.0.saturating_add(open.excess);
+            let more = self.allow(now, port, open.part, claimed);
+            self.set_excess(port, flow, claimed - more);
             self.hosted.progress(now, open.id, sent.saturating_add(more), progress.idle);
             self.count_part(now, port, open.part);
         }
@@ -115,6 +121,7 @@ impl Coordinator {
             let sent = entry.sent.0.min(allowance.saturating_sub(part.open));
             self.counters.excessive_bytes += u64::from(sent < entry.sent.0);
             self.set_sent(now, port, number, sent);
+            self.set_part_excess(port, number, |_| entry.sent.0 - sent);
         }
         for (number, ()) in report.left.iter() {
             let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
@@ -144,6 +151,38 @@ impl Coordinator {
         self.hosted.adjust(now, key, i128::from(sent) - i128::from(before));
     }
 
+    /// Counts what flows that are over are said to have sent, as far as the line can have carried it by now: some parts at
+    /// each report, because an agent in somebody else's hands may have as many of them as it likes.
+    fn count_excess(&mut self, now: Instant, port: PortId) {
+        let peer = self.peers.get_mut(port).expect(KNOWN);
+        let due: Vec<u32> =
+            peer.overdrawn.range(peer.next_overdrawn..).take(OVERDRAWN_AT_ONCE).copied().collect();
+        let is_all = due.len() < OVERDRAWN_AT_ONCE;
+        peer.next_overdrawn = due.last().map_or(0, |last| if is_all { 0 } else { last.wrapping_add(1) });
+        for number in due {
+            let Some(part) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)) else { continue };
+            let left =
+                self.allowance(now, port, part.key).saturating_sub(part.sent.saturating_add(part.open));
+            let more = part.excess.min(left);
+            self.set_sent(now, port, number, part.sent + more);
+            self.set_part_excess(port, number, |excess| excess - more);
+        }
+    }
+
+    /// Changes how many bytes the flows of a part that are over are said to have sent beyond those that count.
+    fn set_part_excess(&mut self, port: PortId, number: u32, change: impl FnOnce(u64) -> u64) {
+        let peer = self.peers.get_mut(port).expect(KNOWN);
+        let excess = peer.parts.get_mut(&number).map_or(0, |part| {
+            part.excess = change(part.excess);
+            part.excess
+        });
+        if excess > 0 {
+            peer.overdrawn.insert(number);
+        } else {
+            peer.overdrawn.remove(&number);
+        }
+    }
+
     /// Counts `more` bytes to the open flows of a part, as far as the line can have carried them; returns how many.
     fn allow(&mut self, now: Instant, port: PortId, number: u32, more: u64) -> u64 {
         let Some(key) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)).map(|part| part.key)
@@ -157,6 +196,12 @@ impl Coordinator {
         part.open = part.open.saturating_add(allowed);
         self.counters.excessive_bytes += u64::from(allowed < more);
         allowed
+    }
+
+    /// Notes how many bytes a flow is said to have sent beyond those that count.
+    fn set_excess(&mut self, port: PortId, flow: u32, excess: u64) {
+        let open = self.peers.get_mut(port).and_then(|peer| peer.flows.get_mut(&flow));
+        open.expect("it was just looked up").excess = excess;
     }
 
     /// An open flow of an agent that has sent `more` bytes, and what it had sent before.
@@ -177,6 +222,7 @@ impl Coordinator {
                     part.open = part.open.saturating_sub(before);
                 }
                 let sent = self.allow(now, port, open.part, entry.sent.0);
+                self.set_excess(port, flow, entry.sent.0 - sent);
                 self.hosted.progress(now, open.id, sent, entry.idle);
                 self.count_part(now, port, open.part);
             }
@@ -192,7 +238,8 @@ impl Coordinator {
         else {
             return;
         };
-        let sent = self.allow(now, port, part, sent.0);
+        let claimed = sent.0;
+        let sent = self.allow(now, port, part, claimed);
         let new = NewFlow { to, size: size.map(|size| size.0), sent, idle, counts: !needs_confirmation };
         let id = self.hosted.open_flow(now, key, (port, flow), new);
         let peer = self.peers.get_mut(port).expect(KNOWN);
@@ -200,7 +247,7 @@ impl Coordinator {
         match id {
             Some(id) => {
                 record.flows.insert(flow);
-                peer.flows.insert(flow, OpenFlow { part, id });
+                peer.flows.insert(flow, OpenFlow { part, id, excess: claimed - sent });
             }
             None => record.open = record.open.saturating_sub(sent),
         }
@@ -212,7 +259,8 @@ impl Coordinator {
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let Some(open) = peer.flows.remove(&flow) else { return };
         let Some(sent) = self.hosted.find(open.id, (port, flow)).map(|flow| flow.sent) else { return };
-        let more = self.allow(now, port, open.part, more);
+        let claimed = more.saturating_add(open.excess);
+        let more = self.allow(now, port, open.part, claimed);
         let peer = self.peers.get_mut(port).expect(KNOWN);
         if let Some(part) = peer.parts.get_mut(&open.part) {
             part.flows.remove(&flow);
@@ -222,6 +270,7 @@ impl Coordinator {
                 self.hosted.adjust(now, part.key, i128::from(more));
             }
         }
+        self.set_part_excess(port, open.part, |excess| excess.saturating_add(claimed - more));
         self.count_part(now, port, open.part);
         if more > 0 {
             self.hosted.note_moved(port);
@@ -235,6 +284,7 @@ impl Coordinator {
         flows.into_iter().for_each(|flow| self.close_flow(now, port, flow, 0));
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         peer.unconfirmed.remove(&number);
+        peer.overdrawn.remove(&number);
         if let Some(over) = peer.parts.remove(&number) {
             self.confirmations.end(port, over.counted);
         }

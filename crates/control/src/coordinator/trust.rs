@@ -6,7 +6,8 @@
 //! - Terms and positions of the kill switch count only as a coordinator has sealed them ([`Notary`]). Agents keep them for
 //!   the next coordinator and cannot make one.
 //! - A part of a coflow has sent no more bytes than the line rate allows since the coflow was registered, and one of another
-//!   host's coflow no more than receivers confirm, where they are asked (`confirm`).
+//!   host's coflow no more than receivers confirm, where they are asked (`confirm`). What an open flow is said to have sent beyond
+//!   that counts later: a report that was held up makes its host's clock look late, and coflows too young, until the next.
 //! - A coflow that is new here and whose number lies far in the past is refused: it would go before all others. Where agents
 //!   keep small coflows to themselves ([`CoordinatorConfig::quiet`](super::CoordinatorConfig::quiet)) it is taken in: it may have
 //!   been small for long, and its order counts only among those that have sent as much.

@@ -267,7 +267,7 @@ impl<'a> Trial<'a> {
         };
         let kind = dice.below(kinds);
         // A silent fault lasts longer, so that TCP by itself would notice it only when it is over.
-        let span = span(dice, 1, if kind >= 9 { 900 } else { 300 });
+        let span = span(dice, 1, if kind >= 9 { 1500 } else { 300 });
         let until = now + span;
         let what = match kind {
             0 => {
