@@ -1,6 +1,6 @@
 //! `cavalcade ps`, `describe`, `why` and `drain`: questions to a running coordinator or agent.
 //!
-//! The part that is asked: the one at `--at`, else the one with an administration socket in the default folder;
+//! The component that is asked: the one at `--at`, else the one with an administration socket in the default folder;
 //! a coordinator, which knows the whole fabric, before an agent, and that before a software switch.
 
 mod switch;
@@ -252,7 +252,7 @@ fn refused(error: AdministrationError) -> Failure {
     }
 }
 
-/// The part that is asked.
+/// The component that is asked.
 enum Place {
     Socket(PathBuf),
     Address(SocketAddr, Box<cavalcade_runtime::Identity>),
@@ -325,7 +325,7 @@ fn amount(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(size, name)| format!("{:.1} {name}", bytes as f64 / size))
 }
 
-/// Formats the heading: the part that answers, and its state.
+/// Formats the heading: the component that answers, and its state.
 fn heading(view: &View) -> String {
     if let Some(switch) = &view.switch {
         return switch::heading(switch);
@@ -452,16 +452,16 @@ fn reasons(found: &Explanation) -> String {
     _ = writeln!(text, "  priority: class {class}, order {order}, after {sent}, by {policy}: {policy_title}");
     let Explanation { open, paced, off, resting, .. } = found;
     _ = writeln!(text, "  flows: {open} open, {paced} paced, {off} off, {resting} with nothing to send");
-    for obstacle in &found.obstacles {
-        let ahead = obstacle.ahead_labels.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = obstacle.ahead_labels.len().saturating_sub(3);
+    for blocker in &found.blockers {
+        let ahead = blocker.ahead_labels.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = blocker.ahead_labels.len().saturating_sub(3);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let known = format!("{} left, {}", amount(obstacle.left_bytes), seconds(obstacle.time_ns));
-        let unknown = match obstacle.unknown {
+        let known = format!("{} left, {}", amount(blocker.left_bytes), seconds(blocker.time_ns));
+        let unknown = match blocker.unknown {
             1 => "1 flow of unknown size".to_owned(),
             flows => format!("{flows} flows of unknown size"),
         };
-        let left = match (obstacle.left_bytes, obstacle.unknown) {
+        let left = match (blocker.left_bytes, blocker.unknown) {
             (_, 0) => known,
             (0, _) => unknown,
             _ => format!("{known}, and {unknown}"),
@@ -469,7 +469,7 @@ fn reasons(found: &Explanation) -> String {
         _ = writeln!(
             text,
             "  {} of its flows wait at port {} ({}) behind {ahead}{more}: {left}",
-            obstacle.flows, obstacle.port, obstacle.direction
+            blocker.flows, blocker.port, blocker.direction
         );
     }
     text

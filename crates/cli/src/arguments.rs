@@ -145,7 +145,7 @@ pub(crate) enum LiveCommand {
     /// Serve one host of a lab
     #[command(hide = true)]
     LabHost(LabHost),
-    /// Make certificates for a site, one folder for each of its parts
+    /// Make certificates for a site, one folder for each of its components
     Certificates(Certificates),
     /// Renew certificates, add hosts, or replace the authority
     ///
@@ -153,7 +153,7 @@ pub(crate) enum LiveCommand {
     Renew(Renew),
     /// Revoke certificates: write the list of those that are refused
     ///
-    /// The list is revoked.pem in the authority's folder. Copied into the folder of each part's certificate it is read within
+    /// The list is revoked.pem in the authority's folder. Copied into the folder of each component's certificate it is read within
     /// two seconds: listed peers are disconnected and refused. Entries are never removed.
     Revoke(Revoke),
     /// List the coflows that a running coordinator or agent knows, in the order in which they go

@@ -1,4 +1,4 @@
-//! `cavalcade certificates`: a folder for each part of a site; `cavalcade renew`: new certificates in it; `cavalcade revoke`: the
+//! `cavalcade certificates`: a folder for each component of a site; `cavalcade renew`: new certificates in it; `cavalcade revoke`: the
 //! list of those that count no more.
 
 mod renew;
@@ -24,16 +24,16 @@ const EARLIER: Duration = Duration::from_secs(3_600);
 /// `cavalcade certificates`.
 pub(crate) fn run(options: &Certificates) -> Result<(), Failure> {
     let now = SystemTime::now();
-    let parts = issue(options.hosts, now - EARLIER, now + DAY * options.days)
+    let components = issue(options.hosts, now - EARLIER, now + DAY * options.days)
         .map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?;
     let folder = Folder::create(&options.dir)?;
-    parts.iter().try_for_each(|part| write(&folder, part))?;
+    components.iter().try_for_each(|component| write(&folder, component))?;
     folder.keep()?;
     let dir = options.dir.display();
     tell(&format!(
         "{} folders in {dir}, valid for {} days: copy {dir}/coordinator and {dir}/agent-N to the hosts that they are for, \
          and keep {dir}/authority to yourself",
-        parts.len(),
+        components.len(),
         options.days
     ));
     Ok(())
@@ -44,25 +44,27 @@ pub(crate) fn revoke(options: &Revoke) -> Result<(), Failure> {
     let read = |name: &Path| {
         let path = options.dir.join(name);
         std::fs::read(&path).map_err(|error| {
-            Failure::file("read", &path, &error)
-                .help("name the folder that 'cavalcade certificates' made, and parts by their folders in it")
+            Failure::file("read", &path, &error).help(
+                "name the folder that 'cavalcade certificates' made, and components by their folders in it",
+            )
         })
     };
     let authority = Path::new(security::AUTHORITY_FOLDER);
     let keys = renew::authority_keys(&options.dir)?;
     let list = authority.join(REVOKED_FILE);
     let former = options.dir.join(&list).exists().then(|| read(&list)).transpose()?;
-    let parts = options.parts.iter().map(|part| read(&Path::new(part).join(CERTIFICATE_FILE)));
-    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let components =
+        options.components.iter().map(|component| read(&Path::new(component).join(CERTIFICATE_FILE)));
+    let components = components.collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let text = security::revoke(&keys, former.as_deref(), &parts, SystemTime::now())
+    let text = security::revoke(&keys, former.as_deref(), &components, SystemTime::now())
         .map_err(|error| Failure::input(error.to_string()))?;
     let list = options.dir.join(list);
     write_file(&list, |out| out.write_all(text.as_bytes()))?;
     tell(&format!(
-        "{} revokes {}: copy it into the folder of every part's certificate, where it is read within two seconds",
+        "{} revokes {}: copy it into the folder of every component's certificate, where it is read within two seconds",
         list.display(),
-        options.parts.join(", ")
+        options.components.join(", ")
     ));
     Ok(())
 }
@@ -73,11 +75,11 @@ fn create(path: &Path, is_secret: bool) -> std::io::Result<std::fs::File> {
     std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
-fn write(folder: &Folder, part: &Issued) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| folder.failure(&part.folder, &error);
-    std::fs::DirBuilder::new().mode(0o700).create(folder.path(&part.folder)).map_err(failed)?;
-    for file in &part.files {
-        let name = format!("{}/{}", part.folder, file.name);
+fn write(folder: &Folder, component: &Issued) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| folder.failure(&component.folder, &error);
+    std::fs::DirBuilder::new().mode(0o700).create(folder.path(&component.folder)).map_err(failed)?;
+    for file in &component.files {
+        let name = format!("{}/{}", component.folder, file.name);
         let created = create(&folder.path(&name), file.is_secret);
         let written = created.and_then(|mut created| created.write_all(file.contents.as_bytes()));
         written.map_err(|error| folder.failure(&name, &error))?;

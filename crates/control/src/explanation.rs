@@ -26,7 +26,7 @@ pub enum Direction {
 
 /// A link at which flows of a coflow wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
+pub struct Blocker {
     /// The port.
     pub port: PortId,
     /// The direction.
@@ -59,7 +59,7 @@ pub struct Explanation {
     /// Flows that have nothing to send or make no progress.
     pub resting: usize,
     /// The links where flows wait, the longest first.
-    pub obstacles: Vec<Obstacle>,
+    pub blockers: Vec<Blocker>,
 }
 
 /// Flows of others that have something to send on a link, the first first, with sums from the first on.
@@ -108,7 +108,7 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
     let waiting: Vec<&Flow> =
         flows().filter(|flow| !flow.rests() && flow.told.gate != Gate::Open {}).collect();
     let queues = queues(table, coflow, &waiting);
-    let mut obstacles: BTreeMap<u32, Obstacle> = BTreeMap::new();
+    let mut blockers: BTreeMap<u32, Blocker> = BTreeMap::new();
     for flow in waiting {
         let own = flow.priority.unwrap_or(coflow.priority);
         let rank = |(place, link): (usize, u32)| {
@@ -120,11 +120,11 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
         else {
             continue;
         };
-        let known = obstacles.entry(link).or_insert_with(|| obstacle(table, link, &queues[&link], before));
+        let known = blockers.entry(link).or_insert_with(|| blocker(table, link, &queues[&link], before));
         known.flows += 1;
     }
-    let mut obstacles: Vec<Obstacle> = obstacles.into_values().collect();
-    obstacles.sort_by_key(|one| (std::cmp::Reverse(one.time), one.port, one.direction));
+    let mut blockers: Vec<Blocker> = blockers.into_values().collect();
+    blockers.sort_by_key(|one| (std::cmp::Reverse(one.time), one.port, one.direction));
     Explanation {
         priority: coflow.priority,
         sent: Bytes(coflow.attained),
@@ -132,7 +132,7 @@ pub(crate) fn explain(table: &Table, id: CoflowId) -> Explanation {
         paced: count(&|flow| !flow.rests() && matches!(flow.told.gate, Gate::Paced { .. })),
         off: count(&|flow| !flow.rests() && flow.told.gate == Gate::Off {}),
         resting: count(&|flow| flow.rests()),
-        obstacles,
+        blockers,
     }
 }
 
@@ -165,14 +165,14 @@ fn time(table: &Table, link: u32, bytes: u64) -> Nanos {
 }
 
 /// The first `before` flows of a queue, as what stands in the way of a flow.
-fn obstacle(table: &Table, link: u32, queue: &Queue, before: usize) -> Obstacle {
+fn blocker(table: &Table, link: u32, queue: &Queue, before: usize) -> Blocker {
     let ahead: BTreeSet<(Priority, CoflowKey)> =
         queue.flows[..before].iter().map(|rival| rival.coflow).collect();
     let (left, unknown) = queue.sums[before];
     let ports = table.ports();
     let (port, direction) =
         if link < ports { (link, Direction::Sending) } else { (link - ports, Direction::Receiving) };
-    Obstacle {
+    Blocker {
         port: PortId(port),
         direction,
         flows: 0,

@@ -44,5 +44,5 @@ pub use coordinator::{
     CoflowFlow, CoflowStatus, Coordinator, CoordinatorConfig, CoordinatorCounters, Notary, PastCoflow,
 };
 pub use drains::TooManyDrains;
-pub use explanation::{Direction, Explanation, Obstacle};
+pub use explanation::{Blocker, Direction, Explanation};
 pub use hosted::Factory;

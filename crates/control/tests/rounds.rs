@@ -411,12 +411,12 @@ fn who_waits_is_told_behind_whom_and_where_and_for_how_long() {
     site.pass(30);
     let why = site.coordinator.as_ref().unwrap().why(late).unwrap();
     assert_eq!((why.open, why.paced, why.off, why.resting), (1, 0, 1, 0));
-    let [one] = &why.obstacles[..] else { panic!("one obstacle in {why:?}") };
+    let [one] = &why.blockers[..] else { panic!("one blocker in {why:?}") };
     assert_eq!((one.port, one.direction, one.flows), (PortId(2), Direction::Receiving, 1));
     assert_eq!(one.ahead, [known, unknown]);
     assert_eq!((one.left, one.unknown), (Bytes(250_000_000), 1));
     assert_eq!(one.time, Nanos(250_000_000 * 8 * 1_000_000_000 / RATE.0));
-    assert!(site.coordinator.as_ref().unwrap().why(known).unwrap().obstacles.is_empty());
+    assert!(site.coordinator.as_ref().unwrap().why(known).unwrap().blockers.is_empty());
 }
 
 #[test]

@@ -35,9 +35,9 @@ const OF_TURN: usize = 256;
 
 /// The secret that the agents of a site share: the key of their datagrams.
 pub trait Seal: Debug {
-    /// Appends what proves that a part of the site has written `message`.
+    /// Appends what proves that a component of the site has written `message`.
     fn close(&self, message: &mut Vec<u8>);
-    /// The message, if a part of the site has written it.
+    /// The message, if a component of the site has written it.
     fn open<'a>(&self, sealed: &'a [u8]) -> Option<&'a [u8]>;
 }
 

@@ -47,7 +47,7 @@ pub mod proto {
 
 use proto::administration_server::{Administration, AdministrationServer};
 
-/// The facts of a part that its state machine does not know, for administrators.
+/// The facts of a component that its state machine does not know, for administrators.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// The policy, with its parameters; empty at an agent that obeys a coordinator.

@@ -295,7 +295,7 @@ async fn hear_out(
 fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, incoming: Incoming) {
     match incoming {
         Incoming::Arrived(number, outlet, role) => {
-            // A part has one connection; of several that have not reported the newest is kept.
+            // A component has one connection; of several that have not reported the newest is kept.
             let is_idle = |route: &Route| route.role.is_some() && route.role == role && !route.has_reported;
             routes.routes.retain(|_, route| !is_idle(route));
             routes.routes.insert(number, Route { outlet, role, has_reported: false });

@@ -13,7 +13,7 @@
 //! - Without a coordinator an agent tries again, with a pause that doubles and is spread so that a thousand agents do not come
 //!   at once.
 //!
-//! - What leaves a host is TLS between parts that show each other certificates (`security`), where there are some.
+//! - What leaves a host is TLS between components that show each other certificates (`security`), where there are some.
 //!
 //! # Seams
 //! Connections are anything that reads and writes bytes (`connection`): TLS goes between [`tokio::net::TcpStream`] and that.

@@ -1,7 +1,7 @@
-//! Settings that change while a part runs: on SIGHUP, and when an administrator asks.
+//! Settings that change while a component runs: on SIGHUP, and when an administrator asks.
 //!
 //! Where settings come from is the program's affair ([`Reload`]): it reads its file again and says what has changed and what
-//! cannot. What can is in [`Settings`], which the part's loop takes over between two events. All else belongs to sockets,
+//! cannot. What can is in [`Settings`], which the component's loop takes over between two events. All else belongs to sockets,
 //! policies and leases, which a change would have to take from those who use them: a restart does that, and loses nothing,
 //! since all state is soft.
 
@@ -13,12 +13,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::capacity::Capacity;
 
-/// The settings that may change while a part runs; `None` where one is as at its start.
+/// The settings that may change while a component runs; `None` where one is as at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// The budget of one user's clients, at an agent.
     pub budget: Option<Budget>,
-    /// The limits of the part.
+    /// The limits of the component.
     pub capacity: Option<Capacity>,
     /// True if decisions are made and not carried out.
     pub shadow: Option<bool>,
@@ -60,7 +60,7 @@ pub trait Reload {
     fn settings(&self) -> Settings;
 }
 
-/// The settings of a part; without a place that they come from none of them changes.
+/// The settings of a component; without a place that they come from none of them changes.
 #[derive(Clone, Default)]
 pub struct Reloading(Option<Rc<RefCell<dyn Reload>>>);
 

@@ -1,7 +1,7 @@
 //! Who may speak: certificates on everything that leaves a host, and what a certificate lets its holder say.
 //!
 //! # The idea
-//! One authority signs a certificate for each part of a site, and a part's *role* is a name in its certificate
+//! One authority signs a certificate for each component of a site, and a component's *role* is a name in its certificate
 //! ([`Role`]): the coordinator, the agent at one port, or an administrator. Both sides of a TLS connection show theirs
 //! (TLS 1.3 only). So a host that has been broken into can say false things of its own port and of no other: the
 //! coordinator takes reports for port 3 from the certificate of agent 3 alone, and agents obey only a coordinator.
@@ -12,7 +12,7 @@
 //! belongs to one user (`control::agent`); reports carry that user, so that it holds across hosts as well.
 //!
 //! # Limits
-//! - The authority revokes certificates by a list that is copied to the parts (`trust`); a broken authority is replaced:
+//! - The authority revokes certificates by a list that is copied to the components (`trust`); a broken authority is replaced:
 //!   `authority.pem` holds two while certificates are exchanged (`cavalcade renew --new-authority`).
 //! - The key of datagrams does not tell agents apart: an agent that was broken into can speak for another one there.
 //!
@@ -46,13 +46,13 @@ pub(crate) use trust::{Side, Watched};
 
 /// The certificates of the authority.
 pub const AUTHORITY_FILE: &str = "authority.pem";
-/// A part's own certificate.
+/// A component's own certificate.
 pub const CERTIFICATE_FILE: &str = "certificate.pem";
 /// The key to it.
 pub const KEY_FILE: &str = "key.pem";
 /// The certificates that count no more, if any.
 pub const REVOKED_FILE: &str = "revoked.pem";
-/// The list of revoked certificates that was heeded last, kept by the part itself: the next one revokes no fewer, also after a
+/// The list of revoked certificates that was heeded last, kept by the component itself: the next one revokes no fewer, also after a
 /// restart. With another authority it is void.
 pub const HEEDED_FILE: &str = "revoked-heeded.pem";
 /// The key of datagrams.
@@ -140,7 +140,7 @@ pub enum SecurityError {
     },
     /// A list of revoked certificates leaves out one that was revoked.
     #[error(
-        "{} leaves out a certificate that was revoked: copy the latest list, and renew the certificate of a part that is to come back",
+        "{} leaves out a certificate that was revoked: copy the latest list, and renew the certificate of a component that is to come back",
         path.display()
     )]
     RolledBack {
@@ -153,7 +153,7 @@ pub enum SecurityError {
         /// The file.
         path: PathBuf,
     },
-    /// The certificate is for another part.
+    /// The certificate is for another component.
     #[error("the certificate {} is for {found}, not for {needed}", path.display())]
     WrongRole {
         /// The file.
@@ -165,7 +165,7 @@ pub enum SecurityError {
     },
 }
 
-/// A part's certificate with its key, and whom it trusts.
+/// A component's certificate with its key, and whom it trusts.
 #[derive(Clone, Debug)]
 pub struct Identity {
     trust: Arc<Trust>,
@@ -174,7 +174,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the files of one part from `folder`, and checks that they belong together and are valid now. They are looked at
+    /// Reads the files of one component from `folder`, and checks that they belong together and are valid now. They are looked at
     /// again every two seconds while a coordinator or agent runs.
     ///
     /// # Errors
@@ -222,7 +222,7 @@ impl Identity {
     /// Checks that it is the certificate of `needed`.
     ///
     /// # Errors
-    /// If it is that of another part: with it the other side would refuse what is said.
+    /// If it is that of another component: with it the other side would refuse what is said.
     pub fn require(self, needed: Role) -> Result<Self, SecurityError> {
         if self.role() == needed {
             return Ok(self);
@@ -331,7 +331,7 @@ fn own_role(
     parsed
         .verify_for_usage(algorithms, &anchors, between, UnixTime::now(), usage, None, None)
         .map_err(|error| unusable(error.to_string()))?;
-    role_of(own).ok_or_else(|| unusable("it names no part of a site".to_owned()))
+    role_of(own).ok_or_else(|| unusable("it names no component of a site".to_owned()))
 }
 
 pub(crate) fn provider() -> CryptoProvider {
@@ -365,17 +365,18 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let site = issue(1, days(-1), days(30)).unwrap();
-        let part = write(folder.path(), site.iter().find(|part| part.folder == "agent-0").unwrap());
+        let component =
+            write(folder.path(), site.iter().find(|component| component.folder == "agent-0").unwrap());
         for file in [KEY_FILE, SEAL_FILE] {
             let mode = |mode| {
                 let permissions = std::fs::Permissions::from_mode(mode);
-                std::fs::set_permissions(part.join(file), permissions).unwrap();
+                std::fs::set_permissions(component.join(file), permissions).unwrap();
             };
             mode(0o644);
-            let refused = Identity::load(&part).unwrap_err().to_string();
+            let refused = Identity::load(&component).unwrap_err().to_string();
             assert!(refused.contains(file) && refused.contains("chmod 600"), "{refused}");
             mode(0o640);
-            assert!(Identity::load(&part).is_ok(), "a group may be meant to");
+            assert!(Identity::load(&component).is_ok(), "a group may be meant to");
         }
     }
 
@@ -383,22 +384,23 @@ mod tests {
     fn a_certificate_of_another_authority_is_taken_up_while_the_part_runs_and_one_that_does_not_fit_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = [20, 40].map(|end| issue(1, days(-1), days(end)).unwrap());
-        let find =
-            |site: &[Issued], name: &str| site.iter().find(|part| part.folder == name).unwrap().clone();
+        let find = |site: &[Issued], name: &str| {
+            site.iter().find(|component| component.folder == name).unwrap().clone()
+        };
         let path = write(folder.path(), &find(&first, "agent-0"));
         let identity = Identity::load(&path).unwrap();
         let left = || (identity.valid_until() - UnixTime::now().as_secs()).div_ceil(86_400);
         assert_eq!(left(), 20);
-        let contents = |part: &Issued, name: &str| {
-            part.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+        let contents = |component: &Issued, name: &str| {
+            component.files.iter().find(|file| file.name == name).unwrap().contents.clone()
         };
-        let part = find(&second, "agent-0");
-        std::fs::write(path.join(CERTIFICATE_FILE), contents(&part, CERTIFICATE_FILE)).unwrap();
+        let component = find(&second, "agent-0");
+        std::fs::write(path.join(CERTIFICATE_FILE), contents(&component, CERTIFICATE_FILE)).unwrap();
         assert!(identity.trust.reread().is_err(), "its authority is not trusted, and its key not there yet");
-        std::fs::write(path.join(AUTHORITY_FILE), contents(&part, AUTHORITY_FILE)).unwrap();
+        std::fs::write(path.join(AUTHORITY_FILE), contents(&component, AUTHORITY_FILE)).unwrap();
         assert!(identity.trust.reread().is_err(), "its key is not there yet");
         assert_eq!(left(), 20, "what was read before holds");
-        write_private(&path.join(KEY_FILE), &contents(&part, KEY_FILE));
+        write_private(&path.join(KEY_FILE), &contents(&component, KEY_FILE));
         assert!(identity.trust.reread().unwrap());
         assert_eq!(left(), 40);
         let other = find(&second, "coordinator");
@@ -427,7 +429,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let site = issue(2, days(-1), days(30)).unwrap();
         assert_eq!(site.len(), 5, "the authority, a coordinator, an administrator and two agents");
-        let agent = site.iter().find(|part| part.folder == "agent-1").unwrap();
+        let agent = site.iter().find(|component| component.folder == "agent-1").unwrap();
         let identity = Identity::load(&write(folder.path(), agent)).unwrap();
         assert_eq!(identity.role(), Role::Agent(PortId(1)));
         assert!(identity.seal().is_some());
@@ -439,11 +441,12 @@ mod tests {
     fn a_certificate_that_ran_out_or_is_of_another_authority_or_key_is_refused_with_its_name() {
         let folder = tempfile::tempdir().unwrap();
         let old = issue(0, days(-9), days(-2)).unwrap();
-        let old = write(folder.path(), old.iter().find(|part| part.folder == "coordinator").unwrap());
+        let old =
+            write(folder.path(), old.iter().find(|component| component.folder == "coordinator").unwrap());
         let shown = |folder: &Path| Identity::load(folder).unwrap_err().to_string();
         assert!(shown(&old).contains("coordinator/certificate.pem"), "{}", shown(&old));
         let new = issue(0, days(-1), days(2)).unwrap();
-        let own = new.iter().find(|part| part.folder == "coordinator").unwrap();
+        let own = new.iter().find(|component| component.folder == "coordinator").unwrap();
         for file in own.files.iter().filter(|file| file.name != KEY_FILE) {
             write_private(&old.join(file.name), &file.contents);
         }
@@ -459,18 +462,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [own, other] = [0, 1].map(|_| issue(1, days(-1), days(30)).unwrap());
         let file = |site: &[Issued], folder: &str, name: &str| {
-            let part = site.iter().find(|part| part.folder == folder).unwrap();
-            part.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+            let component = site.iter().find(|component| component.folder == folder).unwrap();
+            component.files.iter().find(|file| file.name == name).unwrap().contents.clone()
         };
-        let list = |site: &[Issued], parts: &[&str]| {
-            let parts: Vec<_> =
-                parts.iter().map(|part| file(site, part, CERTIFICATE_FILE).into_bytes()).collect();
-            revoke(&[&file(site, "authority", KEY_FILE)], None, &parts, std::time::SystemTime::now()).unwrap()
+        let list = |site: &[Issued], components: &[&str]| {
+            let components: Vec<_> = components
+                .iter()
+                .map(|component| file(site, component, CERTIFICATE_FILE).into_bytes())
+                .collect();
+            revoke(&[&file(site, "authority", KEY_FILE)], None, &components, std::time::SystemTime::now())
+                .unwrap()
         };
-        let part = write(folder.path(), own.iter().find(|part| part.folder == "coordinator").unwrap());
+        let component =
+            write(folder.path(), own.iter().find(|component| component.folder == "coordinator").unwrap());
         let load = |list: &str| {
-            std::fs::write(part.join(REVOKED_FILE), list).unwrap();
-            Identity::load(&part).map_err(|error| error.to_string())
+            std::fs::write(component.join(REVOKED_FILE), list).unwrap();
+            Identity::load(&component).map_err(|error| error.to_string())
         };
         for wrong in ["", "garbage", &list(&other, &["agent-0"])] {
             let refused = load(wrong).unwrap_err();
@@ -484,12 +491,12 @@ mod tests {
 
         let identity = load(&list(&own, &["agent-0"])).unwrap();
         let reread = |text: &str| {
-            std::fs::write(part.join(REVOKED_FILE), text).unwrap();
+            std::fs::write(component.join(REVOKED_FILE), text).unwrap();
             identity.trust.reread()
         };
         assert!(!identity.trust.reread().unwrap(), "it is the same list");
         assert!(reread("garbage").is_err() && reread(&list(&other, &[])).is_err());
-        std::fs::remove_file(part.join(REVOKED_FILE)).unwrap();
+        std::fs::remove_file(component.join(REVOKED_FILE)).unwrap();
         assert!(identity.trust.reread().is_err(), "a list does not go");
         assert!(reread(&list(&own, &["agent-0", "administrator"])).unwrap());
         let refused = reread(&list(&own, &["agent-0"])).unwrap_err().to_string();
@@ -498,8 +505,8 @@ mod tests {
         // Nor after a restart: what was heeded is kept beside the certificate.
         let refused = load(&list(&own, &["agent-0"])).unwrap_err();
         assert!(refused.contains("leaves out a certificate that was revoked"), "{refused}");
-        std::fs::remove_file(part.join(REVOKED_FILE)).unwrap();
-        assert!(Identity::load(&part).is_err(), "a list does not go");
+        std::fs::remove_file(component.join(REVOKED_FILE)).unwrap();
+        assert!(Identity::load(&component).is_err(), "a list does not go");
         assert!(load(&list(&own, &["agent-0", "administrator"])).is_ok());
     }
 
@@ -507,25 +514,25 @@ mod tests {
     fn a_list_goes_on_listing_what_the_former_one_did() {
         let site = issue(2, days(-1), days(30)).unwrap();
         let file = |folder: &str, name: &str| {
-            let part = site.iter().find(|part| part.folder == folder).unwrap();
-            part.files.iter().find(|file| file.name == name).unwrap().contents.clone()
+            let component = site.iter().find(|component| component.folder == folder).unwrap();
+            component.files.iter().find(|file| file.name == name).unwrap().contents.clone()
         };
         let key = file("authority", KEY_FILE);
-        let revoke = |former: Option<&str>, part: &str, day| {
-            let part = file(part, CERTIFICATE_FILE).into_bytes();
-            revoke(&[&key], former.map(str::as_bytes), &[part], days(day)).unwrap()
+        let revoke = |former: Option<&str>, component: &str, day| {
+            let component = file(component, CERTIFICATE_FILE).into_bytes();
+            revoke(&[&key], former.map(str::as_bytes), &[component], days(day)).unwrap()
         };
         let both = revoke(Some(&revoke(None, "agent-0", -1)), "agent-1", 0);
         let list = rustls::pki_types::CertificateRevocationListDer::from_pem_slice(both.as_bytes()).unwrap();
         let list = webpki::BorrowedCertRevocationList::from_der(&list).unwrap();
         let list = webpki::CertRevocationList::from(list);
-        for (part, day) in [("agent-0", -1), ("agent-1", 0)] {
+        for (component, day) in [("agent-0", -1), ("agent-1", 0)] {
             let certificate =
-                CertificateDer::from_pem_slice(file(part, CERTIFICATE_FILE).as_bytes()).unwrap();
+                CertificateDer::from_pem_slice(file(component, CERTIFICATE_FILE).as_bytes()).unwrap();
             let serial = webpki::EndEntityCert::try_from(&certificate).unwrap().serial().to_vec();
             let at = list.find_serial(&serial).unwrap().unwrap().revocation_date.as_secs();
             let expected = days(day).duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-            assert!(expected.abs_diff(at) < 3600, "{part}");
+            assert!(expected.abs_diff(at) < 3600, "{component}");
         }
     }
 }

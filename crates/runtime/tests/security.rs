@@ -22,14 +22,14 @@ use cavalcade_runtime::{
 use support::{PORTS, RATE, Running, agent_config, eventually, policy};
 use tokio::sync::watch;
 
-/// Certificates of a site in `folder`, one folder for each part.
+/// Certificates of a site in `folder`, one folder for each component.
 fn site(folder: &Path) {
     let day = std::time::Duration::from_secs(86_400);
     let now = std::time::SystemTime::now();
-    for part in issue(PORTS, now - day, now + day).unwrap() {
-        let folder = folder.join(part.folder);
+    for component in issue(PORTS, now - day, now + day).unwrap() {
+        let folder = folder.join(component.folder);
         std::fs::create_dir_all(&folder).unwrap();
-        for file in part.files {
+        for file in component.files {
             let path = folder.join(file.name);
             std::fs::write(&path, file.contents).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -37,19 +37,20 @@ fn site(folder: &Path) {
     }
 }
 
-/// Writes a list that revokes `parts` of the site in `folder` into the folder of `reader`, as a whole.
-fn revoke_for(folder: &Path, reader: &str, parts: &[&str]) {
+/// Writes a list that revokes `components` of the site in `folder` into the folder of `reader`, as a whole.
+fn revoke_for(folder: &Path, reader: &str, components: &[&str]) {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let key = String::from_utf8(read("authority/key.pem")).unwrap();
-    let parts: Vec<_> = parts.iter().map(|part| read(&format!("{part}/certificate.pem"))).collect();
-    let list = revoke(&[&key], None, &parts, std::time::SystemTime::now()).unwrap();
+    let components: Vec<_> =
+        components.iter().map(|component| read(&format!("{component}/certificate.pem"))).collect();
+    let list = revoke(&[&key], None, &components, std::time::SystemTime::now()).unwrap();
     let (new, list_file) = (folder.join(reader).join("new"), folder.join(reader).join("revoked.pem"));
     std::fs::write(&new, list).unwrap();
     std::fs::rename(&new, &list_file).unwrap();
 }
 
-fn identity(folder: &Path, part: &str) -> Identity {
-    Identity::load(&folder.join(part)).unwrap()
+fn identity(folder: &Path, component: &str) -> Identity {
+    Identity::load(&folder.join(component)).unwrap()
 }
 
 /// A coordinator with a certificate, where it listens, and where it is administrated.
@@ -179,8 +180,8 @@ fn an_administrator_is_let_in_from_elsewhere_with_its_certificate_and_an_agent_i
     let folder = tempfile::tempdir().unwrap();
     site(folder.path());
     let (lead, at, _) = coordinator(folder.path());
-    let look = |part: &str| {
-        let identity = identity(folder.path(), part);
+    let look = |component: &str| {
+        let identity = identity(folder.path(), component);
         block_on(async move {
             let mut administrator =
                 Administrator::at_address(at, &identity).await.map_err(std::io::Error::other)?;

@@ -39,7 +39,7 @@ pub(crate) struct SiteOptions {
 /// Limits on who may connect, and sockets for administrators and monitoring.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Access {
-    /// The folder of this part's certificate and key, as 'cavalcade certificates' makes them
+    /// The folder of this component's certificate and key, as 'cavalcade certificates' makes them
     #[arg(long, value_name = "DIR", help_heading = "Access")]
     pub(crate) certificates: Option<PathBuf>,
     /// Speak in clear text to other hosts, and let anybody speak
@@ -267,7 +267,7 @@ pub(crate) struct Up {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade certificates site --hosts 2")]
 pub(crate) struct Certificates {
-    /// The folder to make, which must not exist yet: it gets a folder for each part, to be copied to its host
+    /// The folder to make, which must not exist yet: it gets a folder for each component, to be copied to its host
     pub(crate) dir: PathBuf,
     /// Number of hosts
     #[arg(long, value_name = "NUMBER")]
@@ -283,9 +283,9 @@ pub(crate) struct Certificates {
 pub(crate) struct Renew {
     /// The folder that 'cavalcade certificates' made, with the authority's key
     pub(crate) dir: PathBuf,
-    /// The parts whose certificates are renewed, as agent-3; without any, all of them
+    /// The components whose certificates are renewed, as agent-3; without any, all of them
     #[arg(value_name = "PART")]
-    pub(crate) parts: Vec<String>,
+    pub(crate) components: Vec<String>,
     /// Days that the certificates are valid
     #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub(crate) days: u32,
@@ -295,11 +295,11 @@ pub(crate) struct Renew {
     /// Make folders for the hosts that join, so that there are so many in all
     #[arg(long, value_name = "NUMBER")]
     pub(crate) hosts: Option<u32>,
-    /// Make a new authority, which all parts are to trust beside the former one
-    #[arg(long, conflicts_with_all = ["parts", "new_key", "hosts", "retire_authority"])]
+    /// Make a new authority, which all components are to trust beside the former one
+    #[arg(long, conflicts_with_all = ["components", "new_key", "hosts", "retire_authority"])]
     pub(crate) new_authority: bool,
     /// End the trust in the former authority, once no certificate is its
-    #[arg(long, conflicts_with_all = ["parts", "new_key", "hosts"])]
+    #[arg(long, conflicts_with_all = ["components", "new_key", "hosts"])]
     pub(crate) retire_authority: bool,
 }
 
@@ -309,12 +309,12 @@ pub(crate) struct Renew {
 pub(crate) struct Revoke {
     /// The folder that 'cavalcade certificates' made, with the authority's key
     pub(crate) dir: PathBuf,
-    /// The parts whose certificates count no more, as agent-3
+    /// The components whose certificates count no more, as agent-3
     #[arg(required = true, value_name = "PART")]
-    pub(crate) parts: Vec<String>,
+    pub(crate) components: Vec<String>,
 }
 
-/// The part to ask.
+/// The component to ask.
 #[derive(Debug, Default, Args)]
 pub(crate) struct At {
     /// Part to ask: the administration socket of an agent or coordinator, or a coordinator's address; else the first that is found
@@ -379,13 +379,13 @@ pub(crate) struct Drain {
     #[command(flatten)]
     pub(crate) at: At,
     /// Only what this host sends, by its port
-    #[arg(long, value_name = "PORT", group = "part")]
+    #[arg(long, value_name = "PORT", group = "share")]
     pub(crate) host: Option<u32>,
     /// Only coflows of this user, by the number that 'id -u' prints
-    #[arg(long, value_name = "NUMBER", group = "part")]
+    #[arg(long, value_name = "NUMBER", group = "share")]
     pub(crate) user: Option<u32>,
     /// Only this coflow: its name, its id (the first digits do), or its key
-    #[arg(long, group = "part")]
+    #[arg(long, group = "share")]
     pub(crate) coflow: Option<String>,
     /// End it: obey orders again
     #[arg(long)]

@@ -1,10 +1,10 @@
-//! `cavalcade renew`: new certificates in the folder of a site, for all parts or some, for hosts that join, and under a new
+//! `cavalcade renew`: new certificates in the folder of a site, for all components or some, for hosts that join, and under a new
 //! authority.
 //!
 //! Parts look at their folders every two seconds, so what is copied there is used without a restart. Every file is replaced as a
-//! whole; a part that sees a new key before the certificate to it waits for that.
+//! whole; a component that sees a new key before the certificate to it waits for that.
 //!
-//! An authority is replaced in three steps, between which files are copied: `--new-authority` makes one and has every part trust
+//! An authority is replaced in three steps, between which files are copied: `--new-authority` makes one and has every component trust
 //! both; a plain renewal signs certificates with the new one; `--retire-authority` ends the trust in the former one.
 
 use std::fs;
@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
     if options.new_authority {
         site.new_authority(span)?;
         tell(&format!(
-            "a new authority in {dir}: copy authority.pem to every part, then say 'cavalcade renew {dir}' and copy the \
+            "a new authority in {dir}: copy authority.pem to every component, then say 'cavalcade renew {dir}' and copy the \
              certificates, then 'cavalcade renew {dir} --retire-authority'"
         ));
         return Ok(());
@@ -44,16 +44,19 @@ pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
     if options.retire_authority {
         site.retire_authority()?;
         tell(&format!(
-            "the former authority of {dir} is not trusted any more: copy authority.pem to every part, and authority/revoked.pem \
+            "the former authority of {dir} is not trusted any more: copy authority.pem to every component, and authority/revoked.pem \
              where there is one"
         ));
         return Ok(());
     }
     let joined = options.hosts.map_or(Ok(Vec::new()), |hosts| site.add_hosts(hosts, span))?;
-    let named =
-        if options.parts.is_empty() && joined.is_empty() { site.parts()? } else { options.parts.clone() };
-    for part in &named {
-        site.renew(part, options.new_key, span)?;
+    let named = if options.components.is_empty() && joined.is_empty() {
+        site.components()?
+    } else {
+        options.components.clone()
+    };
+    for component in &named {
+        site.renew(component, options.new_key, span)?;
     }
     let all: Vec<&str> = joined.iter().chain(&named).map(String::as_str).collect();
     tell(&format!(
@@ -80,21 +83,22 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    fn path(&self, part: &str, file: &str) -> PathBuf {
-        self.dir.join(part).join(file)
+    fn path(&self, component: &str, file: &str) -> PathBuf {
+        self.dir.join(component).join(file)
     }
 
-    fn text(&self, part: &str, file: &str) -> Result<String, Failure> {
-        let path = self.path(part, file);
+    fn text(&self, component: &str, file: &str) -> Result<String, Failure> {
+        let path = self.path(component, file);
         fs::read_to_string(&path).map_err(|error| {
-            Failure::file("read", &path, &error)
-                .help("name the folder that 'cavalcade certificates' made, and parts by their folders in it")
+            Failure::file("read", &path, &error).help(
+                "name the folder that 'cavalcade certificates' made, and components by their folders in it",
+            )
         })
     }
 
     /// Puts a file in the place of the former one, as a whole.
-    fn put(&self, part: &str, file: &str, contents: &str, is_secret: bool) -> Result<(), Failure> {
-        let (path, new) = (self.path(part, file), self.path(part, &format!("{file}.new")));
+    fn put(&self, component: &str, file: &str, contents: &str, is_secret: bool) -> Result<(), Failure> {
+        let (path, new) = (self.path(component, file), self.path(component, &format!("{file}.new")));
         let _ = fs::remove_file(&new);
         let written = create(&new, is_secret).and_then(|mut created| {
             created.write_all(contents.as_bytes())?;
@@ -104,42 +108,42 @@ impl Site<'_> {
         written.map_err(|error| Failure::file("write", &path, &error))
     }
 
-    /// All parts that have a certificate, in order of their names.
-    fn parts(&self) -> Result<Vec<String>, Failure> {
+    /// All components that have a certificate, in order of their names.
+    fn components(&self) -> Result<Vec<String>, Failure> {
         let entries = fs::read_dir(self.dir).map_err(|error| Failure::file("read", self.dir, &error))?;
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let mut parts: Vec<String> =
+        let mut components: Vec<String> =
             names.filter(|name| self.path(name, CERTIFICATE_FILE).exists()).collect();
-        parts.sort();
-        Ok(parts)
+        components.sort();
+        Ok(components)
     }
 
-    fn renew(&self, part: &str, has_new_key: bool, (begin, end): Span) -> Result<(), Failure> {
-        let role = Role::from_folder(part).ok_or_else(|| {
-            Failure::usage(format!("'{part}' is no part of a site"))
-                .help("parts are coordinator, administrator, and agent-0 and so on")
+    fn renew(&self, component: &str, has_new_key: bool, (begin, end): Span) -> Result<(), Failure> {
+        let role = Role::from_folder(component).ok_or_else(|| {
+            Failure::usage(format!("'{component}' is no component of a site"))
+                .help("components are coordinator, administrator, and agent-0 and so on")
         })?;
-        let key = (!has_new_key).then(|| self.text(part, KEY_FILE)).transpose()?;
+        let key = (!has_new_key).then(|| self.text(component, KEY_FILE)).transpose()?;
         let authority = self.text(AUTHORITY_FOLDER, KEY_FILE)?;
         let signed = security::renew(&authority, role, key.as_deref(), begin, end).map_err(refused)?;
-        self.put(part, AUTHORITY_FILE, &self.text(AUTHORITY_FOLDER, AUTHORITY_FILE)?, false)?;
+        self.put(component, AUTHORITY_FILE, &self.text(AUTHORITY_FOLDER, AUTHORITY_FILE)?, false)?;
         if has_new_key {
-            self.put(part, KEY_FILE, &signed.key, true)?;
+            self.put(component, KEY_FILE, &signed.key, true)?;
         }
-        self.put(part, CERTIFICATE_FILE, &signed.certificate, false)
+        self.put(component, CERTIFICATE_FILE, &signed.certificate, false)
     }
 
     /// Makes folders for those of the first `hosts` hosts that have none; returns their names.
     fn add_hosts(&self, hosts: u32, span: Span) -> Result<Vec<String>, Failure> {
         let seal = self.text("agent-0", SEAL_FILE)?;
-        let parts = (0..hosts).map(|port| Role::Agent(PortId(port)).to_string());
-        let joined: Vec<String> = parts.filter(|part| !self.dir.join(part).exists()).collect();
-        for part in &joined {
-            let folder = self.dir.join(part);
+        let components = (0..hosts).map(|port| Role::Agent(PortId(port)).to_string());
+        let joined: Vec<String> = components.filter(|component| !self.dir.join(component).exists()).collect();
+        for component in &joined {
+            let folder = self.dir.join(component);
             let made = fs::DirBuilder::new().mode(0o700).create(&folder);
             made.map_err(|error| Failure::file("make", &folder, &error))?;
-            self.put(part, SEAL_FILE, &seal, true)?;
-            self.renew(part, true, span)?;
+            self.put(component, SEAL_FILE, &seal, true)?;
+            self.renew(component, true, span)?;
         }
         Ok(joined)
     }
@@ -167,11 +171,13 @@ impl Site<'_> {
             return Err(Failure::usage("no authority is being replaced").help("begin with --new-authority"));
         };
         let newest = &both[..at + mark.len()];
-        for part in self.parts()? {
-            let certificate = self.text(&part, CERTIFICATE_FILE)?;
+        for component in self.components()? {
+            let certificate = self.text(&component, CERTIFICATE_FILE)?;
             if security::role_signed_by(certificate.as_bytes(), newest.as_bytes()).is_none() {
-                return Err(Failure::usage(format!("the certificate of {part} is the former authority's"))
-                    .help("renew it first, and copy it to its host"));
+                return Err(Failure::usage(format!(
+                    "the certificate of {component} is the former authority's"
+                ))
+                .help("renew it first, and copy it to its host"));
             }
         }
         // A list that only the former authority has signed is refused once it is not trusted.
@@ -185,10 +191,12 @@ impl Site<'_> {
         fs::remove_file(&former_key).map_err(|error| Failure::file("remove", &former_key, &error))
     }
 
-    /// Has every part trust these authorities.
+    /// Has every component trust these authorities.
     fn trust(&self, authorities: &str) -> Result<(), Failure> {
         self.put(AUTHORITY_FOLDER, AUTHORITY_FILE, authorities, false)?;
-        self.parts()?.iter().try_for_each(|part| self.put(part, AUTHORITY_FILE, authorities, false))
+        self.components()?
+            .iter()
+            .try_for_each(|component| self.put(component, AUTHORITY_FILE, authorities, false))
     }
 }
 

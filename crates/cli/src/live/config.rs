@@ -1,4 +1,4 @@
-//! The configuration file: what flags say, in TOML, one file for all parts of a site.
+//! The configuration file: what flags say, in TOML, one file for all components of a site.
 //!
 //! `[site]` says what is the same everywhere, `[coordinator]`, `[agent]` and `[enforce]` what each of the three needs, `[log]`
 //! what the first two say. Everything is optional: a flag wins over the file, and the defaults come last.

@@ -1,7 +1,7 @@
-//! The configuration file, read again while a part runs.
+//! The configuration file, read again while a component runs.
 //!
 //! What is in effect is compared with the file key by key: a key that has changed is taken over if it can be
-//! ([`CHANGEABLE`]), and refused by name if it cannot, every time until the part is started again or the file says what is
+//! ([`CHANGEABLE`]), and refused by name if it cannot, every time until the component is started again or the file says what is
 //! in effect. A file with an error changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +16,13 @@ use super::logging::Level;
 use super::settings;
 use crate::arguments::{Access, LogLevel, Logging};
 
-/// The keys of a part's own table that may change while it runs.
+/// The keys of a component's own table that may change while it runs.
 const CHANGEABLE: [&str; 4] = ["max_connections", "max_buffers", "shadow", "user_budget"];
 
-/// The origin of a part's settings, and those that flags set.
+/// The origin of a component's settings, and those that flags set.
 pub(super) struct Reloader {
     path: Option<PathBuf>,
-    /// The tables that the part obeys, its own first.
+    /// The tables that the component obeys, its own first.
     tables: &'static [&'static str],
     by_flag: BTreeSet<String>,
     in_effect: BTreeMap<String, Value>,
@@ -46,7 +46,7 @@ pub(super) fn by_flag(
 }
 
 impl Reloader {
-    /// Prepares a part that obeys `tables` of the file at `path`, read as `text`; without a file both are empty.
+    /// Prepares a component that obeys `tables` of the file at `path`, read as `text`; without a file both are empty.
     pub(super) fn new(
         path: Option<&Path>,
         text: &str,
@@ -61,7 +61,7 @@ impl Reloader {
     /// Takes a key over from `file`; returns what it is now, or why it has not changed.
     fn take_over(&mut self, key: &str, file: &File) -> Result<(), String> {
         if self.by_flag.contains(key) {
-            return Err("a flag sets it: start the part without that flag".to_owned());
+            return Err("a flag sets it: start the component without that flag".to_owned());
         }
         if key == "log.level" {
             self.level.set(file.log.level.unwrap_or_default());
@@ -71,7 +71,7 @@ impl Reloader {
         let is_coordinator = own == "coordinator";
         let name = key.strip_prefix(own).and_then(|rest| rest.strip_prefix('.')).unwrap_or_default();
         if !CHANGEABLE.contains(&name) {
-            return Err("it changes when the part is started again".to_owned());
+            return Err("it changes when the component is started again".to_owned());
         }
         let (connections, bytes, shadow) = if is_coordinator {
             let table = &file.coordinator;

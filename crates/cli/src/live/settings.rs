@@ -1,4 +1,4 @@
-//! From flags and file to what a part is started with: flags win, then the file, then defaults.
+//! From flags and file to what a component is started with: flags win, then the file, then defaults.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -169,7 +169,7 @@ pub(super) fn capacity(connections: Option<u32>, bytes: Option<Bytes>) -> Capaci
     }
 }
 
-/// Returns what administrators are told of a part that decides by `policy`.
+/// Returns what administrators are told of a component that decides by `policy`.
 pub(super) fn about(policy: &Configured, shadow: bool) -> About {
     About { policy: policy.label(), title: policy.info().title.to_owned(), shadow }
 }
@@ -223,7 +223,7 @@ pub(crate) fn allow(address: SocketAddr, is_allowed: bool) -> Result<(), Failure
         return Ok(());
     }
     Err(Failure::usage(format!("{address} can be reached from other hosts, and there are no certificates")).help(
-        "make some with 'cavalcade certificates DIR --hosts N' and name this part's folder with --certificates, \
+        "make some with 'cavalcade certificates DIR --hosts N' and name this component's folder with --certificates, \
          or say --insecure",
     ))
 }
@@ -236,6 +236,6 @@ pub(crate) fn identity(folder: &Path, role: Role) -> Result<Identity, Failure> {
     let loaded = Identity::load(folder).and_then(|identity| identity.require(role));
     loaded.map_err(|error| {
         Failure::new(Kind::Input, error.to_string())
-            .help("'cavalcade certificates DIR --hosts N' makes a folder for each part of a site")
+            .help("'cavalcade certificates DIR --hosts N' makes a folder for each component of a site")
     })
 }

@@ -3,7 +3,7 @@
 //! Hosts are namespaces, each with an agent and an application; two coordinators share a lease. Transfers never cease, and each
 //! is digested at its receiver. One fault comes after the other; after each all agents have to obey again before the next.
 //!
-//! What fails: a byte that is wrong, lost or doubled, a part that panics or ends, agents that do not obey again. How long
+//! What fails: a byte that is wrong, lost or doubled, a component that panics or ends, agents that do not obey again. How long
 //! recovery took, and for how long nothing arrived anywhere, is recorded and never judged: that depends on the machine.
 //!
 //! It is no test of `cargo test`, which would take minutes longer: without `CAVALCADE_SOAK_MINUTES` it does nothing.

@@ -56,7 +56,7 @@ impl fmt::Display for Page {
             f,
             "{:.1} minutes on {cores} cores with a load of {} (mean of the last 15 minutes, of everything on the machine); \
              leadership held by {}. {transfers} transfers of {:.1} GB arrived, every byte as it was sent; the slowest took \
-             {:.1} s, and {begun_again} connections were opened again, because a link was cut. No part panicked or ended by itself.\n",
+             {:.1} s, and {begun_again} connections were opened again, because a link was cut. No component panicked or ended by itself.\n",
             self.length.as_secs_f64() / 60.0,
             load.split(' ').nth(2).unwrap_or("?"),
             self.lease,

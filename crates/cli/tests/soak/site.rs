@@ -33,7 +33,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Builds it in `folder` and starts all parts of the control plane; under etcd's lease where there is an etcd.
+    /// Builds it in `folder` and starts all components of the control plane; under etcd's lease where there is an etcd.
     pub(crate) fn start(folder: &Path) -> Self {
         let namespaces = Namespaces::build(HOSTS + 1, RATE).expect("namespaces can be made here");
         let coordinators = namespaces.of_coordinator();
@@ -69,8 +69,8 @@ impl Site {
         run(certificates.args(["certificates", "site", "--hosts", &hosts]).current_dir(&self.folder));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/soak/step.c");
         run(Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(self.path("step.so")).arg(source));
-        for part in ["coordinators", "agent-2"] {
-            std::fs::write(self.path(&format!("{part}.clock")), [0; 8])
+        for component in ["coordinators", "agent-2"] {
+            std::fs::write(self.path(&format!("{component}.clock")), [0; 8])
                 .expect("the folder can be written to");
         }
     }
@@ -89,11 +89,11 @@ impl Site {
         self.folder.join(name)
     }
 
-    /// Prepares a command in a namespace, with messages in a file named after the part.
-    fn command(&self, namespace: &str, part: &str) -> Command {
+    /// Prepares a command in a namespace, with messages in a file named after the component.
+    fn command(&self, namespace: &str, component: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace]).current_dir(&self.folder).stdin(Stdio::null());
-        let log = File::options().create(true).append(true).open(self.path(&format!("{part}.log")));
+        let log = File::options().create(true).append(true).open(self.path(&format!("{component}.log")));
         command.stdout(Stdio::null()).stderr(log.expect("the folder can be written to"));
         command
     }
@@ -109,23 +109,28 @@ impl Site {
     }
 
     pub(crate) fn start_coordinator(&self, number: usize) -> Running {
-        let part = format!("coordinator-{number}");
-        let mut command = self.command(&self.namespaces.of_coordinator(), &part);
+        let component = format!("coordinator-{number}");
+        let mut command = self.command(&self.namespaces.of_coordinator(), &component);
         self.with_clock(&mut command, "coordinators", "");
         let lease = if self.has_etcd() { ETCD } else { "lease" };
         command.args(["coordinator", "--listen", &coordinators()[number].to_string(), "--policy", "fifo"]);
         command.args(["--lease", lease, "--hold", HOLD, "--certificates", "site/coordinator"]);
-        spawn(command.args(["--administration", &format!("{part}.sock")]).args(common()))
+        spawn(command.args(["--administration", &format!("{component}.sock")]).args(common()))
     }
 
     /// Starts the agent of a host, under limits of the shell where there are some.
     pub(crate) fn start_agent(&self, host: u32, limits: &str) -> Running {
-        let part = format!("agent-{host}");
-        let mut command = self.command(&self.namespaces.of_host(host), &part);
-        self.with_clock(&mut command, &part, limits);
+        let component = format!("agent-{host}");
+        let mut command = self.command(&self.namespaces.of_host(host), &component);
+        self.with_clock(&mut command, &component, limits);
         let coordinators = coordinators().map(|at| format!("--coordinator={at}"));
         command.args(["agent", "--port", &host.to_string()]).args(coordinators);
-        command.args(["--certificates", &format!("site/{part}"), "--socket", &format!("{part}.sock")]);
+        command.args([
+            "--certificates",
+            &format!("site/{component}"),
+            "--socket",
+            &format!("{component}.sock"),
+        ]);
         spawn(command.args(common()))
     }
 
@@ -178,16 +183,16 @@ impl Site {
         (0..2).find(answers).unwrap_or(0)
     }
 
-    /// Checks that all parts run, and that none has panicked.
+    /// Checks that all components run, and that none has panicked.
     pub(crate) fn check(&mut self) {
-        let mut parts = self.agents.iter_mut().chain(&mut self.coordinators);
-        let ended = parts.find_map(|part| part.0.try_wait().expect("it is a child"));
-        assert!(ended.is_none(), "a part has ended: {ended:?}{}", self.messages());
+        let mut components = self.agents.iter_mut().chain(&mut self.coordinators);
+        let ended = components.find_map(|component| component.0.try_wait().expect("it is a child"));
+        assert!(ended.is_none(), "a component has ended: {ended:?}{}", self.messages());
         let has_panicked = self.logs().iter().any(|(_, text)| text.contains("panicked at"));
-        assert!(!has_panicked, "a part has panicked{}", self.messages());
+        assert!(!has_panicked, "a component has panicked{}", self.messages());
     }
 
-    /// Returns the last messages of all parts.
+    /// Returns the last messages of all components.
     pub(crate) fn messages(&self) -> String {
         let last = |(name, text): (String, String)| {
             let lines: Vec<&str> = text.lines().collect();

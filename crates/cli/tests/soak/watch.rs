@@ -14,7 +14,7 @@ use crate::traffic::Traffic;
 const LOOK: Duration = Duration::from_millis(20);
 /// The longest wait for an answer: an agent may hang.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The least that arrives at all hosts between two looks where a transfer goes on: the parts' own messages are fewer.
+/// The least that arrives at all hosts between two looks where a transfer goes on: the components' own messages are fewer.
 const MOVING: u64 = 20_000;
 
 /// The coordinator's term that an agent obeys, and when that was last seen.

@@ -10,7 +10,7 @@ use super::views::Administered;
 /// Drains what a request asks for, or ends that, and logs who asked and why.
 ///
 /// # Errors
-/// If there is no such part, or it cannot be kept: the error is for people.
+/// If there is no such component, or it cannot be kept: the error is for people.
 pub(super) fn drain<M: Administered>(
     machine: &mut M,
     now: Instant,

@@ -366,7 +366,7 @@ fn explanation(
     found: &cavalcade_control::Explanation,
     drain: Option<proto::Drain>,
 ) -> proto::Explanation {
-    let obstacle = |one: &cavalcade_control::Obstacle| proto::Obstacle {
+    let blocker = |one: &cavalcade_control::Blocker| proto::Blocker {
         port: one.port.0,
         direction: match one.direction {
             Direction::Sending => "sending",
@@ -392,7 +392,7 @@ fn explanation(
         paced: found.paced as u32,
         off: found.off as u32,
         resting: found.resting as u32,
-        obstacles: found.obstacles.iter().map(obstacle).collect(),
+        blockers: found.blockers.iter().map(blocker).collect(),
         summary: String::new(),
     };
     explanation.summary = match drain {
@@ -404,12 +404,12 @@ fn explanation(
     explanation
 }
 
-/// The obstacle that takes longest, in words; else what the flows do.
+/// The blocker that takes longest, in words; else what the flows do.
 fn sentence(found: &proto::Explanation) -> String {
     let sending = found.open + found.paced;
-    if let Some(first) = found.obstacles.first() {
+    if let Some(first) = found.blockers.first() {
         let verb = if sending == 0 { "waits" } else { "waits in part" };
-        let more = match found.obstacles.len() - 1 {
+        let more = match found.blockers.len() - 1 {
             0 => String::new(),
             1 => ", and at one more port".to_owned(),
             more => format!(", and at {more} more ports"),
@@ -425,10 +425,10 @@ fn sentence(found: &proto::Explanation) -> String {
     }
 }
 
-fn to_go(obstacle: &proto::Obstacle) -> String {
-    let seconds = obstacle.time_ns as f64 / 1e9;
+fn to_go(blocker: &proto::Blocker) -> String {
+    let seconds = blocker.time_ns as f64 / 1e9;
     let known = if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") };
-    match (obstacle.time_ns, obstacle.unknown) {
+    match (blocker.time_ns, blocker.unknown) {
         (_, 0) => format!("{known} to go"),
         (0, _) => "for as long as they send (they did not say how much)".to_owned(),
         (_, flows) => format!("more than {known} to go ({flows} of their flows are of unknown size)"),

@@ -1,7 +1,7 @@
 //! What the connection to etcd is made with, where that is not clear text.
 //!
 //! etcd is no part of the site: its certificates are its operator's, and name its servers by their addresses. A folder has
-//! them under the same names as a part's own: `authority.pem`, and `certificate.pem` with `key.pem` where etcd asks
+//! them under the same names as a component's own: `authority.pem`, and `certificate.pem` with `key.pem` where etcd asks
 //! its clients for certificates.
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Certificates for a site: an authority of its own, and one certificate for each part.
+//! Certificates for a site: an authority of its own, and one certificate for each component.
 //!
 //! Keys are ECDSA on P-256. The authority's key is made here, signs, and goes only to those who keep the site's files. Its
 //! name in certificates follows from its key, so that two authorities of a site are told apart while one takes the
@@ -24,7 +24,7 @@ const NEXT_LIST: Duration = Duration::from_secs(3650 * 86_400);
 /// The authority's own folder.
 pub const AUTHORITY_FOLDER: &str = "authority";
 
-/// The files of one part.
+/// The files of one component.
 #[derive(Clone, Debug)]
 pub struct Issued {
     /// The folder that they belong into.
@@ -33,7 +33,7 @@ pub struct Issued {
     pub files: Vec<IssuedFile>,
 }
 
-/// A file of one part.
+/// A file of one component.
 #[derive(Clone, Debug)]
 pub struct IssuedFile {
     /// Its name.
@@ -67,7 +67,7 @@ pub fn issue(hosts: u32, begin: SystemTime, end: SystemTime) -> Result<Vec<Issue
     let authority = new_authority(begin, end)?;
     let seal = Seal::generate().ok_or(IssueError::NoRandomness)?;
     let file = |name, contents, is_secret| IssuedFile { name, contents, is_secret };
-    let mut parts = vec![Issued {
+    let mut components = vec![Issued {
         folder: AUTHORITY_FOLDER.to_owned(),
         files: vec![
             file(AUTHORITY_FILE, authority.pem(), false),
@@ -85,9 +85,9 @@ pub fn issue(hosts: u32, begin: SystemTime, end: SystemTime) -> Result<Vec<Issue
         if matches!(role, Role::Agent(_)) {
             files.push(file(SEAL_FILE, seal.to_text(), true));
         }
-        parts.push(Issued { folder: role.to_string(), files });
+        components.push(Issued { folder: role.to_string(), files });
     }
-    Ok(parts)
+    Ok(components)
 }
 
 /// A certificate and its key, in PEM form.
@@ -131,9 +131,8 @@ fn sign(
     end: SystemTime,
 ) -> Result<Signed, IssueError> {
     let key = match key {
-        Some(text) => {
-            KeyPair::from_pem(text).map_err(|_| IssueError::Malformed("the part's key", "private key"))?
-        }
+        Some(text) => KeyPair::from_pem(text)
+            .map_err(|_| IssueError::Malformed("the component's key", "private key"))?,
         None => KeyPair::generate()?,
     };
     let certificate = parameters(role, begin, end)?.signed_by(&key, authority)?.pem();

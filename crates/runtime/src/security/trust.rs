@@ -1,16 +1,16 @@
-//! Which certificates are accepted at present, and which one is shown: a part's folder, as it is now.
+//! Which certificates are accepted at present, and which one is shown: a component's folder, as it is now.
 //!
 //! # The idea
-//! A folder holds a part's certificate and key, the authorities that it trusts, and perhaps a list of revoked certificates (RFC
+//! A folder holds a component's certificate and key, the authorities that it trusts, and perhaps a list of revoked certificates (RFC
 //! 5280, signed by the authority). All are read at the start and looked at every two seconds, so a certificate is renewed,
-//! an authority added or a part revoked by copying files. A change holds for connections to come and for those that there
+//! an authority added or a component revoked by copying files. A change holds for connections to come and for those that there
 //! are: [`Watched`] has its peer verified again when files have changed, and once a minute besides, so that a certificate
 //! that runs out ends its connections. Parts of a site speak many times a second, so that is soon.
 //!
 //! # Invariants
-//! - Files that do not belong together, or that others would refuse, stop a part from starting and change nothing in one that
+//! - Files that do not belong together, or that others would refuse, stop a component from starting and change nothing in one that
 //!   runs: what was read before holds, and the log says so. So files may be copied one after the other.
-//! - A list only grows while a part runs: one that leaves out a certificate that was revoked is refused, as is one that is gone.
+//! - A list only grows while a component runs: one that leaves out a certificate that was revoked is refused, as is one that is gone.
 //!   Who was revoked comes back with a new certificate.
 //! - A list speaks of certificates of the authority that signed it, and says nothing of others.
 //!
@@ -56,7 +56,7 @@ const DAY: u64 = 86_400;
 /// Certificates are looked for no further ahead, in seconds.
 const FAR: u64 = 200 * 365 * DAY;
 
-/// A part's folder, and what follows from it as it is now.
+/// A component's folder, and what follows from it as it is now.
 #[derive(Debug)]
 pub(super) struct Trust {
     pub(super) role: Role,

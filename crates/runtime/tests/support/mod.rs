@@ -32,7 +32,7 @@ pub(crate) fn agent_config(port: u32) -> AgentConfig {
     }
 }
 
-/// A part that runs until it is stopped or dropped.
+/// A component that runs until it is stopped or dropped.
 pub(crate) struct Running {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,

@@ -1,4 +1,4 @@
-//! The last look at a part, and how fast things have gone since the one before.
+//! The last look at a component, and how fast things have gone since the one before.
 
 use std::collections::BTreeMap;
 
