@@ -28,12 +28,17 @@ struct Run {
     of: usize,
 }
 
+/// The share of the work, one in this many, below which nothing is said of the rest: the first units of a run may take as
+/// long as all others together.
+const EARLY: usize = 200;
+
 impl Run {
-    /// The time left at `now` if it goes on as fast as so far; `None` before anything is done and when all is.
+    /// The time left at `now` if it goes on as fast as so far; `None` while it has hardly begun and when all is done.
     fn left(&self, now: Instant) -> Option<Duration> {
         let gone = now.saturating_duration_since(self.began);
         let rest = self.of.saturating_sub(self.done) as f64 / self.done as f64;
-        (0 < self.done && self.done < self.of).then(|| gone.mul_f64(rest))
+        (0 < self.done && self.of <= self.done.saturating_mul(EARLY) && self.done < self.of)
+            .then(|| gone.mul_f64(rest))
     }
 }
 
@@ -48,11 +53,12 @@ impl Progress {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// The time left of the slowest run that goes on, if each goes on as fast as so far. One slow run among fast ones is not
-    /// seen in the units that are done.
-    pub fn slowest_left(&self) -> Option<Duration> {
+    /// The time left of `units` that began at `began`, if all goes on as fast as so far: by all units that are done, or by the
+    /// slowest run that goes on, because one slow run among fast ones is not seen in those. `None` where it is not known.
+    pub fn left(&self, began: Instant, units: usize) -> Option<Duration> {
         let now = Instant::now();
-        self.runs().iter().filter_map(|run| run.left(now)).max()
+        let all = Run { began, done: self.done(), of: units };
+        self.runs().iter().chain([&all]).filter_map(|run| run.left(now)).max()
     }
 
     fn runs(&self) -> MutexGuard<'_, Vec<Run>> {
@@ -172,13 +178,14 @@ mod tests {
         let left = |done| Run { began, done, of: 100 }.left(now);
         assert_eq!((left(0), left(100)), (None, None));
         assert_eq!((left(1), left(60)), (Some(Duration::from_secs(594)), Some(Duration::from_secs(4))));
+        assert_eq!(Run { began, done: 1, of: 201 }.left(now), None, "its first unit tells little");
         let progress = Progress::default();
         let (mut fast, mut slow) = (Meter::new(Some(&progress), 100), Meter::new(Some(&progress), 100));
         fast.reach(99);
-        assert!(progress.slowest_left().is_some());
+        assert!(progress.left(began, 1_000).is_some());
         slow.reach(100);
         fast.reach(100);
-        assert_eq!((progress.slowest_left(), progress.done()), (None, 200));
+        assert_eq!((progress.left(began, 200), progress.done()), (None, 200));
     }
 
     #[test]

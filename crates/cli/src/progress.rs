@@ -1,7 +1,5 @@
 //! Progress for people who wait: a bar on a terminal, a line every ten seconds elsewhere, and in the first seconds a warning
 //! where it will take minutes.
-//!
-//! What is left is the larger of two estimates: by all units that are done, and by the slowest run that goes on.
 
 use std::io::IsTerminal;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -79,31 +77,22 @@ impl Estimate {
         (progress.done() as f64 / self.units as f64).min(1.0)
     }
 
-    fn left(&self, progress: &Progress) -> Option<Duration> {
-        let by_share = left(self.start.elapsed(), self.share(progress));
-        by_share.into_iter().chain(progress.slowest_left()).max()
-    }
-
     /// Returns the time to go in words; empty where it is not known.
     fn to_go(&self, progress: &Progress) -> String {
-        self.left(progress).map_or_else(String::new, |left| format!("about {} to go", in_words(left)))
+        progress.left(self.start, self.units).map_or_else(String::new, |left| format!("about {} to go", in_words(left)))
     }
 
     /// Warns once, as soon as it is known, of what will take minutes.
     fn warning(&mut self, progress: &Progress) -> Option<String> {
         let gone = self.start.elapsed();
-        let left = self.left(progress).filter(|&left| left >= LONG && gone >= FIRST && !self.has_warned)?;
+        let left = progress.left(self.start, self.units);
+        let left = left.filter(|&left| left >= LONG && gone >= FIRST && !self.has_warned)?;
         self.has_warned = true;
         Some(format!(
             "This will take about {}. Ctrl-C ends it and leaves nothing behind.",
             in_words(gone + left)
         ))
     }
-}
-
-/// The time left after `gone` where a share of the work is done; `None` where none is.
-fn left(gone: Duration, share: f64) -> Option<Duration> {
-    (share > 0.0).then(|| gone.mul_f64((1.0 - share) / share))
 }
 
 /// A time as people say it: `40 s`, `4 min`, `2 h`.
@@ -168,12 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_follows_from_what_is_done() {
-        let ten = Duration::from_secs(10);
-        assert_eq!(
-            (left(ten, 0.0), left(ten, 0.1), left(ten, 1.0)),
-            (None, Some(9 * ten), Some(Duration::ZERO))
-        );
+    fn times_are_said_as_people_say_them() {
         let shown = [0, 89, 90, 240, 5400, 7200].map(|seconds| in_words(Duration::from_secs(seconds)));
         assert_eq!(shown, ["0 s", "89 s", "2 min", "4 min", "2 h", "2 h"]);
     }
