@@ -29,7 +29,7 @@ pub(crate) fn installed(workspace: &Workspace) -> Result<PathBuf, Failure> {
         .env("CARGO_INSTALL_ROOT", &tools)
         .env("CARGO_TARGET_DIR", &build)
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
         .check()?;
     std::fs::remove_dir_all(&build)?;
     Ok(ours)

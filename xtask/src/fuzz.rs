@@ -5,7 +5,9 @@
 //! little in code without `unsafe`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use crate::fetch;
 use crate::steps::{Failure, Run};
@@ -26,6 +28,9 @@ pub(crate) fn missing() -> Option<&'static str> {
     }
     (!fetch::runs("c++", "--version")).then_some("a C++ compiler as 'c++', for libFuzzer (Debian: g++)")
 }
+
+/// Targets that run at the same time: each is one thread.
+const AT_ONCE: usize = 2;
 
 /// The length of each target's run.
 #[derive(Clone, Copy)]
@@ -56,23 +61,33 @@ pub(crate) fn run(workspace: &Workspace, budget: Budget) -> Result<(), Failure> 
         .env("CARGO_TARGET_DIR", &build)
         .env("RUSTFLAGS", COVERAGE)
         .check()?;
-    for name in names {
-        let corpus = workspace.root.join("fuzz/corpus").join(&name);
-        let artifacts = workspace.root.join("fuzz/artifacts").join(&name);
-        fs::create_dir_all(&corpus)?;
-        fs::create_dir_all(&artifacts)?;
-        let mut command = Command::new(build.join(TARGET).join("release").join(&name));
-        command
-            .args(budget.arguments())
-            .arg("-print_final_stats=1")
-            .arg("-verbosity=0")
-            .arg("-rss_limit_mb=2048")
-            .arg("-timeout=10")
-            .arg(format!("-artifact_prefix={}/", artifacts.display()))
-            .arg(&corpus);
-        Run::new(command).check()?;
-    }
-    Ok(())
+    let programs = build.join(TARGET).join("release");
+    let turn = &|first: usize| {
+        let mut own = names.iter().skip(first).step_by(AT_ONCE);
+        own.try_for_each(|name| run_one(workspace, &programs, name, budget))
+    };
+    thread::scope(|scope| {
+        let turns: Vec<_> = (0..AT_ONCE).map(|first| scope.spawn(move || turn(first))).collect();
+        turns.into_iter().try_for_each(|turn| turn.join().expect("a turn does not panic"))
+    })
+}
+
+/// Runs a target within `budget`, on top of what earlier runs found.
+fn run_one(workspace: &Workspace, programs: &Path, name: &str, budget: Budget) -> Result<(), Failure> {
+    let corpus = workspace.root.join("fuzz/corpus").join(name);
+    let artifacts = workspace.root.join("fuzz/artifacts").join(name);
+    fs::create_dir_all(&corpus)?;
+    fs::create_dir_all(&artifacts)?;
+    let mut command = Command::new(programs.join(name));
+    command
+        .args(budget.arguments())
+        .arg("-print_final_stats=1")
+        .arg("-verbosity=0")
+        .arg("-rss_limit_mb=2048")
+        .arg("-timeout=10")
+        .arg(format!("-artifact_prefix={}/", artifacts.display()))
+        .arg(&corpus);
+    Run::new(command).check()
 }
 
 /// The names of the targets, in order.

@@ -150,7 +150,7 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
     match soak::missing() {
         Some(needs) => steps.leave_out("soak, briefly", needs),
         None => {
-            steps.run("soak, briefly", || soak::run(workspace, soak::BRIEFLY, false));
+            steps.run("soak, briefly, while tests are built", || soak::beside_a_build(workspace));
         }
     }
     let mut skipped = Vec::new();

@@ -79,7 +79,9 @@ impl Estimate {
 
     /// Returns the time to go in words; empty where it is not known.
     fn to_go(&self, progress: &Progress) -> String {
-        progress.left(self.start, self.units).map_or_else(String::new, |left| format!("about {} to go", in_words(left)))
+        progress
+            .left(self.start, self.units)
+            .map_or_else(String::new, |left| format!("about {} to go", in_words(left)))
     }
 
     /// Warns once, as soon as it is known, of what will take minutes.

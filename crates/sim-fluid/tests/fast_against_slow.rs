@@ -157,14 +157,22 @@ mod registered {
         specs
     }
 
+    fn agrees(spec: &str) {
+        let policy = parse(spec).unwrap();
+        hold(400, instance(determined(policy.terms().discipline)), |instance| {
+            let agreed = agree(&instance, &policy, &Options::default());
+            agreed.map_err(|error| TestCaseError::fail(format!("{spec}: {error}")))
+        });
+    }
+
     #[test]
     fn every_determined_policy_agrees() {
-        for spec in specs() {
-            let policy = parse(&spec).unwrap();
-            hold(400, instance(determined(policy.terms().discipline)), |instance| {
-                let agreed = agree(&instance, &policy, &Options::default());
-                agreed.map_err(|error| TestCaseError::fail(format!("{spec}: {error}")))
-            });
-        }
+        let (specs, threads) = (specs(), 2);
+        std::thread::scope(|scope| {
+            for first in 0..threads {
+                let own = specs.iter().skip(first).step_by(threads);
+                scope.spawn(|| own.for_each(|spec| agrees(spec)));
+            }
+        });
     }
 }
