@@ -1,5 +1,5 @@
-//! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), applications that these are tried on, and etcd,
-//! which keeps the lease of leadership.
+//! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), applications that these are tried on, etcd,
+//! which keeps the lease of leadership, Chromium, which reports are looked at in, and tshark, which reads captures.
 //! A plain build does without.
 
 use std::path::Path;
@@ -12,7 +12,8 @@ use crate::steps::{Failure, Run};
 type Probe = fn() -> bool;
 
 /// Packages, each with its probe.
-const PACKAGES: [(&str, Probe); 9] = [
+const PACKAGES: [(&str, Probe); 11] = [
+    ("chromium", || runs("chromium", "--version")),
     ("clang", || runs("clang", "--version")),
     ("etcd-server", || runs("etcd", "--version")),
     ("iperf3", || runs("iperf3", "--version")),
@@ -25,6 +26,7 @@ const PACKAGES: [(&str, Probe); 9] = [
         let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
         versions.map(|version| version.path()).any(|version| Path::new(&version).join("bin/initdb").exists())
     }),
+    ("tshark", || runs("tshark", "--version")),
 ];
 
 fn wanted() -> Vec<&'static str> {
