@@ -186,6 +186,9 @@ mod tests {
         slow.reach(100);
         fast.reach(100);
         assert_eq!((progress.left(began, 200), progress.done()), (None, 200));
+        let ten = Duration::from_secs(10);
+        let earlier = began.checked_sub(ten).expect("the clock runs");
+        assert!(progress.left(earlier, 2_000).is_some_and(|left| left >= 9 * ten), "a tenth is done");
     }
 
     #[test]

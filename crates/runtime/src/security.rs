@@ -381,7 +381,8 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_of_another_authority_is_taken_up_while_the_part_runs_and_one_that_does_not_fit_is_not() {
+    fn a_certificate_of_another_authority_is_taken_up_while_the_component_runs_and_one_that_does_not_fit_is_not()
+     {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = [20, 40].map(|end| issue(1, days(-1), days(end)).unwrap());
         let find = |site: &[Issued], name: &str| {

@@ -284,7 +284,7 @@ pub(crate) struct Renew {
     /// The folder that 'cavalcade certificates' made, with the authority's key
     pub(crate) dir: PathBuf,
     /// The components whose certificates are renewed, as agent-3; without any, all of them
-    #[arg(value_name = "PART")]
+    #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<String>,
     /// Days that the certificates are valid
     #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
@@ -310,7 +310,7 @@ pub(crate) struct Revoke {
     /// The folder that 'cavalcade certificates' made, with the authority's key
     pub(crate) dir: PathBuf,
     /// The components whose certificates count no more, as agent-3
-    #[arg(required = true, value_name = "PART")]
+    #[arg(required = true, value_name = "COMPONENT")]
     pub(crate) components: Vec<String>,
 }
 

@@ -161,9 +161,7 @@ impl Coordinator {
         peer.next_overdrawn = due.last().map_or(0, |last| if is_all { 0 } else { last.wrapping_add(1) });
         for number in due {
             let Some(part) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)) else { continue };
-            let left =
-                self.allowance(now, port, part.key).saturating_sub(part.sent.saturating_add(part.open));
-            let more = part.excess.min(left);
+            let more = part.excess.min(self.room(now, port, part));
             self.set_sent(now, port, number, part.sent + more);
             self.set_part_excess(port, number, |excess| excess - more);
         }
@@ -183,16 +181,17 @@ impl Coordinator {
         }
     }
 
+    /// Bytes that the line can have carried of a part beyond those that count.
+    fn room(&self, now: Instant, port: PortId, part: &Part) -> u64 {
+        self.allowance(now, port, part.key).saturating_sub(part.sent.saturating_add(part.open))
+    }
+
     /// Counts `more` bytes to the open flows of a part, as far as the line can have carried them; returns how many.
     fn allow(&mut self, now: Instant, port: PortId, number: u32, more: u64) -> u64 {
-        let Some(key) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)).map(|part| part.key)
-        else {
-            return 0;
-        };
-        let allowance = self.allowance(now, port, key);
+        let Some(part) = self.peers.get(port).and_then(|peer| peer.parts.get(&number)) else { return 0 };
+        let allowed = more.min(self.room(now, port, part));
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let part = peer.parts.get_mut(&number).expect("it was just looked up");
-        let allowed = more.min(allowance.saturating_sub(part.sent.saturating_add(part.open)));
         part.open = part.open.saturating_add(allowed);
         self.counters.excessive_bytes += u64::from(allowed < more);
         allowed
@@ -270,7 +269,9 @@ impl Coordinator {
                 self.hosted.adjust(now, part.key, i128::from(more));
             }
         }
-        self.set_part_excess(port, open.part, |excess| excess.saturating_add(claimed - more));
+        if claimed > more {
+            self.set_part_excess(port, open.part, |excess| excess.saturating_add(claimed - more));
+        }
         self.count_part(now, port, open.part);
         if more > 0 {
             self.hosted.note_moved(port);
