@@ -14,8 +14,8 @@ fn runs(part: u64) -> Vec<(&'static str, Run)> {
     over_packets(part).iter().map(|case| (case.name, run(case))).collect()
 }
 
-/// 34,247 packets of 1,500 bytes and as many acknowledgements of 40 on each link take 42.19 ms; csg-htsim has 42.2 ms, ns-3
-/// with its larger headers 44.1 ms.
+/// 34,247 packets of 1,500 bytes and as many acknowledgements of 40 on each link take 42.19 ms. csg-htsim has 42.2 ms; ns-3, whose
+/// acknowledgements wait behind data at hosts, 44.1 ms (`docs/peers.md`).
 #[test]
 fn a_permutation_takes_as_long_as_in_other_simulators() {
     let run = run(&over_packets(1)[0]);
@@ -23,7 +23,7 @@ fn a_permutation_takes_as_long_as_in_other_simulators() {
     let fct = outcome.coflow_finish.iter().zip(&outcome.coflow_arrival);
     let total: f64 = fct.map(|(finish, arrival)| finish.since(*arrival).as_secs_f64() * 1e3).sum();
     let mean = total / outcome.coflow_finish.len() as f64;
-    assert!((42.1..44.2).contains(&mean), "{mean} ms");
+    assert!((42.1..42.3).contains(&mean), "{mean} ms");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The sentences on top: what the comparison shows, in words that no figure contradicts.
 //!
 //! A policy that is told all sizes beforehand is a yardstick, not a rival of TCP. So the headline is about the best policy
-//! that is not told sizes, and where it sets one that is against the baseline it says so.
+//! that is not told sizes, and where it sets one that is against the baseline it says so. A gain whose interval includes none
+//! is not one.
 
 use cavalcade_metrics::{Comparison, Improvement, RunFigures};
 
@@ -27,8 +28,9 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
     }
     let best = |told: bool| {
         let is_one = |run: &usize| {
-            let is_better = mean(baseline) / mean(&comparison.runs[*run]) >= NOTICEABLE;
-            comparison.runs[*run].about.told_sizes == told && is_better
+            let figures_of = &comparison.runs[*run];
+            let is_shown = figures_of.improvement.is_some_and(|gain| gain.interval.low > 1.0);
+            figures_of.about.told_sizes == told && is_shown && mean(baseline) / mean(figures_of) >= NOTICEABLE
         };
         comparison.ranking().into_iter().find(is_one)
     };
@@ -50,11 +52,11 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
             format!("{} finishes coflows {} sooner than {name} on average", label(run), speedup(run))
         }
         (None, Some(told)) => format!(
-            "Told all sizes, {} finishes coflows {} sooner than {name}; no policy without them does",
+            "Told all sizes, {} finishes coflows {} sooner than {name}; no policy without them is shown to",
             label(told),
             speedup(told)
         ),
-        (None, None) => format!("No policy finishes coflows noticeably sooner than {name} on average"),
+        (None, None) => format!("No policy is shown to finish coflows noticeably sooner than {name} on average"),
     }
 }
 
