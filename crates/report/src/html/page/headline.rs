@@ -56,7 +56,9 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
             label(told),
             speedup(told)
         ),
-        (None, None) => format!("No policy is shown to finish coflows noticeably sooner than {name} on average"),
+        (None, None) => {
+            format!("No policy is shown to finish coflows noticeably sooner than {name} on average")
+        }
     }
 }
 
