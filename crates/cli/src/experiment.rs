@@ -38,7 +38,7 @@ pub(crate) fn run(command: &ExperimentCommand) -> Result<(), Failure> {
         ExperimentCommand::List { folder, json } => list(folder, *json),
         ExperimentCommand::Run(options) if options.smoke => smoke(options),
         ExperimentCommand::Run(options) => run_all(options),
-        ExperimentCommand::Report { folder, check } => report(folder, *check),
+        ExperimentCommand::Report { folder, check } => report(folder, *check, &[]),
     }
 }
 
@@ -226,7 +226,7 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
     }
     tell_costs(times.into_iter());
     tell(&format!("{total} runs made, the others were there"));
-    report(&options.folder, false)
+    report(&options.folder, false, &options.names)
 }
 
 /// Runs one seed of the cheap experiments, or of those that are named, and compares the rows with those that are there: the same
@@ -289,8 +289,9 @@ fn tell_costs<'a>(times: impl Iterator<Item = (&'a str, Duration)>) {
     }
 }
 
-/// Writes the pages and charts, or with `check` only compares them with those that are there.
-fn report(options: &ExperimentFolder, check: bool) -> Result<(), Failure> {
+/// Writes the pages and charts, or with `check` only compares them with those that are there. Prints the verdicts of the
+/// experiments that are `named`, or of all.
+fn report(options: &ExperimentFolder, check: bool, named: &[String]) -> Result<(), Failure> {
     let mut pages: Vec<(PathBuf, String)> = Vec::new();
     let mut all = Vec::new();
     let loaded = options.load()?;
@@ -322,7 +323,8 @@ fn report(options: &ExperimentFolder, check: bool) -> Result<(), Failure> {
         write_file(path, |out| out.write_all(text.as_bytes()))?;
     }
     let mut out = String::new();
-    for (experiment, rows) in &all {
+    let printed = |experiment: &Experiment| named.is_empty() || named.contains(&experiment.name);
+    for (experiment, rows) in all.iter().filter(|(experiment, _)| printed(experiment)) {
         for finding in findings(experiment, rows) {
             let verdict = finding.verdict.words().replace('*', "");
             out.push_str(&format!(

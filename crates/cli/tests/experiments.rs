@@ -74,6 +74,17 @@ fn a_run_leaves_rows_a_page_a_chart_and_a_summary_and_the_next_one_runs_nothing(
 }
 
 #[test]
+fn a_run_of_one_prints_the_verdicts_of_that_one() {
+    let place = place(TEXT);
+    std::fs::create_dir_all(place.path("experiments/other")).unwrap();
+    place.write("experiments/other/experiment.toml", TEXT.replace("two queues", "another one's"));
+    let ran = experiment(&place, &["run", "test"]);
+    assert!(ran.out.contains("two queues") && !ran.out.contains("another one's"), "{}", ran.out);
+    let all = experiment(&place, &["run"]);
+    assert!(all.out.contains("two queues") && all.out.contains("another one's"), "{}", all.out);
+}
+
+#[test]
 fn what_changes_in_the_text_is_run_and_what_stays_is_kept() {
     let place = place(TEXT);
     assert_eq!(experiment(&place, &["run"]).code, 0);
