@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
 use cavalcade_skip::skipped;
-use support::{Place, Running, eventually};
+use support::{Place, Running, eventually, free_port};
 
 /// The rate of the receiver, over all connections: a link of 100 Mbps.
 const BYTES_PER_SECOND: f64 = 12_500_000.0;
@@ -471,10 +471,6 @@ fn serves_for_other_tests() {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cavalcade_client::{Registration, Session};
-use support::serving::{Serving, free_port, get};
+use support::serving::{Serving, free_address, get};
 use support::{Place, Running, eventually};
 
 /// The time that orders hold here.
@@ -289,11 +289,11 @@ fn an_etcd_that_is_killed_and_comes_back_within_a_lease_costs_nothing_and_one_th
 fn a_standby_is_healthy_and_not_ready_until_it_leads() {
     let place = Place::new();
     let coordinator = |name: &str, metrics: &str| {
-        let listen = free_port();
+        let listen = free_address();
         let own = ["coordinator", "--hosts", "127.0.0.1", "--listen", &listen, "--metrics", metrics];
         Serving::start(&place, &[&own[..], &["--lease", "lease", "--administration", name]].concat())
     };
-    let (of_leader, of_standby) = (free_port(), free_port());
+    let (of_leader, of_standby) = (free_address(), free_address());
     let leader = coordinator("lead.sock", &of_leader);
     eventually("the first leads", || get(&of_leader, "/readyz").0 == 200);
     let _standby = coordinator("standby.sock", &of_standby);

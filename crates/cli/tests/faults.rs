@@ -7,14 +7,14 @@ mod support;
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use cavalcade_protocol::{AgentMessage, ClientMessage, Frames, PROTOCOL, frame};
-use support::Place;
+use support::{Place, free_port};
 
 /// A process that is killed when it is dropped.
 struct Running(Child);
@@ -28,10 +28,6 @@ impl Drop for Running {
 
 fn start(place: &Place, arguments: &[&str], messages: Stdio) -> Running {
     Running(place.command().args(arguments).stdout(Stdio::null()).stderr(messages).spawn().unwrap())
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// `cavalcade up` with its agent's socket and its coordinator's address, once it serves.

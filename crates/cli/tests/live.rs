@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cavalcade_client::{Registration, Session};
 use serde_json::Value;
-use support::serving::{Serving, free_port, get, json};
+use support::serving::{Serving, free_address, get, json};
 use support::{Place, eventually};
 
 #[test]
@@ -211,9 +211,7 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
 #[test]
 fn the_kill_switch_outlives_the_coordinator_that_was_told_of_it() {
     let place = Place::new();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("some port is free");
-    let listen = free.local_addr().expect("it is bound").to_string();
-    drop(free);
+    let listen = free_address();
     let hosts = "127.0.0.1,127.0.0.2";
     let lead = || {
         let named = ["--listen", &listen, "--administration", "lead.sock", "--policy", "fifo"];
@@ -276,7 +274,7 @@ fn certificates_are_renewed_a_host_joins_and_the_authority_is_replaced_while_bot
         ran.err
     };
     run(&["certificates", "site", "--hosts", "1", "--days", "5"]);
-    let (listen, metrics) = (free_port(), free_port());
+    let (listen, metrics) = (free_address(), free_address());
     let hosts = ["--hosts", "127.0.0.1"];
     let lead = ["--listen", &listen, "--certificates", "site/coordinator", "--administration", "lead.sock"];
     let _lead = Serving::start(&place, &[&["coordinator"], &hosts[..], &lead].concat());
@@ -323,7 +321,7 @@ fn certificates_are_renewed_a_host_joins_and_the_authority_is_replaced_while_bot
 #[test]
 fn health_readiness_hosts_and_the_reason_of_a_drain_are_shown() {
     let place = Place::new();
-    let (listen, metrics) = (free_port(), free_port());
+    let (listen, metrics) = (free_address(), free_address());
     let arguments = ["agent", "--hosts", "127.0.0.1", "--port", "0", "--coordinator", &listen];
     let rest = ["--socket", "agent.sock", "--administration", "admin.sock", "--metrics", &metrics];
     let _agent = Serving::start(&place, &[&arguments[..], &rest].concat());
@@ -367,11 +365,7 @@ fn metrics(at: &str) -> String {
 #[test]
 fn up_keeps_users_to_the_budget_of_its_file_and_serves_the_metrics_that_file_and_flag_ask_for() {
     let place = Place::new();
-    let free = || std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let listeners = [free(), free()];
-    let [coordinator, agent] =
-        listeners.each_ref().map(|one| one.local_addr().expect("it is bound").to_string());
-    drop(listeners);
+    let (coordinator, agent) = (free_address(), free_address());
     let file = format!("[coordinator]\nmetrics = \"{coordinator}\"\n[agent]\nuser_budget = \"coflows=1\"\n");
     place.write("site.toml", file);
     let arguments = ["up", "--config", "site.toml", "--socket", "agent.sock", "--agent-metrics", &agent];

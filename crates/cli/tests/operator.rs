@@ -15,13 +15,13 @@ use cavalcade_control::TooManyDrains;
 use cavalcade_protocol::{CoflowName, Limit, MAX_FRAME, Refusal, Remark, WireError};
 use cavalcade_runtime::administration::Administrator;
 use cavalcade_runtime::administration::proto::DrainRequest;
-use support::serving::{Serving, free_port, get, json};
+use support::serving::{Serving, free_address, get, json};
 use support::{Place, eventually};
 
 #[test]
 fn a_user_is_drained_with_a_reason_that_outlives_the_coordinator_and_what_ended_is_in_the_history() {
     let place = Place::new();
-    let listen = free_port();
+    let listen = free_address();
     let lead = [
         "coordinator",
         "--hosts",
@@ -83,7 +83,7 @@ fn a_user_is_drained_with_a_reason_that_outlives_the_coordinator_and_what_ended_
 #[test]
 fn settings_change_on_sighup_and_on_request_and_what_cannot_is_refused_by_name() {
     let place = Place::new();
-    let metrics = free_port();
+    let metrics = free_address();
     let file = |level: &str, coflows: u32, period: &str| {
         let text = format!(
             "[coordinator]\nperiod = \"{period}\"\n[agent]\nuser_budget = \"coflows={coflows}\"\n[log]\nlevel = \"{level}\"\n"
@@ -144,10 +144,13 @@ fn drain_often(socket: &Path, times: usize) {
 
 /// `cavalcade up` in a place, with its metrics at the address that is returned.
 fn up(place: &Place, messages: Stdio) -> (Serving, String) {
-    let metrics = free_port();
+    let metrics = free_address();
     let arguments = ["up", "--socket", "agent.sock", "--agent-metrics", &metrics];
-    let up = Serving::saying(place, &arguments, messages);
-    eventually("the agent obeys", || get(&metrics, "/readyz").0 == 200);
+    let mut up = Serving::saying(place, &arguments, messages);
+    eventually("the agent obeys", || {
+        assert_eq!(up.0.0.try_wait().expect("it is a child"), None, "it runs");
+        get(&metrics, "/readyz").0 == 200
+    });
     (up, metrics)
 }
 
@@ -190,7 +193,7 @@ fn a_log_that_is_not_read_stops_nothing_and_says_afterwards_how_much_was_lost() 
 fn the_figures_that_operators_watch_are_served_by_coordinator_and_agent() {
     let place = Place::new();
     assert_eq!(place.run(&["certificates", "site", "--hosts", "1"]).code, 0);
-    let (listen, of_lead, of_agent) = (free_port(), free_port(), free_port());
+    let (listen, of_lead, of_agent) = (free_address(), free_address(), free_address());
     let hosts = ["--hosts", "127.0.0.1"];
     let lead =
         ["coordinator", "--listen", &listen, "--certificates", "site/coordinator", "--metrics", &of_lead];
@@ -264,7 +267,7 @@ impl Drop for Disk {
 fn a_full_disk_stops_nothing_and_the_lines_that_it_did_not_take_are_counted() {
     let place = Place::new();
     let Some(disk) = Disk::mount(place.path("disk")) else { return };
-    let (listen, metrics) = (free_port(), free_port());
+    let (listen, metrics) = (free_address(), free_address());
     let messages = || {
         Stdio::from(File::options().create(true).append(true).open(disk.0.join("log")).expect("it has room"))
     };
@@ -364,7 +367,7 @@ fn every_refusal_by_a_limit_says_what_the_limit_is_who_set_it_and_what_to_do() {
 
 /// Returns what coordinator and agent log about connections beyond their limits.
 fn said_in_logs(place: &Place) -> [(String, Vec<&'static str>); 4] {
-    let (listen, metrics) = (free_port(), free_port());
+    let (listen, metrics) = (free_address(), free_address());
     let messages =
         |name: &str| Stdio::from(File::create(place.path(name)).expect("the place can be written to"));
     let hosts = ["--hosts", "127.0.0.1"];

@@ -23,7 +23,7 @@ fn me() -> u32 {
 
 /// An address of this machine at which nothing listens yet.
 fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], support::free_port()))
 }
 
 /// A server that answers each line with the same line.

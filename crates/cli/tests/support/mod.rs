@@ -10,8 +10,10 @@ pub(crate) mod serving;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The result of a run of the program.
@@ -32,6 +34,21 @@ impl Drop for Running {
         // It has ended where the test has waited for that.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A port of this host at which nothing listens. It is none of those that the system gives out by itself (32,768 and up), and no
+/// test of this process gets it again, so nothing else takes it before the program that is told of it.
+pub(crate) fn free_port() -> u16 {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let (first, count) = (10_000, 22_000);
+    loop {
+        let next = std::process::id().wrapping_mul(101).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = first + (next % count) as u16;
+        let at = (Ipv4Addr::LOCALHOST, port);
+        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
+            return port;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Place, Running};
+use super::{Place, Running, free_port};
 
 /// A command that serves, and is killed when the test ends.
 pub(crate) struct Serving(pub(crate) Running);
@@ -39,10 +39,9 @@ pub(crate) fn json(place: &Place, arguments: &[&str]) -> Option<Value> {
     (ran.code == 0).then(|| serde_json::from_str(&ran.out).expect("it is JSON"))
 }
 
-/// A port of this host that is free at the moment.
-pub(crate) fn free_port() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    listener.local_addr().expect("it is bound").to_string()
+/// An address of this host at which nothing listens.
+pub(crate) fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
 }
 
 /// The answer to `GET` there: its status, and what it says.
