@@ -220,10 +220,11 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
             Ok((name.as_str(), started.elapsed()))
         })
     });
-    let times = results.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    // What was run is kept, also where another run could not be made.
     for (_, store, _) in &stores {
         store.write()?;
     }
+    let times = results.into_iter().collect::<Result<Vec<_>, Failure>>()?;
     tell_costs(times.into_iter());
     tell(&format!("{total} runs made, the others were there"));
     report(&options.folder, false, &options.names)

@@ -1,8 +1,8 @@
 //! The rows of one experiment as a Parquet file that is whole at every moment.
 //!
 //! Parquet files are not appended to. Rows are few (hundreds) and small, so the file is written again as a whole: at most
-//! every few seconds while a sweep runs, so that an interrupt costs seconds of work, and once at its end. Rows stand in the
-//! order of the experiment's text, whichever run ended first: equal results are equal files.
+//! every few seconds while a sweep runs, so that an interrupt costs seconds of work, with the experiment's last row, and once
+//! at the sweep's end. Rows stand in the order of the experiment's text, whichever run ended first: equal results are equal files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -54,14 +54,14 @@ impl Store {
         self.state().rows.contains_key(key)
     }
 
-    /// Keeps a row, and now and then all of them on disk.
+    /// Keeps a row, and writes all of them now and then and when none is missing.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn keep(&self, row: Row) -> Result<(), Failure> {
         let mut state = self.state();
         state.rows.insert(row.key.clone(), row);
-        if state.written.elapsed() < PATIENCE {
+        if state.written.elapsed() < PATIENCE && state.rows.len() < self.order.len() {
             return Ok(());
         }
         state.written = Instant::now();
@@ -175,8 +175,8 @@ mod tests {
         let store = Store::new(path.clone(), vec![a.key.clone(), b.key.clone()], old);
         assert!(!store.has(&a.key) && !store.has(&gone.key));
         store.keep(b.clone()).unwrap();
+        assert!(!path.exists(), "a row is missing, and the last write was a moment ago");
         store.keep(a.clone()).unwrap();
-        store.write().unwrap();
         let bytes = std::fs::read(&path).unwrap();
         let back = read_rows(&path).unwrap();
         assert_eq!(back.len(), 2);
