@@ -6,11 +6,18 @@
 //! or was given too much, and down by what would empty the queue. The form is RCP's control equation
 //! (docs/protocols.md §5.1) with the share of a flow left out of it: who gets what is the transport's.
 //!
+//! # The interval
+//! A loop that moves again before its last move was heard swings. RCP's flows hear with their own packets only: N flows that
+//! share a link have all heard after a packet of each, which is longer than a round trip where there are many. So an interval is
+//! a round trip, 32 packets, or as many packets as the transport says that hearing takes, whichever is longest. Without the last, 40,
+//! 80, 160 and 640 of RCP's flows at 1 Gbps and 29 µs took 3, 11, 22 and 28 % longer than a fluid; with it 3, 3, 4 and 6 %.
+//!
 //! # Invariants
 //! - From half of the link's rate to what the port allows as the most.
 //! - It rises only after two intervals in which no flow came or went ([`VirtualCapacity::hold`]): a flow's first round trip
 //!   leaves a link unused because it has not begun, not because it cannot use it. Each change sets it back to the link's
-//!   rate, so that shares are exact at once; it falls at any time.
+//!   rate, from above and from below, so that shares are exact at once; it falls at any time. (Were it left below, it could
+//!   only fall while flows come and go: half the link was lost where tasks of forty small flows met.)
 //! - Nothing has a timer: intervals end at the first packet after their time, and a longer silence starts over.
 //!
 //! Integers only. Cost: constant for each packet.
@@ -40,6 +47,8 @@ const PACKET: u64 = 1_500;
 pub struct VirtualCapacity {
     link: u64,
     value: u64,
+    /// The least interval, and that which has begun.
+    least: u64,
     interval: u64,
     gains: Gains,
     since: Instant,
@@ -50,14 +59,14 @@ pub struct VirtualCapacity {
 }
 
 impl VirtualCapacity {
-    /// For a link of `rate`; it moves once in each `round_trip` of those that it serves, or in the time of 32 packets where
-    /// that is longer.
+    /// For a link of `rate`; it moves at most once in each `round_trip` of those that it serves and in the time of 32 packets.
     pub fn new(rate: BitsPerSec, round_trip: Nanos, gains: Gains) -> Self {
-        let packets = LEAST_PACKETS * PACKET * 8_000_000_000 / rate.get().max(1);
+        let least = round_trip.get().max(time_of(LEAST_PACKETS, rate.get())).max(1);
         Self {
             link: rate.get(),
             value: rate.get(),
-            interval: round_trip.get().max(packets).max(1),
+            least,
+            interval: least,
             gains,
             since: Instant::ZERO,
             held_until: Instant::ZERO,
@@ -73,13 +82,21 @@ impl VirtualCapacity {
 
     /// Someone came or went: back to the link's rate, and no rise until their rates are seen.
     pub fn hold(&mut self, now: Instant) {
-        self.value = self.value.clamp(self.link / 2, self.link);
+        self.value = self.link;
         self.held_until = now + Nanos(HOLD * self.interval);
     }
 
     /// A packet of `size` bytes joins the queue, which holds `backlog` before it; there may be at most `most` to give away.
-    /// Returns whether an interval ended.
-    pub fn arrive(&mut self, now: Instant, size: u16, backlog: Bytes, most: BitsPerSec) -> bool {
+    /// After `hearing` packets every flow that hears with its own packets has heard. Returns whether an interval ended.
+    pub fn arrive(
+        &mut self,
+        now: Instant,
+        size: u16,
+        backlog: Bytes,
+        most: BitsPerSec,
+        hearing: usize,
+    ) -> bool {
+        self.interval = self.least.max(time_of(hearing as u64, self.link));
         let elapsed = now.since(self.since).get();
         let ended = elapsed >= self.interval;
         if ended {
@@ -108,6 +125,11 @@ impl VirtualCapacity {
     }
 }
 
+/// Returns the time of so many full packets on a link, in nanoseconds.
+fn time_of(packets: u64, link: u64) -> u64 {
+    packets * PACKET * 8_000_000_000 / link.max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,7 +144,7 @@ mod tests {
     /// A packet of 1,500 bytes, which is 12 µs, each `gap`, behind `backlog`.
     fn drive(capacity: &mut VirtualCapacity, from: u64, packets: u64, gap: u64, backlog: u64) -> u64 {
         for packet in 0..packets {
-            capacity.arrive(Instant(from + packet * gap), 1_500, Bytes(backlog), MOST);
+            capacity.arrive(Instant(from + packet * gap), 1_500, Bytes(backlog), MOST, 0);
         }
         from + packets * gap
     }
@@ -166,10 +188,34 @@ mod tests {
     }
 
     #[test]
+    fn a_change_sets_it_back_from_below_as_well() {
+        let mut capacity = fresh();
+        let now = drive(&mut capacity, 0, 200, 12_000, 30_000);
+        assert!(capacity.rate() < LINK);
+        capacity.hold(Instant(now));
+        assert_eq!(capacity.rate(), LINK);
+    }
+
+    #[test]
+    fn it_waits_until_every_flow_has_heard() {
+        let moves = |hearing| {
+            let mut capacity = fresh();
+            let mut moves = 0;
+            for packet in 0..801 {
+                let before = capacity.rate();
+                capacity.arrive(Instant(packet * 12_000), 1_500, Bytes(3_000), MOST, hearing);
+                moves += u64::from(capacity.rate() != before);
+            }
+            moves
+        };
+        assert_eq!([moves(0), moves(40), moves(80), moves(200)], [20, 20, 10, 4]);
+    }
+
+    #[test]
     fn silence_starts_anew() {
         let mut capacity = fresh();
         let now = drive(&mut capacity, 0, 200, 24_000, 0);
-        capacity.arrive(Instant(now + 3_000_000), 1_500, Bytes::ZERO, MOST);
+        capacity.arrive(Instant(now + 3_000_000), 1_500, Bytes::ZERO, MOST, 0);
         assert_eq!(capacity.rate(), LINK);
     }
 }

@@ -166,7 +166,7 @@ impl Port {
 
 impl PortLogic<Request> for Port {
     fn arrive(&mut self, now: Instant, backlog: Bytes, header: &mut Header, request: &mut Request) {
-        if self.capacity.arrive(now, header.size, backlog, self.rate) {
+        if self.capacity.arrive(now, header.size, backlog, self.rate, 0) {
             let mut gone = Reserved::default();
             self.flows.forget_the_silent(now, |reserved| {
                 gone.granted += reserved.granted;

@@ -133,9 +133,9 @@ impl PortLogic<Rate> for Port {
         } else {
             self.flows.hear(header.flow, now)
         };
-        let flows = self.flows.len().max(1) as u64;
-        let most = BitsPerSec(self.rate.get().saturating_mul(flows));
-        let ended = self.capacity.arrive(now, header.size, backlog, most);
+        let flows = self.flows.len().max(1);
+        let most = BitsPerSec(self.rate.get().saturating_mul(flows as u64));
+        let ended = self.capacity.arrive(now, header.size, backlog, most, flows);
         if changed || (ended && self.flows.forget_the_silent(now, |()| ())) {
             self.capacity.hold(now);
         }

@@ -303,7 +303,8 @@ impl PortLogic<SpcHeader> for Port {
     fn arrive(&mut self, now: Instant, backlog: Bytes, header: &mut Header, extra: &mut SpcHeader) {
         // More than the link is given away only where it is asked for.
         let wanted = self.demand.saturating_mul(GRAIN.get()).min(2 * self.rate.get());
-        self.capacity.arrive(now, header.size, backlog, BitsPerSec(wanted));
+        // Flows ask by a clock of their own.
+        self.capacity.arrive(now, header.size, backlog, BitsPerSec(wanted), 0);
         if extra.asks() && extra.hop() < PORTS {
             self.question(now, extra);
         }
