@@ -266,6 +266,17 @@ impl Coordinator {
         self.peers.iter().map(|(port, peer)| (port, peer.heard_at))
     }
 
+    /// Returns how many coflows, and how many flows, an agent may have at most.
+    pub fn agent_limit(&self) -> u32 {
+        self.config.agent_limit
+    }
+
+    /// Returns the most coflows that an agent has, and the most flows.
+    pub fn most_of_an_agent(&self) -> (usize, usize) {
+        let of = |(_, peer): (PortId, &Peer)| (peer.parts.len(), peer.flows.len());
+        self.peers.iter().map(of).fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+    }
+
     /// Returns the number of agents heard.
     pub fn agents(&self) -> usize {
         self.peers.len()

@@ -25,7 +25,7 @@ use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 use crate::allocation::{Contender, Filled, Filling, Listed};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
-use crate::patience::{Patience, Ways};
+use crate::patience::{Sender, Senders, Ways};
 use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
 
 /// Time that a coflow is remembered that only other hosts have spoken of.
@@ -49,8 +49,8 @@ pub(crate) struct Hosted {
     hearsay: BTreeMap<CoflowKey, Instant>,
     /// Coflows that have got flows since the policy was told of them.
     fresh: BTreeSet<CoflowId>,
-    /// Time that hosts were waited for.
-    patience: Patience,
+    /// Time that hosts and their users were waited for.
+    patience: Senders,
     /// The same by the word of receivers, where they are asked.
     ways: Option<Ways>,
 }
@@ -143,7 +143,7 @@ impl Hosted {
             of_task: BTreeMap::new(),
             hearsay: BTreeMap::new(),
             fresh: BTreeSet::new(),
-            patience: Patience::new(Nanos(u64::MAX)),
+            patience: Senders::new(Nanos(u64::MAX)),
             ways: None,
         }
     }
@@ -151,7 +151,7 @@ impl Hosted {
     /// Sets the time for which flows that may send are waited for at most, where [`Hosted::rest_stalled`] is called, and whether
     /// receivers say what has arrived ([`Hosted::confirm_way`]).
     pub(crate) fn with_stall(self, stall: Nanos, confirm: bool) -> Self {
-        Self { patience: Patience::new(stall), ways: confirm.then(|| Ways::new(stall)), ..self }
+        Self { patience: Senders::new(stall), ways: confirm.then(|| Ways::new(stall)), ..self }
     }
 
     pub(crate) fn ports(&self) -> u32 {
@@ -229,15 +229,16 @@ impl Hosted {
             return None;
         }
         let facts = FlowFacts { coflow: id, src: name.0, dst: flow.to };
-        let NewFlow { size, sent, idle, counts, .. } = flow;
+        let NewFlow { user, size, sent, idle, counts, .. } = flow;
         let is_unconfirmed = self.ways.as_mut().is_some_and(|ways| ways.distrusts(now, facts));
         let flow = self.table.insert(Flow {
             facts,
             number: name.1,
+            user,
             size,
             sent,
             idle,
-            is_stalled: self.patience.distrusts(now, name.0),
+            is_stalled: self.patience.distrusts(now, Sender { port: name.0, user }),
             is_drained: false,
             moved_at: now,
             awaited_since: now,
@@ -270,9 +271,9 @@ impl Hosted {
         if sent > before {
             record.moved_at = now;
             self.kept.is_dirty |= std::mem::take(&mut record.is_stalled);
-            self.patience.moved(record.facts.src);
+            self.patience.moved(record.sender());
         } else if record.idle && !idle {
-            record.is_stalled |= self.patience.distrusts(now, record.facts.src);
+            record.is_stalled |= self.patience.distrusts(now, record.sender());
         }
         self.kept.is_dirty |= std::mem::replace(&mut record.idle, idle) != idle;
         if record.counts {
@@ -287,7 +288,7 @@ impl Hosted {
         let Some(record) = self.table.find(flow) else { return };
         let (id, name) = (record.facts.coflow, record.name());
         if record.is_served {
-            self.patience.give_up(now, record.facts.src, record.moved_at);
+            self.patience.give_up(now, record.sender(), record.moved_at);
             self.ways.iter_mut().for_each(|ways| ways.give_up(now, record.facts, record.awaited_since));
         }
         self.kept.is_dirty = true;
@@ -302,9 +303,11 @@ impl Hosted {
         self.settle(now);
     }
 
-    /// Notes that a flow of a host has moved which is about to be closed.
-    pub(crate) fn note_moved(&mut self, port: PortId) {
-        self.patience.moved(port);
+    /// Notes that a flow has moved which is about to be closed.
+    pub(crate) fn note_moved(&mut self, flow: FlowId) {
+        if let Some(flow) = self.table.find(flow) {
+            self.patience.moved(flow.sender());
+        }
     }
 
     /// A coflow has sent `more` bytes besides those of its open flows; less than none where a crash has taken bytes back.
@@ -446,7 +449,7 @@ impl Hosted {
             if now.since(flow.moved_at) >= stall {
                 flow.is_stalled = true;
                 stalled.unmoved += 1;
-                self.patience.give_up(now, facts.src, flow.moved_at);
+                self.patience.give_up(now, flow.sender(), flow.moved_at);
             } else if self.ways.as_mut().is_some_and(|ways| ways.rests(now, facts, since)) {
                 flow.is_unconfirmed = true;
                 stalled.unconfirmed += 1;
@@ -514,7 +517,7 @@ impl Hosted {
             let was_served = std::mem::replace(&mut flow.is_served, contends && gate != Gate::Off {});
             match (was_served, flow.is_served) {
                 (true, false) => {
-                    self.patience.give_up(now, flow.facts.src, flow.moved_at);
+                    self.patience.give_up(now, flow.sender(), flow.moved_at);
                     self.ways.iter_mut().for_each(|ways| ways.give_up(now, flow.facts, flow.awaited_since));
                 }
                 (false, true) => let_go.push(id),
@@ -532,11 +535,11 @@ impl Hosted {
         self.begin_waiting(now, let_go);
     }
 
-    /// Begins to wait for flows that are let go; where their host has used up all patience, they rest from the next decision on.
+    /// Begins to wait for flows that are let go; where their host or user has used up all patience, they rest from the next decision on.
     fn begin_waiting(&mut self, now: Instant, flows: Vec<FlowId>) {
         for id in flows {
             let flow = self.table.find_mut(id).expect("a flow that was just decided has a record");
-            flow.moved_at = self.patience.begins_at(now, flow.facts.src);
+            flow.moved_at = self.patience.begins_at(now, flow.sender());
             flow.is_stalled |= now.since(flow.moved_at) >= self.patience.stall();
             if let Some(ways) = &mut self.ways {
                 (flow.awaited_since, flow.is_unconfirmed) = ways.let_go(now, flow.facts);
@@ -655,6 +658,8 @@ impl Hosted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewFlow {
     pub(crate) to: PortId,
+    /// The owner of its coflow at the sending host.
+    pub(crate) user: u32,
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
     pub(crate) idle: bool,
@@ -664,8 +669,8 @@ pub(crate) struct NewFlow {
 
 impl NewFlow {
     /// A flow whose agent is believed.
-    pub(crate) fn new(to: PortId, size: Option<u64>, sent: u64) -> Self {
-        Self { to, size, sent, idle: false, counts: true }
+    pub(crate) fn new(to: PortId, user: u32, size: Option<u64>, sent: u64) -> Self {
+        Self { to, user, size, sent, idle: false, counts: true }
     }
 }
 

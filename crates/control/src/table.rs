@@ -12,6 +12,8 @@ use cavalcade_model::{
 };
 use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank};
 
+use crate::patience::Sender;
+
 /// The bytes that are taken to remain of a flow of unknown size, at least.
 const UNKNOWN_REMAINS: u64 = 1_000_000;
 
@@ -40,6 +42,8 @@ pub(crate) struct Flow {
     pub(crate) facts: FlowFacts,
     /// Its number at the port that sends it.
     pub(crate) number: u32,
+    /// The owner of its coflow at that port.
+    pub(crate) user: u32,
     pub(crate) size: Option<u64>,
     pub(crate) sent: u64,
     /// True if it has nothing to send at present, by its agent's word.
@@ -71,6 +75,11 @@ pub(crate) const UNTOLD: FlowOrder = FlowOrder { gate: Gate::Open {}, rank: Rank
 impl Flow {
     pub(crate) fn name(&self) -> FlowName {
         (self.facts.src, self.number)
+    }
+
+    /// Returns whose flow it is.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender { port: self.facts.src, user: self.user }
     }
 
     /// Returns whether it holds no others.

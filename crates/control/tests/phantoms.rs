@@ -103,6 +103,38 @@ fn phantom_flows_that_wait_for_each_other_hold_others_once() {
     assert!((500..=2_000).contains(&waited), "{waited} ms: a period for each of 100 flows comes on top");
 }
 
+/// Phantom flows of user 1, each in the other's place after 250 ms, beside a flow of user 2 of that host which moves all the time.
+fn beside_another_user(now: Instant, times: u32) -> Report {
+    let mut report = snapshot(now, 1, 1, OLDER, &[times / 5], false);
+    let (number, key) = (u32::MAX, CoflowKey::new(HONEST + 1, &[]));
+    let sent = Bytes(1 + 1_000 * u64::from(times));
+    let entry = CoflowEntry { key, facts: None, sent: Bytes::ZERO, owner: 2 };
+    let flow = FlowEntry { coflow: number, to: PortId(0), size: None, sent, idle: false };
+    report.coflows =
+        report.coflows.iter().map(|(number, entry)| (number, *entry)).chain([(number, entry)]).collect();
+    report.flows =
+        report.flows.iter().map(|(number, flow)| (number, *flow)).chain([(number, flow)]).collect();
+    report
+}
+
+#[test]
+fn phantom_flows_of_one_user_hold_others_once_though_another_user_of_the_host_has_flows_that_move() {
+    let waited = waited(beside_another_user);
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
+#[test]
+fn a_host_that_names_another_user_for_each_phantom_flow_is_waited_for_once() {
+    let waited = waited(|now, times| {
+        let mut report = snapshot(now, 1, 1, OLDER, &[times / 5], false);
+        let owner = times / 5;
+        report.coflows =
+            report.coflows.iter().map(|(number, entry)| (number, CoflowEntry { owner, ..*entry })).collect();
+        report
+    });
+    assert!(ONCE.contains(&waited), "{waited} ms");
+}
+
 /// The phantom flows of a host that says of each that it moves, and has another in its place every 250 ms.
 fn said_to_move(now: Instant, times: u32) -> Report {
     let mut report = snapshot(now, 1, 1, OLDER, &[times / 5], false);

@@ -74,12 +74,12 @@ pub struct Usage {
 }
 
 impl Usage {
-    fn of(&self, limit: Limit) -> u32 {
+    /// Returns what they have of one quantity; none of messages and bytes, which the shell counts.
+    pub fn of(&self, limit: Limit) -> u32 {
         match limit {
             Limit::Connections {} => self.connections,
             Limit::Coflows {} => self.coflows,
             Limit::Flows {} => self.flows,
-            // The shell counts these.
             Limit::Messages {} | Limit::Bytes {} => 0,
         }
     }

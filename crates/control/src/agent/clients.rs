@@ -376,7 +376,7 @@ impl Agent {
         };
         self.flows.insert(number, record);
         if let Mode::Decentralised(own) = &mut self.mode {
-            let new = NewFlow::new(to, size.map(|size| size.0), sent.0);
+            let new = NewFlow::new(to, user, size.map(|size| size.0), sent.0);
             own.hosted.open_flow(now, key, (self.config.port, number), new);
         }
         self.link.flows.insert(number);

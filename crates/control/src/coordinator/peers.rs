@@ -47,6 +47,8 @@ pub(super) struct Peer {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) key: CoflowKey,
+    /// Its owner there.
+    pub(super) user: u32,
     /// Bytes of its flows that are over.
     pub(super) sent: u64,
     /// Bytes that those are said to have sent beyond that: they count once the line can have carried them.
@@ -61,8 +63,9 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn new(key: CoflowKey, needs_confirmation: bool) -> Self {
-        Self { key, sent: 0, excess: 0, open: 0, needs_confirmation, counted: 0, flows: BTreeSet::new() }
+    pub(super) fn new(key: CoflowKey, user: u32, needs_confirmation: bool) -> Self {
+        let flows = BTreeSet::new();
+        Self { key, user, sent: 0, excess: 0, open: 0, needs_confirmation, counted: 0, flows }
     }
 }
 

@@ -90,7 +90,7 @@ impl Coordinator {
             let needs_confirmation = self.needs_confirmation(port, entry.key);
             let peer = self.peers.get_mut(port).expect(KNOWN);
             if let Entry::Vacant(place) = peer.parts.entry(number) {
-                place.insert(Part::new(entry.key, needs_confirmation));
+                place.insert(Part::new(entry.key, entry.owner, needs_confirmation));
                 peer.new_priorities.push(number);
             }
             // A client that is back says again of an open flow what was that of a closed one: it must not count to both.
@@ -232,14 +232,15 @@ impl Coordinator {
             return;
         }
         let FlowEntry { coflow: part, to, size, sent, idle } = *entry;
-        let Some((key, needs_confirmation)) =
-            peer.parts.get(&part).map(|part| (part.key, part.needs_confirmation))
+        let Some((key, user, needs_confirmation)) =
+            peer.parts.get(&part).map(|part| (part.key, part.user, part.needs_confirmation))
         else {
             return;
         };
         let claimed = sent.0;
         let sent = self.allow(now, port, part, claimed);
-        let new = NewFlow { to, size: size.map(|size| size.0), sent, idle, counts: !needs_confirmation };
+        let size = size.map(|size| size.0);
+        let new = NewFlow { to, user, size, sent, idle, counts: !needs_confirmation };
         let id = self.hosted.open_flow(now, key, (port, flow), new);
         let peer = self.peers.get_mut(port).expect(KNOWN);
         let record = peer.parts.get_mut(&part).expect("it was just looked up");
@@ -274,7 +275,7 @@ impl Coordinator {
         }
         self.count_part(now, port, open.part);
         if more > 0 {
-            self.hosted.note_moved(port);
+            self.hosted.note_moved(open.id);
         }
         self.hosted.close_flow(now, open.id);
     }
