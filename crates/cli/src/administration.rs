@@ -45,6 +45,7 @@ pub(crate) fn ps(options: &Ps) -> Result<(), Failure> {
     let body = match &view.switch {
         Some(switch) => switch::list(switch),
         None if options.hosts => hosts(&view),
+        None if options.limits => limits(&view),
         None => list(&view.coflows),
     };
     print(&format!("{}\n{}{body}", heading(&view), drains(&view)))
@@ -71,7 +72,6 @@ fn past(history: &HistoryReply) -> String {
     if history.coflows.is_empty() {
         return "no coflow was over within the last hour\n".to_owned();
     }
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let rows = history.coflows.iter().map(|coflow| {
         let note = match &coflow.drain {
             _ if coflow.lost => "its last host was not heard".to_owned(),
@@ -120,6 +120,15 @@ fn hosts(view: &View) -> String {
         vec![port.to_string(), age.unwrap_or_else(|| "not heard".to_owned())]
     });
     text + &table(&["host", "last report"], rows)
+}
+
+/// Formats what is used of each limit.
+fn limits(view: &View) -> String {
+    let rows = view.limits.iter().map(|limit| {
+        let (user, used) = (limit.user.map(|user| user.to_string()), limit.used.map(|used| used.to_string()));
+        vec![limit.what.clone(), or_dash(user), or_dash(used), limit.most.to_string(), limit.cure.clone()]
+    });
+    table(&["limit", "user", "used", "most", "raised by"], rows)
 }
 
 /// `cavalcade describe`.
@@ -354,7 +363,6 @@ fn heading(view: &View) -> String {
 const COLUMNS: [&str; 10] = ["id", "name", "class", "sent", "size", "open", "paced", "off", "rests", "age"];
 
 fn cells(coflow: &Coflow) -> [String; 10] {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     [
         coflow.id.clone(),
         or_dash(coflow.name.clone()),
@@ -369,13 +377,17 @@ fn cells(coflow: &Coflow) -> [String; 10] {
     ]
 }
 
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
 fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_header(header.to_vec());
     rows.for_each(|row| _ = table.add_row(row));
     for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        let is_text = place == 0 || header[place] == "name";
+        let is_text = place == 0 || ["name", "raised by"].contains(&header[place]);
         column.set_cell_alignment(if is_text { CellAlignment::Left } else { CellAlignment::Right });
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()

@@ -373,7 +373,8 @@ fn up_keeps_users_to_the_budget_of_its_file_and_serves_the_metrics_that_file_and
     for at in [&coordinator, &agent] {
         eventually("metrics are served", || metrics(at).contains("200 OK"));
     }
-    let session = Session::open(place.path("agent.sock"));
+    let socket = place.path("agent.sock");
+    let session = Session::open(&socket);
     assert!(session.wait_ready(Duration::from_secs(60)));
     assert!(session.try_register(Registration::default()).is_ok());
     let refused = session.try_register(Registration::default()).expect_err("it is one too many").to_string();
@@ -384,6 +385,20 @@ fn up_keeps_users_to_the_budget_of_its_file_and_serves_the_metrics_that_file_and
     {
         assert!(said.contains(figure), "{figure} in {said}");
     }
+    // A line of the table: the limit, whose it is, what is used, the most, and what raises it.
+    let lines = |at: &str| -> Vec<Vec<String>> {
+        let listed = place.run(&["ps", "--limits", "--at", at]);
+        assert_eq!(listed.code, 0, "{}", listed.err);
+        listed.out.lines().map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+    };
+    let user = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(&socket).expect("it is there"));
+    let coflows = format!("coflows {user} 1 1 --user-budget coflows=…");
+    let coflows: Vec<&str> = coflows.split(' ').collect();
+    let of_agent = lines("agent.administration.sock");
+    assert!(of_agent.iter().any(|line| *line == coflows), "{of_agent:?}");
+    let of_coordinator = lines("agent.coordinator.sock");
+    let is_that = |line: &Vec<String>| line.join(" ").starts_with("flows of an agent - 0 2000000 fixed");
+    assert!(of_coordinator.iter().any(is_that), "{of_coordinator:?}");
     assert_eq!(up.interrupt(), Some(0));
 }
 

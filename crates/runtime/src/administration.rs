@@ -81,12 +81,13 @@ pub(crate) struct Desk {
 }
 
 impl Query {
-    /// Answers at `now`, by what `machine` is and `desk` knows.
+    /// Answers at `now`, by what `machine` is and `desk` knows; `limits` are those of the process.
     pub(crate) fn answer<M: Administered>(
         self,
         machine: &mut M,
         desk: &mut Desk,
         now: Instant,
+        limits: Vec<proto::Limit>,
         figures: impl FnOnce(&M) -> String,
     ) {
         // Who asked may be gone.
@@ -97,6 +98,7 @@ impl Query {
                     started_ns: desk.started.0,
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     certificate_until: desk.identity.as_ref().map(Identity::valid_until),
+                    limits,
                     ..view
                 })));
             }
@@ -270,6 +272,11 @@ impl Lines {
         let silent_until = Some(Box::pin(tokio::time::sleep(FIRST_WORD)));
         // As many fit as there are places; where the service has ended, so does the connection.
         drop(self.incoming.try_send(Line { stream: Box::new(stream), silent_until, place }));
+    }
+
+    /// Returns the number of administrators that are served or wait for that, and the most that may be.
+    pub(crate) fn served(&self) -> (usize, usize) {
+        (SERVED - self.room.available_permits(), SERVED)
     }
 
     /// Returns the number of connections that were turned away.

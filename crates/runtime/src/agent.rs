@@ -20,8 +20,9 @@ use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
 use crate::coordinator::tls_for;
+use crate::limits::{self, Holding, UserFigures};
 use crate::meter::{Held, Meter};
-use crate::metrics::{self, Holding, ShellCounters, UserFigures};
+use crate::metrics::{self, ShellCounters};
 use crate::occasional::Occasional;
 use crate::reloading::{Hangups, Reloading, Settings};
 use crate::security::{Identity, Seal, TAG};
@@ -185,13 +186,13 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
             Some(query) = queries.recv() => {
                 let now = clock.now();
                 let until = desk.identity.as_ref().map(Identity::valid_until);
-                let figures = |agent: &Agent| {
-                    let connections = shell.clients.len();
-                    let capacity = shell.capacity;
-                    let held = Holding { connections, meter: &shell.meter, lines: &lines, capacity, until };
-                    metrics::of_agent(agent, now, &shell.counters, &held, &shell.use_of_users())
-                };
-                query.answer(&mut agent, &mut desk, now, figures);
+                let (connections, capacity) = (shell.clients.len(), shell.capacity);
+                let held = Holding { connections, meter: &shell.meter, lines: &lines, capacity, until };
+                let users = shell.use_of_users();
+                let limits = limits::of_agent(&agent, &held, &users);
+                let figures =
+                    |agent: &Agent| metrics::of_agent(agent, now, &shell.counters, &held, &users);
+                query.answer(&mut agent, &mut desk, now, limits, figures);
             }
             () = sleep_until(clock, agent.poll_timeout()) => {}
             () = room(shell.coordinator.as_ref()) => {}

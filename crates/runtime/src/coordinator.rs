@@ -17,8 +17,9 @@ use crate::administration::{self, About, Desk, Lines};
 use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Clock, sleep_until};
 use crate::connection::{self, Limits, Outlet};
+use crate::limits::{self, Holding};
 use crate::meter::{Held, Meter};
-use crate::metrics::{self, Holding, ShellCounters};
+use crate::metrics::{self, ShellCounters};
 use crate::occasional::Occasional;
 use crate::reloading::{Hangups, Reloading, Settings};
 use crate::rounds::{self, Rounds};
@@ -149,12 +150,13 @@ pub async fn serve_coordinator(
             Some(query) = queries.recv() => {
                 let now = clock.now();
                 let until = desk.identity.as_ref().map(Identity::valid_until);
+                let connections = routes.routes.len();
+                let held = Holding { connections, meter: &meter, lines: &lines, capacity, until };
+                let limits = limits::of_coordinator(&coordinator, &held);
                 let figures = |coordinator: &Coordinator| {
-                    let connections = routes.routes.len();
-                    let held = Holding { connections, meter: &meter, lines: &lines, capacity, until };
                     metrics::of_coordinator(coordinator, now, &routes.counters, &held, &rounds.distributions)
                 };
-                query.answer(&mut coordinator, &mut desk, now, figures);
+                query.answer(&mut coordinator, &mut desk, now, limits, figures);
             }
             filled = rounds.filled() => rounds.take_over(&mut coordinator, filled),
             () = sleep_until(clock, coordinator.poll_timeout()) => {}

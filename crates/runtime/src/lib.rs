@@ -27,6 +27,7 @@ mod clock;
 mod connection;
 mod coordinator;
 pub mod lease;
+mod limits;
 mod meter;
 mod metrics;
 mod notify;

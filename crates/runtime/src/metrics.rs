@@ -25,10 +25,10 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::administration::proto::{Switch, SwitchClass, SwitchPort};
-use crate::administration::{Lines, Query, ask};
-use crate::capacity::{Capacity, descriptors};
+use crate::administration::{Query, ask};
+use crate::capacity::descriptors;
 use crate::coordinator::tls_for;
-use crate::meter::Meter;
+use crate::limits::{Holding, UserFigures, of_users};
 use crate::occasional::Occasional;
 use crate::security::Identity;
 
@@ -46,29 +46,6 @@ pub(crate) struct ShellCounters {
     /// Number of slowdowns of clients whose users have none any more.
     pub(crate) slowed: u64,
 }
-
-/// A user's counts in the shell of an agent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UserFigures {
-    pub(crate) user: u32,
-    /// Bytes that wait, from its clients and for them.
-    pub(crate) bytes: usize,
-    /// Number of times a client of it was slowed down.
-    pub(crate) slowed: u64,
-}
-
-/// The use and limits of a process.
-pub(crate) struct Holding<'a> {
-    pub(crate) connections: usize,
-    pub(crate) meter: &'a Meter,
-    pub(crate) lines: &'a Lines,
-    pub(crate) capacity: Capacity,
-    /// The last second since 1970 at which its certificate is accepted.
-    pub(crate) until: Option<u64>,
-}
-
-/// Users with figures of their own; those with the least are left out.
-const USERS: usize = 16;
 
 /// Distributions at a coordinator.
 #[derive(Debug)]
@@ -351,21 +328,12 @@ pub(crate) fn of_coordinator(
     text(&registry)
 }
 
-/// Adds users' use, those with the most of anything first, and their budget.
-fn of_users(figures: &mut Figures, agent: &Agent, metered: &[UserFigures]) {
+/// Adds the use of those users who are nearest to a limit, and their budget.
+fn add_users(figures: &mut Figures, agent: &Agent, metered: &[UserFigures]) {
     let budget = agent.budget();
     let allowed = Limit::ALL.map(|limit| (limit.name().to_owned(), budget.of(limit) as usize));
     figures.gauges_by("user_budget", "What one user's clients may have", "limit", allowed);
-    let mut users: Vec<(u32, [usize; 4])> = agent
-        .users()
-        .map(|(user, usage)| {
-            let bytes = metered.iter().find(|metered| metered.user == user).map_or(0, |user| user.bytes);
-            (user, [usage.connections as usize, usage.coflows as usize, usage.flows as usize, bytes])
-        })
-        .collect();
-    users.sort_by_key(|(user, used)| (std::cmp::Reverse(used.iter().sum::<usize>()), *user));
-    users.truncate(USERS);
-    users.sort_unstable();
+    let users = of_users(agent, metered);
     let families = [
         ("user_connections", "Connections of a user's clients"),
         ("user_coflows", "Coflows of a user's clients, and those that linger"),
@@ -406,7 +374,7 @@ pub(crate) fn of_agent(
     figures.counters_by("refusals", "Refusals to clients, by reason", None, "reason", refusals);
     let slowed = users.iter().map(|user| user.slowed).sum::<u64>() + shell.slowed;
     figures.counter("clients_slowed", "Times that a client was not read because it was too fast", slowed);
-    of_users(&mut figures, agent, users);
+    add_users(&mut figures, agent, users);
     figures.counter("reports", "Reports to a coordinator", counters.reports);
     let left_out = counters.datagrams_left_out;
     figures.counter("datagrams_left_out", "Datagrams that were too old or came twice", left_out);

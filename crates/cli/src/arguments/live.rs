@@ -335,8 +335,11 @@ pub(crate) struct Ps {
     /// Show who is here, who leads, and how old each report is
     #[arg(long)]
     pub(crate) hosts: bool,
-    /// Show the coflows that were over within the last hour, the last one first (10,000 at most, kept by the coordinator)
+    /// Show what is used of each limit, and what raises it; at an agent also for the users who are nearest to theirs
     #[arg(long, conflicts_with = "hosts")]
+    pub(crate) limits: bool,
+    /// Show the coflows that were over within the last hour, the last one first (10,000 at most, kept by the coordinator)
+    #[arg(long, conflicts_with_all = ["hosts", "limits"])]
     pub(crate) history: bool,
     /// Print JSON
     #[arg(long)]
