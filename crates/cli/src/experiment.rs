@@ -208,6 +208,8 @@ fn run_all(options: &ExperimentRun) -> Result<(), Failure> {
         }
         stores.push((name, store, files));
     }
+    // Each seed of all experiments before the next: the time to go is known early, and an interrupt leaves a look at everything.
+    queue.sort_by_key(|(_, run)| run.key().seed);
     let total = queue.len();
     let results = watched(total, |progress| {
         map(total, |index| {

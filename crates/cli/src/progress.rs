@@ -90,10 +90,7 @@ impl Estimate {
         let left = progress.left(self.start, self.units);
         let left = left.filter(|&left| left >= LONG && gone >= FIRST && !self.has_warned)?;
         self.has_warned = true;
-        Some(format!(
-            "This will take about {}. Ctrl-C ends it and leaves nothing behind.",
-            in_words(gone + left)
-        ))
+        Some(format!("This will take about {}. Ctrl-C ends it.", in_words(gone + left)))
     }
 }
 
