@@ -10,7 +10,7 @@ mkdir -p "$out"
 # Fig 7: n requests at once, 400 KB from each of three servers of one rack.
 for n in 1 2 4 8; do
     "$program" trace generate "tasks:tasks=$n,flows=3,ports=4,smallest=400KB,largest=400KB" --out "$here/fig07-$n.txt"
-    for run in 1 2 3 4 5; do
+    for run in 01 02 03 04 05 06 07 08 09 10; do
         chrt -f 10 "$program" lab "$here/fig07-$n.txt" --fabric bigswitch:ports=4 --rate 50Mbps --round-trip 2ms \
             --policies tcp,rcp,spc --json > "$out/fig07-$n-$run.json"
     done

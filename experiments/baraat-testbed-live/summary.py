@@ -29,7 +29,7 @@ def share(ratio):
 
 
 def main():
-    print("| n | | live ms, median of five (least–most) | packets | off by | fluid | below RCP, live | packets | fluid |")
+    print("| n | | live ms, median of ten (least–most) | packets | off by | fluid | below RCP, live | packets | fluid |")
     print("|---|---|---|---|---|---|---|---|---|")
     for n in [1, 2, 4, 8]:
         runs = of(f"fig07-{n}-*")
