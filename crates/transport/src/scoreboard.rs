@@ -10,6 +10,9 @@
 //! - In recovery, `resend..lost_edge` less `sacked` is what is lost and not sent again yet: all that `in_flight` leaves out.
 //! - While anything is out, a timer runs. So whatever the network loses, something is sent again, and only a network that
 //!   carries nothing for ever stops a flow.
+//! - A timeout that has doubled stays so until a round trip is measured, of a segment that was sent once (Karn; RFC 6298, §5). Were it
+//!   halved by the answer to a segment sent again, a sender whose queue takes longer than the timeout would never learn of that, and
+//!   send everything again and again.
 //! - A receiver never takes back what it acknowledged, so `sacked` survives a timeout.
 //!
 //! Reordering: an answer that a segment had arrived twice says that it was sent again for nothing. The tolerance then
@@ -86,7 +89,10 @@ pub struct Scoreboard {
     recovery_point: u32,
     resend: u32,
     lost_edge: u32,
+    /// Timeouts since anything arrived.
     timeouts: u32,
+    /// Timeouts since a round trip was last measured.
+    doublings: u32,
     deadline: Option<Instant>,
     /// A segment sent once, and when.
     timed: Option<(u32, Instant)>,
@@ -109,6 +115,7 @@ impl Scoreboard {
             resend: 0,
             lost_edge: 0,
             timeouts: 0,
+            doublings: 0,
             deadline: None,
             timed: None,
             round_trip: RoundTrip::new(base_rtt),
@@ -203,6 +210,7 @@ impl Scoreboard {
         {
             self.round_trip.sample(now.since(sent));
             self.timed = None;
+            self.doublings = 0;
         }
         if header.flags.contains(Flags::DUPLICATE) && self.resend > 0 {
             self.tolerance = (self.tolerance * 2).min(MOST_TOLERANCE);
@@ -246,6 +254,7 @@ impl Scoreboard {
         }
         assert!(self.una < self.next, "a timer runs only while segments are out");
         self.timeouts += 1;
+        self.doublings = (self.doublings + 1).min(MOST_DOUBLINGS);
         self.recovering = true;
         self.recovery_point = self.next;
         self.resend = self.una;
@@ -317,7 +326,7 @@ impl Scoreboard {
     fn timeout(&self) -> Nanos {
         let Reliability { minimum_rto, adaptive_rto, backoff, .. } = self.reliability;
         let patience = if adaptive_rto { self.round_trip.patience().max(minimum_rto) } else { minimum_rto };
-        let doublings = if backoff { self.timeouts.min(MOST_DOUBLINGS) } else { 0 };
+        let doublings = if backoff { self.doublings } else { 0 };
         Nanos(patience.get().max(1) << doublings)
     }
 }
@@ -374,6 +383,22 @@ mod tests {
         assert_eq!(board.deadline(), Some(Instant(3_010)));
         assert_eq!(board.in_flight(), 0);
         assert_eq!(send_all(&mut board, 9), [2, 3, 5]);
+    }
+
+    #[test]
+    fn a_doubled_timeout_stays_until_a_round_trip_is_measured() {
+        let mut board = board(10);
+        send_all(&mut board, 2);
+        assert!(board.handle_timeout(Instant(1_000)));
+        assert_eq!(send_all(&mut board, 1), [0]);
+        board.handle_ack(Instant(1_500), &ack(1, 0..0));
+        assert_eq!(board.deadline(), Some(Instant(3_500)), "the answer may be to either copy");
+        assert_eq!(send_all(&mut board, 2), [1, 2]);
+        board.handle_ack(Instant(1_600), &ack(2, 0..0));
+        assert_eq!(board.deadline(), Some(Instant(3_600)));
+        board.handle_ack(Instant(1_700), &ack(3, 0..0));
+        assert_eq!(send_all(&mut board, 1), [3]);
+        assert_eq!(board.deadline(), Some(Instant(1_000)), "segment 2 was sent once");
     }
 
     #[test]
