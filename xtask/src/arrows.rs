@@ -2,7 +2,8 @@
 //!
 //! Layers are worth nothing unless something refuses to build across them. The table is closed: a crate that it does
 //! not name, or a dependency that it does not list, fails the tests, so that a new arrow is a decision in a diff and
-//! not an accident. Dependencies of tests are free: a test may drive everything.
+//! not an accident. Dependencies of tests are free: a test may drive everything. The table that people read, in ARCHITECTURE.md,
+//! is compared with this one.
 
 use crate::workspace::Package;
 
@@ -137,9 +138,53 @@ fn faults_of(package: &Package) -> Vec<String> {
     faults
 }
 
+/// What begins a cell of the document that names the exceptions.
+const ALL_BUT: &str = "all but ";
+
+/// Lists the crates of which ARCHITECTURE.md, given as `text`, says something else than the table.
+pub(crate) fn mistold(text: &str) -> Vec<String> {
+    ARROWS
+        .iter()
+        .filter(|(name, allowed)| !is_told(text, name, allowed))
+        .map(|(name, allowed)| {
+            format!(
+                "ARCHITECTURE.md: the row of `{name}` must end with what it may use: {}",
+                allowed.join(", ")
+            )
+        })
+        .collect()
+}
+
+fn is_told(text: &str, name: &str, allowed: &[&str]) -> bool {
+    let Some(row) = text.lines().find(|line| line.starts_with(&format!("| `{name}` |"))) else {
+        return false;
+    };
+    let cell = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default().trim();
+    match cell.strip_prefix(ALL_BUT) {
+        Some(others) => {
+            let others: Vec<&str> = others.split(", ").collect();
+            let meant = |crate_name: &&str| *crate_name != name && !others.contains(crate_name);
+            let told: Vec<&str> = ARROWS.iter().map(|(name, _)| *name).filter(meant).collect();
+            told.len() == allowed.len() && told.iter().all(|on| allowed.contains(on))
+        }
+        None => cell == if allowed.is_empty() { "–".to_owned() } else { allowed.join(", ") },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_that_tells_other_arrows_is_named() {
+        assert!(is_told("| `units` | integers | – |", "units", &[]));
+        assert!(!is_told("| `units` | integers | – |", "units", &["spec"]));
+        assert!(is_told("| `bound` | bounds | model |", "bound", &["model"]));
+        assert!(!is_told("", "bound", &["model"]));
+        let others: Vec<&str> =
+            ARROWS.iter().map(|(name, _)| *name).filter(|name| !["cli", "skip"].contains(name)).collect();
+        assert!(is_told("| `cli` | the program | all but skip |", "cli", &others));
+    }
 
     fn package(name: &str, dependencies: &[&str]) -> Package {
         Package {

@@ -173,6 +173,7 @@ fn doc(workspace: &Workspace) -> Result<(), Failure> {
 
 fn arrows(workspace: &Workspace) -> Result<(), Failure> {
     let mut faults = arrows::faults(&workspace.packages);
+    faults.extend(arrows::mistold(&workspace.read("ARCHITECTURE.md")?));
     faults.extend(sources::faults(&workspace.packages)?);
     faults.extend(features::faults(workspace)?);
     if faults.is_empty() { Ok(()) } else { Err(Failure::new(faults.join("\n"))) }

@@ -148,8 +148,8 @@ mod tests {
 
     #[test]
     fn a_small_coflow_that_is_listed_first_has_overtaken() {
-        let said = "coordinator for 1 hosts\n63cbe1e  big  5\nsmall: 80 MB in 4.1 s\n";
-        let after = |order: &str| format!("{said}coordinator for 1 hosts\n{order}");
+        let said = "coordinator for 1 host\n63cbe1e  big  5\nsmall: 80 MB in 4.1 s\n";
+        let after = |order: &str| format!("{said}coordinator for 1 host\n{order}");
         assert!(overtakes(&after("0a1b2c3  small  1\n63cbe1e  big  5\n")));
         assert!(!overtakes(&after("63cbe1e  big  5\n0a1b2c3  small  5\n")));
         assert!(!overtakes(said) && !overtakes(&after("")));
