@@ -103,7 +103,7 @@ fn gain(comparison: &Comparison, looks: &[Look], runs: &[usize], inner: f64) -> 
     let mut ranked = comparison.ranking();
     ranked.retain(|run| runs.contains(run) || *run == comparison.baseline);
     let gains = Gains::of(comparison, looks, &ranked)?;
-    let keys = [Key::of(Mark::Whisker, "95 % confidence interval (bootstrap over coflows)")];
+    let keys = [Key::of(Mark::Lying, "95 % confidence interval (bootstrap over coflows)")];
     let legend = legend::height(&keys, inner);
     let label = "Speedup over the baseline by policy and bin";
     let mut svg = file(inner, legend + gains.height(inner), label);

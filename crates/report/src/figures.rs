@@ -160,8 +160,8 @@ pub(crate) fn count(value: usize) -> String {
     out
 }
 
-/// `1 coflow`, `526 coflows`.
-pub(crate) fn counted(value: usize, noun: &str) -> String {
+/// Formats a number of things: `1 coflow`, `526 coflows`.
+pub fn counted(value: usize, noun: &str) -> String {
     format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
 }
 

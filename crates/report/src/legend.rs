@@ -29,8 +29,10 @@ pub(crate) enum Mark {
     Joined,
     /// A point.
     Dot,
-    /// An interval.
+    /// An interval, upright.
     Whisker,
+    /// An interval that lies.
+    Lying,
     /// A paper's value.
     Paper,
 }
@@ -60,6 +62,7 @@ impl Key {
             Mark::Line => {}
             Mark::Joined | Mark::Dot => marker(svg, self.look, (at, middle), 3.4),
             Mark::Whisker => svg.line("whisker", (at, middle - 7.0), (at, middle + 7.0)),
+            Mark::Lying => svg.line("whisker", (at - 10.0, middle), (at + 10.0, middle)),
             Mark::Paper => diamond(svg, (at, middle)),
         }
         svg.text("", (x + MARK, y), &self.text);

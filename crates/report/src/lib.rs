@@ -29,7 +29,7 @@ mod table;
 pub use chart::{Better, ChartPanel, ChartPoint, ChartSeries, Horizontal, Stroke, Unit, Vertical, chart};
 pub use fabric::fabric_picture;
 pub use figure::{FigureKind, FigureWidth, figure};
-pub use figures::time_rounded_down;
+pub use figures::{counted, time_rounded_down};
 pub use html::{ReportInfo, html};
 pub use json::json;
 pub use savings::{rate_chosen, savings};

@@ -89,7 +89,9 @@ impl<'a> Gains<'a> {
             let (column, row) = (index % layout.columns, index / layout.columns);
             let top = top + layout.height * row as f64;
             if column == 0 {
-                self.names(svg, (from, top), width);
+                let panels = (self.panels.len() - index).min(layout.columns) as f64;
+                let reach = layout.left + (layout.panel + GAP) * panels - GAP;
+                self.names(svg, (from, top), width, reach);
             }
             let start = from + layout.left + (layout.panel + GAP) * column as f64;
             let x = Log::new(domain, (start, start + layout.panel - NUMBER));
@@ -102,12 +104,13 @@ impl<'a> Gains<'a> {
         svg.text("mid name axis-text", (from + width / 2.0, below), &shortened(&name, most));
     }
 
-    fn names(&self, svg: &mut Svg, (left, top): (f64, f64), width: f64) {
+    /// Names the rows of panels, and draws a line below each that reaches to the last panel.
+    fn names(&self, svg: &mut Svg, (left, top): (f64, f64), width: f64, reach: f64) {
         for (row, &run) in self.runs.iter().enumerate() {
             let at = top + TOP + ROW * (row as f64 + 0.5);
             svg.open(&format!("data-run=\"{run}\" class=\"{}\"", self.looks[run].classes()));
             svg.tooltip(&self.comparison.runs[run].label);
-            svg.line("row", (left, at + ROW / 2.0), (left + width, at + ROW / 2.0));
+            svg.line("row", (left, at + ROW / 2.0), (left + reach, at + ROW / 2.0));
             svg.text("", (left, at + 4.0), &self.label(run, width));
             svg.close();
         }

@@ -251,10 +251,11 @@ fn over_packets(comparison: &Comparison, looks: &[Look]) -> String {
     out
 }
 
-/// A table in a box of its own, which scrolls by itself where it is wider than the screen.
+/// A table in a box of its own, which scrolls by itself where it is wider than the screen. On a phone its rows are stacked:
+/// the name on a line, then the cells, each with its column's name.
 pub(crate) fn plain_table(title: &str, Columns { header, columns }: &Columns) -> String {
     let mut out = format!(
-        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table>\n<thead>\n<tr>",
+        "<div class=\"scroll\" role=\"region\" aria-label=\"{}\" tabindex=\"0\"><table class=\"stacked\">\n<thead>\n<tr>",
         escape(title)
     );
     for (index, name) in header.iter().enumerate() {
@@ -269,7 +270,7 @@ pub(crate) fn plain_table(title: &str, Columns { header, columns }: &Columns) ->
             out.push_str(&if index == 0 {
                 format!("<th scope=\"row\" class=\"name\">{cell}</th>")
             } else {
-                format!("<td>{cell}</td>")
+                format!("<td data-label=\"{}\">{cell}</td>", escape(&header[index]))
             });
         }
         out.push_str("</tr>\n");

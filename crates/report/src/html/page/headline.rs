@@ -52,7 +52,7 @@ pub(in crate::html) fn headline(comparison: &Comparison) -> String {
             format!("{} finishes coflows {} sooner than {name} on average", label(run), speedup(run))
         }
         (None, Some(told)) => format!(
-            "Told all sizes, {} finishes coflows {} sooner than {name}; no policy without them is shown to",
+            "Told all sizes, {} finishes coflows {} sooner than {name}; no policy without sizes shows a gain",
             label(told),
             speedup(told)
         ),

@@ -98,7 +98,8 @@ pub(super) fn table(comparison: &Comparison, looks: &[Look]) -> String {
         if run == comparison.baseline {
             about.push("baseline".to_owned());
         }
-        about.push(if figures.about.told_sizes { "<b>told sizes</b>" } else { "not told sizes" }.to_owned());
+        let told = if figures.about.told_sizes { "<b>told sizes</b>" } else { "not told sizes" };
+        about.push(format!("<span class=\"whole\">{told}</span>"));
         out.push_str(&format!(
             "<tr data-run=\"{run}\"><th scope=\"row\" class=\"name\" title=\"{label}\" data-value=\"{label}\">\
              <span class=\"{}{base}\"><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><line class=\"curve\" \
