@@ -70,7 +70,7 @@ impl Error {
         // What is written is new, so what is not there is its folder.
         match (action, error.kind()) {
             ("write" | "make the folder", io::ErrorKind::NotFound) => {
-                failure.help("make the folder that it is to be in, or name another")
+                failure.help("create the folder, or name another")
             }
             _ => failure,
         }

@@ -77,14 +77,15 @@ impl TraceRecord {
     /// If it is not there, is another one, or is not valid.
     pub fn read_again(&self, instead: Option<&Path>, whole: &str, place: &Path) -> Result<Workload, Error> {
         if instead.is_none() && self.path == Path::new(STANDARD_INPUT) {
-            return Err(Error::input(format!("the {whole} read its trace from standard input"))
-                .help("name a file with the same content by --trace FILE ('-' for standard input again)"));
+            return Err(Error::input(format!("the {whole} read its trace from standard input")).help(
+                "name a file with the same content with --trace FILE, or '-' for standard input again",
+            ));
         }
         let path = instead.unwrap_or(&self.path);
         let source = Source::open(path)?;
         if sha256(source.bytes()) != self.sha256 {
             let message = format!("{} is not the trace of this {whole}: its SHA-256 differs", path.display());
-            return Err(Error::input(message).help("name the right one by --trace FILE"));
+            return Err(Error::input(message).help("name the right one with --trace FILE"));
         }
         let format = self
             .format

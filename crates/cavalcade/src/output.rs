@@ -138,8 +138,8 @@ impl Folder {
             Err(_) => target.exists(),
         };
         if occupied {
-            return Err(Error::new(Kind::Runtime, format!("{} is there already", target.display()))
-                .help("name a folder that does not exist yet, or remove this one"));
+            return Err(Error::new(Kind::Runtime, format!("{} already exists", target.display()))
+                .help("name an empty folder or a new one, or remove this one"));
         }
         let made = Temporary::beside(target, |path| fs::create_dir(path));
         let (temporary, ()) = made.map_err(|error| Error::file("make the folder", target, &error))?;

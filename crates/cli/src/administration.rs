@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use cavalcade_client::CoflowKey;
 use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_report::counted;
 use cavalcade_runtime::administration::proto::{
     Coflow, Drain, DrainRequest, Explanation, HistoryReply, View,
 };
@@ -70,7 +71,7 @@ fn asked(drain: &Drain) -> String {
 /// Coflows that are over, as a table.
 fn past(history: &HistoryReply) -> String {
     if history.coflows.is_empty() {
-        return "no coflow was over within the last hour\n".to_owned();
+        return "no coflows ended within the last hour\n".to_owned();
     }
     let rows = history.coflows.iter().map(|coflow| {
         let note = match &coflow.drain {
@@ -253,7 +254,7 @@ fn refused(error: AdministrationError) -> Failure {
              needs an administrator certificate",
         ),
         AdministrationError::NotFound(_) => {
-            let help = "'cavalcade ps' lists those that are known, with ids and names; one that is over is forgotten soon";
+            let help = "'cavalcade ps' lists the known coflows with ids and names; coflows that ended are soon forgotten";
             Failure::usage(error.to_string()).help(help)
         }
         AdministrationError::Invalid(_) => Failure::usage(error.to_string()),
@@ -278,13 +279,13 @@ fn place(at: &At) -> Result<Place, Failure> {
     };
     let Ok(address) = given.parse::<SocketAddr>() else { return Ok(Place::Socket(PathBuf::from(given))) };
     let folder = at.certificates.as_deref().ok_or_else(|| {
-        Failure::usage("an address is asked with an administrator's certificate")
+        Failure::usage("asking at an address needs an administrator's certificate")
             .help("name its folder with --certificates")
     })?;
     Ok(Place::Address(address, Box::new(identity(folder, Role::Administrator)?)))
 }
 
-/// Administration sockets in the place where they are by default at which somebody listens: coordinators, the agent, switches.
+/// Lists the administration sockets in the default folder that are served: coordinators, the agent, switches.
 pub(crate) fn found_sockets() -> Vec<PathBuf> {
     let folder = runtime_folder();
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -341,7 +342,11 @@ fn heading(view: &View) -> String {
     }
     let mut text = match view.port {
         Some(port) => format!("agent at port {port} of {}", view.ports),
-        None => format!("coordinator for {} hosts, {} heard", view.ports, view.hosts.len()),
+        None => format!(
+            "coordinator for {}, {} heard from",
+            counted(view.ports as usize, "host"),
+            view.hosts.len()
+        ),
     };
     match (&view.policy[..], view.term) {
         ("", Some(_)) => text += ", obeys a coordinator",
@@ -360,7 +365,7 @@ fn heading(view: &View) -> String {
     text
 }
 
-const COLUMNS: [&str; 10] = ["id", "name", "class", "sent", "size", "open", "paced", "off", "rests", "age"];
+const COLUMNS: [&str; 10] = ["id", "name", "class", "sent", "size", "open", "paced", "off", "idle", "age"];
 
 fn cells(coflow: &Coflow) -> [String; 10] {
     [
@@ -423,10 +428,8 @@ fn description(view: &View, coflow: &Coflow) -> String {
         Some(past) => line("deadline", format!("missed {} ago", seconds(past.unsigned_abs()))),
         None => {}
     }
-    line(
-        "waits",
-        if coflow.background { "no user (background)".to_owned() } else { "a user (online)".to_owned() },
-    );
+    let class = if coflow.background { "background: no user waits" } else { "online: a user waits" };
+    line("task", class.to_owned());
     line("weight", coflow.weight.to_string());
     if let Some(owner) = coflow.owner {
         line("owner", format!("user {owner}"));
@@ -459,11 +462,11 @@ fn description(view: &View, coflow: &Coflow) -> String {
 /// Why a coflow goes as it does, one reason on a line.
 fn reasons(found: &Explanation) -> String {
     let mut text = format!("{} {}\n", found.label, found.summary);
-    let Explanation { class, order, policy, policy_title, .. } = found;
+    let Explanation { class, policy, policy_title, .. } = found;
     let sent = amount(found.sent_bytes);
-    _ = writeln!(text, "  priority: class {class}, order {order}, after {sent}, by {policy}: {policy_title}");
+    _ = writeln!(text, "  priority: class {class} after {sent}, by {policy}: {policy_title}");
     let Explanation { open, paced, off, resting, .. } = found;
-    _ = writeln!(text, "  flows: {open} open, {paced} paced, {off} off, {resting} with nothing to send");
+    _ = writeln!(text, "  flows: {open} open, {paced} paced, {off} off, {resting} idle");
     for blocker in &found.blockers {
         let ahead = blocker.ahead_labels.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
         let more = blocker.ahead_labels.len().saturating_sub(3);
@@ -480,8 +483,10 @@ fn reasons(found: &Explanation) -> String {
         };
         _ = writeln!(
             text,
-            "  {} of its flows wait at port {} ({}) behind {ahead}{more}: {left}",
-            blocker.flows, blocker.port, blocker.direction
+            "  {} at port {} ({}) behind {ahead}{more}: {left}",
+            counted(blocker.flows as usize, "flow"),
+            blocker.port,
+            blocker.direction
         );
     }
     text

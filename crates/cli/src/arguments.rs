@@ -45,21 +45,21 @@ Data goes to standard output, messages to standard error. Exit codes:
   1    something went wrong while running
   2    invalid command-line usage
   3    a trace, a run's folder or a certificate is not valid
-  4    a figure is not what --assert says, or a run not what validate or replay expects
-  5    this machine or build lacks something that was asked for
+  4    an --assert does not hold, or validate or replay found a difference
+  5    this machine or build lacks something needed
   130  interrupted
 
-A FILE that is '-' is standard input.
+'-' as a FILE means standard input.
 
 Example:
   cavalcade demo
   cavalcade compare trace.txt --policies fair,aalo,varys --report report.html
   cavalcade man man1";
 
-/// Compares policies that decide which network transfers go first
+/// Compare policies that decide which network transfers go first
 ///
-/// Cavalcade runs the schedulers of the literature over a trace of coflows in an exact fluid simulation and shows which
-/// of them finishes tasks sooner, and by how much.
+/// Cavalcade runs published schedulers over a trace of coflows in an exact fluid simulation, and shows which of them
+/// finish tasks sooner and by how much.
 #[derive(Debug, Parser)]
 #[command(name = "cavalcade", version, after_help = EXIT_CODES, max_term_width = 100)]
 #[command(infer_subcommands = false, subcommand_required = true, arg_required_else_help = true)]
@@ -74,23 +74,23 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run policies over a trace and show which finishes coflows sooner
     Compare(Compare),
-    /// Prove how good any schedule could be at best
+    /// Compute a lower bound on completion times that no schedule can beat
     ///
-    /// No policy can have a lower mean completion time than a bound, whatever it knows; so the gap between the two is all
-    /// that is left to gain. The search can be stopped at any time: by its budget, or by an interrupt (Ctrl-C).
+    /// The gap between a policy and the bound is the most that any better policy could gain. The search stops when
+    /// its budget is used up, or on Ctrl-C, and reports the best bound found so far.
     Bound(Bound),
-    /// Run one policy and keep what came out, coflow by coflow
+    /// Run one policy and keep the results of every coflow
     Simulate(Simulate),
     /// Check the dumped schedule of a run, or the certificate of a bound
     ///
-    /// A schedule is checked for capacity, bytes, order and times; it needs a run made with --dump-schedule. A bound is
-    /// computed again from the trace and the certificate's hints. The checkers share no code with what they check.
+    /// A schedule is checked for link capacities, bytes, order and times; this needs a run made with --dump-schedule.
+    /// A bound is recomputed from the trace and the certificate. The checkers share no code with what they check.
     Validate(Validate),
-    /// Run a simulation again from its manifest and check that every byte is the same
+    /// Repeat a simulation from its manifest and check that the results are identical
     Replay(RunFolder),
-    /// List the policies: source, what they may know, parameters and defaults
+    /// List policies with their papers, whether they are told sizes, and their parameters
     Policies(Policies),
-    /// Look at traces, convert them, make them
+    /// Inspect, convert and generate traces
     #[command(subcommand, after_help = "Example:\n  cavalcade trace info trace.txt")]
     Trace(Trace),
     /// The live system.
@@ -99,26 +99,26 @@ pub(crate) enum Command {
     Live(LiveCommand),
     /// Run seeded fault injection against the control plane and check its invariants
     Fault(Fault),
-    /// Compare all policies on a workload that the program makes itself, write a report, and do it live on loopback
+    /// Compare all policies on a generated workload, write a report, and run some of them live on loopback
     Demo(Demo),
-    /// Look at fabrics
+    /// Inspect fabrics
     #[command(subcommand, after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8")]
     Fabric(Fabric),
     /// Compute parameters for a workload
     #[command(subcommand, after_help = "Example:\n  cavalcade tune thresholds --cdf sizes.csv")]
     Tune(Tune),
-    /// Measure what this program costs
+    /// Measure the speed of this program
     #[command(subcommand, after_help = "Example:\n  cavalcade bench fluid --workloads pois-100")]
     Bench(Bench),
-    /// Draw single figures of a comparison, for papers
+    /// Draw a figure of a comparison as SVG
     #[command(subcommand, after_help = "Example:\n  cavalcade report figure gain trace.txt -o gain.svg")]
     Report(ReportCommand),
-    /// Run what the papers measured again, and compare
+    /// Reproduce the experiments of papers
     #[command(subcommand, after_help = "Example:\n  cavalcade experiment list")]
     Experiment(ExperimentCommand),
     /// Print a completion script for a shell
     Completions(Completions),
-    /// Write the man pages into a folder
+    /// Write man pages into a folder
     Man(Man),
 }
 
@@ -126,63 +126,66 @@ pub(crate) enum Command {
 #[cfg(feature = "live")]
 #[derive(Debug, Subcommand)]
 pub(crate) enum LiveCommand {
-    /// Run a coordinator: agents report to it, and it tells them who goes first
+    /// Run a coordinator, which orders the coflows that agents report
     Coordinator(CoordinatorOptions),
-    /// Run the agent of this host: applications tell it what they transfer, and it tells them how
+    /// Run the agent of this host, which applications report their transfers to
     Agent(AgentOptions),
     /// Run a coordinator and this host's agent in one process
     Up(Up),
-    /// Schedule programs that know nothing of coflows, through the kernel (needs root on Linux)
+    /// Schedule unmodified programs through the kernel with eBPF (needs root on Linux)
     ///
-    /// Commands started with 'cavalcade run' are tagged: their connections are counted, gated, paced and marked by programs
-    /// in the kernel, as the agent says. When this ends, however it ends, all limits end.
+    /// Connections of commands started with 'cavalcade run' are counted, held back, paced and marked by programs in
+    /// the kernel, as the agent orders. When this process ends, for whatever reason, all limits are lifted.
     Enforce(Enforce),
-    /// Replay a trace over real sockets under a real coordinator and agents, and compare with the prediction
+    /// Replay a trace over real sockets on this machine and compare with the simulation
     ///
-    /// Every host is a network namespace on a switch whose ports are held to the rate (needs root on Linux), or, with
-    /// --transport loopback, an address of this machine. Every byte received is checked. Nothing is left behind.
+    /// A real coordinator and agents schedule the transfers. Each host is a network namespace behind a link of the
+    /// given rate (needs root on Linux) or, with --transport loopback, a loopback address. Every byte received is
+    /// checked, and nothing is left behind.
     Lab(Lab),
     /// Serve one host of a lab
     #[command(hide = true)]
     LabHost(LabHost),
-    /// Make certificates for a site, one folder for each of its components
+    /// Make certificates for a site, one folder per component
     Certificates(Certificates),
     /// Renew certificates, add hosts, or replace the authority
     ///
-    /// Files in the folder of the site are replaced; copied to their hosts they are used within two seconds, without a restart.
+    /// Replaces files in the site's folder. Once copied to their hosts they take effect within two seconds, without a
+    /// restart.
     Renew(Renew),
-    /// Revoke certificates: write the list of those that are refused
+    /// Revoke certificates
     ///
-    /// The list is revoked.pem in the authority's folder. Copied into the folder of each component's certificate it is read within
-    /// two seconds: listed peers are disconnected and refused. Entries are never removed.
+    /// Adds them to revoked.pem in the authority's folder. Copy that file beside each component's certificate: within
+    /// two seconds the listed peers are disconnected, and refused from then on. Entries are never removed.
     Revoke(Revoke),
-    /// List the coflows that a running coordinator or agent knows, in the order in which they go
+    /// List the coflows of a running coordinator or agent, in order of priority
     Ps(Ps),
     /// Show coflow status, refreshed continuously
     #[cfg(feature = "tui")]
     Top(Top),
-    /// Show everything known of a coflow
+    /// Show all details of a coflow
     Describe(Describe),
-    /// Explain what a coflow waits for: behind which others, at which links, and for how long
+    /// Explain which coflows at which links hold up a coflow, and for how long
     Why(Describe),
-    /// Put every flow of a host, or of the whole fabric, back to plain TCP
+    /// Return flows to plain TCP: all of them, or those of a host, user or coflow
     Drain(Drain),
-    /// Have a running coordinator or agent read its configuration file again, as SIGHUP does, or set how much it logs
+    /// Make a running coordinator or agent reread its configuration file, as SIGHUP does, or change its log level
     ///
-    /// It obeys new values of log.level, and of max_connections, max_buffers, shadow and user_budget in its own table. All
-    /// else needs a restart and is refused by name, as is what a flag sets. Certificates are looked at without being asked.
+    /// Takes effect: log.level, and max_connections, max_buffers, shadow and user_budget in the component's own
+    /// table. Other changes need a restart and are refused by name, as are settings that a flag overrides.
+    /// Certificates are reread without being asked.
     Reload(Reload),
-    /// Check what this host can do for the live system, and how to mend the rest
+    /// Check what the live system needs on this host, and how to fix what is missing
     Doctor(Doctor),
-    /// Run a command whose transfers belong to a coflow
+    /// Run a command with all its transfers in one coflow
     ///
-    /// Where 'cavalcade enforce' runs, all that the command sends and serves is scheduled. Elsewhere that is said, and the
-    /// command runs all the same, with the coflow in CAVALCADE_COFLOW.
+    /// If 'cavalcade enforce' is running, everything that the command sends and serves is scheduled. If it is not, a
+    /// message says so, and the command runs anyway with the coflow in CAVALCADE_COFLOW.
     Run(RunCommand),
-    /// Run a software switch that speaks SPC, Baraat's protocol: tasks get rates in the order of their ids
+    /// Run a software switch that speaks SPC, Baraat's protocol
     ///
-    /// Frames go between the interfaces that are its ports; any other traffic has what SPC leaves, and a sixteenth at least. It
-    /// needs root or CAP_NET_RAW, and changes nothing of the system.
+    /// Forwards frames between its ports and gives tasks rates in the order of their ids. Other traffic gets what SPC
+    /// leaves over, at least one sixteenth. Needs root or CAP_NET_RAW, and changes no settings of the system.
     Switch(SwitchOptions),
     /// Carry the TCP connections of a program as SPC streams, each under a task-id
     SpcProxy(SpcProxyOptions),
@@ -191,10 +194,10 @@ pub(crate) enum LiveCommand {
 /// A trace and the fabric that it crosses.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The trace; '-' reads standard input, .gz and .zst are read as they are; may be a Spark event log, or the folder of
-    /// a rolling one
+    /// The trace: a file, '-' for standard input, a Spark event log, or the folder of a rolling one; .gz and .zst are
+    /// decompressed
     pub(crate) trace: PathBuf,
-    /// The format of the trace, where looking at it is not enough
+    /// Format of the trace, if detection fails
     #[arg(long, value_name = "FORMAT", value_parser = format(Format::ALL))]
     pub(crate) format: Option<Format>,
 }
@@ -213,34 +216,34 @@ pub(crate) struct Compare {
     pub(crate) conditions: Conditions,
     #[command(flatten)]
     pub(crate) engine: EngineOptions,
-    /// Show the factor over the baseline by length × width bin as well
+    /// Also show speedups by length × width bin
     #[arg(long)]
     pub(crate) by_bin: bool,
-    /// Print JSON in place of the table
+    /// Print JSON instead of the table
     #[arg(long, conflicts_with = "by_bin")]
     pub(crate) json: bool,
-    /// Time to search for a bound that no schedule can beat: a time, as 5s, or a number of linear programs, as 2000, which
-    /// gives the same figures on every machine
+    /// Budget for the lower bound: a time such as 5s, or a number of linear programs such as 2000, which gives the
+    /// same figures on every machine
     ///
-    /// Without it the search is a short one, the same on every machine. With --json there is a bound only where this is
-    /// given: it adds the keys "bound" and "gap".
+    /// Without it the search is short, and the same on every machine. With --json a bound is computed only if this is
+    /// given; it adds the keys "bound" and "gap".
     #[arg(long, value_name = "BUDGET")]
     pub(crate) bound: Option<Budget>,
-    /// Search for no bound
+    /// Do not compute a bound
     #[arg(long, conflicts_with = "bound")]
     pub(crate) no_bound: bool,
-    /// Write a report as one HTML file that needs nothing else
+    /// Write a self-contained HTML report
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write the completion of each coflow under each policy into this folder, as CSV and Parquet; it
-    /// must not exist yet or be empty
+    /// Write every coflow's completion under every policy into this folder, as CSV and Parquet; the folder must be
+    /// empty or not exist
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// End with exit code 4 unless this holds, as 'p99(cct) < 2s'; may be repeated
+    /// Exit with code 4 unless this holds, such as 'p99(cct) < 2s'; may be repeated
     ///
-    /// FIGURE OP VALUE for every run, or POLICY: FIGURE OP VALUE for one. Figures: mean, min, max or a percentile such
-    /// as p99 of (cct), (tct) or (slowdown); makespan; misses (of deadlines); factor(POLICY), the mean CCT of the
-    /// baseline over that of the policy. OP is <, <=, >, >= or ==. Times have units.
+    /// FIGURE OP VALUE for every run, or POLICY: FIGURE OP VALUE for one. Figures: mean, min, max or a percentile
+    /// such as p99 of (cct), (tct) or (slowdown); makespan; misses, the number of missed deadlines; factor(POLICY),
+    /// the baseline's mean CCT over the policy's. OP is <, <=, >, >= or ==. Times have units.
     #[arg(long = "assert", value_name = "CLAIM")]
     pub(crate) claims: Vec<String>,
 }
@@ -251,23 +254,23 @@ pub(crate) struct Compare {
 pub(crate) struct Bound {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// The objective that is bounded
+    /// Objective to bound
     #[arg(long, value_name = "WHAT", default_value = "coflows")]
     pub(crate) objective: Objective,
-    /// Count each as often as its task's weight says
+    /// Weight each by its task's weight
     #[arg(long)]
     pub(crate) weighted: bool,
-    /// Stop the search after this time, as 20s, or after so many linear programs, as 2000, which gives the same bound on
-    /// every machine
+    /// Budget of the search: a time such as 20s, or a number of linear programs such as 2000, which gives the same
+    /// bound on every machine
     #[arg(long, value_name = "BUDGET", default_value = "20s")]
     pub(crate) budget: Budget,
-    /// Print JSON in place of the table
+    /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the proof of the best bound, for 'cavalcade validate'; compressed where the name ends in .gz or .zst
+    /// Write a proof of the bound that 'cavalcade validate' can check; compressed if the name ends in .gz or .zst
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Option<PathBuf>,
-    /// Capacity of every port in each direction [default: 1Gbps; that of a Spark log is inferred from recorded times]
+    /// Capacity of every port in each direction [default: 1Gbps; inferred from recorded times for a Spark log]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
     pub(crate) rate: Option<BitsPerSec>,
     /// Submit all tasks at time zero
@@ -278,11 +281,11 @@ pub(crate) struct Bound {
 /// An objective that a bound is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Objective {
-    /// The mean completion time of coflows, from below
+    /// Mean completion time of coflows, from below
     Coflows,
-    /// The mean completion time of tasks, from below
+    /// Mean completion time of tasks, from below
     Tasks,
-    /// The number of tasks that can meet their deadlines, from above
+    /// Number of tasks that can meet their deadlines, from above
     Deadlines,
 }
 
@@ -292,28 +295,28 @@ pub(crate) enum Objective {
 pub(crate) struct Simulate {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// The policy, with parameters, as dclas:queues=10,weighted=false
+    /// Policy, with parameters, such as dclas:queues=10,weighted=false
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: String,
     #[command(flatten)]
     pub(crate) conditions: Conditions,
     #[command(flatten)]
     pub(crate) engine: EngineOptions,
-    /// Write results and a manifest into this folder, which must not exist yet or be empty
+    /// Write results and a manifest into this folder, which must be empty or not exist
     #[arg(long, short, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// With packets, write those that cross links into this file, for Wireshark and tcpdump (pcap); compressed where the name
-    /// ends in .gz or .zst
+    /// Packet engine: capture packets into this pcap file, for Wireshark and tcpdump; compressed if the name ends in
+    /// .gz or .zst
     #[arg(long, value_name = "FILE", help_heading = "Engine")]
     pub(crate) pcap: Option<PathBuf>,
-    /// The link whose packets are written, as 'egress of port 0'; may be repeated; else all of them. 'cavalcade fabric info
+    /// Packet engine: capture only this link, such as 'egress of port 0'; may be repeated. 'cavalcade fabric info
     /// --links' lists names
     #[arg(long, value_name = "LINK", requires = "pcap", help_heading = "Engine")]
     pub(crate) pcap_link: Vec<String>,
-    /// Write the rate of every flow at every time into that folder as well
+    /// Also write every flow's rate over time into that folder
     #[arg(long, requires = "out")]
     pub(crate) dump_schedule: bool,
-    /// Print JSON in place of the table
+    /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -322,12 +325,12 @@ pub(crate) struct Simulate {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade validate run")]
 pub(crate) struct Validate {
-    /// The folder that `cavalcade simulate --out` wrote, or the file that `cavalcade bound --certificate` wrote
+    /// Folder written by 'cavalcade simulate --out', or file written by 'cavalcade bound --certificate'
     pub(crate) path: PathBuf,
-    /// Path of the trace, if it has moved since
+    /// Path of the trace, if it has moved
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Print JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -336,12 +339,12 @@ pub(crate) struct Validate {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade replay run")]
 pub(crate) struct RunFolder {
-    /// The folder that `cavalcade simulate --out` wrote
+    /// Folder written by 'cavalcade simulate --out'
     pub(crate) dir: PathBuf,
     /// Path of the trace, if it has moved since
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
-    /// Print JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -358,11 +361,11 @@ pub(crate) struct Policies {
 /// `cavalcade trace`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trace {
-    /// Show what is in a trace
+    /// Show what a trace contains
     Info(Info),
-    /// Write a trace in another format
+    /// Convert a trace to another format
     Convert(Convert),
-    /// Make a trace from a seed
+    /// Generate a trace from a seed
     Generate(Generate),
 }
 
@@ -383,22 +386,22 @@ pub(crate) struct Info {
 pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// The share of flows that fail and are sent again, having sent a part in vain
+    /// Share of flows that fail part-way and are sent again
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Failures")]
     pub(crate) restart: f64,
-    /// The share of flows that have a second copy, from another port
+    /// Share of flows with a speculative copy from another port
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Failures")]
     pub(crate) speculate: f64,
-    /// Time from a flow to its second attempt or copy
+    /// Time until the second attempt or copy starts
     #[arg(long, value_name = "TIME", default_value = "1s", help_heading = "Failures")]
     pub(crate) after: Nanos,
-    /// Split the bytes of each receiver of a coflow over its flows by a log-normal law of this sigma, 0 for evenly
+    /// Split each receiver's bytes over its flows by a log-normal distribution of this sigma; 0 splits them evenly
     #[arg(long, value_name = "SIGMA", value_parser = sigma, help_heading = "Sizes")]
     pub(crate) spread: Option<f64>,
-    /// Give the sizes of each coflow out to its flows at random
+    /// Shuffle the sizes of each coflow's flows
     #[arg(long, help_heading = "Sizes")]
     pub(crate) permute_sizes: bool,
-    /// Seed of what is drawn
+    /// Seed of random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]
@@ -411,12 +414,12 @@ pub(crate) struct Convert {
     after_help = "Example:\n  cavalcade trace generate facebook:coflows=200,ports=50 --seed 7 --out trace.txt"
 )]
 pub(crate) struct Generate {
-    /// The generator, with parameters, as facebook:coflows=200,ports=50; without it, generators are listed
+    /// Generator, with parameters, such as facebook:coflows=200,ports=50; without one, lists the generators
     pub(crate) generator: Option<String>,
-    /// Shapes of tasks for the generator dag: TPC-DS exchanges or TPC-H stages as JSON, as documented in the library
+    /// JSON file of task shapes for the dag generator: TPC-DS exchanges or TPC-H stages
     #[arg(long, value_name = "FILE", requires = "generator")]
     pub(crate) shapes: Option<PathBuf>,
-    /// Seed: the same seed makes the same trace on every machine
+    /// Seed; the same seed gives the same trace on every machine
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Print the list of generators as JSON
@@ -429,10 +432,10 @@ pub(crate) struct Generate {
 /// The place that a trace is written to.
 #[derive(Debug, Args)]
 pub(crate) struct TraceOutput {
-    /// The format to write
+    /// Format to write
     #[arg(long, value_name = "FORMAT", default_value = "native", value_parser = format(Format::written()))]
     pub(crate) to: Format,
-    /// Write to this file, not to standard output
+    /// File to write instead of standard output
     #[arg(long, short, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -444,7 +447,7 @@ pub(crate) struct Demo {
     /// Seed of the workload
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The report to write
+    /// Report to write
     #[arg(long, value_name = "FILE", default_value = "cavalcade-report.html")]
     pub(crate) report: PathBuf,
 }
@@ -452,9 +455,9 @@ pub(crate) struct Demo {
 /// `cavalcade fabric`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Fabric {
-    /// Show how many hosts, switches and links a fabric has, and what they carry
+    /// Show a fabric's hosts, switches, links and capacities
     Info(FabricInfo),
-    /// Draw a fabric as an SVG picture
+    /// Draw a fabric as SVG
     Plot(FabricPlot),
 }
 
@@ -462,9 +465,9 @@ pub(crate) enum Fabric {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade fabric plot fattree:arity=4 --out fabric.svg")]
 pub(crate) struct FabricPlot {
-    /// The fabric, as tree:pods=2,racks=4,hosts=8,rate=1Gbps,oversubscription=2, or a .toml file
+    /// Fabric, such as tree:pods=2,racks=4,hosts=8,rate=1Gbps,oversubscription=2, or a .toml file
     pub(crate) fabric: FabricArgument,
-    /// The picture to write
+    /// File to write
     #[arg(long, short, value_name = "FILE", default_value = "fabric.svg")]
     pub(crate) out: PathBuf,
 }
@@ -475,12 +478,12 @@ pub(crate) struct FabricPlot {
     after_help = "Example:\n  cavalcade fabric info tree:pods=2,racks=4,hosts=8,oversubscription=2 --links"
 )]
 pub(crate) struct FabricInfo {
-    /// The fabric, as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2, or a .toml file
+    /// Fabric, such as tree:pods=30,racks=30,hosts=40,rate=1Gbps,oversubscription=2, or a .toml file
     pub(crate) fabric: FabricArgument,
-    /// List every link: its name, capacity and delay
+    /// List every link with its name, capacity and delay
     #[arg(long)]
     pub(crate) links: bool,
-    /// Print JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -488,25 +491,25 @@ pub(crate) struct FabricInfo {
 /// `cavalcade experiment`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ExperimentCommand {
-    /// List the experiments, and how much of each has been run
+    /// List experiments, and how many of their runs are done
     #[command(after_help = "Example:\n  cavalcade experiment list --json")]
     List {
         /// The folder of experiments.
         #[command(flatten)]
         folder: ExperimentFolder,
-        /// Print JSON in place of text
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
-    /// Run experiments on all cores; runs whose rows are there already are not run again
+    /// Run experiments on all cores, skipping runs that have results
     Run(ExperimentRun),
-    /// Make the pages and charts from the rows that are there
+    /// Write pages and charts from existing results
     #[command(after_help = "Example:\n  cavalcade experiment report --check")]
     Report {
         /// The folder of experiments.
         #[command(flatten)]
         folder: ExperimentFolder,
-        /// Write nothing, and end with exit code 4 unless all pages and charts are up to date
+        /// Write nothing; exit with code 4 unless all pages and charts are up to date
         #[arg(long)]
         check: bool,
     },
@@ -515,10 +518,10 @@ pub(crate) enum ExperimentCommand {
 /// The folders of experiments and data.
 #[derive(Debug, Args)]
 pub(crate) struct ExperimentFolder {
-    /// The folder that holds a folder for each experiment
+    /// Folder of experiments
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     pub(crate) dir: PathBuf,
-    /// The folder of public traces; what needs one that is not there is left out. Usually ../shared/data beside the checkout
+    /// Folder of public traces, usually ../shared/data; experiments whose traces are missing are skipped
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 }
@@ -527,14 +530,15 @@ pub(crate) struct ExperimentFolder {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade experiment run aalo-fig12")]
 pub(crate) struct ExperimentRun {
-    /// The experiments, by the names of their folders; all where none is named
+    /// Experiments, by folder name; all if none is given
     pub(crate) names: Vec<String>,
     #[command(flatten)]
     pub(crate) folder: ExperimentFolder,
-    /// Run all again, also what has its rows
+    /// Run everything again, even where there are results
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Write nothing: run one seed of the cheap experiments, or of those that are named, and check that the rows are the same bits
+    /// Write nothing; run one seed of each cheap experiment, or of those named, and check that results are
+    /// bit-identical
     #[arg(long, conflicts_with = "fresh")]
     pub(crate) smoke: bool,
 }
@@ -542,10 +546,11 @@ pub(crate) struct ExperimentRun {
 /// `cavalcade tune`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tune {
-    /// Thresholds that split flows over priority queues by bytes sent, with the least mean flow completion time
+    /// Compute the thresholds at which flows change priority queue that minimise mean flow completion time
     ///
-    /// For one link with Poisson arrivals and strict priorities (M/G/1). Beside the optimum stand the tables that PIAS' authors
-    /// published, for the nearest load. What they do in a network 'cavalcade compare --engine packet' shows.
+    /// The model is one link with Poisson arrivals and strict priorities (M/G/1). The thresholds that PIAS' authors
+    /// published for the nearest load are shown beside the optimum. To see their effect in a network, use 'cavalcade
+    /// compare --engine packet'.
     Thresholds(TuneThresholds),
 }
 
@@ -553,16 +558,16 @@ pub(crate) enum Tune {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade tune thresholds --cdf sizes.csv --queues 8 --load 0.8")]
 pub(crate) struct TuneThresholds {
-    /// The distribution of flow sizes: lines of size_bytes,cdf, rising, the last with 1; straight lines in between
+    /// Distribution of flow sizes: lines of size_bytes,cdf, ascending, ending with cdf 1; interpolated linearly
     #[arg(long, value_name = "FILE")]
     pub(crate) cdf: PathBuf,
-    /// Number of queues in a switch
+    /// Number of priority queues
     #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=64))]
     pub(crate) queues: u32,
-    /// The load of the link, above 0 and below 1
+    /// Load of the link, between 0 and 1
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = load)]
     pub(crate) load: f64,
-    /// Print JSON in place of the table
+    /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -581,7 +586,7 @@ pub(crate) struct Completions {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade man man1")]
 pub(crate) struct Man {
-    /// The folder, which must not exist yet
+    /// Folder to create
     pub(crate) dir: PathBuf,
 }
 

@@ -156,16 +156,16 @@ impl Found {
         let programs = Budget::Programs(self.progress.programs);
         let end = match options.budget {
             _ if self.closed() && self.progress.programs == 0 => {
-                "The search ended at once: more time gains nothing.".to_owned()
+                "The search ended at once: more time cannot improve it.".to_owned()
             }
-            _ if self.closed() => format!("The search ended after {programs}: more time gains nothing."),
+            _ if self.closed() => format!("The search ended after {programs}: more time cannot improve it."),
             _ if self.interrupted => {
-                format!("The search was interrupted after {programs}: more time may sharpen it.")
+                format!("The search was interrupted after {programs}: more time may improve it.")
             }
             Budget::Time(time) => {
-                format!("The search was stopped after {time} and {programs}: more time may sharpen it.")
+                format!("The search was stopped after {time} and {programs}: more time may improve it.")
             }
-            Budget::Programs(_) => format!("The search was stopped after {programs}: more may sharpen it."),
+            Budget::Programs(_) => format!("The search was stopped after {programs}: more may improve it."),
         };
         writeln!(text, "{sentence}.\n{end}").expect("a string takes all text");
         text

@@ -86,7 +86,7 @@ fn decompressed(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut text = Vec::new();
         decoder.take(LONGEST + 1).read_to_end(&mut text)?;
         if text.len() as u64 > LONGEST {
-            return Err(io::Error::other(format!("it unfolds into more than {LONGEST} bytes")));
+            return Err(io::Error::other(format!("it decompresses to more than {LONGEST} bytes")));
         }
         Ok(text)
     };

@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Certificates) -> Result<(), Failure> {
     let dir = options.dir.display();
     tell(&format!(
         "{} folders in {dir}, valid for {} days: copy {dir}/coordinator and {dir}/agent-N to the hosts that they are for, \
-         and keep {dir}/authority to yourself",
+         and keep {dir}/authority private",
         components.len(),
         options.days
     ));

@@ -168,7 +168,7 @@ pub(crate) fn runnable(
     }
     left_out.dedup();
     if !left_out.is_empty() {
-        tell(&format!("Left out, since they cannot be run on this fabric: {}.", left_out.join(", ")));
+        tell(&format!("Left out because they cannot run on this fabric: {}.", left_out.join(", ")));
     }
     Ok((kept, place.unwrap_or(0)))
 }

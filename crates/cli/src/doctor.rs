@@ -169,8 +169,8 @@ fn running() -> Finding {
     if found.is_empty() {
         return limited(
             name,
-            "no coordinator or agent of this user is found where they are by default",
-            "start one: 'cavalcade up --hosts 127.0.0.1' for a first look",
+            "no coordinator or agent of this user runs at the default sockets",
+            "start one: 'cavalcade up' serves this host alone",
         );
     }
     good(name, found.join(", "))
@@ -204,7 +204,7 @@ fn left_behind() -> Option<Finding> {
     }
     let (enforcer, lab) = (enforcer.len(), lab.len());
     let finding = format!(
-        "killed processes have left {enforcer} things in the kernel and {lab} namespaces and folders"
+        "killed processes have left {enforcer} objects in the kernel and {lab} namespaces and folders"
     );
     Some(limited("leftovers", finding, "they limit nothing; 'cavalcade doctor --fix-leftovers' removes them"))
 }
@@ -248,7 +248,7 @@ fn certificates(folder: &Path) -> Finding {
             let finding =
                 format!("{} holds those of {}, valid for {days} more days", shown(folder), identity.role());
             match days {
-                0..30 => limited(name, finding, "renew them with 'cavalcade renew DIR PART'"),
+                0..30 => limited(name, finding, "renew them with 'cavalcade renew DIR COMPONENT'"),
                 _ => good(name, finding),
             }
         }

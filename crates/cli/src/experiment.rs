@@ -185,7 +185,7 @@ fn possible(runs: Vec<Run>, data: &Path, name: &str) -> Vec<Run> {
     if let Some(first) = absent.first() {
         let file = first.data().unwrap_or_default();
         tell(&format!(
-            "{name}: {} runs are left out, since {} is not there",
+            "{name}: {} runs are left out because {} is missing",
             absent.len(),
             data.join(file).display()
         ));
@@ -261,7 +261,7 @@ fn smoke(options: &ExperimentRun) -> Result<(), Failure> {
     tell_costs(results.iter().map(|&(name, took, _)| (name.as_str(), took)));
     let faults: Vec<String> = results.into_iter().filter_map(|(_, _, fault)| fault).collect();
     if faults.is_empty() {
-        tell(&format!("{} runs give the rows that are kept, bit for bit", queue.len()));
+        tell(&format!("{} runs reproduce their rows bit for bit", queue.len()));
         return Ok(());
     }
     Err(Failure::new(Kind::Assertion, faults.join("\n"))
@@ -274,7 +274,7 @@ fn difference(name: &str, row: &Row, expected: Option<&Row>) -> Option<String> {
     let bits = |row: &Row| row.figures.map(f64::to_bits);
     match expected {
         Some(expected) if bits(expected) == bits(row) => None,
-        Some(_) => Some(format!("{name}: {policy} on {workload} gives other figures than its row says")),
+        Some(_) => Some(format!("{name}: {policy} on {workload} gives figures that differ from its row")),
         None => Some(format!("{name}: {policy} on {workload} has no row")),
     }
 }

@@ -391,8 +391,8 @@ fn told(recovery: &Recovery) -> String {
     let who = victim(fault.victim);
     let what = if fault.hangs.is_some() { "hung" } else { "was killed" };
     let ms = |nanos: Nanos| nanos.0 as f64 / 1e6;
-    let next = recovery.next_arrival.map_or("no transfer of its was left".to_owned(), |next| {
-        format!("the next transfer of its arrived after {:.0} ms", ms(next))
+    let next = recovery.next_arrival.map_or("it had no transfers left".to_owned(), |next| {
+        format!("its next transfer arrived after {:.0} ms", ms(next))
     });
     format!("{who} {what} at {}, was back after {:.0} ms; {next}", seconds(fault.at.0), ms(recovery.back))
 }

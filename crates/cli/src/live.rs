@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use cavalcade_control::{Agent, Coordinator, CoordinatorConfig, Decentralised, Mode};
 use cavalcade_model::PortId;
 use cavalcade_policy::Configured;
+use cavalcade_report::counted;
 use cavalcade_runtime::administration::proto::Switch;
 use cavalcade_runtime::lease::{self, Leadership, LeaseCertificates, LeasePlace};
 use cavalcade_runtime::{
@@ -173,7 +174,8 @@ async fn lead(
         runtime_folder().join(format!("cavalcade-coordinator-{}.sock", at.port()))
     })?;
     let metrics = metrics_listener(gates.metrics).await?;
-    tracing::info!("coordinator for {} hosts at {at}, policy {}", config.ports, policy.label());
+    let hosts = counted(config.ports as usize, "host");
+    tracing::info!("coordinator for {hosts} at {at}, policy {}", policy.label());
     let (identity, about, capacity) = (gates.identity.clone(), about.clone(), *capacity);
     let reloading = reloading.clone();
     let sockets =
@@ -452,7 +454,9 @@ fn serving(what: &str, error: &io::Error) -> Failure {
     let failure = Failure::new(Kind::Runtime, format!("the {what} cannot serve: {error}"));
     match error.kind() {
         io::ErrorKind::AddrInUse => failure.help("stop what listens there, or name another place"),
-        io::ErrorKind::AddrNotAvailable => failure.help("that is no address of this host: name one that is"),
+        io::ErrorKind::AddrNotAvailable => {
+            failure.help("that is not an address of this host: name one that is")
+        }
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
             failure.help("name a place in a folder that exists and that you may write to, as with --socket")
         }

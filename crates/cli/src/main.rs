@@ -57,6 +57,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue};
 
 #[cfg(feature = "live")]
 use arguments::LiveCommand;
@@ -69,7 +70,7 @@ use failure::Failure;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| without_bad_advice(error).exit());
     if !ends_by_itself(&arguments.command) {
         interrupt::clean_up();
     }
@@ -80,6 +81,17 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// Takes away the parser's advice to write an unknown flag behind '--', where it would be taken for a file's name.
+fn without_bad_advice(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    error
 }
 
 fn run(command: &Command) -> Result<(), Failure> {

@@ -97,7 +97,7 @@ pub(crate) fn list(options: &Policies) -> Result<(), Failure> {
     for info in registry() {
         describe(info, &mut text).expect("a string takes all text");
     }
-    text.push_str("Use one as --policy NAME:PARAMETER=VALUE,…; capitals do not matter in names.\n");
+    text.push_str("Use one as --policy NAME:PARAMETER=VALUE,…; names are case-insensitive.\n");
     print(&text)
 }
 

@@ -134,7 +134,7 @@ fn draw(progress: &Progress, units: usize, finished: &Finished) {
     if finished.within(PATIENCE) {
         return;
     }
-    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} gone  {msg}");
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {elapsed} elapsed  {msg}");
     let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::new(units as u64).with_style(style).with_elapsed(PATIENCE);
     let mut estimate = Estimate::new(units);

@@ -24,9 +24,7 @@ pub(crate) fn run(options: &RunFolder) -> Result<(), Failure> {
     let again = results.digests();
     for (name, digest) in &recorded.manifest.results {
         if again.get(name) != Some(digest) {
-            let message = format!(
-                "{name} does not come out the same: this run gives other bytes than the manifest says"
-            );
+            let message = format!("{name} differs: this run gives other bytes than the manifest records");
             let version = &recorded.manifest.cavalcade;
             return Err(Failure::new(Kind::Assertion, message).help(format!(
                 "the run was made by cavalcade {version}, this is {}",

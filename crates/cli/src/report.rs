@@ -22,10 +22,9 @@ use crate::recorded::at_recorded_rate;
 /// The parts of `cavalcade report`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ReportCommand {
-    /// Write one figure of a comparison as an SVG file, for a paper
+    /// Write one figure of a comparison as SVG
     ///
-    /// Drawn are the policies that are named; where none is, the baseline, the best that is told sizes and the best that is
-    /// not.
+    /// Without named policies it shows the baseline, the best policy that is told sizes and the best that is not.
     Figure(Figure),
 }
 
@@ -35,16 +34,16 @@ pub(crate) enum ReportCommand {
     after_help = "Example:\n  cavalcade report figure cdf trace.txt --policies fair,dclas,sebf -o cdf.svg"
 )]
 pub(crate) struct Figure {
-    /// The figure: cdf, the distribution of coflow completion times; gain, the speedup over the baseline by bin; timeline,
-    /// every coflow from its arrival to its finish
+    /// Kind of figure: cdf, the distribution of coflow completion times; gain, the speedup over the baseline by bin;
+    /// timeline, every coflow from arrival to finish
     pub(crate) kind: Kind,
-    /// A trace, or the folders of runs of one trace that 'cavalcade simulate --out' wrote
+    /// A trace, or run folders of one trace written by 'cavalcade simulate --out'
     #[arg(value_name = "TRACE|RUN", required = true)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// The file to write
+    /// File to write
     #[arg(short, long, alias = "output", value_name = "FILE")]
     pub(crate) out: PathBuf,
-    /// The width: one column of a two-column page (240 pt), or the page (504 pt); text is 8 pt in both
+    /// Width: a column of a two-column page (240 pt) or the whole page (504 pt); text is 8 pt in both
     #[arg(long, value_name = "WIDTH", default_value = "column")]
     pub(crate) width: Width,
     #[command(flatten)]
@@ -87,7 +86,7 @@ pub(crate) fn run(ReportCommand::Figure(options): &ReportCommand) -> Result<(), 
     };
     let drawn = figure(&comparison, kind, width, &comparison.featured()).ok_or_else(|| {
         Failure::usage("there is nothing to draw: expected a coflow, and for gain two policies")
-            .help("name a trace with coflows, and policies by --policies")
+            .help("name a trace with coflows, and policies with --policies")
     })?;
     write_file(&options.out, |out| out.write_all(drawn.as_bytes()))?;
     tell(&format!("wrote {}", options.out.display()));
@@ -116,7 +115,7 @@ fn of_trace(options: &Figure) -> Result<Comparison, Failure> {
 fn of_runs(options: &Figure) -> Result<Comparison, Failure> {
     if options.selection.is_made() {
         return Err(Failure::usage("--policies and --policy choose policies to run, but runs were named")
-            .help("leave them out, or name a trace in place of the runs"));
+            .help("leave them out, or name a trace instead of the runs"));
     }
     let recorded = (options.inputs.iter())
         .map(|folder| Recorded::open(folder, None))

@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
     };
     let engine = transport.map_or_else(|| engine.clone(), |transport| engine.over(transport));
     if options.dump_schedule && engine != Engine::Fluid {
-        return Err(Failure::usage("--dump-schedule: only the fluid engine writes rates down".to_owned())
+        return Err(Failure::usage("--dump-schedule: only the fluid engine has rates to write".to_owned())
             .help("leave it out, or leave out --engine"));
     }
     if options.pcap.is_some() {
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Simulate) -> Result<(), Failure> {
         .map_err(|error| folder.failure(manifest::NAME, &error))?;
     let out = folder.keep()?;
     print_result(options, &analyse(std::slice::from_ref(&scenario), vec![finished], 0, None))?;
-    tell(&format!("Results are in {}; 'cavalcade replay {0}' makes them again.", out.display()));
+    tell(&format!("Results are in {}; 'cavalcade replay {0}' reproduces them.", out.display()));
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn run(options: &SpcProxyOptions) -> Result<(), Failure> {
     if let Some(address) = options.from_spc {
         let endpoint =
             Endpoint::bind(address, spc).map_err(cannot(&format!("listen for SPC on {address}")))?;
-        tell(&format!("SPC on {address} goes to TCP at {}; an interrupt (Ctrl-C) ends it", options.to));
+        tell(&format!("SPC on {address} goes to TCP at {}; Ctrl-C stops it", options.to));
         return proxy::carry_spc(&endpoint.listen(), options.to, complain)
             .map_err(cannot("accept SPC streams"));
     }
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &SpcProxyOptions) -> Result<(), Failure> {
         TaskOf::Burst => TaskRule::Burst,
         TaskOf::Opaque => TaskRule::Opaque,
     };
-    tell(&format!("TCP on {address} goes to SPC at {}; an interrupt (Ctrl-C) ends it", options.to));
+    tell(&format!("TCP on {address} goes to SPC at {}; Ctrl-C stops it", options.to));
     proxy::carry_tcp(&listener, &endpoint, options.to, rule, tasks, complain)
         .map_err(cannot("accept TCP connections"))
 }

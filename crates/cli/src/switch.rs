@@ -36,7 +36,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
         ..Setup::default()
     };
     if let Some(address) = options.metrics {
-        let help = "name an address of this host, as 127.0.0.1:9337, or say --insecure";
+        let help = "name an address of this host, such as 127.0.0.1:9337, or use --insecure";
         allow(address, options.insecure).map_err(|refused| refused.help(help))?;
     }
     let stop = Stop::default();
@@ -45,11 +45,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
     let _ = ctrlc::set_handler(move || asked.stop());
     let window = Window::open(options, setup.id)?;
     let names: Vec<&str> = ports.iter().map(|(name, _)| name.as_str()).collect();
-    tell(&format!(
-        "cavalcade switch {:016x} on {}; an interrupt (Ctrl-C) ends it",
-        setup.id,
-        names.join(", ")
-    ));
+    tell(&format!("cavalcade switch {:016x} on {}; Ctrl-C stops it", setup.id, names.join(", ")));
     let (mut printed, mut told) = (Ok(()), false);
     let watched = Nanos(setup.watch.get());
     let (id, mut due) = (setup.id, options.report);
@@ -145,7 +141,8 @@ fn parse_route(text: &str, ports: &[(String, BitsPerSec)]) -> Result<([u8; 6], u
         .map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2))
         .collect();
     let bytes = bytes.and_then(|bytes| <[u8; 6]>::try_from(bytes).ok());
-    let bytes = bytes.ok_or_else(|| wrong(format!("--route {text}: {address} is no Ethernet address")))?;
+    let bytes =
+        bytes.ok_or_else(|| wrong(format!("--route {text}: {address} is not an Ethernet address")))?;
     let at = ports.iter().position(|(name, _)| name == port);
     Ok((bytes, at.ok_or_else(|| wrong(format!("--route {text}: {port} is not among the ports")))?))
 }

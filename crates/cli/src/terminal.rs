@@ -1,4 +1,4 @@
-//! What standard output is: whether somebody looks at it, and how wide it is.
+//! Properties of standard output: whether it is a terminal, and how wide.
 
 use std::io::IsTerminal;
 

@@ -50,7 +50,7 @@ fn read(text: &str, path: &Path) -> Result<Vec<(f64, f64)>, Failure> {
         let usable =
             |&(size, share): &(f64, f64)| (0.0..=1e15).contains(&size) && (0.0..=1.0).contains(&share);
         let Some(point) = parsed.filter(usable) else {
-            return Err(fault(number, line, format!("'{line}' is no size and share from 0 to 1")));
+            return Err(fault(number, line, format!("'{line}' is not a size and a share from 0 to 1")));
         };
         if points.last().is_some_and(|last| point.0 < last.0 || point.1 < last.1) {
             return Err(fault(number, line, format!("'{line}' is below the line before")));

@@ -170,6 +170,7 @@ fn slips_on_the_command_line_are_code_2_and_name_what_was_meant() {
         &["compare", "trace.txt", "--policy", "dclas:queues"],
         &["compare", "trace.txt", "--policies", "fair,stf", "--baseline", "fifo"],
         &["compare", "trace.txt", "--rate", "fast"],
+        &["compare", "trace.txt", "-x"],
         &["compare", "trace.txt", "--rate", "0bps"],
         &["compare", "trace.txt", "--control-loss", "2"],
         &["compare", "trace.txt", "--format", "xml"],

@@ -126,7 +126,7 @@ fn a_trace_that_is_not_there_leaves_its_runs_out_and_says_so() {
     let ran = experiment(&place, &["run"]);
     assert_eq!(ran.code, 0, "{}", ran.err);
     assert!(
-        ran.err.contains("3 runs are left out") && ran.err.contains("none.txt is not there"),
+        ran.err.contains("3 runs are left out") && ran.err.contains("none.txt is missing"),
         "{}",
         ran.err
     );

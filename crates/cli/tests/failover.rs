@@ -154,7 +154,9 @@ fn lines(place: &Place, file: &str, what: &str) -> usize {
 fn is_said_once(place: &Place, leader: &str) {
     let agent = |what| lines(place, "agent.log", what);
     assert_eq!(agent("no word from the coordinator for a lease"), 1, "the agent says once that orders end");
-    eventually("the agent has said that orders hold again", || lines(place, "agent.log", "orders hold") == 2);
+    eventually("the agent says that it obeys again", || {
+        lines(place, "agent.log", "obeying the coordinator") == 2
+    });
     assert_eq!(lines(place, leader, "coordinator for 3 hosts at"), 1, "the leader says once that it leads");
 }
 
@@ -272,7 +274,7 @@ fn an_etcd_that_is_killed_and_comes_back_within_a_lease_costs_nothing_and_one_th
         assert_eq!(fallbacks, 0, "the agent has obeyed all the time");
 
         drop(scene.etcd.take());
-        eventually("the leader stands by", || lines(place, "lead1.log", "the lease in etcd is lost") == 1);
+        eventually("the leader stands by", || lines(place, "lead1.log", "lost the lease in etcd") == 1);
         eventually("the agent obeys no coordinator", || obeyed(place).is_none());
         scene.etcd = Some(scene.net.etcd(place));
         let (term, took) = waits_for_another(place, scene.former);

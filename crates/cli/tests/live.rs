@@ -412,12 +412,12 @@ fn messages_for_collectors_are_json_a_line_each() {
     let arguments = ["up", "--socket", path, "--log-format", "json"];
     let up = Serving::saying(&place, &arguments, messages.into());
     let said = || String::from_utf8(place.read("messages")).expect("it is UTF-8");
-    eventually("the coordinator hears of the agent", || said().contains("an agent has come"));
+    eventually("the coordinator hears of the agent", || said().contains("agent connected"));
     assert_eq!(up.interrupt(), Some(0));
     for line in said().lines() {
         let message: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(message["timestamp"].is_string() && message["level"].is_string(), "{line}");
-        if message["message"] == "an agent has come" {
+        if message["message"] == "agent connected" {
             assert_eq!((&message["level"], &message["port"]), (&Value::from("INFO"), &Value::from(0)));
         }
     }

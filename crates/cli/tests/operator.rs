@@ -384,24 +384,24 @@ fn said_in_logs(place: &Place) -> [(String, Vec<&'static str>); 4] {
     let log = |name: &str| String::from_utf8(place.read(name)).expect("it is UTF-8");
     eventually("a client is turned away", || {
         let _other = UnixStream::connect(place.path("agent.sock"));
-        log("agent.log").contains("a client was turned away")
+        log("agent.log").contains("refused a client:")
     });
-    eventually("the coordinator refuses the second", || log("lead.log").contains("a connection was refused"));
+    eventually("the coordinator refuses the second", || log("lead.log").contains("refused a connection"));
     let scrapers: Vec<_> = (0..100).map(|_| TcpStream::connect(&metrics)).collect();
-    eventually("a scraper is turned away", || log("agent.log").contains("scraper was turned away"));
+    eventually("a scraper is turned away", || log("agent.log").contains("refused a scraper"));
     let mut administrators = Vec::new();
     eventually("an administrator is turned away", || {
         administrators.push(UnixStream::connect(place.path("lead.sock")));
-        log("lead.log").contains("administrator was turned away")
+        log("lead.log").contains("refused an administrator")
     });
     drop((second, scrapers, administrators));
     let line = |name: &str, part: &str| {
         log(name).lines().find(|line| line.contains(part)).unwrap_or_default().to_owned()
     };
     [
-        (line("agent.log", "a client was turned away"), vec!["most=1 ", "--max-connections", "raises"]),
-        (line("lead.log", "a connection was refused"), vec!["1 connections", "--max-connections", "raises"]),
-        (line("agent.log", "scraper was turned away"), vec!["most=64", "fixed"]),
-        (line("lead.log", "administrator was turned away"), vec!["most=64", "fixed"]),
+        (line("agent.log", "refused a client:"), vec!["most=1 ", "--max-connections", "raises"]),
+        (line("lead.log", "refused a connection"), vec!["1 connections", "--max-connections", "raises"]),
+        (line("agent.log", "refused a scraper"), vec!["most=64", "fixed"]),
+        (line("lead.log", "refused an administrator"), vec!["most=64", "fixed"]),
     ]
 }

@@ -264,7 +264,7 @@ impl Lines {
                 tracing::warn!(
                     most = SERVED,
                     unsaid,
-                    "an administrator was turned away: so many are served at once, which is fixed; end another"
+                    "refused an administrator: as many are connected as can be served, a fixed number; disconnect another"
                 );
             }
             return;

@@ -212,7 +212,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         }
         if std::mem::replace(&mut obeyed, agent.obeys()) != obeyed {
             match obeyed {
-                Some(term) => tracing::info!(term, "orders hold"),
+                Some(term) => tracing::info!(term, "obeying the coordinator"),
                 None => tracing::warn!("no word from the coordinator for a lease: all flows go as plain TCP"),
             }
         }
@@ -290,7 +290,7 @@ impl Shell {
                     user,
                     most,
                     unsaid,
-                    "a client was turned away: so many are open, and --max-connections raises that"
+                    "refused a client: as many connections are open as allowed; --max-connections raises that"
                 );
             }
             return;
@@ -371,7 +371,7 @@ impl Shell {
                         && let Some(user) = self.clients.get(&id).map(|client| client.user)
                         && let Some(unsaid) = self.warnings.admit()
                     {
-                        tracing::warn!(user, %subject, %refusal, unsaid, "a client was refused something");
+                        tracing::warn!(user, %subject, %refusal, unsaid, "refused a client's request");
                     }
                     if self.clients.get(&id).is_some_and(|client| !client.outlet.send(&message)) {
                         self.counters.dropped += 1;
@@ -435,7 +435,7 @@ impl Search {
                     let since = tokio::time::Instant::now();
                     tracing::info!(%address, "connected to a coordinator");
                     let _ = is_over.await;
-                    tracing::warn!(%address, "the connection to the coordinator is gone");
+                    tracing::warn!(%address, "lost the connection to the coordinator");
                     if lasts(since) {
                         (pause, is_known_to_fail) = (FIRST_PAUSE, false);
                     }

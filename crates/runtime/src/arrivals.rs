@@ -203,7 +203,7 @@ impl Pace {
             match Arrivals::open(port, directory) {
                 Ok(arrivals) => self.arrivals = Some(arrivals),
                 Err(error) => {
-                    tracing::warn!(%error, "what arrives here cannot be counted, so it is confirmed to no sender");
+                    tracing::warn!(%error, "cannot count arriving bytes, so none are confirmed to senders");
                 }
             }
         }

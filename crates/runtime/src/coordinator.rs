@@ -314,7 +314,7 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
                 let role = route.role.map(|role| role.to_string());
                 if let Some(unsaid) = routes.refusals.admit() {
                     let port = report.port.0;
-                    tracing::warn!(role, port, unsaid, "a report for a port of another agent");
+                    tracing::warn!(role, port, unsaid, "refused a report for another agent's port");
                 }
                 return routes.close(coordinator, number);
             }
@@ -328,7 +328,7 @@ fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, inc
             }
             let has_certificate = route.role.is_some();
             match routes.to.get_mut(report.port.index()).and_then(|to| to.replace(number)) {
-                None => tracing::info!(port = report.port.0, "an agent has come"),
+                None => tracing::info!(port = report.port.0, "agent connected"),
                 // The newest holds: a host has one agent.
                 Some(former) if former != number && has_certificate => {
                     if let Some(unsaid) = routes.refusals.admit() {
@@ -354,7 +354,7 @@ impl Routes {
     fn refuse(&mut self, from: SocketAddr, reason: &str) {
         self.counters.refused += 1;
         if let Some(unsaid) = self.refusals.admit() {
-            tracing::warn!(%from, reason, unsaid, "a connection was refused");
+            tracing::warn!(%from, reason, unsaid, "refused a connection");
         }
     }
 
@@ -364,7 +364,7 @@ impl Routes {
         self.routes.remove(&number);
         let lost = self.to.iter_mut().enumerate().filter(|(_, to)| **to == Some(number));
         for (port, to) in lost {
-            tracing::info!(port, "an agent's connection is gone");
+            tracing::info!(port, "agent disconnected");
             *to = None;
             coordinator.handle_disconnected(PortId::from_index(port));
         }

@@ -524,7 +524,7 @@ async fn attend(
                 tracing::warn!(
                     most = SCRAPERS,
                     unsaid,
-                    "a scraper was turned away: so many are served at once, which is fixed"
+                    "refused a scraper: as many are connected as can be served, a fixed number"
                 );
             }
             continue;

@@ -91,16 +91,15 @@ impl Reloading {
         };
         let mut place = place.borrow_mut();
         let asked = if log_level.is_empty() { place.reload() } else { place.set_log_level(log_level) };
-        let reloaded =
-            asked.inspect_err(|error| tracing::warn!(error, "the settings were not read again"))?;
+        let reloaded = asked.inspect_err(|error| tracing::warn!(error, "settings not reread"))?;
         for setting in &reloaded.changed {
-            tracing::info!(setting = setting.name, now = setting.text, "a setting has changed");
+            tracing::info!(setting = setting.name, now = setting.text, "setting changed");
         }
         for setting in &reloaded.refused {
-            tracing::warn!(setting = setting.name, reason = setting.text, "a setting has not changed");
+            tracing::warn!(setting = setting.name, reason = setting.text, "setting not changed");
         }
         if reloaded == Reloaded::default() {
-            tracing::info!("the settings were read again: none has changed");
+            tracing::info!("settings reread: none changed");
         }
         Ok(reloaded)
     }

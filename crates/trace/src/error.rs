@@ -106,7 +106,7 @@ pub enum TraceErrorKind {
     },
     /// A port beyond the number of ports.
     #[error(
-        "port {port} is out of range, expected 0 to {last}: number ports from 0, or raise the number of ports"
+        "port {port} is out of range, expected 0 to {last}: number ports from 0, or raise the number in the first line"
     )]
     PortOutOfRange {
         /// The port named.

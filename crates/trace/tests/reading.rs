@@ -145,11 +145,11 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "4 1\n1 0 1 4 1 1:1.0\n",
-        "t:2:7: port 4 is out of range, expected 0 to 3: number ports from 0, or raise the number of ports",
+        "t:2:7: port 4 is out of range, expected 0 to 3: number ports from 0, or raise the number in the first line",
     ),
     (
         "4 1\n1 0 1 0 1 4:1.0\n",
-        "t:2:11: port 4 is out of range, expected 0 to 3: number ports from 0, or raise the number of ports",
+        "t:2:11: port 4 is out of range, expected 0 to 3: number ports from 0, or raise the number in the first line",
     ),
     (
         "4 1\n1 0 1 0 1 1:0.0\n",
@@ -203,7 +203,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "4 1\n1 0 1 1 1 0 4 1\n",
-        "t:2:13: port 4 is out of range, expected 0 to 3: number ports from 0, or raise the number of ports",
+        "t:2:13: port 4 is out of range, expected 0 to 3: number ports from 0, or raise the number in the first line",
     ),
     (
         "4 1\n1 0 1 1 1 0 1 0\n",

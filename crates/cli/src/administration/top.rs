@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
     let place = place(&options.at)?;
     if !options.json && !std::io::stdout().is_terminal() {
         return Err(Failure::usage("'cavalcade top' needs a terminal on standard output")
-            .help("use --json for a line of JSON each time, or 'cavalcade ps' for one look"));
+            .help("use --json for a line of JSON per refresh, or 'cavalcade ps' for a single list"));
     }
     let every = duration(options.every);
     let runs = block_on(async {
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
     runs.map_err(|error| Failure::new(Kind::Runtime, error.to_string()))?
 }
 
-/// A line of JSON each time, until somebody stops it.
+/// Prints a line of JSON per refresh, until interrupted.
 async fn lines(mut administrator: Administrator, every: Duration) -> Result<(), Failure> {
     loop {
         let view = administrator.look("", false).await.map_err(refused)?;

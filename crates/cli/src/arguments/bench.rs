@@ -1,4 +1,4 @@
-//! What is measured of this program itself.
+//! Options of benchmarks.
 
 #[cfg(feature = "live")]
 use std::net::SocketAddr;
@@ -8,22 +8,22 @@ use clap::{Args, Subcommand};
 /// `cavalcade bench`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Time the packet engine on the workloads on which others have been measured
+    /// Time the packet engine on the workloads that other simulators were measured on
     Packet(PacketBench),
-    /// Time the fluid engine on workloads that are always the same
+    /// Time the fluid engine on fixed workloads
     Fluid(FluidBench),
-    /// Time full rounds of a coordinator with many agents, over real sockets
+    /// Time full rounds of a coordinator with many agents over real sockets
     ///
-    /// Every agent reports and asks for its whole schedule at once; a second process of this program plays all agents.
+    /// All agents report and ask for their whole schedules at once; a second process plays the agents.
     #[cfg(feature = "live")]
     Coordinator(CoordinatorBench),
-    /// Measure what the kernel path costs, and how exactly it holds rates and gates (needs root)
+    /// Measure the kernel path's cost and its accuracy in rates and gates (needs root)
     #[cfg(feature = "live")]
     Enforce(EnforceBench),
-    /// Time each operation of an agent with very many coflows and flows, and of its coordinator
+    /// Time the operations of an agent and its coordinator at large numbers of coflows and flows
     #[cfg(feature = "live")]
     Agent(AgentBench),
-    /// Measure what SPC costs in a software switch, beside plain forwarding in the same run (needs root on Linux)
+    /// Measure the cost of SPC in a software switch against plain forwarding (needs root on Linux)
     #[cfg(feature = "live")]
     Switch(super::SwitchBench),
     /// Play agents for the coordinator
@@ -43,19 +43,19 @@ pub(crate) struct CoordinatorBench {
     /// Number of active coflows
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) coflows: u32,
-    /// Number of flows from each agent, each of another coflow where there are enough
+    /// Number of flows of each agent, of different coflows if there are enough
     #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) flows: u32,
-    /// Number of connections that the agents share; else one for a hundred agents
+    /// Number of connections that agents share [default: one per hundred agents]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) connections: Option<u32>,
     /// Number of full rounds to time
     #[arg(long, value_name = "NUMBER", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
-    /// The policy, with parameters
+    /// Policy, with parameters
     #[arg(long, value_name = "POLICY", default_value = "dclas:sync=0ms,weighted=false")]
     pub(crate) policy: String,
-    /// Print JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -74,7 +74,7 @@ pub(crate) struct AgentBench {
     /// The policy, with parameters
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
     pub(crate) policy: String,
-    /// Print a JSON object on a line for each operation, in place of the table
+    /// Print a line of JSON per operation instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -84,7 +84,7 @@ pub(crate) struct AgentBench {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench enforce")]
 pub(crate) struct EnforceBench {
-    /// Print JSON in place of text
+    /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -117,10 +117,10 @@ pub(crate) struct AgentsBench {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench packet --part 10")]
 pub(crate) struct PacketBench {
-    /// Do only the n-th part of the work
+    /// Do only 1/N of the work
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) part: u64,
-    /// Print a JSON object on a line for each workload, in place of the table
+    /// Print a line of JSON per workload instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -129,7 +129,7 @@ pub(crate) struct PacketBench {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench fluid --workloads pois-100,tree-900 --policy sebf")]
 pub(crate) struct FluidBench {
-    /// The workloads, as pois-100,tree-36000; all of them where none is named
+    /// Workloads, such as pois-100,tree-36000 [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) workloads: Vec<String>,
     /// The policy, with parameters

@@ -1,4 +1,4 @@
-//! Under what a trace is run: its conditions, its engine and transport, and its policies.
+//! Options of a simulation: conditions, engine and transport, and policies.
 
 use std::num::NonZeroU32;
 
@@ -16,33 +16,34 @@ use crate::failure::Failure;
 /// The conditions of every run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Conditions {
-    /// Capacity of every port in each direction [default: 1Gbps; that of a Spark log is inferred from recorded times]
+    /// Capacity of every port in each direction [default: 1Gbps; inferred from recorded times for a Spark log]
     #[arg(long, value_name = "RATE", value_parser = rate, help_heading = "Conditions")]
     pub(crate) rate: Option<BitsPerSec>,
-    /// The fabric, as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or
-    /// fattree:arity=8, links that differ after semicolons, as ';rack 0 to pod 0 rate=5Gbps;ingress of port 3 failed'; or
-    /// a .toml file that says so; without it, one big switch with the trace's ports. 'cavalcade fabric info' shows it
+    /// Fabric, such as tree:pods=30,racks=30,hosts=40,oversubscription=2 or leafspine:leaves=4,spines=4,hosts=16 or
+    /// fattree:arity=8, or a .toml file [default: one big switch with the trace's ports]. Exceptions follow
+    /// semicolons: ';rack 0 to pod 0 rate=5Gbps;ingress of port 3 failed'. 'cavalcade fabric info' shows the result
     #[arg(long, value_name = "FABRIC", help_heading = "Conditions")]
     pub(crate) fabric: Option<FabricArgument>,
     /// Submit all tasks at time zero
     #[arg(long, help_heading = "Conditions")]
     pub(crate) offline: bool,
-    /// Travel time of messages between instances of a policy
+    /// Delay of messages between instances of a policy
     #[arg(long, value_name = "TIME", default_value = "0ns", help_heading = "Conditions")]
     pub(crate) control_delay: Nanos,
-    /// The share of those messages that is lost, 0 to 1
+    /// Share of those messages that is lost, 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share, help_heading = "Conditions")]
     pub(crate) control_loss: f64,
-    /// Seed of everything random
+    /// Seed of all random choices
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "Conditions")]
     pub(crate) seed: u64,
-    /// Number of independent counters that give out task-ids, one for each client in turn (Baraat)
+    /// Number of independent counters that clients take task-ids from, in turn (Baraat)
     #[arg(long, value_name = "NUMBER", default_value = "1", help_heading = "Conditions")]
     pub(crate) counters: NonZeroU32,
-    /// Order of computation where a trace has hosts with slots: all share, task by task, or stage by stage
+    /// Order in which hosts with slots compute: all at once, task by task, or stage by stage
     #[arg(long, value_name = "ORDER", default_value = "stage", value_parser = word::<CpuOrder>(), help_heading = "Conditions")]
     pub(crate) cpu_order: CpuOrder,
-    /// Source of the fluid engine's rates: incremental, or reference: by the definition of each discipline, which is slow
+    /// Allocator of the fluid engine: incremental, or reference, which follows each discipline's definition literally
+    /// and is slow
     #[arg(long, value_name = "ALLOCATOR", default_value = "incremental", value_parser = word::<Allocator>(), help_heading = "Conditions")]
     pub(crate) allocator: Allocator,
 }
@@ -56,11 +57,10 @@ fn word<T: Choice + Send + Sync>() -> impl TypedValueParser<Value = T> {
     })
 }
 
-/// The engines that runs are made on, and their options.
+/// The engines, and their options.
 #[derive(Debug, Args)]
 pub(crate) struct EngineOptions {
-    /// Engine of the simulation: rates that flow, the same under the live system's control plane, or every packet; each policy is
-    /// run on each
+    /// Simulation engines; each policy is run on each of them
     #[arg(
         long,
         value_name = "ENGINES",
@@ -69,16 +69,16 @@ pub(crate) struct EngineOptions {
         help_heading = "Engine"
     )]
     pub(crate) engine: Vec<EngineName>,
-    /// With control, how long agents wait between reports and the coordinator between rounds; messages take
-    /// --control-delay, and those between agents are lost as --control-loss says
+    /// Control engine: time between agents' reports, and between the coordinator's rounds; messages take
+    /// --control-delay, and those between agents are lost at --control-loss
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period, help_heading = "Engine")]
     pub(crate) period: Nanos,
-    /// With packets, how hosts send them, as dctcp,pfabric; with parameters as dctcp:marking=30KB,initial_window=16
+    /// Packet engine: transports, such as dctcp,pfabric, or with parameters dctcp:marking=30KB,initial_window=16
     ///
-    /// Each policy is run over each transport. Without it, dctcp.
+    /// Each policy is run over each transport. The default is dctcp.
     #[arg(long, value_name = "TRANSPORTS", help_heading = "Engine")]
     pub(crate) transport: Option<String>,
-    /// With packets, how long a bit travels along a link, unless --fabric has a delay
+    /// Packet engine: propagation delay of a link, unless --fabric has a delay
     #[arg(
         long,
         value_name = "TIME",
@@ -87,20 +87,20 @@ pub(crate) struct EngineOptions {
         help_heading = "Engine"
     )]
     pub(crate) link_delay: Nanos,
-    /// With packets, how large a full one is on the wire, with all headers
+    /// Packet engine: size of a full packet, headers included
     #[arg(long, value_name = "SIZE", default_value = "1500B", value_parser = packet_size, help_heading = "Engine")]
     pub(crate) mtu: u16,
-    /// With packets, how large the headers of each are; an acknowledgement has nothing else
+    /// Packet engine: size of headers; an acknowledgement is nothing but headers
     #[arg(long, value_name = "SIZE", default_value = "40B", value_parser = packet_size, help_heading = "Engine")]
     pub(crate) headers: u16,
-    /// With packets, let what a policy's instances at hosts say to each other cross the network itself, in the datagrams of
-    /// the live system; in place of --control-delay and --control-loss
+    /// Packet engine: send messages between hosts' policies through the simulated network, as the live system's
+    /// datagrams, instead of with --control-delay and --control-loss
     #[arg(long, help_heading = "Engine")]
     pub(crate) in_band: bool,
 }
 
 impl Default for EngineOptions {
-    /// Those of a command line that names none.
+    /// The defaults of the command line.
     fn default() -> Self {
         Self {
             engine: vec![EngineName::Fluid],
@@ -117,25 +117,25 @@ impl Default for EngineOptions {
 /// A driver of policies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EngineName {
-    /// Bytes flow at rates: exact and fast
+    /// Flows have rates, no packets: exact and fast
     #[default]
     Fluid,
-    /// The fluid engine with the live system's coordinator, agents and clients between a decision and its effect
+    /// The fluid engine under the live system's coordinator, agents and clients
     Control,
-    /// Every packet is sent, waits, is marked or lost, and answered
+    /// Every packet is queued, marked or dropped, and acknowledged
     Packet,
 }
 
 /// The selected policies.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Selection {
-    /// Policies with their defaults, as a,b,c; all of them where none is named
+    /// Policies, such as fair,aalo,varys [default: all]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Policies")]
     pub(crate) policies: Vec<String>,
-    /// A policy with parameters, as dclas:queues=10,weighted=false; may be repeated
+    /// A policy with parameters, such as dclas:queues=10,weighted=false; may be repeated
     #[arg(long, value_name = "POLICY", help_heading = "Policies")]
     pub(crate) policy: Vec<String>,
-    /// Policy that factors are relative to; else fair where it is among the policies, else the first
+    /// Policy that speedups are relative to [default: fair if it is compared, else the first]
     #[arg(long, value_name = "POLICY", help_heading = "Policies")]
     pub(crate) baseline: Option<String>,
 }
@@ -151,7 +151,7 @@ impl Conditions {
     /// The conditions of a run.
     ///
     /// # Errors
-    /// Where the file of a fabric is not valid.
+    /// If the file of a fabric is not valid.
     pub(crate) fn of_run(&self) -> Result<cavalcade::Conditions, Failure> {
         Ok(cavalcade::Conditions {
             rate: self.rate(),
@@ -168,7 +168,7 @@ impl Conditions {
 }
 
 impl Default for Conditions {
-    /// Those of a command line that says nothing of them.
+    /// The defaults of the command line.
     fn default() -> Self {
         Self {
             rate: None,
@@ -184,11 +184,11 @@ impl Default for Conditions {
     }
 }
 
-/// The rate where none is asked for or can be inferred.
+/// The rate if none is given and none can be inferred.
 const DEFAULT_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
 impl Conditions {
-    /// The rate of every port: the one asked for, or 1 Gbps.
+    /// The rate of every port: the one given, or 1 Gbps.
     pub(crate) fn rate(&self) -> BitsPerSec {
         self.rate.unwrap_or(DEFAULT_RATE)
     }

@@ -18,41 +18,42 @@ use super::live::ConfigFile;
 pub(crate) struct Enforce {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
-    /// Socket of the agent; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket of the agent [default: cavalcade.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Socket for 'cavalcade run' [default: /run/cavalcade-enforce.sock]
     #[arg(long, value_name = "FILE")]
     pub(crate) door: Option<PathBuf>,
-    /// The control group of version 2 whose processes can be tagged; without it, all of the host
+    /// Control group (version 2) whose processes may be tagged [default: the whole host]
     #[arg(long, value_name = "DIR")]
     pub(crate) group: Option<PathBuf>,
-    /// Tag without being asked: the processes of a control group (by its path), connections to or from a port (port:5432), the
-    /// sockets of a user (user:postgres), or containers by a label (label:app=web). They are a task while there are any
-    /// (may be repeated; ':background' behind the name where no user waits; a group goes before a user, a user before a port)
+    /// Tag by rule: the processes of a control group (by its path), connections to or from a port (port:5432), the
+    /// sockets of a user (user:postgres), or containers by label (label:app=web). The task lasts while any exist.
+    /// Append ':background' to the name if no user waits for it. May be repeated; control groups win over users, and
+    /// users over ports
     #[arg(long, value_name = "WHAT=TASK", value_parser = rule)]
     pub(crate) tag: Vec<Rule>,
-    /// A folder in which a runtime keeps what it knows of containers, each under its id; may be repeated [default: those of
+    /// Folder in which a container runtime keeps container metadata, by id; may be repeated [default: those of
     /// Docker, Podman and containerd]
     #[arg(long, value_name = "DIR")]
     pub(crate) containers: Vec<PathBuf>,
-    /// Most coflows of a user at once [default: 256]
+    /// Maximum number of a user's coflows at a time [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) coflows_of_user: Option<usize>,
-    /// The folder of this host's agent that 'cavalcade certificates' made: with it, what a server of another host sends back is
-    /// scheduled under the coflow of the client here, and the other way round, where enforcers run on both
+    /// Certificate folder of this host's agent. With it, enforcers on both hosts of a connection agree on its coflow,
+    /// so that a server's answers are scheduled under its client's coflow
     #[arg(long, value_name = "DIR")]
     pub(crate) certificates: Option<PathBuf>,
-    /// The addresses of all hosts, as the agent has them: other enforcers that are told of connections
+    /// Addresses of all hosts, as the agent has them, whose enforcers are told of connections
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub(crate) hosts: Vec<IpAddr>,
-    /// Address for other enforcers' reports of connections; all listen at the same port [default: 0.0.0.0:7339]
+    /// Address for reports from other enforcers; all use the same port [default: 0.0.0.0:7339]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// For how long the kernel keeps limits without a sign of life from this process
+    /// Time after which the kernel lifts all limits if this process shows no sign of life
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = silence)]
     pub(crate) silence: Nanos,
-    /// After how long without new data the next byte of a connection begins a message
+    /// Idle time of a connection after which the next byte begins a new message
     #[arg(long, value_name = "TIME", default_value = "500us", value_parser = idle)]
     pub(crate) idle: Nanos,
 }
@@ -68,16 +69,16 @@ pub(crate) const DOOR: &str = "/run/cavalcade-enforce.sock";
 pub(crate) struct RunCommand {
     #[command(flatten)]
     pub(crate) what: What,
-    /// Class of a new task: what waits for it
+    /// Class of a new task
     #[arg(long, value_name = "CLASS", default_value = "online", conflicts_with = "coflow")]
     pub(crate) class: Class,
-    /// Deadline of a new task, from now
+    /// Deadline of a new task, counted from now
     #[arg(long, value_name = "TIME", conflicts_with = "coflow")]
     pub(crate) deadline: Option<Nanos>,
     /// Socket of 'cavalcade enforce'
     #[arg(long, value_name = "FILE", default_value = DOOR)]
     pub(crate) door: PathBuf,
-    /// The command and its arguments, behind '--'
+    /// Command and its arguments, after '--'
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
@@ -86,10 +87,10 @@ pub(crate) struct RunCommand {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct What {
-    /// A coflow that there is: its name or id as 'cavalcade ps' shows it, or its key, as task.stage.serial
+    /// An existing coflow: its name or id as shown by 'cavalcade ps', or its key, task.stage.serial
     #[arg(long, value_name = "COFLOW")]
     pub(crate) coflow: Option<String>,
-    /// A task of one coflow on this host: your first command with this name begins it, others join while it lasts
+    /// A task of one coflow on this host: the first command with this name begins it, later ones join while it lasts
     #[arg(long, value_name = "NAME")]
     pub(crate) task: Option<String>,
 }

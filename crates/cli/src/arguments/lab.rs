@@ -17,53 +17,53 @@ use crate::fabric::argument::FabricArgument;
 pub(crate) struct Lab {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Contenders, as tcp,dclas,sebf,dcas: plain TCP, and policies with their defaults
+    /// Contenders, such as tcp,dclas,sebf,dcas: plain TCP and policies
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) policies: Vec<String>,
-    /// A policy with parameters, as dclas:first_threshold=1MB,weighted=false; may be repeated
+    /// A policy with parameters, such as dclas:first_threshold=1MB,weighted=false; may be repeated
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Vec<String>,
-    /// Number of hosts, if more than the trace's ports
+    /// Number of hosts [default: the trace's ports]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) hosts: Option<u32>,
-    /// Rate at which each port can send and receive, in payload
+    /// Payload rate of each port in each direction
     #[arg(long, value_name = "RATE", default_value = "200Mbps", value_parser = rate)]
     pub(crate) rate: BitsPerSec,
-    /// Makes all sizes and times so many times as large: the load stays the same
+    /// Multiply all sizes and times by this factor; the load stays the same
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = factor)]
     pub(crate) scale: f64,
     /// Kind of hosts
     #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
     pub(crate) transport: LabTransport,
-    /// Parts that carry out orders at hosts, as library,kernel: the client library in the application that sends, or 'cavalcade
-    /// enforce' for applications that know none; each runs each policy
+    /// Enforcement at hosts: the client library in the sending application, the kernel path under an unmodified one,
+    /// or both in turn as library,kernel
     #[arg(long, value_name = "PARTS", default_value = "library", value_delimiter = ',')]
     pub(crate) enforce: Vec<LabEnforcement>,
-    /// Time between reports, and between orders
+    /// Time between agents' reports, and between the coordinator's orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
-    /// Runs of each policy: the table shows medians, and the least and the most [default: 5; 1 where something is to
-    /// break]
+    /// Runs of each policy; the table shows median, minimum and maximum [default: 5; 1 with --fault]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,
-    /// Break something in every run, as kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may be
-    /// repeated
+    /// Break something in every run: kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may
+    /// be repeated
     #[arg(long, value_name = "FAULT", value_parser = crate::lab::parse_fault)]
     pub(crate) fault: Vec<cavalcade_lab::Fault>,
-    /// After how long a run has failed; else a minute and twenty times the prediction
+    /// Time after which a run counts as failed [default: a minute plus twenty times the prediction]
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Nanos>,
-    /// Racks of hosts below one root, as tree:pods=1,racks=5,hosts=4, joined by software switches that speak SPC: --policies are
-    /// then tcp, rcp and spc, and beside each stands what the fluid and the packet engine predict of the same run
+    /// Racks of hosts under one root, such as tree:pods=1,racks=5,hosts=4, joined by software switches that speak
+    /// SPC; --policies are then tcp, rcp and spc, each shown beside the predictions of the fluid and the packet
+    /// engine
     #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "enforce"])]
     pub(crate) fabric: Option<FabricArgument>,
-    /// With --fabric: the round trip across the root that hosts and switches are told
+    /// With --fabric: round-trip time across the root that hosts and switches assume
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "4ms")]
     pub(crate) round_trip: Nanos,
-    /// With --fabric: how many counters give out task-ids without talking to each other; a client uses one of them
+    /// With --fabric: number of independent counters that clients take task-ids from
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) counters: NonZeroU32,
-    /// Print JSON in place of the table
+    /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,6 +1,6 @@
 //! The live system's part of the command line.
 //!
-//! What a configuration file can say as well is optional here: a flag wins over the file, and the default comes last
+//! Options that a configuration file can set are optional here: a flag overrides the file, and the default comes last
 //! (`crate::live::settings`).
 
 use std::net::{IpAddr, SocketAddr};
@@ -16,10 +16,10 @@ use serde::Deserialize;
 
 use super::{period, rate};
 
-/// The file that says the same as flags.
+/// The configuration file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ConfigFile {
-    /// A file that says the same as the flags, which win over it; docs/cavalcade.toml is an example
+    /// Configuration file, such as docs/cavalcade.toml; flags override it
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -27,11 +27,12 @@ pub(crate) struct ConfigFile {
 /// The hosts of the site, the same list everywhere.
 #[derive(Debug, Default, Args)]
 pub(crate) struct SiteOptions {
-    /// The addresses of all hosts, as 10.0.0.1,10.0.0.2; the first is port 0. 'up' needs none: it then serves this host alone
+    /// Addresses of all hosts, such as 10.0.0.1,10.0.0.2; the first is port 0. Without it, 'up' serves this host
+    /// alone
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     pub(crate) hosts: Vec<IpAddr>,
-    /// Rate of every host's link [default: 1Gbps]: the rate that policies share out. It describes the link and does
-    /// not cap it
+    /// Rate of every host's link, which policies share out; it describes the link and does not cap it [default:
+    /// 1Gbps]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) rate: Option<BitsPerSec>,
 }
@@ -39,22 +40,22 @@ pub(crate) struct SiteOptions {
 /// Limits on who may connect, and sockets for administrators and monitoring.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Access {
-    /// The folder of this component's certificate and key, as 'cavalcade certificates' makes them
+    /// Folder of this component's certificate and key, made by 'cavalcade certificates'
     #[arg(long, value_name = "DIR", help_heading = "Access")]
     pub(crate) certificates: Option<PathBuf>,
-    /// Speak in clear text to other hosts, and let anybody speak
+    /// Talk to other hosts in clear text and without authentication
     #[arg(long, conflicts_with = "certificates", help_heading = "Access")]
     pub(crate) insecure: bool,
     /// Socket on this host for 'cavalcade ps' and the like
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     pub(crate) administration: Option<PathBuf>,
-    /// Address at which a monitoring system reads /metrics
+    /// Address to serve /metrics at
     #[arg(long, value_name = "ADDRESS", help_heading = "Access")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Most connections of clients or agents [default: what descriptors allow]
+    /// Maximum number of connections of clients or agents [default: as file descriptors allow]
     #[arg(long, value_name = "NUMBER", help_heading = "Access", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: Option<u32>,
-    /// Most bytes waiting in this process, from peers and for them [default: 256MiB]
+    /// Maximum size of all buffers of connections [default: 256MiB]
     #[arg(long, value_name = "SIZE", help_heading = "Access")]
     pub(crate) max_buffers: Option<Bytes>,
 }
@@ -62,10 +63,10 @@ pub(crate) struct Access {
 /// Messages on standard error.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Logging {
-    /// The form of messages [default: text]
+    /// Format of log messages [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = "Messages")]
     pub(crate) log_format: Option<LogFormat>,
-    /// Level of messages [default: info]
+    /// Log level [default: info]
     #[arg(long, value_name = "LEVEL", help_heading = "Messages")]
     pub(crate) log_level: Option<LogLevel>,
 }
@@ -85,23 +86,23 @@ pub(crate) enum LogFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
-    /// Errors only
+    /// Errors
     Error,
-    /// And what looks wrong
+    /// Also warnings
     Warn,
-    /// And who came and went
+    /// Also who connects and disconnects
     #[default]
     Info,
-    /// And more
+    /// Also details
     Debug,
 }
 
 /// The budget of one user's clients.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct UserBudget {
-    /// Budget of one user's clients on this host, as coflows=100000,bytes=256MB; what is left out keeps its default
-    /// [default: connections=1024,coflows=65536,flows=65536,messages=100000,bytes=67108864]. Messages are those in a second, bytes those
-    /// that wait in the agent
+    /// Limits of one user's clients on this host, such as coflows=100000,bytes=256MB; messages are per second, bytes
+    /// those buffered in the agent [default:
+    /// connections=1024,coflows=65536,flows=65536,messages=100000,bytes=67108864]
     #[arg(long, value_name = "LIMITS", value_parser = user_budget)]
     pub(crate) user_budget: Option<Budget>,
 }
@@ -116,7 +117,7 @@ pub(crate) fn user_budget(text: &str) -> Result<Budget, String> {
         let (name, value) = part.split_once('=').unwrap_or((part, ""));
         let limit = Limit::ALL.into_iter().find(|limit| limit.name() == name).ok_or_else(|| {
             let names: Vec<&str> = Limit::ALL.iter().map(|limit| limit.name()).collect();
-            format!("'{name}' is no limit: expected NAME=NUMBER with a name of {}", names.join(", "))
+            format!("'{name}' is not a limit: expected NAME=NUMBER with a name of {}", names.join(", "))
         })?;
         let most = match limit {
             Limit::Bytes {} => value.parse::<Bytes>().ok().map(|bytes| bytes.0),
@@ -139,16 +140,16 @@ pub(crate) struct CoordinatorOptions {
     pub(crate) file: ConfigFile,
     #[command(flatten)]
     pub(crate) site: SiteOptions,
-    /// Address for agents [default: 127.0.0.1:7337]
+    /// Address to listen at for agents [default: 127.0.0.1:7337]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
     pub(crate) deciding: Deciding,
-    /// A file to lock, or a key in etcd as etcds://10.0.0.5:2379/cavalcade: of several coordinators with the same one, one
-    /// leads and the others stand by
+    /// Lease of leadership: a file to lock, or a key in etcd such as etcds://10.0.0.5:2379/cavalcade. Of the
+    /// coordinators that share it, one leads and the others stand by
     #[arg(long, value_name = "PLACE")]
     pub(crate) lease: Option<LeasePlace>,
-    /// The folder for etcds://…: authority.pem, and certificate.pem and key.pem where etcd asks for them
+    /// Folder for etcds://…: authority.pem, and certificate.pem and key.pem if etcd requires them
     #[arg(long, value_name = "DIR")]
     pub(crate) lease_certificates: Option<PathBuf>,
     #[command(flatten)]
@@ -160,20 +161,23 @@ pub(crate) struct CoordinatorOptions {
 /// The options of a coordinator's decisions.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Deciding {
-    /// The policy, with parameters, as sebf or dclas:queues=10,weighted=false [default: dclas:queues=20,factor=2,first_threshold=1MB]
+    /// Policy, with parameters, such as sebf or dclas:queues=10,weighted=false [default:
+    /// dclas:queues=20,factor=2,first_threshold=1MB]
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<String>,
-    /// Time between reports, and between orders [default: 10ms]
+    /// Time between agents' reports, and between the coordinator's orders [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) period: Option<Nanos>,
-    /// Time that orders hold without word from the coordinator: at least four periods [default: ten periods]
+    /// Time for which orders stay valid without word from the coordinator, at least four periods [default: ten
+    /// periods]
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) hold: Option<Nanos>,
-    /// Count bytes of another host's coflow only once receivers' kernels have them, and let flows hold others only while
-    /// something arrives: where hosts may lie, and each application uses its host's own address
+    /// Trust receivers, not senders: count bytes of another host's coflow only once they have arrived, and let flows
+    /// hold up others only while data arrives. For sites where hosts may lie; every application must use its host's
+    /// own address
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// Decide, and enforce nothing
+    /// Decide, but enforce nothing
     #[arg(long)]
     pub(crate) shadow: bool,
 }
@@ -181,26 +185,26 @@ pub(crate) struct Deciding {
 /// `cavalcade agent`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cavalcade agent --hosts 10.0.0.1,10.0.0.2 --coordinator 10.0.0.1:7337 --certificates site/0"
+    after_help = "Example:\n  cavalcade agent --hosts 10.0.0.1,10.0.0.2 --coordinator 10.0.0.1:7337 --certificates site/agent-0"
 )]
 pub(crate) struct AgentOptions {
     #[command(flatten)]
     pub(crate) file: ConfigFile,
     #[command(flatten)]
     pub(crate) site: SiteOptions,
-    /// Number of this host, from 0; else the one whose address is this host's
+    /// Number of this host, from 0 [default: the one with an address of this host]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) port: Option<u32>,
-    /// Address of a coordinator; repeat for those that stand by
+    /// Address of a coordinator; repeat for standbys
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) coordinator: Vec<SocketAddr>,
-    /// Decide here, without a coordinator, by this policy (dcas and others that work at hosts)
+    /// Policy to decide by at this host, without a coordinator (dcas and others that work at hosts)
     #[arg(long, value_name = "POLICY", conflicts_with = "coordinator")]
     pub(crate) policy: Option<String>,
-    /// The UDP port at which agents without a coordinator talk to each other [default: 7338]
+    /// UDP port for messages between agents without a coordinator [default: 7338]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) peer_port: Option<u16>,
-    /// Socket for applications; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
+    /// Socket for applications [default: cavalcade.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
     /// Decide, and enforce nothing
@@ -219,11 +223,12 @@ pub(crate) struct AgentOptions {
 /// Counters of task-ids for programs that speak SPC.
 #[derive(Debug, Default, Args)]
 pub(crate) struct TaskCounters {
-    /// Hold a counter of task-ids for the processes of some users, as front:first=1,step=4,users=1000+1001, with ',background' for
-    /// tasks behind all others; may be repeated. Programs find it beside the agent's socket, at NAME.counters.sock
+    /// Serve a counter of task-ids to the processes of some users, such as front:first=1,step=4,users=1000+1001, with
+    /// ',background' for tasks behind all others; may be repeated. Its socket is NAME.counters.sock beside the
+    /// agent's
     #[arg(long, value_name = "COUNTER")]
     pub(crate) task_counter: Vec<CounterSetup>,
-    /// Keep in this file what counters have given, so that no id is given again after a restart
+    /// File in which counters keep their state, so that no id is given twice after a restart
     #[arg(long, value_name = "FILE", requires = "task_counter")]
     pub(crate) task_counter_file: Option<PathBuf>,
 }
@@ -239,8 +244,8 @@ pub(crate) struct Up {
     /// Number of this host, from 0 [default: 0]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) port: Option<u32>,
-    /// Address for agents of other hosts, without certificates: a site of several hosts has a coordinator of its own
-    /// [default: 127.0.0.1, any port]
+    /// Address to listen at for agents of other hosts, without certificates; use 'cavalcade coordinator' for a site
+    /// of several hosts [default: 127.0.0.1, any port]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
     #[command(flatten)]
@@ -248,13 +253,13 @@ pub(crate) struct Up {
     /// Socket for applications; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
-    /// Listen in clear text also where other hosts can connect
+    /// Allow an address to listen at that other hosts can reach, in clear text
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Address at which a monitoring system reads the coordinator's /metrics
+    /// Address to serve the coordinator's /metrics at
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Address at which it reads the agent's
+    /// Address to serve the agent's /metrics at
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) agent_metrics: Option<SocketAddr>,
     #[command(flatten)]
@@ -267,12 +272,12 @@ pub(crate) struct Up {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade certificates site --hosts 2")]
 pub(crate) struct Certificates {
-    /// The folder to make, which must not exist yet: it gets a folder for each component, to be copied to its host
+    /// Folder to create; it gets a folder per component, to be copied to its host
     pub(crate) dir: PathBuf,
     /// Number of hosts
     #[arg(long, value_name = "NUMBER")]
     pub(crate) hosts: u32,
-    /// Days that the certificates are valid
+    /// Validity in days
     #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub(crate) days: u32,
 }
@@ -281,24 +286,24 @@ pub(crate) struct Certificates {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade renew site agent-0")]
 pub(crate) struct Renew {
-    /// The folder that 'cavalcade certificates' made, with the authority's key
+    /// Folder made by 'cavalcade certificates', with the authority's key
     pub(crate) dir: PathBuf,
-    /// The components whose certificates are renewed, as agent-3; without any, all of them
+    /// Components to renew, such as agent-3 [default: all]
     #[arg(value_name = "COMPONENT")]
     pub(crate) components: Vec<String>,
     /// Days that the certificates are valid
     #[arg(long, value_name = "NUMBER", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=36_500))]
     pub(crate) days: u32,
-    /// Make a new key as well: for a host that is replaced, or whose key others may have
+    /// Also make a new key, for a host that was replaced or whose key may have leaked
     #[arg(long)]
     pub(crate) new_key: bool,
-    /// Make folders for the hosts that join, so that there are so many in all
+    /// Add folders for new hosts, up to this number of hosts
     #[arg(long, value_name = "NUMBER")]
     pub(crate) hosts: Option<u32>,
-    /// Make a new authority, which all components are to trust beside the former one
+    /// Make a new authority, trusted beside the old one
     #[arg(long, conflicts_with_all = ["components", "new_key", "hosts", "retire_authority"])]
     pub(crate) new_authority: bool,
-    /// End the trust in the former authority, once no certificate is its
+    /// End the trust in the old authority, once it has signed no certificate in use
     #[arg(long, conflicts_with_all = ["components", "new_key", "hosts"])]
     pub(crate) retire_authority: bool,
 }
@@ -309,7 +314,7 @@ pub(crate) struct Renew {
 pub(crate) struct Revoke {
     /// The folder that 'cavalcade certificates' made, with the authority's key
     pub(crate) dir: PathBuf,
-    /// The components whose certificates count no more, as agent-3
+    /// Components whose certificates are revoked, such as agent-3
     #[arg(required = true, value_name = "COMPONENT")]
     pub(crate) components: Vec<String>,
 }
@@ -317,11 +322,11 @@ pub(crate) struct Revoke {
 /// The component to ask.
 #[derive(Debug, Default, Args)]
 pub(crate) struct At {
-    /// Part to ask: the administration socket of an agent or coordinator, or a coordinator's address; else the first that is found
-    /// on this host, a coordinator first
+    /// Component to ask: the administration socket of an agent or coordinator, or a coordinator's address [default:
+    /// one found on this host, a coordinator first]
     #[arg(long, value_name = "PLACE")]
     pub(crate) at: Option<String>,
-    /// The folder of an administrator's certificate, to ask at an address
+    /// Folder of an administrator's certificate, needed at an address
     #[arg(long, value_name = "DIR")]
     pub(crate) certificates: Option<PathBuf>,
 }
@@ -332,13 +337,14 @@ pub(crate) struct At {
 pub(crate) struct Ps {
     #[command(flatten)]
     pub(crate) at: At,
-    /// Show who is here, who leads, and how old each report is
+    /// Show hosts, the leading coordinator, and the age of each report
     #[arg(long)]
     pub(crate) hosts: bool,
-    /// Show what is used of each limit, and what raises it; at an agent also for the users who are nearest to theirs
+    /// Show the usage of each limit and the setting that raises it; at an agent also for the users closest to their
+    /// limits
     #[arg(long, conflicts_with = "hosts")]
     pub(crate) limits: bool,
-    /// Show the coflows that were over within the last hour, the last one first (10,000 at most, kept by the coordinator)
+    /// Show coflows that ended within the last hour, newest first (at most 10,000, kept by the coordinator)
     #[arg(long, conflicts_with_all = ["hosts", "limits"])]
     pub(crate) history: bool,
     /// Print JSON
@@ -352,10 +358,10 @@ pub(crate) struct Ps {
 pub(crate) struct Top {
     #[command(flatten)]
     pub(crate) at: At,
-    /// Time between two looks
+    /// Time between refreshes
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(crate) every: Nanos,
-    /// Print what there is as a line of JSON each time, and draw nothing
+    /// Print a line of JSON per refresh instead of drawing
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -364,7 +370,7 @@ pub(crate) struct Top {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade describe sort-7\n  cavalcade why 3f2a91c")]
 pub(crate) struct Describe {
-    /// The coflow: its name, its id (the first digits do), or its key, as task.stage.serial
+    /// Coflow: its name, its id (or the first digits of it), or its key, task.stage.serial
     pub(crate) coflow: String,
     #[command(flatten)]
     pub(crate) at: At,
@@ -381,19 +387,19 @@ pub(crate) struct Describe {
 pub(crate) struct Drain {
     #[command(flatten)]
     pub(crate) at: At,
-    /// Only what this host sends, by its port
+    /// Only flows that this host sends, by its port number
     #[arg(long, value_name = "PORT", group = "share")]
     pub(crate) host: Option<u32>,
-    /// Only coflows of this user, by the number that 'id -u' prints
+    /// Only coflows of this user, by numeric id
     #[arg(long, value_name = "NUMBER", group = "share")]
     pub(crate) user: Option<u32>,
-    /// Only this coflow: its name, its id (the first digits do), or its key
+    /// Only this coflow: its name, id or key
     #[arg(long, group = "share")]
     pub(crate) coflow: Option<String>,
-    /// End it: obey orders again
+    /// End a drain
     #[arg(long)]
     pub(crate) undo: bool,
-    /// Why, for the log and for who looks: 'cavalcade ps' shows it; 100 bytes at most
+    /// Reason, shown in the log and by 'cavalcade ps'; at most 100 bytes
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
     /// Print JSON
@@ -407,7 +413,7 @@ pub(crate) struct Drain {
 pub(crate) struct Reload {
     #[command(flatten)]
     pub(crate) at: At,
-    /// Set how much is logged until the next start, and read no file
+    /// Set the log level until the next restart, without rereading the file
     #[arg(long, value_name = "LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
     /// Print JSON
@@ -424,7 +430,7 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Lift and remove what a 'cavalcade enforce' that was killed has left in the kernel, and check nothing
+    /// Remove what a killed 'cavalcade enforce' left in the kernel, instead of checking
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_leftovers: bool,
 }

@@ -26,37 +26,37 @@ pub(super) fn round_trip(text: &str) -> Result<Nanos, String> {
     after_help = "Example:\n  cavalcade switch --port eth1 --port eth2 --port eth3=100Mbps --rate 1Gbps"
 )]
 pub(crate) struct SwitchOptions {
-    /// An interface that is a port, as eth1, or with the rate of its link, as eth1=100Mbps; once for each port
+    /// Interface that is a port, such as eth1, or with its link's rate, eth1=100Mbps; repeat for each port
     #[arg(long = "port", value_name = "IF", required = true)]
     pub(crate) ports: Vec<String>,
-    /// The rate of links for which --port says none
+    /// Rate of links whose --port has none
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1Gbps")]
     pub(crate) rate: BitsPerSec,
-    /// An address that is behind a port for good, as 02:00:00:00:00:07=eth1; all others are learned
+    /// Static address of a port, such as 02:00:00:00:00:07=eth1; others are learned
     #[arg(long = "route", value_name = "MAC=IF")]
     pub(crate) routes: Vec<String>,
-    /// The round trip of the idle fabric across its longest path, the same at all switches and hosts
+    /// Round-trip time of the idle fabric's longest path, the same at all switches and hosts
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "1ms")]
     pub(crate) round_trip: Nanos,
-    /// Bytes reserved at a port from which a task is heavy there and shares its class with the next; 0B for never
+    /// Bytes a task reserves at a port before it is heavy there and shares its class with the next; 0B for never
     #[arg(long, value_name = "BYTES", default_value = "0B")]
     pub(crate) heavy: Bytes,
-    /// The switch's number, different from all others' of the fabric; by default one at random
+    /// Number of the switch, unique in the fabric [default: random]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) id: Option<u64>,
-    /// The most tasks of which a port keeps anything
+    /// Maximum number of tasks a port keeps state of
     #[arg(long, value_name = "NUMBER", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) tasks: u32,
-    /// Print its state as a line of JSON this often
+    /// Print the switch's state as a line of JSON at this interval
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub(crate) report: Option<Nanos>,
-    /// Socket on this host for 'cavalcade ps' and 'cavalcade top' [default: cavalcade-switch-ID.sock where sockets are]
+    /// Socket for 'cavalcade ps' and 'cavalcade top' [default: cavalcade-switch-ID.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) administration: Option<PathBuf>,
-    /// Address at which a monitoring system of this host reads /metrics
+    /// Address to serve /metrics at
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Let other hosts read the figures, in clear text
+    /// Allow a /metrics address that other hosts can reach, in clear text
     #[arg(long, requires = "metrics")]
     pub(crate) insecure: bool,
 }
@@ -67,22 +67,22 @@ pub(crate) struct SwitchOptions {
     after_help = "Example:\n  cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211  # beside memcached\n  cavalcade spc-proxy --from-tcp 127.0.0.1:11211 --to 10.0.0.7:4211 --first-task 1 --task-step 4"
 )]
 pub(crate) struct SpcProxyOptions {
-    /// Accept TCP here and carry each connection as an SPC stream, under a task-id of its own
+    /// Address to accept TCP at; connections are carried as SPC streams
     #[arg(long, value_name = "ADDRESS", required_unless_present = "from_spc", conflicts_with = "from_spc")]
     pub(crate) from_tcp: Option<SocketAddr>,
-    /// Accept SPC here and hand each stream over as a TCP connection
+    /// Address to accept SPC streams at; each is handed on as a TCP connection
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) from_spc: Option<SocketAddr>,
-    /// The other side: the address of another proxy's --from-spc, or of the TCP server
+    /// Address of the other side: another proxy's --from-spc, or the TCP server
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) to: SocketAddr,
-    /// The first task-id that this proxy gives
+    /// First task-id
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(crate) first_task: u32,
-    /// By how much each next task-id is larger: the number of proxies that give ids
+    /// Step from one task-id to the next: the number of proxies that give out ids
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) task_step: u32,
-    /// Give ids of background tasks, which go behind all others
+    /// Give out ids of background tasks, which go behind all others
     #[arg(long)]
     pub(crate) background: bool,
     /// Take ids from this counter of the host's agent
@@ -91,10 +91,10 @@ pub(crate) struct SpcProxyOptions {
     /// Socket of the agent; else cavalcade.sock in $XDG_RUNTIME_DIR or /run
     #[arg(long, value_name = "FILE", requires = "counter")]
     pub(crate) socket: Option<PathBuf>,
-    /// Rule by which traffic is cut into tasks
+    /// Rule that divides traffic into tasks
     #[arg(long, value_name = "RULE", default_value = "connection", conflicts_with = "from_spc")]
     pub(crate) task_of: TaskOf,
-    /// The rate of this host's link
+    /// Rate of this host's link
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "1Gbps")]
     pub(crate) rate: BitsPerSec,
     /// The round trip of the idle fabric across its longest path, the same at all switches and hosts
@@ -108,11 +108,11 @@ pub(crate) enum TaskOf {
     /// Each TCP connection
     #[default]
     Connection,
-    /// One task for all that comes by this proxy's port
+    /// One task for all connections
     Port,
-    /// Each burst of requests: what a client says before it hears an answer
+    /// Each burst of requests: what a client sends before it receives an answer
     Burst,
-    /// Requests of memcached's meta commands with one opaque, which is the task-id
+    /// Requests of memcached's meta commands with the same opaque, which is the task-id
     Opaque,
 }
 
@@ -120,16 +120,16 @@ pub(crate) enum TaskOf {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench switch --offered 50Mbps,100Mbps,200Mbps")]
 pub(crate) struct SwitchBench {
-    /// The size of packets, IP header included
+    /// Packet size, IP header included
     #[arg(long, value_name = "BYTES", default_value_t = 1_500, value_parser = clap::value_parser!(u16).range(128..=9_000))]
     pub(crate) packet: u16,
-    /// Ports, each of which sends to the next one
+    /// Number of ports, each sending to the next
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u8).range(2..=16))]
     pub(crate) ports: u8,
     /// Rates offered at each port, lowest first
     #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, default_value = "50Mbps,100Mbps,200Mbps,400Mbps,600Mbps,800Mbps,1Gbps,1200Mbps")]
     pub(crate) offered: Vec<BitsPerSec>,
-    /// The time for which each rate is offered
+    /// Duration of each rate
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "1s")]
     pub(crate) time: Nanos,
     /// Print JSON

@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Renew) -> Result<(), Failure> {
     if options.new_authority {
         site.new_authority(span)?;
         tell(&format!(
-            "a new authority in {dir}: copy authority.pem to every component, then say 'cavalcade renew {dir}' and copy the \
+            "a new authority in {dir}: copy authority.pem to every component, then run 'cavalcade renew {dir}' and copy the \
              certificates, then 'cavalcade renew {dir} --retire-authority'"
         ));
         return Ok(());
@@ -120,7 +120,7 @@ impl Site<'_> {
 
     fn renew(&self, component: &str, has_new_key: bool, (begin, end): Span) -> Result<(), Failure> {
         let role = Role::from_folder(component).ok_or_else(|| {
-            Failure::usage(format!("'{component}' is no component of a site"))
+            Failure::usage(format!("'{component}' is not a component of a site"))
                 .help("components are coordinator, administrator, and agent-0 and so on")
         })?;
         let key = (!has_new_key).then(|| self.text(component, KEY_FILE)).transpose()?;

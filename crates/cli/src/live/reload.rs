@@ -102,8 +102,7 @@ impl Reloader {
 impl Reload for Reloader {
     fn reload(&mut self) -> Result<Reloaded, String> {
         let path = self.path.as_deref().ok_or(
-            "it was started without --config, so there is no file to read again: 'cavalcade reload --log-level LEVEL' \
-             sets how much is logged",
+            "it was started without --config, so there is no file to reread: 'cavalcade reload --log-level LEVEL' changes the log level",
         )?;
         // Who shows the reason puts its own "error:" before it.
         let reason = |error| crate::failure::shown(&error, false).replacen("error: ", "", 1);
@@ -135,7 +134,7 @@ impl Reload for Reloader {
 
     fn set_log_level(&mut self, level: &str) -> Result<Reloaded, String> {
         let wanted = LogLevel::from_str(level, true)
-            .map_err(|_| format!("'{level}' is no level: expected error, warn, info or debug"))?;
+            .map_err(|_| format!("'{level}' is not a log level: expected error, warn, info or debug"))?;
         self.level.set(wanted);
         let changed = vec![Setting { name: "log.level".to_owned(), text: level.to_owned() }];
         Ok(Reloaded { changed, refused: Vec::new() })

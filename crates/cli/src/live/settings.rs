@@ -127,7 +127,7 @@ impl Site {
                 let problem =
                     if first.is_some() { "several of the hosts are" } else { "none of the hosts is" };
                 Err(Failure::usage(format!("{problem} at an address of this one"))
-                    .help("say which host this is with --port"))
+                    .help("name this host with --port"))
             }
         }
     }
@@ -223,8 +223,7 @@ pub(crate) fn allow(address: SocketAddr, is_allowed: bool) -> Result<(), Failure
         return Ok(());
     }
     Err(Failure::usage(format!("{address} can be reached from other hosts, and there are no certificates")).help(
-        "make some with 'cavalcade certificates DIR --hosts N' and name this component's folder with --certificates, \
-         or say --insecure",
+        "make some with 'cavalcade certificates DIR --hosts N' and name this component's folder with --certificates, or use --insecure",
     ))
 }
 

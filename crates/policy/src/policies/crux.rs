@@ -64,7 +64,7 @@ impl Definition for Crux {
 
     const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
         name: "levels",
-        meaning: "how many priorities the network has",
+        meaning: "number of priorities of the network",
         field: |p| &mut p.levels,
     }];
 

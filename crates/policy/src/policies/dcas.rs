@@ -122,7 +122,7 @@ impl Definition for Dcas {
     const PARAMETERS: &'static [Parameter<Self>] = &[
         Parameter {
             name: "sync",
-            meaning: "how often a host looks at its subcoflows (delta)",
+            meaning: "interval at which a host reviews its subcoflows (delta)",
             field: |p| &mut p.sync,
         },
         Parameter {
@@ -137,22 +137,22 @@ impl Definition for Dcas {
         },
         Parameter {
             name: "lift",
-            meaning: "when that ends: at the first tick after service, or with the first byte served",
+            meaning: "end of the lift: at the first tick after service, or with the first byte served",
             field: |p| &mut p.lift,
         },
         Parameter {
             name: "expiry",
-            meaning: "age at which what a peer said is forgotten",
+            meaning: "age at which a message of a peer is forgotten",
             field: |p| &mut p.expiry,
         },
         Parameter {
             name: "wait",
-            meaning: "the several RTTs between announcing and using the answers; leaders do not wait",
+            meaning: "time between announcing and using the answers, several RTTs; leaders do not wait",
             field: |p| &mut p.wait,
         },
         Parameter {
             name: "announce",
-            meaning: "all subcoflows announce at every tick, or only leaders, where something changes",
+            meaning: "all subcoflows announce at every tick, or only leaders, when something changes",
             field: |p| &mut p.announce,
         },
     ];

@@ -122,10 +122,10 @@ impl Definition for Dclas {
     ];
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter { name: "queues", meaning: "how many queues (K)", field: |p| &mut p.queues },
+        Parameter { name: "queues", meaning: "number of queues (K)", field: |p| &mut p.queues },
         Parameter {
             name: "factor",
-            meaning: "how many times the threshold of a queue the next one's is (E)",
+            meaning: "factor from each queue's threshold to the next (E)",
             field: |p| &mut p.factor,
         },
         Parameter {
@@ -140,22 +140,22 @@ impl Definition for Dclas {
         },
         Parameter {
             name: "excess",
-            meaning: "who gets what a queue leaves of its weighted share: the others by weight, or the highest",
+            meaning: "receiver of what a queue leaves of its weighted share: the others by weight, or the highest",
             field: |p| &mut p.excess,
         },
         Parameter {
             name: "sync",
-            meaning: "how often agents and coordinator talk (delta); 0ms: at once",
+            meaning: "interval of coordination (delta); 0ms: at once",
             field: |p| &mut p.sync,
         },
         Parameter {
             name: "order",
-            meaning: "inside a queue: first in, first out (arrival), or none, so that coflows of a queue share",
+            meaning: "order inside a queue: first in, first out (arrival), or none, so that coflows of a queue share",
             field: |p| &mut p.order,
         },
         Parameter {
             name: "at",
-            meaning: "whose counts decide: those of the whole fabric, or of each sender alone",
+            meaning: "scope of counts: the whole fabric, or each sender alone",
             field: |p| &mut p.at,
         },
     ];

@@ -30,7 +30,7 @@ impl Definition for Edf {
 
     const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
         name: "by_size",
-        meaning: "coflows without deadline go by size, the smallest first; false: they share fairly",
+        meaning: "coflows without deadline go smallest first; false: they share fairly",
         field: |p| &mut p.by_size,
     }];
 

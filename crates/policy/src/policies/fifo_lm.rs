@@ -87,17 +87,17 @@ impl Definition for FifoLm {
         },
         Parameter {
             name: "heavy_percentile",
-            meaning: "the percentile of task sizes from which a task is heavy; instead of heavy_threshold",
+            meaning: "percentile of task sizes from which a task is heavy; instead of heavy_threshold",
             field: |p| &mut p.heavy_percentile,
         },
         Parameter {
             name: "degree",
-            meaning: "the most tasks that share a class; none for a run of heavy tasks of any length and the next",
+            meaning: "maximum number of tasks that share a class; none: a run of heavy tasks of any length, and the next",
             field: |p| &mut p.degree,
         },
         Parameter {
             name: "at",
-            meaning: "who decides: each sender for what it sends, or each link",
+            meaning: "place of decisions: each sender for what it sends, or each link",
             field: |p| &mut p.at,
         },
     ];

@@ -92,7 +92,7 @@ impl Definition for Karuna {
         },
         Parameter {
             name: "load",
-            meaning: "the load, in percent, for which a table is read or thresholds are computed; none where listed",
+            meaning: "load in per cent for which a table is read or thresholds are computed; none if listed",
             field: |p| &mut p.load,
         },
         Parameter {
@@ -102,7 +102,7 @@ impl Definition for Karuna {
         },
         Parameter {
             name: "guard",
-            meaning: "how long before its deadline a flow aims to be done; over packets, what they take to arrive",
+            meaning: "margin by which a flow aims to be done before its deadline; over packets, their time on the way",
             field: |p| &mut p.guard,
         },
     ];

@@ -52,7 +52,7 @@ impl Definition for Las {
     const PARAMETERS: &'static [Parameter<Self>] = &[
         Parameter {
             name: "quantum",
-            meaning: "the finest difference in service that counts",
+            meaning: "smallest difference in service that counts",
             field: |p| &mut p.quantum,
         },
         Parameter {
@@ -62,7 +62,7 @@ impl Definition for Las {
         },
         Parameter {
             name: "at",
-            meaning: "who decides: each sender for what it sends, or each link",
+            meaning: "place of decisions: each sender for what it sends, or each link",
             field: |p| &mut p.at,
         },
     ];

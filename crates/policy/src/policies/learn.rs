@@ -89,20 +89,24 @@ impl Definition for Learn {
     };
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter { name: "sync", meaning: "how often coflows are ranked (delta)", field: |p| &mut p.sync },
+        Parameter {
+            name: "sync",
+            meaning: "interval between rankings of coflows (delta)",
+            field: |p| &mut p.sync,
+        },
         Parameter {
             name: "k",
-            meaning: "how many flows of average size count as if they had ended at every port",
+            meaning: "number of flows of average size that count as if they had ended at every port",
             field: |p| &mut p.k,
         },
         Parameter {
             name: "patience",
-            meaning: "how many times the rest of it a coflow waits before it goes first; 0: for ever",
+            meaning: "longest wait of a coflow before it goes first, as a multiple of its remaining time; 0: for ever",
             field: |p| &mut p.patience,
         },
         Parameter {
             name: "memory",
-            meaning: "flows of the size of the job's earlier runs that count as if they had ended, in per cent of the coflow's flows; 0: earlier runs are not looked at",
+            meaning: "flows of the size of the job's earlier runs that count as if they had ended, in per cent of the coflow's flows; 0: ignore earlier runs",
             field: |p| &mut p.memory,
         },
     ];

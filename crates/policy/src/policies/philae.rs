@@ -90,22 +90,22 @@ impl Definition for Philae {
     const PARAMETERS: &'static [Parameter<Self>] = &[
         Parameter {
             name: "pilots",
-            meaning: "how many flows go ahead: a percentage, or the number of senders or receivers, the fewer",
+            meaning: "number of flows that go ahead: a percentage, or the number of senders or receivers, whichever is smaller",
             field: |p| &mut p.pilots,
         },
         Parameter {
             name: "pilot_percent",
-            meaning: "how many per cent of a coflow's flows go ahead, at least one",
+            meaning: "share of a coflow's flows that go ahead, in per cent, at least one flow",
             field: |p| &mut p.pilot_percent,
         },
         Parameter {
             name: "thin",
-            meaning: "the most flows with which a coflow goes first without being sampled",
+            meaning: "maximum number of flows of a coflow that goes first without being sampled",
             field: |p| &mut p.thin,
         },
         Parameter {
             name: "contention",
-            meaning: "the estimated size counts once for the coflow and once for each rival; false: once",
+            meaning: "count the estimated size once for the coflow and once for each rival; false: once",
             field: |p| &mut p.contention,
         },
     ];

@@ -59,7 +59,7 @@ impl Definition for Pias {
         },
         Parameter {
             name: "load",
-            meaning: "the load, in percent, for which a table is read or thresholds are computed; none where listed",
+            meaning: "load in per cent for which a table is read or thresholds are computed; none if listed",
             field: |p| &mut p.load,
         },
     ];

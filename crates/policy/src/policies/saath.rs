@@ -91,10 +91,10 @@ impl Definition for Saath {
     };
 
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter { name: "queues", meaning: "how many queues (K)", field: |p| &mut p.queues },
+        Parameter { name: "queues", meaning: "number of queues (K)", field: |p| &mut p.queues },
         Parameter {
             name: "factor",
-            meaning: "how many times the threshold of a queue the next one's is (E)",
+            meaning: "factor from each queue's threshold to the next (E)",
             field: |p| &mut p.factor,
         },
         Parameter {
@@ -109,12 +109,12 @@ impl Definition for Saath {
         },
         Parameter {
             name: "deadline_factor",
-            meaning: "how many times the queue's coflows one after the other a coflow waits at most (d)",
+            meaning: "longest wait of a coflow, as a multiple of the time of its queue's coflows one after the other (d)",
             field: |p| &mut p.deadline_factor,
         },
         Parameter {
             name: "all_or_none",
-            meaning: "a coflow goes first only where it gets all of its ports; false: wherever its turn comes",
+            meaning: "a coflow goes first only if it gets all of its ports; false: at each port in turn",
             field: |p| &mut p.all_or_none,
         },
         Parameter {

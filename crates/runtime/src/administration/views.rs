@@ -414,7 +414,11 @@ fn sentence(found: &proto::Explanation) -> String {
             1 => ", and at one more port".to_owned(),
             more => format!(", and at {more} more ports"),
         };
-        return format!("{verb} behind {} on port {}, {}{more}", first.ahead.len(), first.port, to_go(first));
+        let ahead = match first.ahead.len() {
+            1 => "one coflow".to_owned(),
+            ahead => format!("{ahead} coflows"),
+        };
+        return format!("{verb} behind {ahead} at port {}, {}{more}", first.port, to_go(first));
     }
     match (sending, found.off, found.resting) {
         (0, 0, 0) => "has no open flows".to_owned(),
@@ -430,8 +434,8 @@ fn to_go(blocker: &proto::Blocker) -> String {
     let known = if seconds < 10.0 { format!("{seconds:.1} s") } else { format!("{seconds:.0} s") };
     match (blocker.time_ns, blocker.unknown) {
         (_, 0) => format!("{known} to go"),
-        (0, _) => "for as long as they send (they did not say how much)".to_owned(),
-        (_, flows) => format!("more than {known} to go ({flows} of their flows are of unknown size)"),
+        (0, _) => "of unknown sizes".to_owned(),
+        (_, flows) => format!("more than {known} to go ({flows} of their flows have unknown sizes)"),
     }
 }
 

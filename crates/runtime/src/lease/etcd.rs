@@ -145,7 +145,7 @@ async fn attempt(
     let (renewing, given_up) = oneshot::channel();
     tokio::task::spawn_local(async move {
         tokio::select! {
-            () = renew(&mut leases, lease, since) => tracing::warn!("the lease in etcd is lost"),
+            () = renew(&mut leases, lease, since) => tracing::warn!("lost the lease in etcd"),
             _ = given_up => drop(leases.lease_revoke(LeaseRevokeRequest { id: lease }).await),
         }
         drop(losing);

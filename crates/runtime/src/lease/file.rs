@@ -95,7 +95,7 @@ fn take_over(path: &Path, text: &str, above: u64) -> io::Result<Option<Leadershi
     }
     let leadership = lead(path, file, above)?;
     std::fs::rename(&next, path)?;
-    tracing::warn!("the holder of {} has not shown itself for {SILENCE:?}: it is taken over", path.display());
+    tracing::warn!("the holder of {} has been silent for {SILENCE:?}: taking over", path.display());
     Ok(Some(leadership))
 }
 
@@ -110,7 +110,7 @@ fn lead(path: &Path, mut file: File, above: u64) -> io::Result<Leadership> {
     let path = path.to_owned();
     tokio::task::spawn_local(async move {
         tokio::select! {
-            () = hold(&path, &mut file, term) => tracing::warn!("the lease on {} is lost", path.display()),
+            () = hold(&path, &mut file, term) => tracing::warn!("lost the lease on {}", path.display()),
             _ = given_up => {}
         }
         drop((file, losing));

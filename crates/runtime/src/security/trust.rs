@@ -170,7 +170,7 @@ impl Trust {
             Err(rustls::Error::InvalidCertRevocationList(_)) => return Err(self.malformed_list()),
             // Who runs with a certificate that is revoked is refused by the others; until then it heeds the list itself.
             Err(error) if !is_same => return Err(unusable(error)),
-            Err(error) => tracing::error!(%error, "the own certificate is of no use any more"),
+            Err(error) => tracing::error!(%error, "this component's own certificate is no longer valid"),
             Ok(()) => {}
         }
         let until = last_second(|at| self.verify_own(&servers, &chain, at).is_ok());
@@ -344,7 +344,7 @@ pub(super) fn watch(trust: &Arc<Trust>) -> JoinSet<()> {
             match trust.reread() {
                 Ok(false) => said = None,
                 Ok(true) => {
-                    tracing::info!(folder = %trust.folder.display(), "certificates or their list have changed");
+                    tracing::info!(folder = %trust.folder.display(), "certificates or the revocation list changed");
                 }
                 Err(error) => {
                     let text = error.to_string();
@@ -367,7 +367,11 @@ fn warn_of_end(until: u64, warned: &mut Option<u64>) {
     let due = WARNINGS.into_iter().find(|days| left <= days * DAY);
     if due.is_some() && (warned.is_none() || due < *warned) {
         let (days, hours) = (left / DAY, left % DAY / 3600);
-        tracing::warn!(days, hours, "the certificate runs out: renew it with 'cavalcade renew DIR PART'");
+        tracing::warn!(
+            days,
+            hours,
+            "the certificate expires soon: renew it with 'cavalcade renew DIR COMPONENT'"
+        );
     }
     *warned = due;
 }

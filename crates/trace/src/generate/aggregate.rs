@@ -27,31 +27,31 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `aggregate`.
     Aggregate {
-        /// how many tasks
+        /// number of tasks
         tasks: u32 = 100,
         /// 1: workers to the aggregator of their rack; 2: all aggregators to the top as well
         levels: u32 = 2,
-        /// how many racks
+        /// number of racks
         racks: u32 = 30,
-        /// how many workers a rack has, beside its aggregator
+        /// number of workers in a rack, beside its aggregator
         workers: u32 = 40,
-        /// the smallest answer of a worker
+        /// smallest answer of a worker
         smallest: Bytes = Bytes(2_000),
-        /// the largest answer of a worker
+        /// largest answer of a worker
         largest: Bytes = Bytes(50_000),
-        /// law of the factor by which a task is heavier than the lightest
+        /// distribution of the factor by which a task is heavier than the lightest
         tail: Tail = Tail::None,
-        /// what part of its input an aggregator sends on
+        /// share of its input that an aggregator sends on
         selectivity: f64 = 0.03,
-        /// how many milliseconds a worker computes on average
+        /// mean computing time of a worker, in milliseconds
         compute_ms: f64 = 0.0,
-        /// offered bytes over what the links into the racks' aggregators can carry
+        /// offered load on the links into the racks' aggregators, as a share of their capacity
         load: f64 = 0.8,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
-        /// how many background tasks of one flow there are beside
+        /// number of background tasks of one flow
         background: u32 = 0,
-        /// the size of a background task
+        /// size of a background task
         background_size: Bytes = Bytes(100_000_000),
     }
 }

@@ -18,25 +18,25 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `batch`.
     Batch {
-        /// how many jobs
+        /// number of jobs
         jobs: u32 = 400,
-        /// how many ports, with a host behind each
+        /// number of ports, with a host behind each
         ports: u32 = 100,
-        /// how many mappers a job has
+        /// number of mappers of a job
         mappers: u32 = 10,
-        /// how many reducers a job has
+        /// number of reducers of a job
         reducers: u32 = 5,
         /// 1: a shuffle; 2: the reducers also write their results to other hosts
         stages: u32 = 2,
-        /// the smallest flow of a shuffle
+        /// smallest flow of a shuffle
         smallest: Bytes = Bytes(1_000_000),
-        /// the largest flow of a shuffle
+        /// largest flow of a shuffle
         largest: Bytes = Bytes(10_000_000),
-        /// what part of its input a reducer writes
+        /// output of a reducer, as a share of its input
         selectivity: f64 = 1.0,
-        /// how many milliseconds a mapper or reducer computes on average, at full speed
+        /// mean computing time of a mapper or reducer at full speed, in milliseconds
         compute_ms: f64 = 0.0,
-        /// how many of them a host serves at a time; 0 for as many as there are
+        /// number of them that a host serves at a time; 0 for no limit
         slots: u32 = 0,
         /// 1: hosts have 50, 50, 50, 100, 25 and 50 % of full speed in turn; 0: all are of full speed
         mixed_speeds: u32 = 0,

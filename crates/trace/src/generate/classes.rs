@@ -24,19 +24,19 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `classes`.
     Classes {
-        /// how many coflows
+        /// number of coflows
         coflows: u32 = 400,
-        /// how many ports (hosts)
+        /// number of ports (hosts)
         ports: u32 = 80,
-        /// offered bytes over what all ports together can carry
+        /// offered load on all ports together, as a share of their capacity
         load: f64 = 1.0,
-        /// the longest flow
+        /// longest flow
         longest: Bytes = Bytes(500 << 20),
-        /// the most mappers, and the most reducers, of a narrow coflow
+        /// maximum number of mappers, and of reducers, of a narrow coflow
         narrow: u32 = 5,
         /// shares of short narrow / long narrow / short wide / long wide coflows
         mix: Mix = Mix([52.0, 16.0, 15.0, 17.0]),
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

@@ -31,21 +31,21 @@ use crate::shapes::{DagNode, DagShape};
 parameters! {
     /// Parameters of `dag`.
     Dag {
-        /// how many tasks
+        /// number of tasks
         tasks: u32 = 40,
-        /// how many ports
+        /// number of ports
         ports: u32 = 40,
-        /// the most hosts that a stage runs on
+        /// maximum number of hosts that a stage runs on
         width: u32 = 20,
-        /// how many tasks a host computes at a time
+        /// number of tasks that a host computes at a time
         slots: u32 = 4,
-        /// the smallest output of a stage
+        /// smallest output of a stage
         smallest: Bytes = Bytes(1_000_000),
-        /// the largest output of a stage
+        /// largest output of a stage
         largest: Bytes = Bytes(10_000_000_000),
-        /// offered bytes over what all ports together can carry; 0 lets all tasks arrive at once
+        /// offered load on all ports together, as a share of their capacity; 0 lets all tasks arrive at once
         load: f64 = 0.5,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

@@ -30,13 +30,13 @@ use super::{GenerateError, Recipe};
 parameters! {
     /// Parameters of `facebook`.
     Facebook {
-        /// how many coflows
+        /// number of coflows
         coflows: u32 = 526,
-        /// how many ports (racks)
+        /// number of ports (racks)
         ports: u32 = 150,
-        /// bytes of the busiest port over what it carries until the last arrival
+        /// load of the busiest port until the last arrival, as a share of its capacity
         load: f64 = 1.0,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

@@ -28,29 +28,29 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `mixed`.
     Mixed {
-        /// how many flows without deadline
+        /// number of flows without deadline
         flows: u32 = 2_000,
-        /// how many ports
+        /// number of ports
         ports: u32 = 16,
-        /// bytes that flows without deadline offer, over what all ports together can carry
+        /// load that flows without deadline offer to all ports together, as a share of their capacity
         load: f64 = 0.8,
-        /// law of their sizes: websearch or datamining
+        /// distribution of their sizes: websearch or datamining
         sizes: Sizes = Sizes::WebSearch,
-        /// the same of flows with a deadline, which come until the last of the others has; 0 for none
+        /// the same of flows with a deadline, which arrive until the last of the others has; 0 for none
         urgent_load: f64 = 0.05,
-        /// the smallest flow with a deadline
+        /// smallest flow with a deadline
         smallest: Bytes = Bytes(2_000),
         /// the largest; sizes between them are equally likely
         largest: Bytes = Bytes(200_000),
-        /// the mean of deadlines, after the arrival
+        /// mean deadline, counted from the arrival
         deadline: Nanos = Nanos::from_millis(10),
-        /// law of deadlines: exponential or fixed
+        /// distribution of deadlines: exponential or fixed
         deadlines: Deadlines = Deadlines::Exponential,
-        /// a deadline is at least so many times what the flow takes alone at rate
+        /// minimum deadline, as a multiple of the time that the flow takes alone
         slack: f64 = 1.25,
-        /// how many flows with a deadline come at one instant to one port: the responses of a query
+        /// number of flows with a deadline that arrive together for one port: the responses of a query
         responses: u32 = 1,
-        /// the rate of a port, to which loads refer
+        /// rate of a port, which loads refer to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

@@ -14,21 +14,21 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `poisson`.
     Poisson {
-        /// how many flows
+        /// number of flows
         flows: u32 = 10_000,
-        /// how many ports
+        /// number of ports
         ports: u32 = 16,
-        /// offered bytes over what all ports together can carry
+        /// offered load on all ports together, as a share of their capacity
         load: f64 = 0.7,
-        /// law of the sizes: pareto, websearch or datamining; the next three are for the first
+        /// distribution of the sizes: pareto, websearch or datamining; the next three are for the first
         sizes: Sizes = Sizes::Pareto,
-        /// the smallest flow
+        /// smallest flow
         smallest: Bytes = Bytes(100_000),
-        /// the largest flow
+        /// largest flow
         largest: Bytes = Bytes(1_000_000_000),
-        /// the exponent of the tail: the smaller, the heavier
+        /// exponent of the tail; smaller is heavier
         shape: f64 = 1.2,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

@@ -22,27 +22,27 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `recurrent`.
     Recurrent {
-        /// how many tasks
+        /// number of tasks
         tasks: u32 = 400,
-        /// how many jobs they are runs of
+        /// number of jobs that they are runs of
         jobs: u32 = 40,
-        /// how many ports (hosts)
+        /// number of ports (hosts)
         ports: u32 = 20,
-        /// offered bytes over what all ports together can carry
+        /// offered load on all ports together, as a share of their capacity
         load: f64 = 1.0,
-        /// the exponent by which some jobs run more often than others; 0: all run as often
+        /// exponent by which some jobs run more often than others; 0 for all equally often
         skew: f64 = 1.0,
         /// σ of the log-normal factor by which the size of a run differs from its job's
         drift: f64 = 0.3,
         /// 1: labels of jobs are dealt out at random
         shuffled: u32 = 0,
-        /// the longest flow of a job
+        /// longest flow of a job
         longest: Bytes = Bytes(500 << 20),
-        /// the most mappers, and the most reducers, of a narrow job
+        /// maximum number of mappers, and of reducers, of a narrow job
         narrow: u32 = 5,
         /// shares of short narrow / long narrow / short wide / long wide jobs
         mix: Mix = Mix([52.0, 16.0, 15.0, 17.0]),
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

@@ -14,25 +14,25 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `retrieval`.
     Retrieval {
-        /// how many tasks
+        /// number of tasks
         tasks: u32 = 1000,
-        /// how many clients; they are the first ports
+        /// number of clients, which are the first ports
         clients: u32 = 4,
-        /// how many servers
+        /// number of servers
         servers: u32 = 16,
-        /// from how many servers a task fetches
+        /// number of servers that a task fetches from
         chunks: u32 = 3,
-        /// the smallest chunk
+        /// smallest chunk
         smallest: Bytes = Bytes(266_667),
-        /// the largest chunk
+        /// largest chunk
         largest: Bytes = Bytes(266_667),
-        /// offered bytes over what the links into the clients can carry
+        /// offered load on the links into the clients, as a share of their capacity
         load: f64 = 0.5,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
-        /// how many background tasks of one flow there are beside
+        /// number of background tasks of one flow
         background: u32 = 0,
-        /// the size of a background task
+        /// size of a background task
         background_size: Bytes = Bytes(100_000_000),
     }
 }

@@ -16,15 +16,15 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `uniform`.
     Uniform {
-        /// how many coflows
+        /// number of coflows
         coflows: u32 = 100,
-        /// how many ports
+        /// number of ports
         ports: u32 = 100,
-        /// the largest coflow: sizes are uniform from 0 to this
+        /// largest coflow: sizes are uniform from 0 to this
         largest: Bytes = Bytes(1_000_000_000),
-        /// offered bytes over what all ports together can carry
+        /// offered load on all ports together, as a share of their capacity
         load: f64 = 1.0,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }
@@ -32,15 +32,15 @@ parameters! {
 parameters! {
     /// Parameters of `fixed`.
     Fixed {
-        /// how many coflows
+        /// number of coflows
         coflows: u32 = 100,
-        /// how many ports
+        /// number of ports
         ports: u32 = 100,
-        /// the size of every coflow
+        /// size of every coflow
         size: Bytes = Bytes(100_000_000),
-        /// offered bytes over what all ports together can carry
+        /// offered load on all ports together, as a share of their capacity
         load: f64 = 1.0,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

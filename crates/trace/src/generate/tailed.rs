@@ -28,25 +28,25 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `tailed`.
     Tailed {
-        /// how many tasks
+        /// number of tasks
         tasks: u32 = 1_000,
-        /// from how many ports a task comes
+        /// number of ports that a task sends from
         senders: u32 = 40,
-        /// to how many ports each of these sends
+        /// number of ports that each of these sends to
         receivers: u32 = 1,
-        /// how many ports there are
+        /// number of ports
         ports: u32 = 41,
-        /// how many of the ports are aggregators
+        /// number of ports that are aggregators
         aggregators: u32 = 1,
-        /// the smallest flow, before its task's factor
+        /// smallest flow, before its task's factor
         smallest: Bytes = Bytes(2_000),
-        /// the largest flow, before its task's factor
+        /// largest flow, before its task's factor
         largest: Bytes = Bytes(50_000),
-        /// law of the factor of a task
+        /// distribution of the factor of a task
         tail: Tail = Tail::None,
-        /// offered bytes over what the links into the aggregators can carry; 0 lets all tasks arrive at once
+        /// offered load on the links into the aggregators, as a share of their capacity; 0 lets all tasks arrive at once
         load: f64 = 0.8,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

@@ -14,19 +14,19 @@ use super::{GenerateError, Recipe, require};
 parameters! {
     /// Parameters of `tasks`.
     Tasks {
-        /// how many tasks
+        /// number of tasks
         tasks: u32 = 40,
-        /// how many flows a task has
+        /// number of flows of a task
         flows: u32 = 20,
-        /// the smallest flow
+        /// smallest flow
         smallest: Bytes = Bytes(5_000),
-        /// the largest flow
+        /// largest flow
         largest: Bytes = Bytes(40_000),
-        /// how many ports: one aggregator, the others workers
+        /// number of ports: one aggregator, the others workers
         ports: u32 = 41,
-        /// offered bytes over what the aggregator's link can carry; 0 lets all tasks arrive at once
+        /// offered load on the aggregator's link, as a share of its capacity; 0 lets all tasks arrive at once
         load: f64 = 0.0,
-        /// the rate of a port, to which the load refers
+        /// rate of a port, which the load refers to
         rate: BitsPerSec = BitsPerSec(1_000_000_000),
     }
 }

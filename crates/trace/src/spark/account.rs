@@ -94,6 +94,7 @@ fn hosts(log: &Log, port_of: &[PortId]) -> String {
 fn sources(log: &Log, tally: &Tally) -> String {
     let shuffles = match tally.joins {
         0 => String::new(),
+        1 => " (and, in one stage that reads several shuffles, through which of them)".to_owned(),
         joins => format!(" (and, in {joins} stages that read several shuffles, through which of them)"),
     };
     if log.hosts.len() == 2 && tally.joins == 0 {

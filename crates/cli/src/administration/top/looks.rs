@@ -60,7 +60,7 @@ impl Looks {
             Some(_) => format!(", {} clients", view.clients),
         };
         format!(
-            "{} coflows; flows: {} open, {} paced, {} off, {} rest; {rate}{rounds}{oldest}",
+            "{} coflows; flows: {} open, {} paced, {} off, {} idle; {rate}{rounds}{oldest}",
             view.coflows.len(),
             sum(|coflow| coflow.open),
             sum(|coflow| coflow.paced),

@@ -217,7 +217,7 @@ fn ports(ports: &[SwitchPort], rates: &[Option<f64>], width: u16) -> Table<'stat
     Table::new(rows, widths).header(header.bold())
 }
 
-const HEADER: [&str; 10] = ["id", "name", "class", "rate", "sent", "size", "send", "off", "rest", "age"];
+const HEADER: [&str; 10] = ["id", "name", "class", "rate", "sent", "size", "send", "off", "idle", "age"];
 
 /// Widths of the columns: all but the name take 68 of 80 characters, with the blanks between them.
 const WIDTHS: [Constraint; 10] = [
