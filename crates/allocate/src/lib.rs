@@ -6,7 +6,7 @@
 //! - [`Recompute`] computes rates by the definition at each event, on any fabric.
 //! - The allocators of `incremental` keep rates up to date as flows come and go and priorities change, and settle what
 //!   was sent lazily, so that an event costs what it changes: `incremental/switch` has those for one switch, a folder each,
-//!   `incremental/paths` the one for any fabric.
+//!   `incremental/paths` and `incremental/madd` those for any fabric.
 //! - `progress` is what several of them share: bytes sent, and when the next flow ends.
 //!
 //! An allocator knows flows, links and accounts (coflows, or their parts at one place) as numbers, sizes in bytes as `f64`,
@@ -27,6 +27,7 @@ pub mod reference;
 mod select;
 
 pub use fill::{Due, Fill, Key};
+pub use incremental::madd::MaddFill;
 pub use incremental::paths::PathFill;
 pub use incremental::switch::greedy::GreedyFill;
 pub use incremental::switch::max_min::MaxMinFill;

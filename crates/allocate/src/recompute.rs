@@ -3,20 +3,19 @@
 //! It knows nothing of how rates come about ([`reference`](crate::reference)), and keeps only what was sent. Amounts stand
 //! as of the time at which rates were computed, and rates are constant after that, so an event that changes no rate
 //! costs no more than what it is about. So this is what the other allocators are tested against, what
-//! `--allocator reference` runs, and what carries out the disciplines that have no incremental allocator on a fabric. For
-//! MADD it is enough even for large workloads: its rates change only when a coflow arrives or ends.
+//! `--allocator reference` runs, and what carries out the disciplines that have no incremental allocator on a fabric.
 //!
 //! # Cost
 //! O(flows × (hops + log flows)) whenever rates are computed, which for all disciplines but MADD is at each event; O(log
 //! flows) at an event between.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{Discipline, Priority, Scope, Terms};
 
 use crate::fill::{Due, Fill};
 use crate::progress::attained::Attained;
+use crate::progress::ends::{Ends, Sending};
 use crate::progress::tolerance::tolerance;
 use crate::reference::{self, Past};
 
@@ -28,27 +27,7 @@ struct Flow {
     /// The priorities of its accounts, or its own.
     priorities: Box<[Priority]>,
     cap: f64,
-    /// Bytes left when rates were computed.
-    left: f64,
-    rate: f64,
-    /// Bytes left at which it is next reported.
-    milestone: f64,
-}
-
-impl Flow {
-    /// Returns when it ends or reaches its milestone, if rates were computed at `since`; infinity if it has no rate.
-    fn end(&self, since: f64) -> f64 {
-        if self.rate > 0.0 {
-            since + (self.left - self.milestone).max(0.0) / self.rate
-        } else {
-            f64::INFINITY
-        }
-    }
-
-    /// Bytes left so long after rates were computed.
-    fn left_after(&self, time: f64) -> f64 {
-        (self.left - self.rate * time).max(0.0)
-    }
+    sending: Sending,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -56,9 +35,6 @@ struct Account {
     priority: Priority,
     flows: BTreeSet<u32>,
 }
-
-/// A time as its bits: no time is negative, so bits order as times do.
-type Bits = u64;
 
 /// A change since rates were computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,8 +56,7 @@ pub struct Recompute {
     attained: Attained,
     /// Time at which rates were computed.
     since: f64,
-    /// The times at which flows end or reach their milestones. An entry that is not its flow's time is outdated; the first never is.
-    ends: BinaryHeap<Reverse<(Bits, u32)>>,
+    ends: Ends,
     change: Change,
     /// Time at which the order changes although nothing else happens.
     overtaking: f64,
@@ -97,7 +72,7 @@ impl Recompute {
             accounts: Vec::new(),
             attained: Attained::default(),
             since: 0.0,
-            ends: BinaryHeap::new(),
+            ends: Ends::default(),
             change: Change::None,
             overtaking: f64::INFINITY,
         }
@@ -105,11 +80,6 @@ impl Recompute {
 
     fn note(&mut self, change: Change) {
         self.change = self.change.max(change);
-    }
-
-    /// Returns the time at which a flow ends or reaches its milestone; infinity if it has no rate or is not there.
-    fn end(&self, flow: u32) -> f64 {
-        self.flows.get(&flow).map_or(f64::INFINITY, |flow| flow.end(self.since))
     }
 
     /// The flows of an account. Those of a coflow mostly have numbers that follow each other.
@@ -122,15 +92,9 @@ impl Recompute {
 
     /// Notes that the end of a flow has changed.
     fn update_end(&mut self, flow: u32) {
-        let end = self.end(flow);
-        if end < f64::INFINITY {
-            self.ends.push(Reverse((end.to_bits(), flow)));
-        }
-        while let Some(&Reverse((bits, first))) = self.ends.peek()
-            && self.end(first).to_bits() != bits
-        {
-            self.ends.pop();
-        }
+        let (flows, since) = (&self.flows, self.since);
+        let end = |flow| flows.get(&flow).map_or(f64::INFINITY, |flow: &Flow| flow.sending.end(since));
+        self.ends.update(flow, end);
     }
 
     /// Tells whether rates are still those of the definition: MADD's stay until coflows or their order change.
@@ -145,13 +109,13 @@ impl Recompute {
         let count = self.flows.len();
         let (mut flows, mut before) = (Vec::with_capacity(count), Vec::with_capacity(count));
         for flow in self.flows.values_mut() {
-            flow.left = flow.left_after(time);
-            before.push(flow.rate);
+            flow.sending.left = flow.sending.left_after(time);
+            before.push(flow.sending.rate);
             flows.push(reference::Flow {
                 path: &flow.path,
                 coflow: flow.accounts[0],
                 priorities: &flow.priorities,
-                remaining: flow.left,
+                remaining: flow.sending.left,
                 cap: flow.cap,
             });
         }
@@ -160,24 +124,18 @@ impl Recompute {
         if self.terms.discipline == Discipline::ShortestFlow {
             self.overtaking = now + reference::next_overtaking(&flows, &rates);
         }
-        let mut ends = std::mem::take(&mut self.ends).into_vec();
-        ends.clear();
-        for ((&number, flow), rate) in self.flows.iter_mut().zip(rates) {
-            let before = std::mem::replace(&mut flow.rate, rate);
+        for (flow, rate) in self.flows.values_mut().zip(rates) {
+            let before = std::mem::replace(&mut flow.sending.rate, rate);
             flow.accounts.iter().for_each(|&account| self.attained.book(account, before, rate, now));
-            let end = flow.end(now);
-            if end < f64::INFINITY {
-                ends.push(Reverse((end.to_bits(), number)));
-            }
         }
-        self.ends = BinaryHeap::from(ends);
+        self.ends.renew(self.flows.iter().map(|(&number, flow)| (flow.sending.end(now), number)));
     }
 
     fn remove(&mut self, number: u32, now: f64) {
         let flow = self.flows.remove(&number).expect("what ends is there");
         self.note(Change::FlowsEnded);
         for &account in &flow.accounts {
-            self.attained.book(account, flow.rate, 0.0, now);
+            self.attained.book(account, flow.sending.rate, 0.0, now);
             let others = &mut self.accounts[account as usize].flows;
             others.remove(&number);
             if others.is_empty() {
@@ -201,9 +159,7 @@ impl Fill for Recompute {
             accounts: accounts.into(),
             priorities: accounts.iter().map(priority).collect(),
             cap: f64::INFINITY,
-            left: bytes,
-            rate: 0.0,
-            milestone: 0.0,
+            sending: Sending::new(bytes),
         };
         self.flows.insert(flow, record);
         for &account in accounts {
@@ -248,7 +204,7 @@ impl Fill for Recompute {
 
     fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
         if let Some(record) = self.flows.get_mut(&flow) {
-            record.milestone = remaining;
+            record.sending.milestone = remaining;
             self.update_end(flow);
         }
     }
@@ -271,8 +227,7 @@ impl Fill for Recompute {
     }
 
     fn next(&self) -> f64 {
-        let end = self.ends.peek().map_or(f64::INFINITY, |&Reverse((bits, _))| f64::from_bits(bits));
-        end.min(self.overtaking).min(self.attained.next())
+        self.ends.next().min(self.overtaking).min(self.attained.next())
     }
 
     fn take_due(&mut self, now: f64, due: &mut Due) {
@@ -282,12 +237,10 @@ impl Fill for Recompute {
             self.note(Change::FlowsEnded);
         }
         self.attained.take_due(now, &mut due.accounts);
-        while let Some(&Reverse((bits, number))) = self.ends.peek()
-            && f64::from_bits(bits) <= reach
-        {
+        while let Some(number) = self.ends.first_until(reach) {
             let flow = self.flows.get_mut(&number).expect("the first entry is not outdated");
-            if flow.milestone > 0.0 {
-                flow.milestone = 0.0;
+            if flow.sending.milestone > 0.0 {
+                flow.sending.milestone = 0.0;
                 due.flows.push(number);
             } else {
                 due.finished.push(number);
@@ -306,7 +259,7 @@ impl Fill for Recompute {
     }
 
     fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.flows.get(&flow).map_or(0.0, |flow| flow.left_after(now - self.since))
+        self.flows.get(&flow).map_or(0.0, |flow| flow.sending.left_after(now - self.since))
     }
 
     fn attained(&self, account: u32, now: f64) -> f64 {
@@ -314,7 +267,7 @@ impl Fill for Recompute {
     }
 
     fn rate(&self, flow: u32) -> f64 {
-        self.flows.get(&flow).map_or(0.0, |flow| flow.rate)
+        self.flows.get(&flow).map_or(0.0, |flow| flow.sending.rate)
     }
 
     fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
@@ -324,7 +277,7 @@ impl Fill for Recompute {
     fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
         let mut loads = vec![0.0; self.capacity.len()];
         for flow in self.flows_of(account) {
-            let left = flow.left_after(now - self.since);
+            let left = flow.sending.left_after(now - self.since);
             flow.path.iter().for_each(|&link| loads[link as usize] += left);
         }
         let loads = (0..).zip(loads).filter(|&(_, bytes)| bytes > 0.0);
@@ -333,7 +286,7 @@ impl Fill for Recompute {
 
     fn add_use(&self, use_of_link: &mut [f64]) {
         for flow in self.flows.values() {
-            flow.path.iter().for_each(|&link| use_of_link[link as usize] += flow.rate);
+            flow.path.iter().for_each(|&link| use_of_link[link as usize] += flow.sending.rate);
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) enum Case {
     InTurn,
     /// Coflows whose flows end together.
     Madd,
+    /// The same on a tree.
+    MaddTree,
     /// Shortest flow first.
     Shortest,
     /// Each link's own priorities on a tree, by the definition.
@@ -47,7 +49,7 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Case; 14] = [
+    pub(crate) const ALL: [Case; 15] = [
         Case::Pairs,
         Case::Paths,
         Case::Tree,
@@ -57,6 +59,7 @@ impl Case {
         Case::Greedy,
         Case::InTurn,
         Case::Madd,
+        Case::MaddTree,
         Case::Shortest,
         Case::PerLinkTree,
         Case::GreedyTree,
@@ -68,7 +71,7 @@ impl Case {
         let discipline = match self {
             Case::Greedy | Case::GreedyTree => Discipline::Greedy,
             Case::InTurn => Discipline::InTurn,
-            Case::Madd => Discipline::Madd,
+            Case::Madd | Case::MaddTree => Discipline::Madd,
             Case::Shortest | Case::ShortestTree => Discipline::ShortestFlow,
             _ => Discipline::MaxMin,
         };
@@ -87,7 +90,12 @@ impl Case {
     fn is_tree(self) -> bool {
         matches!(
             self,
-            Case::Tree | Case::PerLinkTree | Case::GreedyTree | Case::WeightedTree | Case::ShortestTree
+            Case::Tree
+                | Case::MaddTree
+                | Case::PerLinkTree
+                | Case::GreedyTree
+                | Case::WeightedTree
+                | Case::ShortestTree
         )
     }
 
