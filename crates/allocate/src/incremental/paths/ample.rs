@@ -15,6 +15,8 @@
 //! Baraat's tree with two-stage partition-aggregate tasks at 80 % load, `fair`, processor time for each flow on a busy machine:
 //! 2.2 µs without and 0.9 to 1.1 with 1,200 servers, 4.2 and 1.6 to 2.0 with 9,600, 2.9 with 36,000 (12.3 million flows
 //! in 36 s and 230 MB). Looks no longer grow with what is active; what still grows is how far flows lie apart in memory.
+//! That is less than the factor of three that an allocator of its own would have to bring; without it runs on 36,000 servers,
+//! for which a minute is asked (`fair` takes 34 s, `fifo_lm` 58), would take more than twice as long.
 
 use super::PathFill;
 use super::cell::NOWHERE;

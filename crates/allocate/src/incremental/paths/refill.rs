@@ -7,10 +7,6 @@ use super::cell::NOWHERE;
 use super::{FEASIBLE, FULL, MOST_LOOKS, PathFill, SETTLED, TIE};
 use crate::fill::Key;
 
-/// So many cells are followed from one to the next. With many classes at a link each is a wait for memory of its own: a
-/// quarter of a run on 9,000 servers.
-const NEAR: usize = 3;
-
 /// The cells that are to be looked at.
 #[derive(Debug, Default)]
 pub(super) struct Worklist {
@@ -79,23 +75,10 @@ impl PathFill {
             return;
         }
         let mut offered = self.cells.offered(cell);
-        for _ in 0..NEAR {
-            if !self.pass_on(cell, &mut offered) {
-                return;
-            }
-            match self.cells.after(cell) {
-                Some(next) => cell = next,
-                None => return,
-            }
-        }
-        // Which cells come next now stands in the list of the link, so that their memory is waited for together.
-        let (link, key) =
-            (self.cells.hot[cell as usize].link as usize, self.cells.contents[cell as usize].key);
-        let from = self.cells.on_link[link].partition_point(|&(other, _)| other < key);
-        for index in from..self.cells.on_link[link].len() {
-            if !self.pass_on(self.cells.on_link[link][index].1, &mut offered) {
-                return;
-            }
+        while self.pass_on(cell, &mut offered)
+            && let Some(next) = self.cells.after(cell)
+        {
+            cell = next;
         }
     }
 

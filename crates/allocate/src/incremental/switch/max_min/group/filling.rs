@@ -16,9 +16,6 @@ use crate::bits::{has, ones, pack};
 /// From this many lines of one level on it is cheaper to count whom they meet than to visit their pairs.
 const MANY: usize = 6;
 
-/// From so many partners of 64 on it is cheaper to go through all 64 values than from bit to bit.
-const DENSE: u32 = 12;
-
 /// Buffers for filling, shared by all groups. One entry for each side, in it one for each line.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
@@ -236,13 +233,7 @@ impl Group {
         let lines = &self.sides[side];
         let counts = &mut self.allotments[which].count[1 - side];
         for (word, (&partners, counts)) in lines.partners(line).iter().zip(blocks_mut(counts)).enumerate() {
-            if partners.count_ones() >= DENSE {
-                for (line, count) in counts.iter_mut().enumerate() {
-                    *count += masked(by, mask(partners, line));
-                }
-            } else {
-                ones(partners).for_each(|partner| counts[partner as usize] += by);
-            }
+            ones(partners).for_each(|partner| counts[partner as usize] += by);
             if lines.several(line)[word] != 0 {
                 for (count, surplus) in counts.iter_mut().zip(lines.surplus(line, word)) {
                     *count += by * f64::from(*surplus);
@@ -383,18 +374,10 @@ impl Group {
         let rooms = rooms.iter_mut().zip(blocks_mut(&mut scratch.count[1 - side]));
         for ((word, (several, unfrozen)), (rooms, counts)) in several.zip(rooms) {
             let (several, surplus) = (several & unfrozen, self.sides[side].surplus(line, word));
-            if several.count_ones() >= DENSE {
-                for line in 0..64 {
-                    let surplus = masked(f64::from(surplus[line]), mask(several, line));
-                    rooms[line] -= level * surplus;
-                    counts[line] -= surplus;
-                }
-            } else {
-                ones(several).map(|partner| partner as usize).for_each(|partner| {
-                    rooms[partner] -= level * f64::from(surplus[partner]);
-                    counts[partner] -= f64::from(surplus[partner]);
-                });
-            }
+            ones(several).map(|partner| partner as usize).for_each(|partner| {
+                rooms[partner] -= level * f64::from(surplus[partner]);
+                counts[partner] -= f64::from(surplus[partner]);
+            });
         }
     }
 
@@ -404,20 +387,10 @@ impl Group {
         let rooms = blocks_mut(&mut scratch.room[1 - side]);
         let rooms = rooms.iter_mut().zip(blocks_mut(&mut scratch.count[1 - side]));
         for ((partners, unfrozen), (rooms, counts)) in partners.zip(rooms) {
-            let (partners, flows) = (partners & unfrozen, lines.len() as f64);
-            if partners.count_ones() >= DENSE {
-                // From the others 0, which is quicker than to skip them.
-                for line in 0..64 {
-                    let mask = mask(partners, line);
-                    rooms[line] -= masked(sum, mask);
-                    counts[line] -= masked(flows, mask);
-                }
-            } else {
-                ones(partners).for_each(|partner| {
-                    rooms[partner as usize] -= sum;
-                    counts[partner as usize] -= flows;
-                });
-            }
+            ones(partners & unfrozen).for_each(|partner| {
+                rooms[partner as usize] -= sum;
+                counts[partner as usize] -= lines.len() as f64;
+            });
         }
     }
 
@@ -455,18 +428,6 @@ impl Group {
             self.attach_all(side, line, 1 - side, word, away, now);
         }
     }
-}
-
-/// All ones where `bit` is set, else 0.
-#[inline]
-fn mask(bits: u64, bit: usize) -> u64 {
-    (bits >> bit & 1).wrapping_neg()
-}
-
-/// `amount`, or 0 where the mask is.
-#[inline]
-fn masked(amount: f64, mask: u64) -> f64 {
-    f64::from_bits(amount.to_bits() & mask)
 }
 
 /// Returns the number of bits that two sets have in common.
