@@ -16,11 +16,9 @@
  * OFF is no low rate: a connection that was paced at some kbps wakes up tenths of seconds, or minutes, after the rate has
  * changed. TCP keeps refused data as unsent, and a push makes it try again at once.
  */
-#include "kernel.h"
-#include "enforce.h"
+#include "steer.h"
 
 #define COFLOWS 4096
-#define FLOWS 65536
 #define DEEPEST_GROUP 16
 #define RULES 1024
 #define CLAIMS 16384
@@ -79,14 +77,6 @@ struct {
 	__type(value, struct cv_order);
 } orders SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, FLOWS);
-	__type(key, struct cv_flow);
-	__type(value, struct cv_count);
-} counts SEC(".maps");
-
 /* Flows that are counted from now on: to find them among the counts takes a look at every place of that table. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -100,13 +90,6 @@ struct {
 	__type(value, struct cv_settings);
 } settings SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct cv_socket);
-} sockets SEC(".maps");
-
 static inline_always struct cv_settings *read_settings(void)
 {
 	__u32 zero = 0;
@@ -117,19 +100,6 @@ static inline_always struct cv_settings *read_settings(void)
 static inline_always int is_lifted(const struct cv_settings *all, __u64 now)
 {
 	return all->is_lifted || (now > all->alive_at && now - all->alive_at > all->silence);
-}
-
-static inline_always struct cv_flow flow_of(const struct cv_socket *socket)
-{
-	struct cv_flow flow = {
-		.coflow = socket->coflow,
-		.peer_0 = socket->peer_high,
-		.peer_1 = socket->peer_high >> 32,
-		.peer_2 = socket->peer_low,
-		.peer_3 = socket->peer_low >> 32,
-	};
-
-	return flow;
 }
 
 /* The orders of a flow, or else those of its coflow for all peers; NULL where nothing is to be limited. */
@@ -144,7 +114,7 @@ static inline_always struct cv_order *order_of(const struct cv_socket *socket, _
 	order = bpf_map_lookup_elem(&orders, &flow);
 	if (order)
 		return order;
-	flow.peer_0 = flow.peer_1 = flow.peer_2 = flow.peer_3 = CV_LISTENING;
+	to_all_peers(&flow);
 	return bpf_map_lookup_elem(&orders, &flow);
 }
 
@@ -223,6 +193,24 @@ static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, 
 	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	set_class(sk, is_v6, tos, priority);
 	socket->applied = generation;
+}
+
+/* Gives a socket the place's congestion control, or its own where there is none, or no marks to go by. */
+static inline_always void choose_control(void *sk, struct cv_socket *socket, int is_free)
+{
+	struct cv_settings *all = read_settings();
+	int is_chosen = all && is_free && socket->coflow && !is_lifted(all, bpf_ktime_get_ns());
+
+	steer(sk, socket, is_chosen ? all->control_0 : 0, is_chosen ? all->control_1 : 0);
+}
+
+/* Has listeners accept what asks for marks as congestion controls do; what connects asks by its own control. */
+static inline_always void accept_marks(struct bpf_sock_ops *ops)
+{
+	struct cv_settings *all = read_settings();
+
+	if (!ops->is_fullsock && all && all->control_0 && !is_lifted(all, bpf_ktime_get_ns()))
+		ops->reply = 1;
 }
 
 /* The innermost group that stands for a coflow counts: programs make groups of their own below it. A rule for the user comes
@@ -403,6 +391,8 @@ int connections(struct bpf_sock_ops *ops)
 	int is_v6 = ops->family == AF_INET6;
 	struct cv_socket *socket;
 
+	if (ops->op == BPF_SOCK_OPS_NEEDS_ECN)
+		accept_marks(ops);
 	if (!sk)
 		return 1;
 	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
@@ -418,6 +408,7 @@ int connections(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		learn_peer(ops, socket);
 		announce(ops, socket);
+		choose_control(ops, socket, 1);
 		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
@@ -437,6 +428,7 @@ int connections(struct bpf_sock_ops *ops)
 		if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
 			tell(ops, socket);
 		count_socket(socket, 1);
+		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
 		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
 		break;
 	case BPF_SOCK_OPS_RTT_CB:
@@ -445,9 +437,11 @@ int connections(struct bpf_sock_ops *ops)
 				break;
 			count_socket(socket, 1);
 		}
+		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
 		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		choose_control(ops, socket, 1);
 		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
@@ -659,8 +653,10 @@ int refresh(struct bpf_iter__tcp *at)
 	if (!socket || (!socket->coflow && !adopt(socket)))
 		return 0;
 	order = order_of(socket, bpf_ktime_get_ns());
-	if (is_followed(tcp, socket))
+	if (is_followed(tcp, socket)) {
+		choose_control(tcp, socket, common->skc_state == TCP_LISTEN || has_marks(tcp));
 		follow(tcp, is_v6, socket, order);
+	}
 	if (socket->is_refused && !(order && order->gate == CV_OFF)) {
 		socket->is_refused = 0;
 		push(tcp);

@@ -51,6 +51,8 @@ struct cv_settings {
 	__u64 idle; /* After so many idle nanoseconds the next byte of a connection begins a message. */
 	__u64 is_lifted; /* Other than 0: nothing is limited. */
 	__u64 vouches; /* Other than 0: connections say their coflow to the other end, and are told of to the enforcer. */
+	__u64 control_0; /* The name of the congestion control for connections of coflows, in two words; 0 leaves their own. */
+	__u64 control_1; /* Second word of it. */
 };
 
 /* A connection from outside, as its own host knows it. */
@@ -96,6 +98,9 @@ struct cv_socket {
 	__u64 is_refused; /* Whether data was refused since. */
 	__u64 is_counted; /* Whether the flow's count of sockets includes it. */
 	__u64 ports; /* As in cv_pair, where it has no coflow yet but may get one. */
+	__u64 control; /* First word of the congestion control's name that was set; 0 if the application's own is. */
+	__u64 own_control_0; /* The name of the application's own control, */
+	__u64 own_control_1; /* which comes back when the limits are lifted. */
 };
 
 #endif

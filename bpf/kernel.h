@@ -67,6 +67,7 @@ static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ops, int flags) = 
 #define SO_MAX_PACING_RATE 47
 #define SOL_TCP 6
 #define TCP_NODELAY 1
+#define TCP_CONGESTION 13
 #define TCP_SAVE_SYN 27
 #define SOL_IPV6 41
 #define IPV6_TCLASS 67

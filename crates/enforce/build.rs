@@ -15,10 +15,9 @@ fn main() {
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=PATH");
     println!("cargo:rustc-check-cfg=cfg(has_programs)");
-    let header = fs::read_to_string(sources.join("enforce.h")).expect("the header is part of the repository");
-    let shared = translate(&header).unwrap_or_else(|line| panic!("enforce.h: cannot read '{line}'"));
+    let shared: String = HEADERS.iter().map(|name| translated(&sources.join(name))).collect();
     fs::write(out.join("shared.rs"), shared).expect("cargo's folder can be written");
-    match compile(&sources, &out.join("enforce.o")) {
+    match PROGRAMS.iter().try_for_each(|name| compile(&sources, name, &out)) {
         Ok(()) => println!("cargo:rustc-cfg=has_programs"),
         Err(reason) => {
             // One line: cargo shows no more.
@@ -30,9 +29,19 @@ fn main() {
     }
 }
 
-/// Compiles the programs. The kernel's headers are those of the C library, which clang does not look for by itself when it
+/// Headers that the programs share with this crate.
+const HEADERS: [&str; 2] = ["enforce.h", "congestion.h"];
+/// Files of programs, without their endings.
+const PROGRAMS: [&str; 2] = ["enforce", "congestion"];
+
+fn translated(header: &Path) -> String {
+    let text = fs::read_to_string(header).expect("the header is part of the repository");
+    translate(&text).unwrap_or_else(|line| panic!("{}: cannot read '{line}'", header.display()))
+}
+
+/// Compiles a file of programs. The kernel's headers are those of the C library, which clang does not look for by itself when it
 /// compiles for the kernel.
-fn compile(sources: &Path, object: &Path) -> Result<(), String> {
+fn compile(sources: &Path, name: &str, out: &Path) -> Result<(), String> {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     let endian = env::var("CARGO_CFG_TARGET_ENDIAN").unwrap_or_default();
     let target = if endian == "big" { "bpfeb" } else { "bpfel" };
@@ -40,9 +49,9 @@ fn compile(sources: &Path, object: &Path) -> Result<(), String> {
         .args(["-O2", "-g", "-Wall", "-Wextra", "-target", target])
         .arg(format!("-idirafter/usr/include/{arch}-linux-gnu"))
         .arg("-c")
-        .arg(sources.join("enforce.bpf.c"))
+        .arg(sources.join(format!("{name}.bpf.c")))
         .arg("-o")
-        .arg(object)
+        .arg(out.join(format!("{name}.o")))
         .output()
         .map_err(|error| format!("clang was not found when this program was built ({error})"))?;
     if output.status.success() {

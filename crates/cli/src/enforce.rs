@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Conditions, Enforcer, Error, Kernel, Limits, Place, Seal, Site, containers};
+use cavalcade_enforce::{
+    Conditions, Control, Enforcer, Error, Kernel, Limits, Place, Seal, Site, containers,
+};
 use cavalcade_runtime::Identity;
 
 use crate::arguments::{DOOR, Enforce, rule};
@@ -47,7 +49,11 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let stopped = Arc::clone(&stop);
     // Without the handler a signal ends the process, and the kernel lifts all limits.
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
-    let kernel = Kernel::load(place, limits).map_err(lacking)?;
+    let mut kernel = Kernel::load(place, limits).map_err(lacking)?;
+    if let Some(law) = options.congestion {
+        let &Enforce { line_rate, marking, largest, .. } = options;
+        kernel.control(Some(Control { law, line_rate, marking, largest })).map_err(lacking)?;
+    }
     let enforcer = Enforcer::new(kernel, conditions).map_err(lacking)?;
     cavalcade_runtime::ready();
     tell(&format!(

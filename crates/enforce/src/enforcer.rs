@@ -23,10 +23,11 @@ use tagged::Tagged;
 
 use crate::door::{Asker, Door, Name, Request};
 use crate::groups::{Group, Hierarchy};
+use crate::kernel::monotonic;
 use crate::link::Link;
 use crate::shared::Made;
 use crate::vouch::{Peers, Report, Site};
-use crate::{Error, Flow, Kernel, Order, urgency};
+use crate::{Error, Flow, Goal, Kernel, Order, urgency};
 
 /// The time between two looks at the counts while there are coflows.
 const PERIOD: Nanos = Nanos::from_millis(5);
@@ -282,6 +283,10 @@ impl Enforcer {
                 "a user may have {most} coflows at once: wait until some have ended, or start the enforcer with a larger \
                  --coflows-of-user"
             ));
+        }
+        if let Some(left) = request.deadline {
+            let goal = Goal { deadline: Some(Nanos(monotonic().0.saturating_add(left.0))), size: None };
+            self.kernel.aim(Flow::of_all_peers(number), goal).map_err(|error| error.to_string())?;
         }
         let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
         self.coflows.insert(number, Tagged::new(now, user, link, request));

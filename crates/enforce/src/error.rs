@@ -19,6 +19,12 @@ pub enum Error {
         "the kernel has no BTF at /sys/kernel/btf/vmlinux; it takes one built with CONFIG_DEBUG_INFO_BTF: {0}"
     )]
     NoTypes(String),
+    /// The kernel takes no congestion controls.
+    #[error(
+        "the kernel takes no congestion control of this program: {0}; it takes Linux 6.4 or newer with CONFIG_BPF_JIT and \
+         CONFIG_DEBUG_INFO_BTF, CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON"
+    )]
+    NoControls(String),
     /// Another enforcer is at work at the same place.
     #[error("another enforcer is at work ({}); stop it first", .0.display())]
     InUse(PathBuf),

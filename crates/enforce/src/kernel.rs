@@ -1,12 +1,13 @@
 //! The programs in the kernel, loaded, and the tables through which they are told and tell.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use aya::maps::{Array, HashMap, MapData, RingBuf, SkStorage};
+use aya::maps::{Array, HashMap, Map, MapData, RingBuf, SkStorage};
 use aya::programs::links::FdLink;
 use aya::programs::{
     CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, Iter, Program, ProgramError, SockOps,
@@ -15,13 +16,14 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use cavalcade_model::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::congestion::{self, Control, Goal};
 use crate::flow::{Count, Flow, Order};
 use crate::groups::{self, Group, Hierarchy};
 use crate::namespaces::{Walkers, walk_everywhere};
 use crate::pins::Pins;
 use crate::shared::{
-    self, Claim, ClaimWords, CountWords, FlowWords, Made, MadeWords, OrderWords, PROGRAMS, Pair, PairWords,
-    Settings, SettingsWords, SocketWords,
+    self, Claim, ClaimWords, CountWords, FlowWords, GoalWords, Made, MadeWords, NetworkWords, OrderWords,
+    PROGRAMS, Pair, PairWords, Settings, SettingsWords, SocketWords,
 };
 use crate::{Error, inherited, leftovers};
 
@@ -91,6 +93,10 @@ struct Tables {
     counts: HashMap<MapData, FlowWords, CountWords>,
     settings: Array<MapData, SettingsWords>,
     sockets: SkStorage<MapData, SocketWords>,
+    goals: HashMap<MapData, FlowWords, GoalWords>,
+    network: Array<MapData, NetworkWords>,
+    /// Those that congestion controls use.
+    of_controls: BTreeMap<&'static str, OwnedFd>,
 }
 
 /// The loaded programs. Dropping it lifts all limits and removes everything; so does the next [`Kernel::load`] where this
@@ -101,6 +107,7 @@ pub struct Kernel {
     walkers: Walkers,
     generation: u32,
     vouches: bool,
+    control: Option<congestion::Loaded>,
     limits: Limits,
     place: Place,
     pins: Pins,
@@ -121,7 +128,16 @@ impl Kernel {
         match attach(programs, &above, limits, &pins) {
             Ok(tables) => {
                 let walkers = Walkers::new(pins.path(REFRESH));
-                Ok(Self { tables, walkers, generation: 0, vouches: false, limits, place, pins })
+                Ok(Self {
+                    tables,
+                    walkers,
+                    generation: 0,
+                    vouches: false,
+                    control: None,
+                    limits,
+                    place,
+                    pins,
+                })
             }
             Err(error) => {
                 pins.clear();
@@ -292,13 +308,40 @@ impl Kernel {
         self.walkers.walk().map_err(|error| Error::refused("a walk over sockets")(error))
     }
 
+    /// Gives connections of coflows a congestion control, in place of the one that they have: those that are made from now on,
+    /// and those that are there and have agreed with their other end on marks. None gives them back their own.
+    ///
+    /// # Errors
+    /// If the kernel takes no such controls; all keep their own then.
+    pub fn control(&mut self, control: Option<Control>) -> Result<(), Error> {
+        let former = self.control.take();
+        if let Some(control) = control {
+            let words = control.to_kernel().to_words();
+            self.tables.network.set(0, words, 0).map_err(Error::refused("the network's rates"))?;
+            let tables = self.tables.of_controls.iter().map(|(&name, table)| (name, table.as_fd())).collect();
+            self.control = Some(congestion::Loaded::new(control.law, &self.place.name, &tables)?);
+        }
+        self.stay_alive()?;
+        if former.is_some() || self.control.is_some() { self.refresh() } else { Ok(()) }
+    }
+
+    /// Says what a flow is to reach, to laws that go by it.
+    ///
+    /// # Errors
+    /// If there are too many flows.
+    pub fn aim(&mut self, flow: Flow, goal: Goal) -> Result<(), Error> {
+        let words = goal.to_kernel().to_words();
+        self.tables.goals.insert(flow.to_kernel(), words, 0).map_err(Error::refused("one more goal"))
+    }
+
     /// Gives the sign of life without which all limits end after [`Limits::silence`].
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn stay_alive(&mut self) -> Result<(), Error> {
         let vouches = u64::from(self.vouches);
-        let words = Settings { vouches, ..settings(self.limits) }.to_words();
+        let [control_0, control_1] = self.control.as_ref().map_or([0; 2], congestion::Loaded::name_words);
+        let words = Settings { vouches, control_0, control_1, ..settings(self.limits) }.to_words();
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
     }
 
@@ -350,8 +393,10 @@ impl Kernel {
     pub fn clear(&mut self, coflow: u32) -> Result<(), Error> {
         let is_its = |flow: &Result<FlowWords, _>| flow.as_ref().is_ok_and(|flow| flow[0] == coflow);
         let orders: Vec<FlowWords> = self.tables.orders.keys().filter(is_its).flatten().collect();
+        let goals: Vec<FlowWords> = self.tables.goals.keys().filter(is_its).flatten().collect();
         let counts: Vec<FlowWords> = self.tables.counts.keys().filter(is_its).flatten().collect();
         orders.iter().for_each(|flow| drop(self.tables.orders.remove(flow)));
+        goals.iter().for_each(|flow| drop(self.tables.goals.remove(flow)));
         let is_open = |flow: &FlowWords| {
             self.tables.counts.get(flow, 0).is_ok_and(|count| Count::from_kernel(count).sockets > 0)
         };
@@ -397,7 +442,7 @@ fn read_words(words: &mut [u32], bytes: &[u8]) {
 pub(crate) fn settings(limits: Limits) -> Settings {
     let alive_at = monotonic().0;
     let Limits { silence, trickle, idle } = limits;
-    Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, is_lifted: 0, vouches: 0 }
+    Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, ..Settings::default() }
 }
 
 /// The kernel's monotonic clock.
@@ -462,6 +507,14 @@ fn pinned(
     link.pin(pins.path(name)).map(drop).map_err(Error::refused(name))
 }
 
+/// What all kinds of tables are in aya.
+fn data_of(table: &Map) -> &MapData {
+    match table {
+        Map::HashMap(data) | Map::Array(data) | Map::SkStorage(data) => data,
+        _ => unreachable!("controls use no other kind"),
+    }
+}
+
 impl std::fmt::Debug for Tables {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tables").finish_non_exhaustive()
@@ -470,6 +523,14 @@ impl std::fmt::Debug for Tables {
 
 impl Tables {
     fn take_from(loaded: &mut Ebpf) -> Result<Self, Error> {
+        let of_controls = congestion::TABLES
+            .iter()
+            .map(|&name| {
+                let table = data_of(loaded.map(name).expect("it is in bpf/flow.h"));
+                let copied = table.fd().as_fd().try_clone_to_owned();
+                Ok((name, copied.map_err(Error::refused("one more descriptor"))?))
+            })
+            .collect::<Result<_, Error>>()?;
         let mut take = |name: &str| loaded.take_map(name).expect("it is in bpf/enforce.bpf.c");
         let refused = || Error::refused("the tables");
         Ok(Self {
@@ -484,6 +545,9 @@ impl Tables {
             counts: take("counts").try_into().map_err(refused())?,
             settings: take(SETTINGS).try_into().map_err(refused())?,
             sockets: take("sockets").try_into().map_err(refused())?,
+            goals: take("goals").try_into().map_err(refused())?,
+            network: take("network").try_into().map_err(refused())?,
+            of_controls,
         })
     }
 }

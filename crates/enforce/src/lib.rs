@@ -81,12 +81,13 @@
 //! /sys/fs/bpf is not mounted, CAP_SYS_ADMIN mounts it.
 //!
 //! # Rejected
-//! - libbpf: it needs libelf, zlib and make at build time, which a plain build must not. aya needs nothing; it cannot load
-//!   congestion controls (struct_ops) yet, which need a loader of their own or libbpf behind a feature.
+//! - libbpf: it needs libelf, zlib and make at build time, which a plain build must not. aya needs nothing; what it lacks,
+//!   congestion controls (struct_ops), has a small loader of its own ([`congestion`]).
 //! - A low rate for OFF: connections wake up tenths of seconds to minutes late (`bpf/enforce.bpf.c`).
 //! - A process that watches the enforcer and cleans up: it dies with it where a service manager ends the whole group.
 
 pub mod bench;
+pub mod congestion;
 pub mod containers;
 mod door;
 mod enforcer;
@@ -106,6 +107,7 @@ mod shared;
 mod urgency;
 mod vouch;
 
+pub use congestion::{Control, Goal, Law};
 pub use door::{Name, Request};
 pub use enforcer::{Conditions, Enforcer, Rule, Subject};
 pub use error::Error;

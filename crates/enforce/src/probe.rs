@@ -10,7 +10,7 @@ use cavalcade_model::BitsPerSec;
 use cavalcade_protocol::Gate;
 
 use crate::groups::{Group, Hierarchy};
-use crate::{Error, Flow, Kernel, Limits, Order, Place};
+use crate::{Control, Error, Flow, Kernel, Law, Limits, Order, Place};
 
 /// One feature.
 #[derive(Debug)]
@@ -38,6 +38,9 @@ pub fn try_all() -> Vec<Trial> {
             let otherwise =
                 "connections that a program had before it was tagged are gated, but not paced or marked";
             trials.push(Trial { feature: "tagged later", found: take_over(&mut kernel), otherwise });
+            let otherwise =
+                "connections keep the system's congestion control, and queues are as long as it makes them";
+            trials.push(Trial { feature: "congestion", found: congestion(&mut kernel), otherwise });
         }
     }
     let otherwise = "rates below some 50 Mbps go in bursts of 64 KB";
@@ -81,6 +84,13 @@ fn take_over(kernel: &mut Kernel) -> Result<&'static str, String> {
         }
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Registers each congestion control.
+fn congestion(kernel: &mut Kernel) -> Result<&'static str, String> {
+    let tried = Law::ALL.iter().try_for_each(|&law| kernel.control(Some(Control::new(law))));
+    tried.and_then(|()| kernel.control(None)).map_err(|error| error.to_string())?;
+    Ok("connections of coflows can have the congestion controls of 'cavalcade enforce --congestion'")
 }
 
 /// At round trips of microseconds TCP sends 64 KB at once, whatever the rate.

@@ -45,6 +45,11 @@ impl Default for D2tcp {
 }
 
 impl D2tcp {
+    /// The law of a flow that starts ([`Dctcp::law`]).
+    pub fn law(&self, setup: &FlowSetup) -> Law {
+        Law { window: dctcp::Law::new(&self.dctcp), deadline: setup.deadline, settings: self.clone() }
+    }
+
     /// d of a flow with `remaining` segments and `left` until its deadline, none once it has passed.
     fn urgency(&self, remaining: u32, window: u32, round_trip: Nanos, left: Option<Nanos>) -> f64 {
         let (least, most) = (f64::from(self.least_percent) / 100.0, f64::from(self.most_percent) / 100.0);
@@ -102,9 +107,7 @@ impl Transport for D2tcp {
     type PortLogic = NoLogic;
 
     fn sender(&self, setup: &FlowSetup) -> Self::Sender {
-        let window = dctcp::Law::new(&self.dctcp);
-        let law = Law { window, deadline: setup.deadline, settings: self.clone() };
-        WindowSender::new(setup, law, Reliability::tcp(self.dctcp.minimum_rto))
+        WindowSender::new(setup, self.law(setup), Reliability::tcp(self.dctcp.minimum_rto))
     }
 
     fn receiver(&self, setup: &FlowSetup) -> Self::Receiver {

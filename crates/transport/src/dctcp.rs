@@ -52,6 +52,13 @@ impl Default for Dctcp {
     }
 }
 
+impl Dctcp {
+    /// The law of a flow that starts: for drivers that have a scoreboard of their own, such as the kernel's TCP.
+    pub fn law(&self, _: &FlowSetup) -> Law {
+        Law::new(self)
+    }
+}
+
 /// One, as a fraction of 2²⁰.
 pub const ONE: u32 = 1 << 20;
 
@@ -195,7 +202,7 @@ impl Transport for Dctcp {
     type PortLogic = NoLogic;
 
     fn sender(&self, setup: &FlowSetup) -> Self::Sender {
-        WindowSender::new(setup, Law::new(self), Reliability::tcp(self.minimum_rto))
+        WindowSender::new(setup, self.law(setup), Reliability::tcp(self.minimum_rto))
     }
 
     fn receiver(&self, setup: &FlowSetup) -> Self::Receiver {

@@ -81,6 +81,14 @@ impl Default for Mcp {
 }
 
 impl Mcp {
+    /// The law of a flow that starts ([`Dctcp::law`]).
+    pub fn law(&self, setup: &FlowSetup) -> Law {
+        Law(match setup.deadline {
+            Some(deadline) => Kind::Deadline(DeadlineWindow::new(self, setup, deadline)),
+            None => Kind::Other(dctcp::Law::new(&self.dctcp)),
+        })
+    }
+
     /// Returns whether deadline flows follow the published equations: the early form is another law.
     fn is_published_law(&self) -> bool {
         self.published && !self.early
@@ -293,11 +301,7 @@ impl Transport for Mcp {
     type PortLogic = NoLogic;
 
     fn sender(&self, setup: &FlowSetup) -> Self::Sender {
-        let kind = match setup.deadline {
-            Some(deadline) => Kind::Deadline(DeadlineWindow::new(self, setup, deadline)),
-            None => Kind::Other(dctcp::Law::new(&self.dctcp)),
-        };
-        WindowSender::new(setup, Law(kind), Reliability::tcp(self.dctcp.minimum_rto))
+        WindowSender::new(setup, self.law(setup), Reliability::tcp(self.dctcp.minimum_rto))
     }
 
     fn receiver(&self, setup: &FlowSetup) -> Self::Receiver {

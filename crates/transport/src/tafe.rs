@@ -71,6 +71,14 @@ impl Default for Tafe {
     }
 }
 
+impl Tafe {
+    /// The law of a flow that starts ([`Dctcp::law`]).
+    pub fn law(&self, setup: &FlowSetup) -> Law {
+        let largest = self.largest.get().div_ceil(u64::from(setup.payload));
+        Law { window: dctcp::Law::new(&self.dctcp), largest, left_over: 0 }
+    }
+}
+
 /// Amounts in ascending order, as text with `/` between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thresholds(pub Vec<Bytes>);
@@ -296,9 +304,7 @@ impl Transport for Tafe {
     type PortLogic = TaskCounters;
 
     fn sender(&self, setup: &FlowSetup) -> Self::Sender {
-        let largest = self.largest.get().div_ceil(u64::from(setup.payload));
-        let law = Law { window: dctcp::Law::new(&self.dctcp), largest, left_over: 0 };
-        let window = WindowSender::new(setup, law, Reliability::tcp(self.dctcp.minimum_rto));
+        let window = WindowSender::new(setup, self.law(setup), Reliability::tcp(self.dctcp.minimum_rto));
         let tag = Tag { task: setup.task.0, ..Tag::default() };
         TafeSender { window, tag, lowest: self.classes() - 1 }
     }

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use cavalcade_enforce::{Request, Rule, Subject};
-use cavalcade_model::Nanos;
+use cavalcade_enforce::{Law, Request, Rule, Subject};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use clap::{Args, ValueEnum};
 
 use super::live::ConfigFile;
@@ -40,6 +40,19 @@ pub(crate) struct Enforce {
     /// Maximum number of a user's coflows at a time [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) coflows_of_user: Option<usize>,
+    /// TCP congestion control for connections of coflows: dctcp, d2tcp, tafe or mcp, as the simulated transports of these
+    /// names. Switches must mark packets, and the other host needs an enforcer with a congestion control as well
+    #[arg(long, value_name = "NAME")]
+    pub(crate) congestion: Option<Law>,
+    /// Rate of this host's link, used by mcp
+    #[arg(long, value_name = "RATE", default_value = "10Gbps", requires = "congestion")]
+    pub(crate) line_rate: BitsPerSec,
+    /// Queue length at which switches begin to mark, used by mcp
+    #[arg(long, value_name = "BYTES", default_value = "97500B", requires = "congestion")]
+    pub(crate) marking: Bytes,
+    /// Size of the largest flow, used by tafe
+    #[arg(long, value_name = "BYTES", default_value = "30MB", requires = "congestion")]
+    pub(crate) largest: Bytes,
     /// Certificate folder of this host's agent. With it, enforcers on both hosts of a connection agree on its coflow,
     /// so that a server's answers are scheduled under its client's coflow
     #[arg(long, value_name = "DIR")]

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * Connections take a congestion control on, and give it back.
+ *
+ * The controls need marks, and marks have to be agreed on with the SYN. A socket that connects therefore takes its control
+ * on before it sends one: the control's own flag then asks for ECN, whatever net.ipv4.tcp_ecn says. A SYN that asks in this
+ * way is refused by ordinary listeners, since it could be marked itself; the enforcer of the other end has its listeners accept.
+ * Where the other end agrees to nothing, the application's own control comes back: packets that could be marked and are not
+ * answered for would only hide the queue.
+ */
+#ifndef CAVALCADE_STEER_H
+#define CAVALCADE_STEER_H
+
+#include "flow.h"
+
+#define AGREED_ON_ECN 1
+#define AGREED_ON_ACCURATE_ECN 16
+
+struct tcp_sock {
+	__u8 ecn_flags;
+} __attribute__((preserve_access_index));
+
+static inline_always int has_marks(const struct tcp_sock *tcp)
+{
+	return tcp && tcp->ecn_flags & (AGREED_ON_ECN | AGREED_ON_ACCURATE_ECN);
+}
+
+/* Sets the control with this name in two words, or the application's own where the first is 0. */
+static inline_always void steer(void *sk, struct cv_socket *socket, __u64 name_0, __u64 name_1)
+{
+	__u64 name[2] = { name_0, name_1 };
+
+	if (socket->control == name_0)
+		return;
+	if (!socket->control) {
+		__u64 own[2] = {};
+
+		bpf_getsockopt(sk, SOL_TCP, TCP_CONGESTION, own, sizeof(own));
+		socket->own_control_0 = own[0];
+		socket->own_control_1 = own[1];
+	}
+	if (!name_0) {
+		name[0] = socket->own_control_0;
+		name[1] = socket->own_control_1;
+	}
+	/* One that is refused is not asked for again. */
+	socket->control = name_0;
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
+}
+
+#endif
