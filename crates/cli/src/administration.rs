@@ -112,7 +112,7 @@ fn hosts(view: &View) -> String {
     }
     text += "\n";
     if view.port.is_some() {
-        return text;
+        return text + &incidents(view);
     }
     let heard: std::collections::BTreeMap<u32, u64> =
         view.hosts.iter().map(|host| (host.port, host.silent_ns)).collect();
@@ -120,7 +120,20 @@ fn hosts(view: &View) -> String {
         let age = heard.get(&port).map(|nanos| format!("{} ms", nanos / 1_000_000));
         vec![port.to_string(), age.unwrap_or_else(|| "not heard".to_owned())]
     });
-    text + &table(&["host", "last report"], rows)
+    text + &table(&["host", "last report"], rows) + &incidents(view)
+}
+
+/// Formats what went wrong with those who connected, if anything did.
+fn incidents(view: &View) -> String {
+    if view.incidents.is_empty() {
+        return String::new();
+    }
+    let rows = view.incidents.iter().map(|incident| {
+        let last = seconds(incident.last_age_ns) + " ago";
+        let what = format!("{}: {}", incident.title, incident.what);
+        vec![incident.times.to_string(), last, incident.who.clone(), what]
+    });
+    format!("\n{}", table(&["incidents", "last", "who", "what"], rows))
 }
 
 /// Formats what is used of each limit.
@@ -392,7 +405,7 @@ fn table(header: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     rows.for_each(|row| _ = table.add_row(row));
     for (place, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, 2));
-        let is_text = place == 0 || ["name", "raised by"].contains(&header[place]);
+        let is_text = place == 0 || ["name", "raised by", "who", "what"].contains(&header[place]);
         column.set_cell_alignment(if is_text { CellAlignment::Left } else { CellAlignment::Right });
     }
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()

@@ -13,8 +13,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use cavalcade_protocol::{AgentMessage, ClientMessage, Frames, PROTOCOL, frame};
-use support::{Place, free_port};
+use cavalcade_model::{BitsPerSec, PortId};
+use cavalcade_protocol::{
+    AgentMessage, ClientMessage, Frames, Message, PROTOCOL, Report, Sealed, Standing, frame,
+};
+use cavalcade_runtime::{Clock, Identity, block_on, connect_as_agent};
+use serde_json::Value;
+use support::serving::{Serving, free_address, get, json};
+use support::{Place, eventually, free_port};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A process that is killed when it is dropped.
 struct Running(Child);
@@ -142,6 +149,108 @@ fn garbage_among_agents_harms_nobody() {
     }
     greet(&socket, 1);
     assert!(running.0.try_wait().unwrap().is_none(), "it serves on");
+}
+
+/// A report of the agent at port 1 that says nothing.
+fn report(sequence: u64) -> Report {
+    let now = Clock::default().now();
+    Report::new(PortId(1), 1, sequence, now, BitsPerSec(1_000_000_000))
+}
+
+/// Says `bytes` with the certificate of agent 1, and listens until the connection is closed.
+fn say_as_agent(folder: &Path, at: SocketAddr, bytes: &[u8]) {
+    let said = block_on(async {
+        let identity = Identity::load(folder).expect("it has a certificate");
+        let mut stream = connect_as_agent(&identity, at).await?;
+        stream.write_all(bytes).await?;
+        let mut heard = [0; 4096];
+        while stream.read(&mut heard).await.is_ok_and(|length| length > 0) {}
+        Ok(())
+    });
+    said.unwrap();
+}
+
+fn framed(message: &impl Message) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    frame(message, &mut bytes).unwrap();
+    bytes
+}
+
+/// What a component shows of the incidents of one kind.
+fn incident(place: &Place, at: &str, kind: &str) -> Option<Value> {
+    let view = json(place, &["ps", "--json", "--at", at])?;
+    view["incidents"].as_array()?.iter().find(|incident| incident["kind"] == kind).cloned()
+}
+
+#[test]
+fn what_goes_wrong_with_those_who_connect_is_logged_counted_and_shown_with_whose_fault_it_was() {
+    let place = Place::new();
+    assert_eq!(place.run(&["certificates", "site", "--hosts", "2"]).code, 0);
+    let (listen, of_lead) = (free_address(), free_address());
+    let hosts = ["--hosts", "127.0.0.1,127.0.0.2"];
+    let lead =
+        ["coordinator", "--listen", &listen, "--certificates", "site/coordinator", "--metrics", &of_lead];
+    let messages = File::create(place.path("lead.log")).unwrap();
+    let rest = ["--administration", "lead.sock"];
+    let _lead = Serving::saying(&place, &[&lead[..], &hosts, &rest].concat(), messages.into());
+    let agent = ["agent", "--port", "0", "--coordinator", &listen, "--certificates", "site/agent-0"];
+    let rest = ["--socket", "agent.sock", "--administration", "admin.sock"];
+    let _agent = Serving::start(&place, &[&agent[..], &hosts, &rest].concat());
+    wait_for(&place.path("agent.sock"));
+    eventually("the coordinator serves", || get(&of_lead, "/readyz").0 == 200);
+
+    let at = listen.parse().unwrap();
+    let rogue = place.path("site/agent-1");
+    let say = |bytes: &[u8]| say_as_agent(&rogue, at, bytes);
+    say(&framed(&Report { protocol: PROTOCOL + 1, ..report(1) }));
+    say(&framed(&Report { port: PortId(0), ..report(1) }));
+    say(&[&framed(&report(1))[..], &garbage(7, 5_000)].concat());
+    let many = (0..=Report::MOST_ITEMS as u32).map(|number| (number, ())).collect();
+    say(&framed(&Report { left: many, ..report(1) }));
+    let standing = Standing { term: u64::MAX, switch: None, drains: Vec::new() };
+    let forged = Report { snapshot: true, standing: Sealed::new(standing.to_bytes()), ..report(2) };
+    say(&[&framed(&forged)[..], &garbage(8, 5_000)].concat());
+    std::thread::scope(|scope| {
+        // The first one ends when the second has spoken; that one for what it says next.
+        let first = scope.spawn(|| say(&framed(&report(3))));
+        let log = || String::from_utf8(place.read("lead.log")).unwrap();
+        eventually("it is heard", || log().matches("agent connected port=1").count() == 3);
+        say(&[&framed(&report(4))[..], &garbage(9, 5_000)].concat());
+        first.join().unwrap();
+    });
+    let kinds = [
+        ("version", "agent-1", "install the same release on both"),
+        ("refused", "agent-1", "which is another agent's"),
+        ("garbage", "agent-1", "it said"),
+        ("forged", "agent-1", "it is not believed"),
+        ("second", "agent-1", "takes the place of that from 127.0.0.1"),
+    ];
+    let log = String::from_utf8(place.read("lead.log")).unwrap();
+    let (figures, table) =
+        (get(&of_lead, "/metrics").1, place.run(&["ps", "--hosts", "--at", "lead.sock"]).out);
+    for (kind, who, what) in kinds {
+        let shown = incident(&place, "lead.sock", kind).unwrap_or_else(|| panic!("{kind}: {log}"));
+        let has = |field: &str, part: &str| shown[field].as_str().is_some_and(|text| text.contains(part));
+        assert!(has("who", who) && has("what", what), "{kind}: {shown}");
+        let title = shown["title"].as_str().unwrap();
+        assert!(log.contains(title) && table.contains(title), "{title}: {log}\n{table}");
+        let times = shown["times"].as_u64().unwrap();
+        assert!(
+            figures.contains(&format!("incidents_total{{kind=\"{kind}\"}} {times}\n")),
+            "{kind}: {figures}"
+        );
+    }
+
+    let say = |bytes: &[u8]| {
+        let mut client = UnixStream::connect(place.path("agent.sock")).unwrap();
+        client.write_all(bytes).unwrap();
+        let _ = client.read_to_end(&mut Vec::new());
+    };
+    say(&garbage(9, 3_000));
+    say(&framed(&ClientMessage::Hello { protocol: PROTOCOL + 1, client: 1 }));
+    for kind in ["garbage", "version"] {
+        eventually("the agent shows it", || incident(&place, "admin.sock", kind).is_some());
+    }
 }
 
 #[test]

@@ -219,6 +219,7 @@ fn the_figures_that_operators_watch_are_served_by_coordinator_and_agent() {
         "drained",
         "drains",
         "coflows",
+        "incidents_total{kind=\"garbage\"}",
     ];
     let of_coordinator =
         ["leads 1", "agents ", "oldest_report_age_milliseconds", "rounds_total", "agents_lost_total"];
@@ -384,9 +385,10 @@ fn said_in_logs(place: &Place) -> [(String, Vec<&'static str>); 4] {
     let log = |name: &str| String::from_utf8(place.read(name)).expect("it is UTF-8");
     eventually("a client is turned away", || {
         let _other = UnixStream::connect(place.path("agent.sock"));
-        log("agent.log").contains("refused a client:")
+        log("agent.log").contains("turned a connection away")
     });
-    eventually("the coordinator refuses the second", || log("lead.log").contains("refused a connection"));
+    let is_turned_away = || log("lead.log").contains("turned a connection away");
+    eventually("the coordinator turns the second away", is_turned_away);
     let scrapers: Vec<_> = (0..100).map(|_| TcpStream::connect(&metrics)).collect();
     eventually("a scraper is turned away", || log("agent.log").contains("refused a scraper"));
     let mut administrators = Vec::new();
@@ -399,8 +401,8 @@ fn said_in_logs(place: &Place) -> [(String, Vec<&'static str>); 4] {
         log(name).lines().find(|line| line.contains(part)).unwrap_or_default().to_owned()
     };
     [
-        (line("agent.log", "refused a client:"), vec!["most=1 ", "--max-connections", "raises"]),
-        (line("lead.log", "refused a connection"), vec!["1 connections", "--max-connections", "raises"]),
+        (line("agent.log", "turned a connection away"), vec!["1 connections", "--max-connections", "raises"]),
+        (line("lead.log", "turned a connection away"), vec!["1 connections", "--max-connections", "raises"]),
         (line("agent.log", "refused a scraper"), vec!["most=64", "fixed"]),
         (line("lead.log", "refused an administrator"), vec!["most=64", "fixed"]),
     ]

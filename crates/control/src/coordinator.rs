@@ -185,6 +185,8 @@ pub struct Coordinator {
     stall_at: Option<Instant>,
     /// Peers that a round has something new for, once for each thing.
     touched: Vec<PortId>,
+    /// Agents found to be silent when that was looked for last.
+    lost: Vec<PortId>,
     counters: CoordinatorCounters,
 }
 
@@ -221,6 +223,7 @@ impl Coordinator {
             remembered: BTreeMap::new(),
             stall_at: None,
             touched: Vec::new(),
+            lost: Vec::new(),
             counters: CoordinatorCounters::default(),
             config,
         }
@@ -374,7 +377,8 @@ impl Coordinator {
             self.remembered.retain(|_, since| now.since(*since) <= REMEMBERED);
             self.history.forget(now);
             self.forget_drains(now);
-            gone.into_iter().for_each(|port| self.forget(now, port));
+            gone.iter().for_each(|&port| self.forget(now, port));
+            self.lost = gone;
         }
         self.hosted.wake(now);
         self.look_for_stalled(now);
@@ -392,6 +396,11 @@ impl Coordinator {
             let due = |(_, peer): (PortId, &Peer)| silent(peer).into_iter().chain(self.orders_at(peer)).min();
             self.look_at = self.peers.iter().filter_map(due).min();
         }
+    }
+
+    /// Takes the agents that were found to be silent for longer than a lease when that was looked for last.
+    pub fn take_lost(&mut self) -> Vec<PortId> {
+        std::mem::take(&mut self.lost)
     }
 
     /// Finds flows that may send and move nothing.

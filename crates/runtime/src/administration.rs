@@ -81,13 +81,13 @@ pub(crate) struct Desk {
 }
 
 impl Query {
-    /// Answers at `now`, by what `machine` is and `desk` knows; `limits` are those of the process.
+    /// Answers at `now`, by what `machine` is and `desk` knows; limits and incidents are those of the process.
     pub(crate) fn answer<M: Administered>(
         self,
         machine: &mut M,
         desk: &mut Desk,
         now: Instant,
-        limits: Vec<proto::Limit>,
+        (limits, incidents): (Vec<proto::Limit>, Vec<proto::Incident>),
         figures: impl FnOnce(&M) -> String,
     ) {
         // Who asked may be gone.
@@ -99,6 +99,7 @@ impl Query {
                     version: env!("CARGO_PKG_VERSION").to_owned(),
                     certificate_until: desk.identity.as_ref().map(Identity::valid_until),
                     limits,
+                    incidents,
                     ..view
                 })));
             }

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cavalcade_control::{Agent, AgentOutput, ClientId};
-use cavalcade_model::PortId;
+use cavalcade_model::{Nanos, PortId};
 use cavalcade_protocol::{
-    AgentMessage, ClientMessage, Datagram, Limit, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Report,
+    AgentMessage, ClientMessage, Datagram, Limit, MAX_DATAGRAM, MAX_FRAME, Message, Orders, Refusal, Report,
 };
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixStream};
 use tokio::sync::{mpsc, oneshot};
@@ -18,8 +18,9 @@ use crate::administration::{self, About, Desk};
 use crate::arrivals::Pace;
 use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Clock, sleep_until};
-use crate::connection::{self, Limits, Outlet};
+use crate::connection::{self, Fault, Limits, Outlet};
 use crate::coordinator::tls_for;
+use crate::incidents::{Incident, Incidents};
 use crate::limits::{self, Holding, UserFigures};
 use crate::meter::{Held, Meter};
 use crate::metrics::{self, ShellCounters};
@@ -37,6 +38,8 @@ const HELLO: Duration = Duration::from_secs(1);
 const FIRST_ORDERS: Duration = Duration::from_secs(60);
 /// The longest attempt to reach a coordinator.
 const ATTEMPT: Duration = Duration::from_secs(1);
+/// The longest time for which clients are heard before all else has its turn: far less than a lease.
+const TURN: Nanos = Nanos::from_millis(2);
 /// Pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -80,10 +83,15 @@ const MORE_FOR_ORDERS: &str =
     "that is fixed for orders of a coordinator, which are taken in as fast as this host can";
 const MORE_FOR_A_USER: &str = "that is one user's share, and --user-budget bytes=… raises it";
 
-enum Incoming {
-    Client(ClientId, ClientMessage, Held),
-    ClientGone(ClientId),
-    Coordinator(Outlet<Report>),
+/// What comes from clients. Of that there may be very much, so orders do not wait behind it.
+enum FromClient {
+    Said(ClientId, ClientMessage, Held),
+    Gone(ClientId, Option<Fault>),
+}
+
+/// What comes from a coordinator.
+enum FromCoordinator {
+    Connected(Outlet<Report>),
     Orders(Orders, Held),
 }
 
@@ -93,7 +101,17 @@ struct Connection {
     outlet: Outlet<AgentMessage>,
 }
 
-/// The meter that the connections of a user share.
+/// A user, for people.
+struct User(u32);
+
+impl std::fmt::Display for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "user {}", self.0)
+    }
+}
+
+/// The meter that the connections of a user share. It outlives them while anything of theirs is counted: who comes again at once is no
+/// other user.
 struct UserMeter {
     meter: Meter,
     connections: usize,
@@ -109,11 +127,11 @@ struct Shell {
     capacity: Capacity,
     /// Bytes that wait, from all clients and for them.
     meter: Meter,
-    warnings: Occasional,
     coordinator: Option<Outlet<Report>>,
     peers: Option<(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
     seal: Option<Seal>,
     counters: ShellCounters,
+    incidents: Incidents,
     arrivals: Pace,
 }
 
@@ -130,7 +148,8 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     let (about, reloading) = (sockets.about, sockets.reloading);
     let mut desk = Desk { about, started, identity: identity.clone(), reloading };
     let (mut hangups, mut settings) = (Hangups::new()?, Settings::default());
-    let (sender, mut inbox) = mpsc::unbounded_channel();
+    let (sender, mut clients_say) = mpsc::unbounded_channel();
+    let (orderer, mut coordinator_says) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
     let lines = administration::serve(administration, asker.clone());
@@ -140,11 +159,11 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
     }
     let seal = identity.as_ref().and_then(Identity::seal).cloned();
     if !coordinators.is_empty() {
-        let search = Search { coordinators, identity, sender: sender.clone(), clock };
+        let search = Search { coordinators, identity, sender: orderer.clone(), clock };
         tokio::task::spawn_local(search.keep_connected());
     }
     let counters = ShellCounters::default();
-    let (clients, users, warnings) = (BTreeMap::new(), BTreeMap::new(), Occasional::default());
+    let (clients, users) = (BTreeMap::new(), BTreeMap::new());
     let meter = Meter::new(capacity.bytes, MORE_BUFFERS);
     let arrivals = Pace::default();
     let mut shell = Shell {
@@ -152,11 +171,11 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
         users,
         capacity,
         meter,
-        warnings,
         coordinator: None,
         peers,
         seal,
         counters,
+        incidents: Incidents::default(),
         arrivals,
     };
     let (mut next_client, mut obeyed, mut was_drained) = (0, agent.obeys(), agent.is_drained());
@@ -171,10 +190,17 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
-            Some(incoming) = inbox.recv() => {
-                take_in(&mut agent, &mut shell, clock, incoming);
-                while let Ok(incoming) = inbox.try_recv() {
-                    take_in(&mut agent, &mut shell, clock, incoming);
+            Some(first) = coordinator_says.recv() => shell.obey(&mut agent, clock, first),
+            Some(first) = clients_say.recv() => {
+                shell.hear(&mut agent, clock, first);
+                let until = clock.now() + TURN;
+                while let Ok(next) = clients_say.try_recv() {
+                    shell.hear(&mut agent, clock, next);
+                    if clock.now() >= until {
+                        // Connections are read and written meanwhile.
+                        tokio::task::yield_now().await;
+                        break;
+                    }
                 }
             }
             received = hear_peers(shell.peers.as_ref(), &mut datagram) => {
@@ -187,17 +213,21 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                 let now = clock.now();
                 let until = desk.identity.as_ref().map(Identity::valid_until);
                 let (connections, capacity) = (shell.clients.len(), shell.capacity);
-                let held = Holding { connections, meter: &shell.meter, lines: &lines, capacity, until };
+                let (meter, incidents) = (&shell.meter, &shell.incidents);
+                let held = Holding { connections, meter, lines: &lines, capacity, until, incidents };
                 let users = shell.use_of_users();
                 let limits = limits::of_agent(&agent, &held, &users);
                 let figures =
                     |agent: &Agent| metrics::of_agent(agent, now, &shell.counters, &held, &users);
-                query.answer(&mut agent, &mut desk, now, limits, figures);
+                query.answer(&mut agent, &mut desk, now, (limits, incidents.shown()), figures);
             }
             () = sleep_until(clock, agent.poll_timeout()) => {}
             () = room(shell.coordinator.as_ref()) => {}
             () = hangups.heed(&desk.reloading) => {}
             _ = stop.changed() => break,
+        }
+        while let Ok(next) = coordinator_says.try_recv() {
+            shell.obey(&mut agent, clock, next);
         }
         let now_set = desk.reloading.settings();
         if std::mem::replace(&mut settings, now_set) != now_set {
@@ -242,24 +272,6 @@ async fn room(coordinator: Option<&Outlet<Report>>) {
     }
 }
 
-fn take_in(agent: &mut Agent, shell: &mut Shell, clock: Clock, incoming: Incoming) {
-    match incoming {
-        Incoming::Client(id, message, _held) => {
-            agent.handle_client(clock.now(), id, message);
-            shell.look_for_slowed(agent, id);
-        }
-        Incoming::ClientGone(id) => {
-            shell.close(id);
-            agent.handle_gone(clock.now(), id);
-        }
-        Incoming::Coordinator(outlet) => {
-            shell.coordinator = Some(outlet);
-            agent.handle_coordinator_connected();
-        }
-        Incoming::Orders(orders, _held) => agent.handle_orders(clock.now(), orders),
-    }
-}
-
 async fn hear_peers<'a>(
     peers: Option<&(UdpSocket, BTreeMap<PortId, SocketAddr>)>,
     buffer: &'a mut [u8],
@@ -273,28 +285,47 @@ async fn hear_peers<'a>(
 }
 
 impl Shell {
+    fn hear(&mut self, agent: &mut Agent, clock: Clock, incoming: FromClient) {
+        match incoming {
+            FromClient::Said(id, message, _held) => {
+                agent.handle_client(clock.now(), id, message);
+                self.look_for_slowed(agent, id);
+            }
+            FromClient::Gone(id, fault) => {
+                if let (Some(fault), Some(client)) = (fault, self.clients.get(&id)) {
+                    self.incidents.note(Incident::Garbage, User(client.user), fault);
+                }
+                self.close(id);
+                agent.handle_gone(clock.now(), id);
+            }
+        }
+    }
+
+    fn obey(&mut self, agent: &mut Agent, clock: Clock, incoming: FromCoordinator) {
+        match incoming {
+            FromCoordinator::Connected(outlet) => {
+                self.coordinator = Some(outlet);
+                agent.handle_coordinator_connected();
+            }
+            FromCoordinator::Orders(orders, _held) => agent.handle_orders(clock.now(), orders),
+        }
+    }
+
     /// Begins to serve a client, unless the kernel does not say who it is.
     fn attend(
         &mut self,
         agent: &mut Agent,
         stream: UnixStream,
         id: ClientId,
-        sender: mpsc::UnboundedSender<Incoming>,
+        sender: mpsc::UnboundedSender<FromClient>,
     ) {
         let Ok(user) = stream.peer_cred().map(|peer| peer.uid()) else { return };
         if self.clients.len() >= self.capacity.connections {
-            self.counters.refused += 1;
-            if let Some(unsaid) = self.warnings.admit() {
-                let most = self.capacity.connections;
-                tracing::warn!(
-                    user,
-                    most,
-                    unsaid,
-                    "refused a client: as many connections are open as allowed; --max-connections raises that"
-                );
-            }
-            return;
+            let most = self.capacity.connections;
+            let what = format!("{most} connections are open: --max-connections raises that");
+            return self.incidents.note(Incident::Full, User(user), what);
         }
+        self.forget_users();
         let budget = *agent.budget();
         let of_user = self.users.entry(user).or_insert_with(|| UserMeter {
             meter: self.meter.part(budget.bytes as usize, budget.messages, MORE_FOR_A_USER),
@@ -312,8 +343,8 @@ impl Shell {
         let outlet = connection::run(
             stream,
             limits,
-            move |message, held| drop(sender.send(Incoming::Client(id, message, held))),
-            move || drop(gone.send(Incoming::ClientGone(id))),
+            move |message, held| drop(sender.send(FromClient::Said(id, message, held))),
+            move |fault| drop(gone.send(FromClient::Gone(id, fault))),
         );
         self.clients.insert(id, Connection { user, outlet });
     }
@@ -337,10 +368,12 @@ impl Shell {
         let Some(gone) = self.clients.remove(&id) else { return };
         let Some(of_user) = self.users.get_mut(&gone.user) else { return };
         of_user.connections -= 1;
-        if of_user.connections == 0 {
-            self.counters.slowed += of_user.meter.slowed();
-            self.users.remove(&gone.user);
-        }
+    }
+
+    /// Forgets the meters of users of whom nothing is counted any more.
+    fn forget_users(&mut self) {
+        let over = self.users.extract_if(.., |_, user| user.connections == 0 && !user.meter.is_in_use());
+        self.counters.slowed += over.map(|(_, user)| user.meter.slowed()).sum::<u64>();
     }
 
     /// Tells a client that it is too fast, once a second.
@@ -368,13 +401,20 @@ impl Shell {
             match output {
                 AgentOutput::Client(id, message) => {
                     if let AgentMessage::Refused { subject, refusal } = &message
-                        && let Some(user) = self.clients.get(&id).map(|client| client.user)
-                        && let Some(unsaid) = self.warnings.admit()
+                        && let Some(client) = self.clients.get(&id)
                     {
-                        tracing::warn!(user, %subject, %refusal, unsaid, "refused a client's request");
+                        let kind = match refusal {
+                            Refusal::Protocol { .. } => Incident::Version,
+                            _ => Incident::Denied,
+                        };
+                        let (who, what) = (User(client.user), format_args!("{subject}: {refusal}"));
+                        self.incidents.note(kind, who, what);
                     }
-                    if self.clients.get(&id).is_some_and(|client| !client.outlet.send(&message)) {
-                        self.counters.dropped += 1;
+                    if let Some(client) = self.clients.get(&id)
+                        && !client.outlet.send(&message)
+                    {
+                        let what = "it reads too slowly for what it asks";
+                        self.incidents.note(Incident::Unread, User(client.user), what);
                         self.close(id);
                         agent.handle_gone(clock.now(), id);
                     }
@@ -418,7 +458,7 @@ impl Shell {
 struct Search {
     coordinators: Vec<SocketAddr>,
     identity: Option<Identity>,
-    sender: mpsc::UnboundedSender<Incoming>,
+    sender: mpsc::UnboundedSender<FromCoordinator>,
     clock: Clock,
 }
 
@@ -434,8 +474,12 @@ impl Search {
                 Ok(Ok(is_over)) => {
                     let since = tokio::time::Instant::now();
                     tracing::info!(%address, "connected to a coordinator");
-                    let _ = is_over.await;
-                    tracing::warn!(%address, "lost the connection to the coordinator");
+                    match is_over.await.ok().flatten() {
+                        Some(fault) => {
+                            tracing::warn!(%address, %fault, "closed the connection to the coordinator")
+                        }
+                        None => tracing::warn!(%address, "lost the connection to the coordinator"),
+                    }
                     if lasts(since) {
                         (pause, is_known_to_fail) = (FIRST_PAUSE, false);
                     }
@@ -461,7 +505,7 @@ impl Search {
     }
 
     /// Connects; what is returned ends with the connection.
-    async fn attend(&self, address: SocketAddr) -> io::Result<oneshot::Receiver<()>> {
+    async fn attend(&self, address: SocketAddr) -> io::Result<oneshot::Receiver<Option<Fault>>> {
         let stream = TcpStream::connect(address).await?;
         let _ = stream.set_nodelay(true);
         match &self.identity {
@@ -470,7 +514,7 @@ impl Search {
         }
     }
 
-    fn begin<S>(&self, stream: S) -> oneshot::Receiver<()>
+    fn begin<S>(&self, stream: S) -> oneshot::Receiver<Option<Fault>>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
     {
@@ -480,10 +524,10 @@ impl Search {
             stream,
             // The machine gives up a coordinator that is silent.
             Limits { first: MAX_FRAME, frame: MAX_FRAME, first_within: FIRST_ORDERS, idle: None, meter },
-            move |heard, held| drop(orders.send(Incoming::Orders(heard, held))),
-            move || _ = over.send(()),
+            move |heard, held| drop(orders.send(FromCoordinator::Orders(heard, held))),
+            move |fault| _ = over.send(fault),
         );
-        drop(self.sender.send(Incoming::Coordinator(outlet)));
+        drop(self.sender.send(FromCoordinator::Connected(outlet)));
         is_over
     }
 }

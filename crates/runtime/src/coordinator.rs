@@ -1,9 +1,10 @@
 //! The coordinator on TCP, with TLS where there are certificates.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use cavalcade_control::Coordinator;
@@ -16,10 +17,11 @@ use crate::Stop;
 use crate::administration::{self, About, Desk, Lines};
 use crate::capacity::{Capacity, MORE_BUFFERS};
 use crate::clock::{Clock, sleep_until};
-use crate::connection::{self, Limits, Outlet};
+use crate::connection::{self, Fault, Limits, Outlet};
+use crate::incidents::{Incident, Incidents};
 use crate::limits::{self, Holding};
 use crate::meter::{Held, Meter};
-use crate::metrics::{self, ShellCounters};
+use crate::metrics;
 use crate::occasional::Occasional;
 use crate::reloading::{Hangups, Reloading, Settings};
 use crate::rounds::{self, Rounds};
@@ -65,19 +67,23 @@ const FIRST_FRAME: usize = 256 << 10;
 const SILENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Connections that have not reported yet, at most: handshakes and first reports take seconds at worst.
-const STRANGERS: usize = 1_024;
+pub(crate) const STRANGERS: usize = 1_024;
+
+/// Those from one address, at most: one host does not keep all others away. A host has one agent, but a lab has all its agents on one.
+pub(crate) const STRANGERS_OF_ONE: usize = STRANGERS / 4;
 
 /// An event of a connection, for the machine.
 enum Incoming {
-    Arrived(u64, Outlet<Orders>, Option<Role>),
+    Arrived(u64, Route),
     Refused(SocketAddr, io::Error),
     Report(u64, Box<Report>, Held),
-    Gone(u64),
+    Gone(u64, Option<Fault>),
 }
 
 /// A connection.
 struct Route {
     outlet: Outlet<Orders>,
+    from: SocketAddr,
     /// The role of its peer, where certificates say so.
     role: Option<Role>,
     has_reported: bool,
@@ -89,9 +95,13 @@ struct Routes {
     routes: BTreeMap<u64, Route>,
     /// The connection of the agent at each port.
     to: Vec<Option<u64>>,
-    counters: ShellCounters,
-    refusals: Occasional,
+    /// The messages that it has come and gone, of each agent.
+    moves: Vec<[Occasional; 2]>,
+    incidents: Incidents,
 }
+
+/// Times that it is said of an agent at once that it has come or gone: as often as one is started again by hand.
+const MOVES: u32 = 10;
 
 /// Runs `coordinator` for agents that connect, until told to stop or deposed. Returns it as it is then.
 ///
@@ -121,12 +131,12 @@ pub async fn serve_coordinator(
         let identity = tls_for(&metrics, identity.as_ref())?;
         metrics::serve(metrics, identity, asker);
     }
-    let visitors = Rc::new(Cell::new(0));
+    let visitors = Rc::default();
     let meter = Meter::new(capacity.bytes, MORE_BUFFERS);
     let doorkeeper = Doorkeeper { identity, lines: lines.clone(), sender, visitors, meter: meter.clone() };
     let to = vec![None; coordinator.ports() as usize];
-    let (counters, refusals) = (ShellCounters::default(), Occasional::default());
-    let mut routes = Routes { to, routes: BTreeMap::new(), counters, refusals };
+    let moves = to.iter().map(|_| [(); 2].map(|()| Occasional::in_bursts(MOVES))).collect();
+    let mut routes = Routes { to, moves, routes: BTreeMap::new(), incidents: Incidents::default() };
     let mut rounds = Rounds::new(clock);
     let mut next_connection = 0;
     loop {
@@ -134,8 +144,8 @@ pub async fn serve_coordinator(
             accepted = agents.accept() => {
                 // Out of descriptors, or a connection that was gone at once: others may still come.
                 if let Ok((stream, from)) = accepted {
-                    if !routes.has_room(capacity, doorkeeper.visitors.get()) {
-                        routes.refuse(from, &full(capacity));
+                    if let Err(reason) = routes.admits(from.ip(), capacity, &doorkeeper.visitors.borrow()) {
+                        routes.incidents.note(Incident::Full, from, reason);
                         continue;
                     }
                     tokio::task::spawn_local(doorkeeper.clone().attend(stream, from, next_connection));
@@ -151,12 +161,14 @@ pub async fn serve_coordinator(
                 let now = clock.now();
                 let until = desk.identity.as_ref().map(Identity::valid_until);
                 let connections = routes.routes.len();
-                let held = Holding { connections, meter: &meter, lines: &lines, capacity, until };
-                let limits = limits::of_coordinator(&coordinator, &held);
+                let incidents = &routes.incidents;
+                let held = Holding { connections, meter: &meter, lines: &lines, capacity, until, incidents };
+                let strangers = routes.strangers(&doorkeeper.visitors.borrow());
+                let limits = limits::of_coordinator(&coordinator, &held, &strangers);
                 let figures = |coordinator: &Coordinator| {
-                    metrics::of_coordinator(coordinator, now, &routes.counters, &held, &rounds.distributions)
+                    metrics::of_coordinator(coordinator, now, &held, &rounds.distributions)
                 };
-                query.answer(&mut coordinator, &mut desk, now, limits, figures);
+                query.answer(&mut coordinator, &mut desk, now, (limits, incidents.shown()), figures);
             }
             filled = rounds.filled() => rounds.take_over(&mut coordinator, filled),
             () = sleep_until(clock, coordinator.poll_timeout()) => {}
@@ -173,6 +185,7 @@ pub async fn serve_coordinator(
         // What has come during a round is heard before anybody is taken to be silent.
         hear_out(&mut coordinator, &mut routes, clock, &mut inbox).await;
         rounds.do_due(&mut coordinator);
+        routes.note_lost(coordinator.take_lost());
         send_orders(&mut coordinator, &mut routes);
         if std::mem::replace(&mut was_drained, coordinator.is_drained()) != was_drained {
             tracing::warn!(on = coordinator.is_drained(), "the kill switch of the fabric");
@@ -194,13 +207,8 @@ pub(crate) fn tls_for(listener: &TcpListener, identity: Option<&Identity>) -> io
     Ok(identity.filter(|_| !is_local).cloned())
 }
 
-/// Why one more connection is not served.
-fn full(capacity: Capacity) -> String {
-    let most = capacity.connections;
-    format!(
-        "{most} connections are open, or {STRANGERS} have not reported yet: --max-connections raises the former"
-    )
-}
+/// Connections of each address that have not reported.
+pub(crate) type Strangers = BTreeMap<IpAddr, usize>;
 
 /// The limits and identity for a new connection.
 #[derive(Clone)]
@@ -210,21 +218,27 @@ struct Doorkeeper {
     sender: mpsc::UnboundedSender<Incoming>,
     meter: Meter,
     /// Connections whose handshake goes on.
-    visitors: Rc<Cell<usize>>,
+    visitors: Rc<RefCell<Strangers>>,
 }
 
 impl Doorkeeper {
     /// Finds out who has connected, and hands the connection to whom it is for.
     async fn attend(self, stream: TcpStream, from: SocketAddr, number: u64) {
-        self.visitors.set(self.visitors.get() + 1);
+        *self.visitors.borrow_mut().entry(from.ip()).or_default() += 1;
         self.welcome(stream, from, number).await;
-        self.visitors.set(self.visitors.get() - 1);
+        let mut visitors = self.visitors.borrow_mut();
+        if let Entry::Occupied(mut here) = visitors.entry(from.ip()) {
+            *here.get_mut() -= 1;
+            if *here.get() == 0 {
+                here.remove();
+            }
+        }
     }
 
     async fn welcome(&self, stream: TcpStream, from: SocketAddr, number: u64) {
         // Orders are small and late ones are worthless.
         let _ = stream.set_nodelay(true);
-        let Some(identity) = &self.identity else { return self.begin(stream, number, None) };
+        let Some(identity) = &self.identity else { return self.begin(stream, from, number, None) };
         match tls::accept(identity, stream).await {
             Ok((stream, visitor)) if visitor.is_grpc => {
                 if visitor.role == Role::Administrator {
@@ -234,7 +248,7 @@ impl Doorkeeper {
                 }
             }
             Ok((stream, visitor)) if matches!(visitor.role, Role::Agent(_)) => {
-                self.begin(stream, number, Some(visitor.role));
+                self.begin(stream, from, number, Some(visitor.role));
             }
             Ok((_, visitor)) => self.refuse(from, &format!("{} is no agent", visitor.role)),
             Err(error) => drop(self.sender.send(Incoming::Refused(from, error))),
@@ -246,7 +260,7 @@ impl Doorkeeper {
         drop(self.sender.send(Incoming::Refused(from, error)));
     }
 
-    fn begin<S>(&self, stream: S, number: u64, role: Option<Role>)
+    fn begin<S>(&self, stream: S, from: SocketAddr, number: u64, role: Option<Role>)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + 'static,
     {
@@ -262,9 +276,9 @@ impl Doorkeeper {
                 meter,
             },
             move |report, held| drop(reports.send(Incoming::Report(number, Box::new(report), held))),
-            move || drop(gone.send(Incoming::Gone(number))),
+            move |fault| drop(gone.send(Incoming::Gone(number, fault))),
         );
-        drop(self.sender.send(Incoming::Arrived(number, outlet, role)));
+        drop(self.sender.send(Incoming::Arrived(number, Route { outlet, from, role, has_reported: false })));
     }
 }
 
@@ -296,88 +310,192 @@ async fn hear_out(
 
 fn take_in(coordinator: &mut Coordinator, routes: &mut Routes, clock: Clock, incoming: Incoming) {
     match incoming {
-        Incoming::Arrived(number, outlet, role) => {
+        Incoming::Arrived(number, arrived) => {
             // A component has one connection; of several that have not reported the newest is kept.
-            let is_idle = |route: &Route| route.role.is_some() && route.role == role && !route.has_reported;
+            let is_idle =
+                |route: &Route| route.role.is_some() && route.role == arrived.role && !route.has_reported;
             routes.routes.retain(|_, route| !is_idle(route));
-            routes.routes.insert(number, Route { outlet, role, has_reported: false });
+            routes.routes.insert(number, arrived);
         }
-        Incoming::Refused(from, error) => {
-            routes.refuse(from, &error.to_string());
+        Incoming::Refused(from, error) => routes.incidents.note(Incident::Refused, from, error),
+        Incoming::Report(number, report, _held) => take_report(coordinator, routes, clock, number, *report),
+        Incoming::Gone(number, fault) => {
+            if let (Some(fault), Some(route)) = (fault, routes.routes.get(&number)) {
+                routes.incidents.note(Incident::Garbage, route, fault);
+            }
+            routes.close(coordinator, number);
         }
-        Incoming::Report(number, report, _held) => {
-            // What was read before its connection was closed.
-            let Some(route) = routes.routes.get_mut(&number) else { return };
-            route.has_reported = true;
-            if route.role.is_some_and(|role| role != Role::Agent(report.port)) {
-                routes.counters.refused += 1;
-                let role = route.role.map(|role| role.to_string());
-                if let Some(unsaid) = routes.refusals.admit() {
-                    let port = report.port.0;
-                    tracing::warn!(role, port, unsaid, "refused a report for another agent's port");
-                }
-                return routes.close(coordinator, number);
+    }
+}
+
+fn take_report(
+    coordinator: &mut Coordinator,
+    routes: &mut Routes,
+    clock: Clock,
+    number: u64,
+    report: Report,
+) {
+    // What was read before its connection was closed.
+    let Some(route) = routes.routes.get_mut(&number) else { return };
+    route.has_reported = true;
+    let port = report.port;
+    if route.role.is_some_and(|role| role != Role::Agent(port)) {
+        let what = format!("a report for port {}, which is another agent's", port.0);
+        routes.incidents.note(Incident::Refused, &*route, what);
+        return routes.close(coordinator, number);
+    }
+    if report.protocol != PROTOCOL {
+        let theirs = report.protocol;
+        let what = format!(
+            "port {} speaks version {theirs} of the protocol, this is {PROTOCOL}: install the same release on both",
+            port.0
+        );
+        routes.incidents.note(Incident::Version, &*route, what);
+        return routes.close(coordinator, number);
+    }
+    if report.items() > Report::MOST_ITEMS {
+        let what =
+            format!("a report of {} items, where agents say {} at most", report.items(), Report::MOST_ITEMS);
+        routes.incidents.note(Incident::Garbage, &*route, what);
+        return routes.close(coordinator, number);
+    }
+    let has_certificate = route.role.is_some();
+    match routes.to.get_mut(port.index()).and_then(|to| to.replace(number)) {
+        None => routes.say_moved(port, true),
+        // The newest holds: a host has one agent.
+        Some(former) if former != number && has_certificate => {
+            if let Some(closed) = routes.routes.remove(&former) {
+                let newest = &routes.routes[&number];
+                let what = format!(
+                    "the connection from {} takes the place of that from {}",
+                    newest.from, closed.from
+                );
+                routes.incidents.note(Incident::Second, newest, what);
             }
-            if report.protocol != PROTOCOL {
-                routes.counters.refused += 1;
-                if let Some(unsaid) = routes.refusals.admit() {
-                    let (port, theirs) = (report.port.0, report.protocol);
-                    tracing::warn!(port, theirs, ours = PROTOCOL, unsaid, "an agent of another version");
-                }
-                return routes.close(coordinator, number);
-            }
-            let has_certificate = route.role.is_some();
-            match routes.to.get_mut(report.port.index()).and_then(|to| to.replace(number)) {
-                None => tracing::info!(port = report.port.0, "agent connected"),
-                // The newest holds: a host has one agent.
-                Some(former) if former != number && has_certificate => {
-                    if let Some(unsaid) = routes.refusals.admit() {
-                        tracing::warn!(port = report.port.0, unsaid, "a second connection of an agent");
-                    }
-                    routes.routes.remove(&former);
-                }
-                Some(_) => {}
-            }
-            coordinator.handle_report(clock.now(), *report);
         }
-        Incoming::Gone(number) => routes.close(coordinator, number),
+        Some(_) => {}
+    }
+    let before = *coordinator.counters();
+    coordinator.handle_report(clock.now(), report);
+    let after = coordinator.counters();
+    let Some(route) = routes.routes.get(&number) else { return };
+    if after.forged_standings > before.forged_standings {
+        let what = "a term, kill switch or drain that it wants to have been told; it is not believed";
+        routes.incidents.note(Incident::Forged, route, what);
+    }
+    if after.over_limit > before.over_limit {
+        let most = coordinator.agent_limit();
+        let what = format!("{most} coflows and as many flows, which is fixed: those beyond are plain TCP");
+        routes.incidents.note_all(Incident::TooMany, after.over_limit - before.over_limit, route, what);
+    }
+}
+
+/// The role that it has shown, and where it is.
+impl std::fmt::Display for Route {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.role {
+            Some(role) => write!(f, "{role} at {}", self.from),
+            None => write!(f, "{}", self.from),
+        }
     }
 }
 
 impl Routes {
-    /// Returns whether one more connection may come in.
-    fn has_room(&self, capacity: Capacity, visitors: usize) -> bool {
-        let strangers = self.routes.values().filter(|route| !route.has_reported).count() + visitors;
-        strangers < STRANGERS && self.routes.len() + visitors < capacity.connections
+    /// The connections that have not reported, with `visitors`, whose handshake goes on.
+    fn strangers(&self, visitors: &Strangers) -> Strangers {
+        let mut strangers = visitors.clone();
+        let silent = self.routes.values().filter(|route| !route.has_reported);
+        silent.for_each(|route| *strangers.entry(route.from.ip()).or_default() += 1);
+        strangers
     }
 
-    fn refuse(&mut self, from: SocketAddr, reason: &str) {
-        self.counters.refused += 1;
-        if let Some(unsaid) = self.refusals.admit() {
-            tracing::warn!(%from, reason, unsaid, "refused a connection");
+    /// Returns whether one more connection may come in, else why not.
+    fn admits(&self, from: IpAddr, capacity: Capacity, visitors: &Strangers) -> Result<(), String> {
+        let strangers = self.strangers(visitors);
+        let most = capacity.connections;
+        if self.routes.len() + visitors.values().sum::<usize>() >= most {
+            Err(format!("{most} connections are open: --max-connections raises that"))
+        } else if strangers.values().sum::<usize>() >= STRANGERS {
+            Err(format!("{STRANGERS} connections have not reported yet, which is the fixed limit"))
+        } else if strangers.get(&from).is_some_and(|&count| count >= STRANGERS_OF_ONE) {
+            Err(format!(
+                "{STRANGERS_OF_ONE} connections from there have not reported yet, which is the fixed limit"
+            ))
+        } else {
+            Ok(())
         }
+    }
+
+    /// Says that an agent has come, or has gone.
+    fn say_moved(&mut self, port: PortId, has_come: bool) {
+        let said = self.moves.get_mut(port.index());
+        if let Some(unsaid) = said.and_then(|said| said[usize::from(has_come)].admit()) {
+            let what = if has_come { "agent connected" } else { "agent disconnected" };
+            tracing::info!(port = port.0, unsaid, "{what}");
+        }
+    }
+
+    /// Notes which agents were silent for longer than a lease.
+    fn note_lost(&mut self, lost: Vec<PortId>) {
+        if lost.is_empty() {
+            return;
+        }
+        let named: Vec<String> = lost.iter().take(NAMED).map(|port| format!("agent-{}", port.0)).collect();
+        let others = lost.len() - named.len();
+        let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+        let who = named.join(", ") + &others;
+        self.incidents.note_all(Incident::Silent, lost.len() as u64, who, "their flows are plain TCP");
     }
 
     /// Ends a connection, if it has not ended.
     fn close(&mut self, coordinator: &mut Coordinator, number: u64) {
         // Without its outlet the connection ends.
         self.routes.remove(&number);
-        let lost = self.to.iter_mut().enumerate().filter(|(_, to)| **to == Some(number));
-        for (port, to) in lost {
-            tracing::info!(port, "agent disconnected");
-            *to = None;
-            coordinator.handle_disconnected(PortId::from_index(port));
+        let lost: Vec<usize> = (0..self.to.len()).filter(|&port| self.to[port] == Some(number)).collect();
+        for port in lost {
+            self.to[port] = None;
+            let port = PortId::from_index(port);
+            self.say_moved(port, false);
+            coordinator.handle_disconnected(port);
         }
     }
 }
+
+/// Agents that are named where many are lost at once.
+const NAMED: usize = 8;
 
 fn send_orders(coordinator: &mut Coordinator, routes: &mut Routes) {
     while let Some((port, orders)) = coordinator.poll_orders() {
         let Some(&Some(number)) = routes.to.get(port.index()) else { continue };
         if !routes.routes.get(&number).is_some_and(|route| route.outlet.send(&orders)) {
             // It does not keep up, or is gone.
-            routes.counters.dropped += 1;
+            if let Some(route) = routes.routes.get(&number) {
+                routes.incidents.note(Incident::Unread, route, "its orders wait");
+            }
             routes.close(coordinator, number);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_does_not_keep_others_away_and_all_together_not_more_than_are_served() {
+        let incidents = Incidents::default();
+        let routes = Routes { routes: BTreeMap::new(), to: Vec::new(), moves: Vec::new(), incidents };
+        let capacity = Capacity { connections: 5_000, bytes: 0 };
+        let address = |last: u8| IpAddr::from([10, 0, 0, last]);
+        let greedy = Strangers::from([(address(1), STRANGERS_OF_ONE)]);
+        assert!(routes.admits(address(1), capacity, &greedy).is_err_and(|why| why.contains("from there")));
+        assert_eq!(routes.admits(address(2), capacity, &greedy), Ok(()));
+        let many = (1..=4).map(|last| (address(last), STRANGERS_OF_ONE)).collect();
+        assert!(
+            routes.admits(address(9), capacity, &many).is_err_and(|why| why.contains("1024 connections"))
+        );
+        let few = Capacity { connections: 256, ..capacity };
+        let why = routes.admits(address(2), few, &greedy);
+        assert!(why.is_err_and(|why| why.contains("--max-connections")));
     }
 }

@@ -26,6 +26,7 @@ mod capacity;
 mod clock;
 mod connection;
 mod coordinator;
+mod incidents;
 pub mod lease;
 mod limits;
 mod meter;

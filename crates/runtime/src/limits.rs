@@ -9,6 +9,8 @@ use cavalcade_protocol::Limit;
 use crate::administration::Lines;
 use crate::administration::proto;
 use crate::capacity::Capacity;
+use crate::coordinator::{STRANGERS, STRANGERS_OF_ONE, Strangers};
+use crate::incidents::Incidents;
 use crate::meter::Meter;
 
 /// Users that are shown by themselves; those who are furthest from their limits are left out.
@@ -26,6 +28,7 @@ pub(crate) struct Holding<'a> {
     pub(crate) capacity: Capacity,
     /// The last second since 1970 at which its certificate is accepted.
     pub(crate) until: Option<u64>,
+    pub(crate) incidents: &'a Incidents,
 }
 
 /// A user's counts in the shell of an agent.
@@ -90,8 +93,15 @@ pub(crate) fn of_agent(agent: &Agent, held: &Holding<'_>, metered: &[UserFigures
 }
 
 /// Returns the limits of a coordinator, and those of its agents, of which the one with most counts.
-pub(crate) fn of_coordinator(coordinator: &Coordinator, held: &Holding<'_>) -> Vec<proto::Limit> {
+pub(crate) fn of_coordinator(
+    coordinator: &Coordinator,
+    held: &Holding<'_>,
+    strangers: &Strangers,
+) -> Vec<proto::Limit> {
     let mut limits = of_process(held);
+    let most_of_one = strangers.values().max().copied().unwrap_or(0);
+    limits.push(of_all("not reported yet", strangers.values().sum(), STRANGERS, FIXED));
+    limits.push(of_all("the same from one address", most_of_one, STRANGERS_OF_ONE, FIXED));
     let (coflows, flows) = coordinator.most_of_an_agent();
     for (what, used) in [("coflows of an agent", coflows), ("flows of an agent", flows)] {
         limits.push(of_all(what, used, coordinator.agent_limit() as usize, FIXED));

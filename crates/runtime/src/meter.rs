@@ -2,7 +2,7 @@
 //!
 //! All connections of one user share a [`Meter`], and all meters of a process may share another one, their parent. Bytes count from when they are read until their message has been handled, and
 //! from when a message is put into a connection's queue until the kernel has it. Where there is no room, connections are not
-//! read: a sender that is too fast is slowed down by its own socket, and no memory grows. A connection that does not take
+//! read, and those that say too much are not heard: a sender that is too fast is slowed down by its own socket, and no memory grows. A connection that does not take
 //! its messages is given up ([`Meter::hold`] refuses). Either is counted by the meter that has no room, which says once a second
 //! what its limit is and how to raise it.
 //!
@@ -29,8 +29,8 @@ pub(crate) struct Meter(Rc<State>);
 #[derive(Debug)]
 struct State {
     parent: Option<Meter>,
-    /// The cure for those who find no room.
-    cure: &'static str,
+    /// The cure for those who find no room; none where that is as it should be.
+    cure: Option<&'static str>,
     most: Cell<usize>,
     held: Cell<usize>,
     room: Notify,
@@ -47,15 +47,20 @@ struct State {
 impl Meter {
     /// For `bytes` that wait; `cure` tells an operator how to get room for more.
     pub(crate) fn new(bytes: usize, cure: &'static str) -> Self {
-        Self::with(None, bytes, None, cure)
+        Self::with(None, bytes, None, Some(cure))
+    }
+
+    /// For what one connection has handed on: see [`Meter::handled`].
+    pub(crate) fn queue(&self, bytes: usize) -> Self {
+        Self::with(Some(self.clone()), bytes, None, None)
     }
 
     /// For `bytes` of those of this one, and so many messages in a second.
     pub(crate) fn part(&self, bytes: usize, messages: u32, cure: &'static str) -> Self {
-        Self::with(Some(self.clone()), bytes, Some(messages), cure)
+        Self::with(Some(self.clone()), bytes, Some(messages), Some(cure))
     }
 
-    fn with(parent: Option<Self>, bytes: usize, messages: Option<u32>, cure: &'static str) -> Self {
+    fn with(parent: Option<Self>, bytes: usize, messages: Option<u32>, cure: Option<&'static str>) -> Self {
         Self(Rc::new(State {
             parent,
             cure,
@@ -101,8 +106,10 @@ impl Meter {
     fn note_full(&self, consequence: &'static str) {
         let state = &*self.0;
         state.full.set(state.full.get() + 1);
-        if let Some(unsaid) = state.warnings.borrow_mut().admit() {
-            let (most, cure) = (self.most(), state.cure);
+        if let Some(cure) = state.cure
+            && let Some(unsaid) = state.warnings.borrow_mut().admit()
+        {
+            let most = self.most();
             tracing::warn!(most, unsaid, "no room for more bytes that wait: {consequence}; {cure}");
         }
     }
@@ -140,12 +147,23 @@ impl Meter {
         Held { meter: self.clone(), bytes }
     }
 
-    /// Waits until there is room for more bytes and a message is due.
-    pub(crate) async fn admit(&self) {
+    /// Waits until there is room for more bytes.
+    pub(crate) async fn room(&self) {
         while let Some(full) = self.full() {
             full.note_full("connections are not read until there is some");
             full.0.room.notified().await;
         }
+    }
+
+    /// Waits until there is room here, whatever others hold: each connection has its turn.
+    pub(crate) async fn handled(&self) {
+        while self.held() >= self.most() {
+            self.0.room.notified().await;
+        }
+    }
+
+    /// Waits until a message is due.
+    pub(crate) async fn pace(&self) {
         let early = || self.0.due.get().saturating_duration_since(Instant::now()).saturating_sub(BURST);
         if !early().is_zero() {
             self.0.slowed.set(self.slowed() + 1);
@@ -153,6 +171,11 @@ impl Meter {
         while !early().is_zero() {
             tokio::time::sleep(early().max(PAUSE)).await;
         }
+    }
+
+    /// Returns whether anything waits, or messages came faster than they may.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.held() > 0 || self.0.due.get() > Instant::now()
     }
 
     /// Counts messages that have come.
@@ -226,10 +249,10 @@ mod tests {
         runtime.block_on(async {
             let meter = Meter::new(100, "").part(100, 1_000, "");
             meter.count(900);
-            meter.admit().await;
+            meter.pace().await;
             assert_eq!(meter.slowed(), 0);
             meter.count(1_000);
-            meter.admit().await;
+            meter.pace().await;
             assert_eq!(meter.slowed(), 1);
         });
     }

@@ -28,19 +28,16 @@ use crate::administration::proto::{Switch, SwitchClass, SwitchPort};
 use crate::administration::{Query, ask};
 use crate::capacity::descriptors;
 use crate::coordinator::tls_for;
+use crate::incidents::Incident;
 use crate::limits::{Holding, UserFigures, of_users};
 use crate::occasional::Occasional;
 use crate::security::Identity;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The counts of a shell.
+/// The counts of an agent's shell.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ShellCounters {
-    /// Connections that showed no certificate that lets them speak, or said what theirs does not let them.
-    pub(crate) refused: u64,
-    /// Connections that did not take their messages.
-    pub(crate) dropped: u64,
     /// Datagrams that were none, or without a right tag.
     pub(crate) garbled: u64,
     /// Number of slowdowns of clients whose users have none any more.
@@ -109,6 +106,9 @@ impl Holding<'_> {
             "Connections of administrators beyond those that are served at once",
             self.lines.turned_away(),
         );
+        let incidents = Incident::ALL.map(|one| (one.name().to_owned(), self.incidents.count(one)));
+        let help = "What went wrong with those who connect (ps --hosts), by kind";
+        figures.counters_by("incidents", help, None, "kind", incidents);
         if let Some(until) = self.until {
             let help = "Last second since 1970 at which the certificate is accepted";
             figures.gauge("certificate_until_seconds", help, until as usize);
@@ -185,15 +185,6 @@ impl Figures {
             values.into_iter().map(|(labels, count)| (labels, ConstGauge::new(count as i64))).collect();
         self.gauges.push(Family { name, help, unit, values });
     }
-
-    fn shell(&mut self, shell: &ShellCounters) {
-        self.counter(
-            "connections_refused",
-            "Connections without a certificate for what they said",
-            shell.refused,
-        );
-        self.counter("connections_dropped", "Connections that did not take their messages", shell.dropped);
-    }
 }
 
 fn write_family<M: EncodeMetric>(
@@ -251,7 +242,6 @@ fn text(registry: &Registry) -> String {
 pub(crate) fn of_coordinator(
     coordinator: &Coordinator,
     now: Instant,
-    shell: &ShellCounters,
     held: &Holding<'_>,
     kept: &Distributions,
 ) -> String {
@@ -299,7 +289,6 @@ pub(crate) fn of_coordinator(
         "Terms and kill switches that no coordinator has sealed",
         counters.forged_standings,
     );
-    figures.shell(shell);
     held.write(&mut figures);
     figures.gauge("term", "Term of this coordinator", coordinator.term() as usize);
     figures.gauge("leads", "Whether this coordinator leads", usize::from(!coordinator.is_deposed()));
@@ -379,7 +368,6 @@ pub(crate) fn of_agent(
     let left_out = counters.datagrams_left_out;
     figures.counter("datagrams_left_out", "Datagrams that were too old or came twice", left_out);
     figures.counter("datagrams_garbled", "Datagrams that were none, or without a right tag", shell.garbled);
-    figures.shell(shell);
     held.write(&mut figures);
     if let Some(term) = agent.obeys() {
         figures.gauge("term", "Term of the coordinator that is obeyed", term as usize);

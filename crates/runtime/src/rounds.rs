@@ -32,7 +32,7 @@ impl Rounds {
 
     /// Lets the coordinator do what has come due.
     pub(crate) fn do_due(&mut self, coordinator: &mut Coordinator) {
-        let (rounds, lost) = (coordinator.rounds(), coordinator.counters().agents_lost);
+        let rounds = coordinator.rounds();
         let began = self.clock.now();
         coordinator.handle_timeout(began);
         if coordinator.rounds() > rounds {
@@ -41,10 +41,6 @@ impl Rounds {
                 Some(filling) => self.filling = Some(tokio::task::spawn_blocking(|| filling.fill())),
                 None => self.end(coordinator),
             }
-        }
-        let lost = coordinator.counters().agents_lost - lost;
-        if lost > 0 {
-            tracing::warn!(agents = lost, "silent for longer than a lease");
         }
     }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use cavalcade_client::{CoflowStream, Gate, Limit, Refusal, Registration, Session};
 use cavalcade_control::{Agent, AgentConfig, Budget, Coordinator, CoordinatorConfig, Mode};
+use cavalcade_protocol::{AgentMessage, ClientMessage, CoflowKey, Frames, PROTOCOL, frame};
 use cavalcade_runtime::administration::Administrator;
 use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, bind_administration_socket, bind_client_socket, block_on,
@@ -249,6 +250,36 @@ fn a_client_that_says_more_than_it_may_is_slowed_down_and_told_so() {
 }
 
 #[test]
+fn a_client_that_comes_again_and_again_is_counted_as_one_that_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = Budget { messages: 2_000, ..Budget::default() };
+    let (running, path) = agent_with(budget, 0, folder.path(), Vec::new());
+    // No answer is due to what it says, but for the hello.
+    let mut bytes = Vec::new();
+    frame(&ClientMessage::Hello { protocol: PROTOCOL, client: 1 }, &mut bytes).unwrap();
+    let coflow = CoflowKey::new(1, &[]);
+    (0..1_500).for_each(|_| frame(&ClientMessage::Unregister { coflow }, &mut bytes).unwrap());
+    let is_too_fast = || {
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(&bytes).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let (mut said, mut frames) = (Vec::new(), Frames::default());
+        client.read_to_end(&mut said).unwrap();
+        frames.push(&said);
+        let of_messages = |said: &AgentMessage| {
+            matches!(
+                said,
+                AgentMessage::Refused { refusal: Refusal::TooMany { of: Limit::Messages {}, .. }, .. }
+            )
+        };
+        std::iter::from_fn(|| frames.pop::<AgentMessage>().unwrap()).any(|said| of_messages(&said))
+    };
+    let told = (0..4).filter(|_| is_too_fast()).count();
+    assert!(told > 0, "6000 messages at once are too many on four connections as on one");
+    running.stop();
+}
+
+#[test]
 fn who_begins_too_long_a_message_or_says_nothing_is_cut_off_by_a_coordinator_and_the_rest_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let (lead, at_lead) = coordinator("fair", None);
@@ -355,7 +386,7 @@ fn figures_are_open_metrics_with_labels_of_few_values() {
     for line in body.lines().filter(|line| !line.starts_with('#')) {
         let Some((_, rest)) = line.split_once('{') else { continue };
         let label = rest.split('=').next().unwrap();
-        assert!(["class", "gate", "le", "version"].contains(&label), "{line}");
+        assert!(["class", "gate", "kind", "le", "version"].contains(&label), "{line}");
     }
     running.stop();
     lead.stop();

@@ -337,7 +337,7 @@ pub(crate) struct At {
 pub(crate) struct Ps {
     #[command(flatten)]
     pub(crate) at: At,
-    /// Show hosts, the leading coordinator, and the age of each report
+    /// Show hosts, the leading coordinator, the age of each report, and incidents with peers
     #[arg(long)]
     pub(crate) hosts: bool,
     /// Show the usage of each limit and the setting that raises it; at an agent also for the users closest to their

@@ -23,8 +23,8 @@ const LONGEST_PERIOD: Nanos = Nanos::from_secs(60);
 /// Leases after which a connection on which no orders come is given up.
 const PATIENCE_LEASES: u64 = 2;
 
-/// Coflows and flows in one report, at most: 1 MB where all have names, and some tens of milliseconds for its coordinator.
-const PIECE: usize = 8_192;
+/// Coflows and flows in one report, at most.
+const PIECE: usize = Report::MOST_ITEMS;
 
 /// The same in the first report on a connection: 126 KB.
 const FIRST_PIECE: usize = 1_024;

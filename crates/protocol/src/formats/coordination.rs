@@ -82,6 +82,15 @@ impl Report {
             left: Keyed::default(),
         }
     }
+
+    /// The most that one report says of coflows and flows, so that its coordinator is busy with it for some tens of milliseconds at most:
+    /// what is left over follows in the next one. That is 1 MB where all have names.
+    pub const MOST_ITEMS: usize = 8_192;
+
+    /// Returns how much it says of coflows and flows.
+    pub fn items(&self) -> usize {
+        self.coflows.len() + self.flows.len() + self.progress.len() + self.closed.len() + self.left.len()
+    }
 }
 
 fields! {
