@@ -7,8 +7,8 @@ use cavalcade_control::*;
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, PortId, Priority, TaskClass};
 use cavalcade_policy::parse;
 use cavalcade_protocol::{
-    AgentMessage, ClientMessage, CoflowKey, Directive, Drain, Drained, Endpoints, Gate, Message, PROTOCOL,
-    Remark,
+    AgentMessage, ClientMessage, CoflowEntry, CoflowKey, Directive, Drain, Drained, Endpoints, FlowEntry,
+    Gate, Message, PROTOCOL, Remark, Report,
 };
 
 const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -455,6 +455,44 @@ fn orders_hold_for_three_rounds_where_rounds_take_longer_than_a_lease_and_no_age
     assert!(site.agents.iter().all(|agent| agent.obeys().is_some()), "orders hold");
     site.coordinator.as_mut().unwrap().handle_timeout(now);
     assert_eq!(site.coordinator.as_ref().unwrap().agents(), 3);
+}
+
+#[test]
+fn orders_hold_for_the_first_round_over_very_many_flows_before_its_time_is_known() {
+    let lease = |flows: u32| {
+        let config = CoordinatorConfig::new(1, 2, BitsPerSec(1_000_000_000));
+        let mut coordinator = Coordinator::new(config, policy("fifo")).with_deferred_rounds(1);
+        let now = Instant(10_000_000_000);
+        let mut report = Report::new(PortId(0), 1, 1, now, config.line_rate);
+        report.snapshot = true;
+        let key = CoflowKey::new(now.0, &[]);
+        let entry = CoflowEntry { key, facts: None, sent: Bytes::ZERO, owner: 0 };
+        report.coflows = [(0, entry)].into_iter().collect();
+        let flow = FlowEntry { coflow: 0, to: PortId(1), size: None, sent: Bytes::ZERO, idle: false };
+        report.flows = (0..flows).map(|number| (number, flow)).collect();
+        coordinator.handle_report(now, report);
+        coordinator.handle_timeout(now);
+        std::iter::from_fn(|| coordinator.poll_orders()).next().expect("it answers").1.lease
+    };
+    assert_eq!(lease(1_000), Nanos::from_millis(100), "as configured");
+    assert!(lease(200_000) >= Nanos::from_millis(600), "{:?}", lease(200_000));
+}
+
+#[test]
+fn the_kill_switch_does_not_wait_for_a_round_that_is_filled_elsewhere() {
+    let mut site = Site::new("fifo", 3);
+    site.open_two();
+    site.pass(50);
+    assert_eq!(site.gate(1, 0), OFF);
+    site.coordinator = site.coordinator.map(|coordinator| coordinator.with_deferred_rounds(1));
+    site.sent(0, 0, 9);
+    let coflow = site.register(2);
+    site.open(2, 0, coflow, 1);
+    site.pass(30);
+    let _filling = site.coordinator.as_mut().unwrap().poll_filling().expect("there are flows to decide on");
+    site.coordinator.as_mut().unwrap().drain(true);
+    site.pass(30);
+    assert_eq!(site.gate(1, 0), OPEN);
 }
 
 #[test]

@@ -14,6 +14,9 @@ use crate::table::UNTOLD;
 /// Items in one message of orders, at most: 1 MB. What is left over follows in the next one.
 const PIECE: usize = 32_768;
 
+/// Time for which a round is taken to stall for each flow where none over nearly so many was measured: as on a slow core.
+const UNMEASURED: Nanos = Nanos(1_000);
+
 /// The longest time for which orders hold because rounds take long.
 const LONGEST_LEASE: Nanos = Nanos::from_secs(30);
 
@@ -37,10 +40,14 @@ impl Coordinator {
     }
 
     /// Time that orders hold: as configured, or three times as long as a round over the flows that there are now stalls. So agents
-    /// with very many flows go on obeying, and notice later that a coordinator is gone.
+    /// with very many flows go on obeying, and notice later that a coordinator is gone. Orders that were sent before the first round over
+    /// very many have to hold in it as well, so before that its time is taken to be long.
     pub(super) fn lease(&self) -> Nanos {
-        let growth = (self.hosted.flows() + 1) as u128 * 3;
-        let rounds = u128::from(self.round_stalled.0) * growth / (self.round_flows + 1) as u128;
+        let flows = self.hosted.flows();
+        let growth = (flows + 1) as u128 * 3;
+        let measured = u128::from(self.round_stalled.0) * growth / (self.round_flows + 1) as u128;
+        let is_unmeasured = flows > 2 * self.round_flows;
+        let rounds = if is_unmeasured { measured.max(u128::from(UNMEASURED.0) * growth) } else { measured };
         self.config.lease.max(Nanos(rounds.min(u128::from(LONGEST_LEASE.0)) as u64))
     }
 
