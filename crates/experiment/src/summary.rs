@@ -2,7 +2,11 @@
 //!
 //! A line is made of the statements that name the claim. Those of the literal reading are judged together: the claim's verdict
 //! is that of its worst statement, with how many of them came out. Where the literal reading does not come out, the best
-//! other reading that does stands beside. Statements that are true by construction count only where there are no others.
+//! other reading that does stands beside: one under which each statement that decided comes out better. Statements that are true by
+//! construction count only where there are no others.
+//!
+//! # Rejected
+//! - Any reading whose own statements come out: one that is silent about what failed passed for a cure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -88,7 +92,9 @@ impl Standing {
         };
         let others = names.iter().filter(|name| !name.is_empty()).map(|name| (*name, reading(name)));
         let others = others.filter_map(|(name, found)| Some((worst(&found)?, name, found)));
-        let best = others.filter(|(other, ..)| *other < verdict && *other <= Verdict::InShape);
+        let best = others.filter(|(other, _, found)| {
+            *other < verdict && *other <= Verdict::InShape && answers(found, &literal, verdict)
+        });
         let best = best.min_by_key(|&(other, name, _)| (other, name));
         let shown = if literal.is_empty() { counted.clone() } else { literal };
         let decides = shown.iter().find(|(_, finding)| finding.verdict == verdict);
@@ -134,6 +140,12 @@ impl Standing {
 
 fn worst(found: &[Placed<'_>]) -> Option<Verdict> {
     found.iter().map(|(_, finding)| finding.verdict).max()
+}
+
+/// Returns whether a reading says something of each literal statement that got this verdict: its statements are matched by what the paper says.
+fn answers(reading: &[Placed<'_>], literal: &[Placed<'_>], verdict: Verdict) -> bool {
+    let mut deciding = literal.iter().filter(|(_, finding)| finding.verdict == verdict);
+    deciding.all(|(_, wanted)| reading.iter().any(|(_, finding)| finding.paper == wanted.paper))
 }
 
 fn came_out(found: &[Placed<'_>]) -> usize {
@@ -199,4 +211,46 @@ fn counts(out: &mut String, standings: &[(&Claim, Standing)], placed: &[Placed<'
         statements(Verdict::Reproduced, &built),
         statements(Verdict::Reproduced, &|finding| !finding.is_of_a_paper()),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(reading: &str, paper: &str, verdict: Verdict) -> Finding {
+        Finding {
+            line: 1,
+            claim: "A12".to_owned(),
+            reading: reading.to_owned(),
+            construction: false,
+            text: "behind".to_owned(),
+            paper: paper.to_owned(),
+            ours: "4×".to_owned(),
+            band: String::new(),
+            verdict,
+            why: String::new(),
+        }
+    }
+
+    fn other(findings: &[Finding]) -> String {
+        let text = "[[claim]]\nid = \"A12\"\nat = \"Fig 8\"\nsays = \"behind\"\npaper = \"18.6×\"\n";
+        let claims = Claims::read(text).unwrap();
+        let placed: Vec<Placed<'_>> = findings.iter().map(|finding| ("folder", finding)).collect();
+        match Standing::of(claims.iter().next().unwrap(), &placed) {
+            Standing::Judged { other, .. } => other,
+            Standing::Tested | Standing::Missing => panic!("it is judged"),
+        }
+    }
+
+    #[test]
+    fn a_reading_stands_beside_only_if_it_speaks_of_what_failed() {
+        use Verdict::{NotReproduced, Reproduced};
+        let literal = [finding("", "18.6×", NotReproduced), finding("", "fair ≥ LM", Reproduced)];
+        let with = |reading: &[Finding]| other(&[&literal, reading].concat());
+        assert_eq!(with(&[finding("twelve ports", "fair ≥ LM", Reproduced)]), "", "that came out literally");
+        assert_eq!(with(&[finding("even parts", "18.6×", Reproduced)]), "even parts: 4×, reproduced");
+        let half =
+            [finding("even parts", "18.6×", Reproduced), finding("even parts", "fair ≥ LM", NotReproduced)];
+        assert_eq!(with(&half), "", "it loses what came out");
+    }
 }
