@@ -152,6 +152,24 @@ fn a_band_wider_than_the_claim_is_refused_with_a_cure() {
 }
 
 #[test]
+fn a_trend_that_cannot_fail_and_a_limit_with_a_band_are_refused() {
+    let read = |to: &str| {
+        let text = TEXT.replace("trend = \"rises\"", to);
+        Experiment::read("test", &text).map(|_| ()).map_err(|error| error.to_string())
+    };
+    read("trend = \"rises\"\nband = 0.25").unwrap();
+    let wide = read("trend = \"rises\"\nband = 5.0").unwrap_err();
+    assert!(
+        wide.ends_with(
+            "band = 5 would call anything equal: choose a share from 0 to 0.25 for a trend or an order"
+        ),
+        "{wide}"
+    );
+    assert!(read("trend = \"rises\"\nband = -0.1").is_err());
+    assert!(read("at = 2\nat_least = 2\nband = 0.1").unwrap_err().contains("have no band: remove it"));
+}
+
+#[test]
 fn a_papers_statement_needs_ten_seeds_of_what_is_random() {
     assert!(
         fault("seeds = 10", "seeds = 9")

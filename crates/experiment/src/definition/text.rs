@@ -246,6 +246,8 @@ const BAND_NEUTRAL: f64 = 0.05;
 const BAND_POINTS: f64 = 5.0;
 /// The default tolerance that counts as no change.
 const BAND_EQUAL: f64 = 0.02;
+/// The widest tolerance that still counts as no change, or as equal.
+const WIDEST_EQUAL: f64 = 0.25;
 /// The fewest seeds for a paper's statement.
 const SEEDS: u64 = 10;
 
@@ -425,6 +427,17 @@ fn band(form: Form, paper: f64, said: Option<f64>) -> Result<f64, String> {
     ))
 }
 
+/// The band of a trend or an order: that of the text, or the usual one.
+fn band_of_order(said: Option<f64>, usual: f64) -> Result<f64, String> {
+    let band = said.unwrap_or(usual);
+    if (0.0..=WIDEST_EQUAL).contains(&band) {
+        return Ok(band);
+    }
+    Err(format!(
+        "band = {band} would call anything equal: choose a share from 0 to {WIDEST_EQUAL} for a trend or an order"
+    ))
+}
+
 impl Panel {
     /// Returns whether another seed gives any of its series another workload.
     fn is_random(&self) -> bool {
@@ -473,6 +486,9 @@ impl ExpectText {
                 "expected one of paper = N, at_most = N, at_least = N, trend = …, order = […] or best = […]";
             return Err(expected.to_owned());
         }
+        if self.band.is_some() && (self.at_most.or(self.at_least).is_some() || !self.best.is_empty()) {
+            return Err("a limit and a best place have no band: remove it".to_owned());
+        }
         let only = |at: Option<usize>| {
             at.or((panel.places() == 1).then_some(0)).ok_or("'at' is missing: the axis has several places")
         };
@@ -490,11 +506,11 @@ impl ExpectText {
                 },
                 from: end(&self.from, 0)?,
                 to: end(&self.to, panel.places() - 1)?,
-                band: self.band.unwrap_or(BAND_EQUAL),
+                band: band_of_order(self.band, BAND_EQUAL)?,
             }
         } else if !self.order.is_empty() {
             let series = self.order.iter().map(|name| panel.named(name)).collect::<Result<_, _>>()?;
-            Expected::Order { series, at, band: self.band.unwrap_or(0.0) }
+            Expected::Order { series, at, band: band_of_order(self.band, 0.0)? }
         } else {
             Expected::Best { among: self.best.iter().map(|at| panel.placed(at)).collect::<Result<_, _>>()? }
         };
