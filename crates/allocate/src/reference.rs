@@ -14,6 +14,7 @@
 //! | in turn: greedy by number of flows | `greedy` | of ours, for policies that know no sizes |
 //! | MADD | `madd` | Varys (SIGCOMM 2014), §5.3 |
 //! | shortest flow first | `shortest` | pFabric (SIGCOMM 2013), §3 |
+//! | even parts | `even_parts` | CoflowSim, `fairShare`; with priorities at links, of ours |
 //!
 //! # History
 //! Two disciplines depend on what was before, which is therefore an argument ([`Past`]): greedy goes on serving what is
@@ -25,6 +26,7 @@
 //! none. Flows stand in the order of their numbers, which decides where nothing else does; so do coflows, in the
 //! order of theirs.
 
+mod even_parts;
 mod greedy;
 mod madd;
 mod max_min;
@@ -79,9 +81,13 @@ pub struct Past<'a> {
 /// Returns the rate of each flow on links of these capacities.
 ///
 /// # Panics
-/// If links have priorities of their own and the terms ask for anything but max-min in strict classes.
+/// If links have priorities of their own and the terms ask for anything but max-min in strict classes or even parts.
 pub fn allocate(terms: &Terms, capacity: &[f64], flows: &[Flow<'_>], past: Past<'_>) -> Vec<f64> {
     match (terms.scope, terms.discipline, &terms.shares) {
+        (_, Discipline::EvenParts, ClassShares::Strict) => even_parts::allocate(capacity, flows, None),
+        (_, Discipline::EvenParts, ClassShares::Weighted { weights, .. }) => {
+            even_parts::allocate(capacity, flows, Some(weights))
+        }
         (Scope::Link, Discipline::MaxMin, ClassShares::Strict) => per_link::allocate(capacity, flows),
         (Scope::Link, other, shares) => {
             panic!("links cannot have priorities of their own under {other:?}, {shares:?}")

@@ -8,6 +8,7 @@
 //! | greedy, in turn | [`GreedyFill`] | [`Recompute`] |
 //! | MADD | [`MaddFill`] | [`MaddFill`] |
 //! | shortest flow first | [`ShortestFill`] | [`Recompute`] |
+//! | even parts | [`Recompute`] | [`Recompute`] |
 //!
 //! All give the rates of [`reference`](crate::reference). An allocator is here because it is at least three times as fast as
 //! the one that could do its work instead.
@@ -93,12 +94,12 @@ impl Load {
 /// Returns an allocator for these terms on `fabric`.
 ///
 /// # Panics
-/// If links have priorities of their own under anything but max-min in strict classes, which the contract excludes.
+/// If links have priorities of their own under anything but max-min in strict classes or even parts, which the contract excludes.
 pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) -> Box<dyn Fill> {
     let is_strict = terms.discipline == Discipline::MaxMin && terms.shares == ClassShares::Strict;
     assert!(
-        is_strict || terms.scope != Scope::Link,
-        "links have priorities of their own under max-min in strict classes only, not under {terms:?}"
+        is_strict || terms.discipline == Discipline::EvenParts || terms.scope != Scope::Link,
+        "links have priorities of their own under max-min in strict classes and even parts only, not under {terms:?}"
     );
     let capacity: Vec<f64> = fabric.links().map(|link| fabric.capacity(link).bytes_per_nano()).collect();
     let (flows, is_wide) = match load {
@@ -114,6 +115,7 @@ pub fn select(terms: &Terms, fabric: &Fabric, load: Load, allocator: Allocator) 
     };
     match (terms.scope, terms.discipline) {
         _ if allocator == Allocator::Reference => Box::new(Recompute::new(terms, capacity)),
+        (_, Discipline::EvenParts) => Box::new(Recompute::new(terms, capacity)),
         (Scope::Link, _) => Box::new(PerLinkFill::new(capacity, flows)),
         (_, Discipline::MaxMin) if is_strict && !is_wide => Box::new(PathFill::new(capacity)),
         (_, Discipline::MaxMin) => {

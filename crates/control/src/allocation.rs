@@ -123,7 +123,8 @@ fn paced(terms: &Terms, links: usize, contenders: &[Contender], rates: &[f64]) -
             best < one.priority || is_weighted && alike(best) != alike(worst)
         })
     };
-    contenders.iter().map(|one| terms.discipline == Discipline::Madd || holds_back(one)).collect()
+    let is_exact = matches!(terms.discipline, Discipline::Madd | Discipline::EvenParts);
+    contenders.iter().map(|one| is_exact || holds_back(one)).collect()
 }
 
 /// `rate` rounded up to five leading bits.

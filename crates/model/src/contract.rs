@@ -63,6 +63,9 @@ pub enum Discipline {
     Madd,
     /// The flow with the fewest remaining bytes first, preemptively (ideal pFabric).
     ShortestFlow,
+    /// Each link parts its capacity by itself, evenly between its flows of the best priority; a flow gets the least of its parts, and
+    /// what it cannot use of the others is lost (CoflowSim's fair sharing).
+    EvenParts,
 }
 
 /// Relation between priority classes.
@@ -115,7 +118,7 @@ impl Terms {
             shares: ClassShares::Strict,
             flow_events: false,
             // Between events of coflows, MADD leaves idle what a flow that has ended was given.
-            work_conserving: discipline != Discipline::Madd,
+            work_conserving: !matches!(discipline, Discipline::Madd | Discipline::EvenParts),
             starvation_free: false,
         }
     }

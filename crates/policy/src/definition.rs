@@ -101,6 +101,10 @@ impl Follows {
 /// The meaning of the parameter `discipline`, which several policies have.
 pub(crate) const DISCIPLINE: &str = "how the flows of a coflow share what its order leaves them";
 
+/// The meaning of the parameter `conserving`, which several policies have.
+pub(crate) const CONSERVING: &str =
+    "others get what a flow cannot use of its link; false: it is lost, as in CoflowSim";
+
 /// A policy as its file defines it: typed parameters and what follows from them.
 pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
     /// Name, source, cost.

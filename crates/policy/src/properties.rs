@@ -164,7 +164,7 @@ fn an_unknown_name_gets_the_nearest() {
     assert_eq!(message("fifo-lm"), "unknown policy \"fifo-lm\": did you mean fifo_lm?");
     assert!(message("xyzzy").starts_with("unknown policy \"xyzzy\": known are fair, fifo, "));
     assert_eq!(message("dclas:queue=3"), "policy dclas has no parameter \"queue\": did you mean queues?");
-    assert_eq!(message("fair:x=3"), "policy fair has no parameter \"x\": it has none");
+    assert_eq!(message("sff:x=3"), "policy sff has no parameter \"x\": it has none");
 }
 
 #[test]
@@ -334,7 +334,12 @@ proptest! {
         for info in registry() {
             prop_assert_eq!(live(info.name, &sizes, &shares), live(info.name, &sizes, &shares), "{}", info.name);
         }
-        for spec in ["dclas:sync=0ms,first_threshold=1KB", "fifo_lm:heavy_threshold=1KB", "karuna:sizes_known=true"] {
+        for spec in [
+            "fair:conserving=false",
+            "dclas:sync=0ms,first_threshold=1KB",
+            "fifo_lm:heavy_threshold=1KB",
+            "karuna:sizes_known=true",
+        ] {
             prop_assert_eq!(live(spec, &sizes, &shares), live(spec, &sizes, &shares));
         }
     }

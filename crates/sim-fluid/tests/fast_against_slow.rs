@@ -26,7 +26,7 @@ use scripted::Scripted;
 /// Instances on which a discipline leaves nothing to rounding.
 fn determined(discipline: Discipline) -> Shapes {
     match discipline {
-        Discipline::MaxMin => ALL,
+        Discipline::MaxMin | Discipline::EvenParts => ALL,
         // The order of coflows of one size that were served alike hangs on rounding, and rates on that order.
         Discipline::Madd => Shapes { ties: false, ..ALL },
         Discipline::ShortestFlow | Discipline::Greedy | Discipline::InTurn => Shapes { uneven: false, ..ALL },

@@ -28,6 +28,25 @@ fn a_cap_is_a_link_of_its_own_and_lower_classes_get_what_is_left() {
 }
 
 #[test]
+fn even_parts_give_nothing_on() {
+    let even = |flows: &[Flow<'_>], weights| even_parts::allocate(&[1.0, 0.25], flows, weights);
+    let flows = [flow(&[0], 0, &TOP, 1.0), flow(&[0], 0, &TOP, 1.0), flow(&[0, 1], 0, &TOP, 1.0)];
+    assert_eq!(even(&flows, None), [1.0 / 3.0, 1.0 / 3.0, 0.25], "max-min has 0.375 for the first two");
+    let flows = [flow(&[0], 0, &TOP, 1.0), flow(&[0], 0, &SECOND, 1.0), flow(&[0], 0, &LOWER, 1.0)];
+    assert_eq!(even(&flows, None), [1.0, 0.0, 0.0]);
+    assert_eq!(even(&flows, Some(&vec![3, 1])), [0.75, 0.0, 0.25], "the second waits in its class");
+}
+
+#[test]
+fn links_that_disagree_lose_what_they_do_not_give_on() {
+    // The second flow is first at link 0 and last at link 1, which the first has to itself then.
+    let (one, other) = ([Priority::new(1, 0)], [Priority::new(0, 0), Priority::new(1, 1)]);
+    let flows = [flow(&[1], 0, &one, 1.0), flow(&[0, 1], 1, &other, 1.0), flow(&[0], 2, &one, 1.0)];
+    assert_eq!(even_parts::allocate(&[1.0, 1.0], &flows, None), [1.0, 0.0, 0.0]);
+    assert_eq!(per_link::allocate(&[1.0, 1.0], &flows), [1.0, 0.0, 1.0]);
+}
+
+#[test]
 fn weighted_classes_split_a_link_and_give_on_what_they_cannot_use() {
     let priorities = [[Priority::new(0, 0)], [Priority::new(1, 0)], [Priority::new(2, 0)]];
     let flows: Vec<Flow<'_>> = priorities.iter().map(|own| flow(&[0], 0, own, 1.0)).collect();

@@ -20,7 +20,9 @@
 //! Aalo's released code has Δ = 80 ms, strict queues, no order inside a queue, and counts a whole DAG's bytes. Here the
 //! paper is followed: `aalo` and `dclas` have its parameters. `order=none` leaves the order out, so that coflows of a queue
 //! share. With `at=sender` each host goes by what a coflow has sent from it, and nothing is coordinated: the counterpart that
-//! Aalo §7.2.1 compares with.
+//! Aalo §7.2.1 compares with. With `at=link` senders and receivers each go by their own counts, and disagree. How much that costs
+//! depends on what becomes of the part of a link that a flow cannot use, since its other link holds it back: with `conserving=false` it is
+//! lost. Strict queues at links could then wait for each other for ever; with weights the oldest coflow of all has a part everywhere.
 //!
 //! # Names of ours
 //! Settings that measurement found better than the paper's on some trace go into `NAMES`, with the trace and the gain.
@@ -31,7 +33,7 @@ use cavalcade_model::{
 };
 use cavalcade_spec::{Choice, Complaint, Parameter};
 
-use crate::definition::{About, Definition, Follows, Named, Paper};
+use crate::definition::{About, CONSERVING, Definition, Follows, Named, Paper};
 use crate::support::ticks::tick_at_or_after;
 
 /// Parameters of `dclas`.
@@ -45,6 +47,7 @@ pub(crate) struct Dclas {
     sync: Nanos,
     order: Order,
     at: At,
+    conserving: bool,
 }
 
 /// The order inside a queue.
@@ -67,10 +70,13 @@ enum At {
     Fabric,
     /// Those of each sender alone.
     Sender,
+    /// Those of each link alone.
+    Link,
 }
 
 impl Choice for At {
-    const WORDS: &'static [(&'static str, Self)] = &[("fabric", At::Fabric), ("sender", At::Sender)];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("fabric", At::Fabric), ("sender", At::Sender), ("link", At::Link)];
 }
 
 impl Default for Dclas {
@@ -84,6 +90,7 @@ impl Default for Dclas {
             sync: Nanos::from_millis(10),
             order: Order::Arrival,
             at: At::Fabric,
+            conserving: true,
         }
     }
 }
@@ -155,15 +162,23 @@ impl Definition for Dclas {
         },
         Parameter {
             name: "at",
-            meaning: "scope of counts: the whole fabric, or each sender alone",
+            meaning: "scope of counts: the whole fabric, or each sender or each link alone",
             field: |p| &mut p.at,
         },
+        Parameter { name: "conserving", meaning: CONSERVING, field: |p| &mut p.conserving },
     ];
 
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
         Complaint::unless((1..=1000).contains(&self.queues), "queues", "1 to 1000")?;
         Complaint::unless(self.factor >= 2, "factor", "at least 2")?;
-        Complaint::unless(self.first_threshold > Bytes::ZERO, "first_threshold", "at least 1B")
+        Complaint::unless(self.first_threshold > Bytes::ZERO, "first_threshold", "at least 1B")?;
+        let at_links = self.at == At::Link;
+        let one = !at_links || self.weighted != self.conserving;
+        Complaint::unless(
+            one,
+            "at",
+            "fabric or sender, or link with either weighted=false or conserving=false",
+        )
     }
 
     fn terms(&self) -> Terms {
@@ -173,12 +188,13 @@ impl Definition for Dclas {
             scope: match self.at {
                 At::Fabric => Scope::Fabric,
                 At::Sender => Scope::Host,
+                At::Link => Scope::Link,
             },
-            discipline: Discipline::MaxMin,
+            discipline: if self.conserving { Discipline::MaxMin } else { Discipline::EvenParts },
             shares: if self.weighted { weighted() } else { ClassShares::Strict },
             flow_events: false,
             // With weights, what is reserved for a queue that then cannot use it may stay free.
-            work_conserving: !self.weighted,
+            work_conserving: !self.weighted && self.conserving,
             starvation_free: self.weighted,
         }
     }
@@ -328,6 +344,12 @@ mod tests {
     fn at_senders_nothing_is_coordinated() {
         let terms = |at| Definition::terms(&Dclas { at, ..Dclas::default() }).scope;
         assert_eq!((terms(At::Fabric), terms(At::Sender)), (Scope::Fabric, Scope::Host));
+        assert_eq!(terms(At::Link), Scope::Link);
+        let is_there = |settings: &str| crate::parse(&format!("aalo:at=link{settings}")).is_ok();
+        assert_eq!(
+            [",weighted=false", ",conserving=false", "", ",weighted=false,conserving=false"].map(is_there),
+            [true, true, false, false]
+        );
     }
 
     #[test]

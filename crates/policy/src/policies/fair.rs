@@ -2,16 +2,30 @@
 //!
 //! The baseline of the papers. It decides nothing: all flows keep the default priority, and the discipline does the
 //! rest.
+//!
+//! # A weaker baseline
+//! CoflowSim, which the coflow papers' authors released, has another fair sharing: each link gives every flow an even part, the flow is
+//! sent at the least of its parts, and what it cannot use of the others is lost. With `conserving=false` this is it
+//! ([`Discipline::EvenParts`]). A speedup over this baseline is larger than one over max-min, by as much as links are unevenly crowded.
 
 use cavalcade_model::{
     Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Scope, Setting, Terms,
 };
+use cavalcade_spec::Parameter;
 
-use crate::definition::{About, Definition};
+use crate::definition::{About, CONSERVING, Definition};
 
-/// No parameters.
-#[derive(Clone, Default)]
-pub(crate) struct Fair;
+/// Parameters of `fair`.
+#[derive(Clone)]
+pub(crate) struct Fair {
+    conserving: bool,
+}
+
+impl Default for Fair {
+    fn default() -> Self {
+        Self { conserving: true }
+    }
+}
 
 impl Definition for Fair {
     const ABOUT: About = About {
@@ -23,8 +37,12 @@ impl Definition for Fair {
         cost: "none",
     };
 
+    const PARAMETERS: &'static [Parameter<Self>] =
+        &[Parameter { name: "conserving", meaning: CONSERVING, field: |p| &mut p.conserving }];
+
     fn terms(&self) -> Terms {
-        Terms { starvation_free: true, ..Terms::strict(Scope::Fabric, Discipline::MaxMin) }
+        let discipline = if self.conserving { Discipline::MaxMin } else { Discipline::EvenParts };
+        Terms { starvation_free: true, ..Terms::strict(Scope::Fabric, discipline) }
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {

@@ -29,6 +29,9 @@
 //! With a threshold so low that all are heavy, `baraat` is fair sharing; with none, it is FIFO by task at each link (§5.3.2).
 //!
 //! Without history and threshold nothing is heavy, and this is FIFO by task at each link.
+//!
+//! With `conserving=false` a link that serves a flow which another link holds back loses what that flow cannot use. No two links wait for
+//! each other: the oldest task of all is in the first class everywhere.
 
 use cavalcade_model::{
     Bytes, CoflowId, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope,
@@ -36,7 +39,7 @@ use cavalcade_model::{
 };
 use cavalcade_spec::{Complaint, Parameter};
 
-use crate::definition::{About, Definition, Follows, Named, OwnTransport, Paper};
+use crate::definition::{About, CONSERVING, Definition, Follows, Named, OwnTransport, Paper};
 use crate::support::task_ids::range;
 use crate::support::task_meter::TaskMeter;
 
@@ -47,11 +50,18 @@ pub(crate) struct FifoLm {
     heavy_percentile: Option<u32>,
     degree: Option<u32>,
     at: Scope,
+    conserving: bool,
 }
 
 impl Default for FifoLm {
     fn default() -> Self {
-        Self { heavy_threshold: None, heavy_percentile: Some(80), degree: None, at: Scope::Host }
+        Self {
+            heavy_threshold: None,
+            heavy_percentile: Some(80),
+            degree: None,
+            at: Scope::Host,
+            conserving: true,
+        }
     }
 }
 
@@ -100,6 +110,7 @@ impl Definition for FifoLm {
             meaning: "place of decisions: each sender for what it sends, or each link",
             field: |p| &mut p.at,
         },
+        Parameter { name: "conserving", meaning: CONSERVING, field: |p| &mut p.conserving },
     ];
 
     fn check(&mut self, given: &[&str]) -> Result<(), Complaint> {
@@ -117,7 +128,7 @@ impl Definition for FifoLm {
     }
 
     fn terms(&self) -> Terms {
-        Terms::strict(self.at, Discipline::MaxMin)
+        Terms::strict(self.at, if self.conserving { Discipline::MaxMin } else { Discipline::EvenParts })
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {
