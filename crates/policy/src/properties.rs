@@ -85,7 +85,8 @@ fn labels_name_only_what_differs() {
         parse(" dclas : weighted=false , queues=4 ").unwrap().label(),
         "dclas:queues=4,weighted=false"
     );
-    assert_eq!(parse("sebf:discipline=madd").unwrap().params(), [("discipline", "madd".to_owned())]);
+    let all = [("discipline", "madd".to_owned()), ("sync", "0ns".to_owned())];
+    assert_eq!(parse("sebf:discipline=madd").unwrap().params(), all);
 }
 
 #[test]

@@ -8,22 +8,31 @@
 //! Discipline: `madd` is the paper's (all flows of a coflow end with its bottleneck, and the bandwidth saved goes to the
 //! next); `greedy` lets each flow take all it can, is cheaper and, measured over the Facebook trace, better, since
 //! MADD reserves what only helps if nothing else happens.
+//!
+//! # Delays
+//! A coordinator that decides at intervals lets flows wait that it has not heard of. With `sync` above zero they are held
+//! until the next multiple of it, and then put in order; ends of coflows are heard of at once. Held is a cap of one bit a second.
 
-use cavalcade_model::{CoflowId, Discipline, Foresee, Instant, Policy, Priority, Scope, Setting, Terms};
+use cavalcade_model::{
+    BitsPerSec, Clairvoyant, CoflowId, Decision, Discipline, Event, FlowId, Foresee, Instant, Nanos, Policy,
+    Priority, Scope, Setting, Terms,
+};
 use cavalcade_spec::Parameter;
 
 use crate::definition::{About, DISCIPLINE, Definition, Follows, Named, Paper};
 use crate::support::order::{Order, Ordered};
+use crate::support::ticks::tick_at_or_after;
 
 /// Parameters of `sebf`.
 #[derive(Clone)]
 pub(crate) struct Sebf {
     discipline: Discipline,
+    sync: Nanos,
 }
 
 impl Default for Sebf {
     fn default() -> Self {
-        Self { discipline: Discipline::Greedy }
+        Self { discipline: Discipline::Greedy, sync: Nanos::ZERO }
     }
 }
 
@@ -51,15 +60,69 @@ impl Definition for Sebf {
         settings: "discipline=madd",
     }];
 
-    const PARAMETERS: &'static [Parameter<Self>] =
-        &[Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline }];
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline },
+        Parameter {
+            name: "sync",
+            meaning: "how often the coordinator decides on new flows, which are held until then; 0ms: at once",
+            field: |p| &mut p.sync,
+        },
+    ];
 
     fn terms(&self) -> Terms {
-        Terms::strict(Scope::Fabric, self.discipline)
+        let is_prompt = self.sync == Nanos::ZERO;
+        let terms = Terms::strict(Scope::Fabric, self.discipline);
+        Terms { flow_events: !is_prompt, work_conserving: terms.work_conserving && is_prompt, ..terms }
     }
 
     fn build(&self, _: &Setting<'_>) -> Policy {
-        Policy::Clairvoyant(Box::new(Ordered::<ByBottleneck>::default()))
+        let prompt = Ordered::<ByBottleneck>::default();
+        Policy::Clairvoyant(match self.sync {
+            Nanos::ZERO => Box::new(prompt),
+            sync => Box::new(Holding { prompt, sync, coflows: Vec::new(), flows: Vec::new() }),
+        })
+    }
+}
+
+/// Lets flows wait until the coordinator's next interval.
+struct Holding {
+    prompt: Ordered<ByBottleneck>,
+    sync: Nanos,
+    /// Coflows and flows that wait.
+    coflows: Vec<CoflowId>,
+    flows: Vec<FlowId>,
+}
+
+/// The rate of a flow that waits.
+const HELD: BitsPerSec = BitsPerSec(1);
+
+impl Clairvoyant for Holding {
+    fn handle(&mut self, now: Instant, event: Event, view: &dyn Foresee, decision: &mut Decision) {
+        let tick = tick_at_or_after(now, self.sync);
+        match event {
+            Event::CoflowArrived(coflow) if tick > now => {
+                self.coflows.push(coflow);
+                decision.wake_at(tick);
+            }
+            Event::FlowArrived(flow) if tick > now => {
+                self.flows.push(flow);
+                decision.cap(flow, Some(HELD));
+                decision.wake_at(tick);
+            }
+            Event::FlowFinished(flow) => self.flows.retain(|&held| held != flow),
+            Event::CoflowFinished(coflow) if self.coflows.contains(&coflow) => {
+                self.coflows.retain(|&held| held != coflow);
+            }
+            Event::Wake => {
+                for flow in core::mem::take(&mut self.flows) {
+                    decision.cap(flow, None);
+                }
+                for coflow in core::mem::take(&mut self.coflows) {
+                    self.prompt.handle(now, Event::CoflowArrived(coflow), view, decision);
+                }
+            }
+            _ => self.prompt.handle(now, event, view, decision),
+        }
     }
 }
 
@@ -99,5 +162,19 @@ mod tests {
         script.send(2, 400);
         let last = sebf.at(2, Event::CoflowFinished(narrow), &script);
         assert_eq!(last.priorities, [(Target::Coflow(wide), Priority::new(0, 200))]);
+    }
+
+    #[test]
+    fn with_intervals_new_flows_are_held_until_the_next() {
+        let mut script = Script::new();
+        let coflow = script.add_coflow(0, 0);
+        let flow = script.add_flow(coflow, 0, 1, 300);
+        let mut varys = drive("varys:sync=1us");
+        let come = varys.at(7, Event::CoflowArrived(coflow), &script);
+        assert_eq!((come.priorities, come.wake_at), (Vec::new(), Some(Instant(1_000))));
+        assert_eq!(varys.at(7, Event::FlowArrived(flow), &script).caps, [(flow, Some(HELD))]);
+        let decided = varys.at(1_000, Event::Wake, &script);
+        assert_eq!(decided.priorities, [(Target::Coflow(coflow), Priority::new(0, 300))]);
+        assert_eq!(decided.caps, [(flow, None)]);
     }
 }
