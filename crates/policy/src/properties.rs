@@ -44,6 +44,7 @@ const VALUES: &[&str] = &[
     "leaders",
     "percent",
     "least",
+    "flow",
 ];
 
 #[test]

@@ -1,9 +1,10 @@
 //! `tafe`: tasks sink through priorities with the bytes they have sent; inside a task, the short flows first.
 //!
 //! Task level (Algorithm 1): a task starts in the highest queue and goes one down whenever its bytes pass the next
-//! threshold Υ. Inside a queue tasks are served in the order of task-ids. Flow level (Algorithm 2): TAFE's window
+//! threshold Υ. Inside a queue tasks are served in the order of task-ids ("used to depend the order of this flow", §IV-A2). Flow level (Algorithm 2): TAFE's window
 //! control makes long flows back off more than short ones; its ideal is the shortest remaining flow of the task first,
-//! which is what a driver without packets carries out. So end hosts use the sizes of their flows, but no part uses the
+//! which is what a driver without packets carries out. Windows do not know which flow is of which task: with `order=flow` the shortest
+//! flow of a queue goes first, whatever its task, which is the other end of what the text allows. So end hosts use the sizes of their flows, but no part uses the
 //! size of a task.
 //!
 //! In TAFE a switch counts and marks. The big switch is the one switch that everything crosses, hence the scope; on a
@@ -20,7 +21,7 @@ use cavalcade_model::{
     Bytes, Clairvoyant, CoflowFacts, Decision, Discipline, Event, Foresee, Instant, Policy, Priority, Scope,
     Setting, Target, TaskId, Terms,
 };
-use cavalcade_spec::{Ascending, Parameter};
+use cavalcade_spec::{Ascending, Choice, Parameter};
 
 use crate::definition::{About, Definition, Follows, OwnTransport, Paper};
 use crate::support::task_meter::TaskMeter;
@@ -29,11 +30,26 @@ use crate::support::task_meter::TaskMeter;
 #[derive(Clone)]
 pub(crate) struct Tafe {
     thresholds: Ascending,
+    order: Order,
+}
+
+/// What goes first inside a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// The task with the lowest task-id, and in it the shortest flow.
+    Task,
+    /// The shortest flow of all.
+    Flow,
+}
+
+impl Choice for Order {
+    const WORDS: &'static [(&'static str, Self)] = &[("task", Order::Task), ("flow", Order::Flow)];
 }
 
 impl Default for Tafe {
     fn default() -> Self {
-        Self { thresholds: Ascending(vec![Bytes(10_000_000), Bytes(100_000_000), Bytes(1_000_000_000)]) }
+        let decades = vec![Bytes(10_000_000), Bytes(100_000_000), Bytes(1_000_000_000)];
+        Self { thresholds: Ascending(decades), order: Order::Task }
     }
 }
 
@@ -53,11 +69,18 @@ impl Definition for Tafe {
         cost: "O(coflows of the task) for each threshold that a task crosses",
     };
 
-    const PARAMETERS: &'static [Parameter<Self>] = &[Parameter {
-        name: "thresholds",
-        meaning: "bytes of a task at which it sinks from each queue to the next",
-        field: |p| &mut p.thresholds,
-    }];
+    const PARAMETERS: &'static [Parameter<Self>] = &[
+        Parameter {
+            name: "thresholds",
+            meaning: "bytes of a task at which it sinks from each queue to the next",
+            field: |p| &mut p.thresholds,
+        },
+        Parameter {
+            name: "order",
+            meaning: "inside a queue: by task-id and then the short flows first (task), or the shortest flow of all (flow)",
+            field: |p| &mut p.order,
+        },
+    ];
 
     fn terms(&self) -> Terms {
         Terms::strict(Scope::Fabric, Discipline::ShortestFlow)
@@ -65,12 +88,13 @@ impl Definition for Tafe {
 
     fn build(&self, _: &Setting<'_>) -> Policy {
         let thresholds = self.thresholds.0.clone();
-        Policy::Clairvoyant(Box::new(Instance { thresholds, tasks: BTreeMap::new() }))
+        Policy::Clairvoyant(Box::new(Instance { thresholds, order: self.order, tasks: BTreeMap::new() }))
     }
 }
 
 struct Instance {
     thresholds: Vec<Bytes>,
+    order: Order,
     tasks: BTreeMap<TaskId, Counted>,
 }
 
@@ -103,8 +127,9 @@ impl Clairvoyant for Instance {
         let queue = self.thresholds.partition_point(|&threshold| threshold <= sent);
         if task.queue != Some(queue) {
             task.queue = Some(queue);
+            let order = if self.order == Order::Task { u64::from(number) } else { 0 };
             for &coflow in task.meter.coflows() {
-                decision.set_coflow(coflow, Priority::new(queue as u16, u64::from(number)));
+                decision.set_coflow(coflow, Priority::new(queue as u16, order));
             }
         }
         if let Some(&threshold) = self.thresholds.get(queue) {
@@ -138,5 +163,17 @@ mod tests {
         tafe.at(3, Event::CoflowFinished(b), &script);
         let later = tafe.at(4, Event::CoflowArrived(next), &script);
         assert_eq!(later.priorities, [(Target::Coflow(next), order)]);
+    }
+
+    #[test]
+    fn by_flow_tasks_of_a_queue_are_equal() {
+        let mut script = Script::new();
+        let (a, b) = (script.add_coflow(5, 0), script.add_coflow(6, 0));
+        for id in [a, b] {
+            script.add_flow(id, 0, 1, 1000);
+        }
+        let mut tafe = drive("tafe:order=flow");
+        let mut order = |id| tafe.at(0, Event::CoflowArrived(id), &script).priorities[0].1;
+        assert_eq!([order(a), order(b)], [Priority::new(0, 0); 2]);
     }
 }
