@@ -103,7 +103,7 @@ pub(crate) const DISCIPLINE: &str = "how the flows of a coflow share what its or
 
 /// The meaning of the parameter `conserving`, which several policies have.
 pub(crate) const CONSERVING: &str =
-    "others get what a flow cannot use of its link; false: it is lost, as in CoflowSim";
+    "true: others get what a flow cannot use of its link; false: it is lost, as in CoflowSim";
 
 /// A policy as its file defines it: typed parameters and what follows from them.
 pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {

@@ -64,7 +64,7 @@ impl Definition for Sebf {
         Parameter { name: "discipline", meaning: DISCIPLINE, field: |p| &mut p.discipline },
         Parameter {
             name: "sync",
-            meaning: "how often the coordinator decides on new flows, which are held until then; 0ms: at once",
+            meaning: "interval between decisions on new flows, which are held until then; 0ms: at once",
             field: |p| &mut p.sync,
         },
     ];
