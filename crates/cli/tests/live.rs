@@ -187,7 +187,8 @@ fn coflows_are_listed_described_and_explained_and_the_kill_switch_works() {
     // Where the machine keeps the first from going on for a while, the second has its place meanwhile.
     eventually("it waits behind the other", || {
         let ran = place.run(&[&["why", second.as_str()][..], &at].concat());
-        ran.out.starts_with("sort-7 waits behind 1 on port") && ran.out.contains(&format!("behind {id}: "))
+        ran.out.starts_with("sort-7 waits behind one coflow at port")
+            && ran.out.contains(&format!("behind {id}: "))
     });
     for text in ["sort-7", described["id"].as_str().expect("it has one"), &second] {
         assert_eq!(ask(&["describe", text]).expect("it answers")["coflow"], described["coflow"], "{text}");

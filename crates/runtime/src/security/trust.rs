@@ -314,7 +314,7 @@ fn reason(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
-        ) => "it has run out: renew it with 'cavalcade renew DIR PART'".to_owned(),
+        ) => "it has expired: renew it with 'cavalcade renew DIR COMPONENT'".to_owned(),
         other => other.to_string(),
     }
 }
