@@ -133,7 +133,7 @@ mod tests {
     }
 
     const TABLE: &[Parameter<Ring>] = &[
-        Parameter { name: "ports", meaning: "how many ports there are", field: |p| &mut p.ports },
+        Parameter { name: "ports", meaning: "number of ports", field: |p| &mut p.ports },
         Parameter { name: "fast", meaning: "whether it is fast", field: |p| &mut p.fast },
     ];
 

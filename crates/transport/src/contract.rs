@@ -50,12 +50,6 @@ impl FlowSetup {
         let left = self.size.get() - before;
         left.min(u64::from(self.payload)) as u16 + self.overhead
     }
-
-    /// The bandwidth–delay product in full packets, at least one.
-    pub fn bandwidth_delay(&self) -> u32 {
-        let bytes = self.line_rate.bytes_in(self.base_rtt).get();
-        bytes.div_ceil(u64::from(self.payload) + u64::from(self.overhead)).clamp(1, 1 << 30) as u32
-    }
 }
 
 /// The sending end of a flow.

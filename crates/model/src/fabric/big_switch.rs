@@ -18,7 +18,7 @@ const SWITCH: Tier = Tier { height: 1, name: "switch", plural: "one switch that 
 impl Topology for BigSwitch {
     const NAME: &'static str = "bigswitch";
     const PARAMETERS: &'static [Parameter<Self>] =
-        &[Parameter { name: "ports", meaning: "how many ports there are", field: |p| &mut p.ports }];
+        &[Parameter { name: "ports", meaning: "number of ports", field: |p| &mut p.ports }];
 
     fn check(&self) -> Result<(), Complaint> {
         some("ports", self.ports)

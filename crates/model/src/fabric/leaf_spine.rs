@@ -25,12 +25,12 @@ const SPINE: Tier = Tier { height: 2, name: "spine", plural: "spines" };
 impl Topology for LeafSpine {
     const NAME: &'static str = "leafspine";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter { name: "leaves", meaning: "how many leaves there are", field: |p| &mut p.leaves },
-        Parameter { name: "spines", meaning: "how many spines there are", field: |p| &mut p.spines },
+        Parameter { name: "leaves", meaning: "number of leaves", field: |p| &mut p.leaves },
+        Parameter { name: "spines", meaning: "number of spines", field: |p| &mut p.spines },
         Parameter { name: "hosts", meaning: "hosts at each leaf", field: |p| &mut p.hosts },
         Parameter {
             name: "oversubscription",
-            meaning: "what a leaf's hosts can send over what its links to all spines carry",
+            meaning: "capacity of a leaf's hosts over that of its links to all spines",
             field: |p| &mut p.oversubscription,
         },
     ];

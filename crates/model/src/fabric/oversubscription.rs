@@ -34,17 +34,6 @@ impl Oversubscription {
     /// No oversubscription: as much out as in.
     pub const NONE: Self = Self(1000);
 
-    /// So many thousandths.
-    ///
-    /// # Errors
-    /// If it is zero.
-    pub fn from_thousandths(thousandths: u64) -> Result<Self, FabricError> {
-        match thousandths {
-            0 => Err(FabricError::BadOversubscription { given: "0".to_owned() }),
-            some => Ok(Self(some)),
-        }
-    }
-
     /// Divides `rate` by the ratio, rounded down.
     pub(super) fn applied(self, rate: u128) -> BitsPerSec {
         BitsPerSec(u64::try_from(rate * 1000 / u128::from(self.0)).unwrap_or(u64::MAX))

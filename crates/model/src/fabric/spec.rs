@@ -13,7 +13,7 @@ use cavalcade_spec::{Kind, Parameter, SpecError, configure, find};
 use super::{BigSwitch, Fabric, FabricError, FatTree, LeafSpine, Shape, Tree};
 use crate::{BitsPerSec, Nanos};
 
-/// A shape, the rate of its ports, and how long a byte takes along each link.
+/// A shape, the rate of its ports, and the propagation delay of each link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricSpec {
     /// The shape.
@@ -85,12 +85,8 @@ struct Common {
 }
 
 const COMMON: &[Parameter<Common>] = &[
-    Parameter {
-        name: "rate",
-        meaning: "the capacity of every port in each direction",
-        field: |p| &mut p.rate,
-    },
-    Parameter { name: "delay", meaning: "how long a byte takes along each link", field: |p| &mut p.delay },
+    Parameter { name: "rate", meaning: "capacity of every port in each direction", field: |p| &mut p.rate },
+    Parameter { name: "delay", meaning: "propagation delay of each link", field: |p| &mut p.delay },
 ];
 
 impl FromStr for LinkException {

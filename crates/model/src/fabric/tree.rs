@@ -28,17 +28,17 @@ const CORE: Tier = Tier { height: 3, name: "core", plural: "core" };
 impl Topology for Tree {
     const NAME: &'static str = "tree";
     const PARAMETERS: &'static [Parameter<Self>] = &[
-        Parameter { name: "pods", meaning: "how many pods there are", field: |p| &mut p.pods },
+        Parameter { name: "pods", meaning: "number of pods", field: |p| &mut p.pods },
         Parameter { name: "racks", meaning: "racks in each pod", field: |p| &mut p.racks },
         Parameter { name: "hosts", meaning: "hosts in each rack", field: |p| &mut p.hosts },
         Parameter {
             name: "oversubscription",
-            meaning: "what a rack's hosts can send over what its link to the pod carries",
+            meaning: "capacity of a rack's hosts over that of its link to the pod",
             field: |p| &mut p.oversubscription,
         },
         Parameter {
             name: "pod_oversubscription",
-            meaning: "what a pod's racks can send over what its link to the core carries",
+            meaning: "capacity of a pod's racks over that of its link to the core",
             field: |p| &mut p.pod_oversubscription,
         },
     ];

@@ -9,7 +9,7 @@
 //! | 32–39 | the connection |
 //! | 40–43 | data: the segment's number. Acknowledgement: all segments below have arrived. Opening: the most payload of a segment |
 //! | 44–47 | acknowledgement, opening: for how many more segments there is room. Reset: the [`Reason`] |
-//! | 48–55 | acknowledgement: the run of segments around the one that it answers. Data: where its payload begins in the segment, and how long that is, where it is a part; else zeros |
+//! | 48–55 | acknowledgement: the run of segments around the one that it answers. Data: where its payload begins in the segment, and how long that is, where it is a fragment; else zeros |
 //! | 56–59 | CRC-32 of the task-id, bytes 26–55 and the payload |
 //! | 60– | the payload |
 //!
@@ -137,7 +137,7 @@ pub struct Frame<'a> {
     pub segment: u32,
     /// See the table.
     pub room: u32,
-    /// The run of segments around the one that is acknowledged; of a part of a segment, its begin and the whole length.
+    /// The run of segments around the one that is acknowledged; of a fragment of a segment, its begin and the whole length.
     pub run: (u32, u32),
     /// The delivered bytes.
     pub payload: &'a [u8],

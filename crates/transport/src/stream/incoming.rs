@@ -15,25 +15,21 @@ use crate::paced::EchoingReceiver;
 use crate::packet::{Flags, Header, Kind};
 use crate::spc::SpcHeader;
 
-/// The parts of a segment.
+/// The fragments of a segment.
 #[derive(Debug)]
 struct Partial {
     bytes: Vec<u8>,
-    /// The beginnings of parts, and their lengths.
-    parts: BTreeMap<usize, usize>,
-    /// The header of the part that asks, else of any.
+    /// The beginnings of fragments, and their lengths.
+    fragments: BTreeMap<usize, usize>,
+    /// The header of the fragment that asks, else of any.
     spc: SpcHeader,
 }
 
 impl Partial {
     fn is_whole(&self) -> bool {
-        let reach =
-            self.parts.iter().try_fold(
-                0,
-                |reach, (&at, &length)| {
-                    if at > reach { Err(reach) } else { Ok(reach.max(at + length)) }
-                },
-            );
+        let reach = self.fragments.iter().try_fold(0, |reach, (&at, &length)| {
+            if at > reach { Err(reach) } else { Ok(reach.max(at + length)) }
+        });
         reach == Ok(self.bytes.len())
     }
 }
@@ -48,7 +44,7 @@ pub(crate) struct Incoming {
     /// All segments below have arrived.
     expected: u32,
     beyond: BTreeMap<u32, Vec<u8>>,
-    /// Segments of which parts have arrived, all below `edge`.
+    /// Segments of which fragments have arrived, all below `edge`.
     partial: BTreeMap<u32, Partial>,
     ready: VecDeque<u8>,
     /// There is room for all segments below, as the sender has been told.
@@ -132,7 +128,7 @@ impl Incoming {
         self.handle_whole(now, &Frame { payload: &bytes, spc, ..*frame })
     }
 
-    /// Puts a part to the others of its segment, and returns that once it is whole.
+    /// Adds a fragment to the others of its segment, and returns that once it is whole.
     fn join(&mut self, frame: &Frame<'_>) -> Option<Partial> {
         let (offset, whole) = (frame.run.0 as usize, frame.run.1 as usize);
         let end = offset.saturating_add(frame.payload.len());
@@ -141,14 +137,14 @@ impl Incoming {
         }
         let partial = self.partial.entry(frame.segment).or_insert_with(|| Partial {
             bytes: vec![0; whole],
-            parts: BTreeMap::new(),
+            fragments: BTreeMap::new(),
             spc: frame.spc,
         });
         if partial.bytes.len() != whole {
             return None;
         }
         partial.bytes[offset..end].copy_from_slice(frame.payload);
-        partial.parts.insert(offset, frame.payload.len());
+        partial.fragments.insert(offset, frame.payload.len());
         if frame.spc.asks() || !partial.spc.asks() {
             partial.spc = frame.spc;
         }

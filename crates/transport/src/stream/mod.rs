@@ -21,7 +21,7 @@
 //! asked four times in that time.
 //!
 //! # Paths that shrink
-//! Segments keep the size of the opening. Where the path carries smaller packets later, they leave in parts that every link carries,
+//! Segments keep the size of the opening. Where the path carries smaller packets later, they leave in fragments that every link carries,
 //! each in a packet of its own, and are acknowledged once they are whole: so numbers, windows and grants stay what they are.
 //! The sender learns of it from its own interface, or from a segment that it has sent [`TRIES_OF_A_SEGMENT`] times in vain.
 
@@ -400,7 +400,7 @@ impl Connection {
         }
     }
 
-    /// The driver cannot send packets of this size: the next opening is smaller, and segments leave in parts.
+    /// The driver cannot send packets of this size: the next opening is smaller, and segments leave in fragments.
     pub fn handle_too_large(&mut self, now: Instant) {
         match (&self.phase, &mut self.halves) {
             (&Phase::Opening { size, .. }, _) if size + 1 < self.settings.sizes.len() => {

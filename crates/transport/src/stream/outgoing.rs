@@ -43,7 +43,7 @@ pub(crate) struct Outgoing {
     finished: bool,
     /// The most payload of a packet: less than a segment's where the path has shrunk.
     limit: usize,
-    /// The segment of which a part has been sent, and where the next part begins.
+    /// The segment of which a fragment has been sent, and where the next fragment begins.
     rest: Option<(u32, usize)>,
     /// Number of times that the first unacknowledged segment was sent.
     tries: u32,
@@ -173,7 +173,7 @@ impl Outgoing {
         self.extend(now);
     }
 
-    /// Sends segments in parts that every link carries, from here on.
+    /// Sends segments in fragments that every link carries, from here on.
     pub(crate) fn shrink(&mut self) {
         self.limit = self.limit.min(usize::from(SMALLEST - OVERHEAD));
     }
@@ -189,7 +189,7 @@ impl Outgoing {
     pub(crate) fn poll_transmit(&mut self, now: Instant, connection: u64) -> Option<Frame<'_>> {
         if let Some((segment, offset)) = self.rest.take().filter(|(segment, _)| *segment >= self.first) {
             let (_, spc) = self.sender.inquiry(now);
-            return Some(self.part(connection, segment, offset, spc));
+            return Some(self.fragment(connection, segment, offset, spc));
         }
         let (first, segments, limit) = (self.first, &self.segments, self.limit);
         let size = |segment: u32| {
@@ -208,7 +208,7 @@ impl Outgoing {
                     self.shrink();
                 }
             }
-            return Some(self.part(connection, header.segment, 0, spc));
+            return Some(self.fragment(connection, header.segment, 0, spc));
         }
         self.inquire_at.take_if(|at| *at <= now)?;
         self.inquiries += 1;
@@ -223,7 +223,7 @@ impl Outgoing {
     }
 
     /// A segment, or as much of it from `offset` on as a packet holds; the rest is kept for the next one.
-    fn part(&mut self, connection: u64, segment: u32, offset: usize, spc: SpcHeader) -> Frame<'_> {
+    fn fragment(&mut self, connection: u64, segment: u32, offset: usize, spc: SpcHeader) -> Frame<'_> {
         let last = self.finished && segment + 1 == self.end();
         let whole = self.segments[(segment - self.first) as usize].len();
         let end = whole.min(offset + self.limit);

@@ -216,7 +216,7 @@ fn parts_that_cannot_be_are_left_out() {
     let mut pair = Pair::new(Weather::default(), Settings::default());
     pair.open();
     let plain = SpcHeader::new(5, 0);
-    let part = |segment: u32, run: (u32, u32), payload: &'static [u8]| Frame {
+    let fragment = |segment: u32, run: (u32, u32), payload: &'static [u8]| Frame {
         segment,
         run,
         payload,
@@ -224,17 +224,20 @@ fn parts_that_cannot_be_are_left_out() {
     };
     let now = Instant(pair.now);
     for wrong in [
-        part(0, (3, 5), b"abc"),
-        part(0, (u32::MAX, 5), b"abc"),
-        part(0, (0, u32::MAX), b"abc"),
-        part(u32::MAX, (0, 5), b"abc"),
+        fragment(0, (3, 5), b"abc"),
+        fragment(0, (u32::MAX, 5), b"abc"),
+        fragment(0, (0, u32::MAX), b"abc"),
+        fragment(u32::MAX, (0, 5), b"abc"),
     ] {
         pair.end(1).handle(now, &wrong);
     }
     // The second of these says another length than the first.
-    for piece in
-        [part(0, (0, 6), b"abc"), part(0, (3, 7), b"xyz"), part(0, (3, 6), b"def"), part(0, (0, 6), b"abc")]
-    {
+    for piece in [
+        fragment(0, (0, 6), b"abc"),
+        fragment(0, (3, 7), b"xyz"),
+        fragment(0, (3, 6), b"def"),
+        fragment(0, (0, 6), b"abc"),
+    ] {
         pair.end(1).handle(now, &piece);
     }
     let mut out = [0; 100];
