@@ -3,5 +3,4 @@
 pub(crate) mod attained;
 pub(crate) mod ends;
 pub(crate) mod min_tree;
-pub(crate) mod service;
 pub(crate) mod tolerance;
