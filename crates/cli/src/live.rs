@@ -337,6 +337,7 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
         let metrics = metrics_listener(metrics).await?;
         let agent_metrics = metrics_listener(agent_metrics).await?;
         tracing::info!("coordinator at {at}, policy {}; clients at {}", policy.label(), path.display());
+        let _counters = counters::hold(&options.counters, &path)?;
         let stop = stop_on_signals()?;
         ready();
         let sockets = AgentSockets {

@@ -57,12 +57,16 @@ fn start(place: &Place, user: Option<u32>, arguments: &[&str]) -> Running {
 
 /// Starts an agent with the counters.
 fn agent(place: &Place, counters: &[&str]) -> Running {
-    let mut arguments =
-        vec!["agent", "--hosts", "127.0.0.1", "--insecure", "--policy", "dcas", "--socket", "agent.sock"];
+    let port = free().port().to_string();
+    let alone = ["agent", "--hosts", "127.0.0.1", "--insecure", "--policy", "dcas", "--peer-port", &port];
+    holding(place, &alone, counters)
+}
+
+/// Starts a component that holds the counters.
+fn holding(place: &Place, component: &[&str], counters: &[&str]) -> Running {
+    let mut arguments = [component, &["--socket", "agent.sock"]].concat();
     arguments.extend(counters.iter().flat_map(|counter| ["--task-counter", counter]));
     arguments.extend(["--task-counter-file", "counters"]);
-    let port = free().port().to_string();
-    arguments.extend(["--peer-port", &port]);
     let agent = start(place, None, &arguments);
     eventually("the agent holds counters", || place.names().contains(&"agent.counters.sock".to_owned()));
     agent
@@ -79,6 +83,15 @@ fn lines(front: SocketAddr) -> BufReader<TcpStream> {
 
 #[test]
 fn requests_are_tasks_under_ids_of_the_agents_counter() {
+    requests_are_tasks(agent);
+}
+
+#[test]
+fn a_coordinator_and_agent_in_one_hold_counters_as_well() {
+    requests_are_tasks(|place, counters| holding(place, &["up"], counters));
+}
+
+fn requests_are_tasks(agent: fn(&Place, &[&str]) -> Running) {
     let place = Place::new();
     let own = format!("own:first=1,step=4,users={}", me());
     let agent = agent(&place, &[&own]);

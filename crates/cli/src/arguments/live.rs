@@ -265,6 +265,8 @@ pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) budget: UserBudget,
     #[command(flatten)]
+    pub(crate) counters: TaskCounters,
+    #[command(flatten)]
     pub(crate) logging: Logging,
 }
 
