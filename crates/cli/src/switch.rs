@@ -8,11 +8,11 @@ use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_runtime::administration::proto;
 use cavalcade_runtime::ready;
 use cavalcade_switch::port::ClassCounters;
-use cavalcade_switch::{PortReport, Running, Setup, Stop, SwitchError, run as turn};
+use cavalcade_switch::{Carrier, PortReport, Running, Setup, Stop, SwitchError, run as turn};
 use cavalcade_transport::spc::Spc;
 
 use crate::administration::versioned;
-use crate::arguments::SwitchOptions;
+use crate::arguments::{SwitchCarrier, SwitchOptions};
 use crate::failure::{Failure, Kind};
 use crate::live::{allow, show_switch};
 use crate::output::{print, tell};
@@ -49,7 +49,11 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
     let (mut printed, mut told) = (Ok(()), false);
     let watched = Nanos(setup.watch.get());
     let (id, mut due) = (setup.id, options.report);
-    let outcome = turn(&ports, setup, &stop, LOOK, |running| {
+    let carrier = match options.carrier {
+        SwitchCarrier::Process => Carrier::Process,
+        SwitchCarrier::Xdp => Carrier::Kernel,
+    };
+    let outcome = turn(&ports, setup, carrier, &stop, LOOK, |running| {
         let shown = shown(id, running);
         if let Some(time) = due.filter(|time| running.elapsed >= *time || stop.is_asked()) {
             due = options.report.map(|every| time + every);
@@ -112,8 +116,15 @@ impl Drop for Window {
 /// Shows a switch's error with its cure; what the machine lacks has an exit code of its own.
 pub(crate) fn failure(error: SwitchError) -> Failure {
     let kind = match error {
-        SwitchError::NoPrivilege { .. } => Kind::Capability,
-        SwitchError::NoInterface { .. } | SwitchError::Twice { .. } => Kind::Usage,
+        SwitchError::NoPrivilege { .. }
+        | SwitchError::NoPrograms { .. }
+        | SwitchError::KernelRefused { .. }
+        | SwitchError::NoXdp { .. }
+        | SwitchError::NoRedirect { .. }
+        | SwitchError::FewQueues { .. } => Kind::Capability,
+        SwitchError::NoInterface { .. } | SwitchError::Twice { .. } | SwitchError::TooMany { .. } => {
+            Kind::Usage
+        }
         _ => Kind::Runtime,
     };
     Failure::new(kind, error.to_string()).help(error.cure())

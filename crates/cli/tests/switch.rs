@@ -124,6 +124,37 @@ fn a_switch_shows_itself_to_ps_top_and_a_monitoring_system() {
 }
 
 #[test]
+fn a_switch_in_the_kernel_shows_itself_and_is_gone_when_it_is_killed() {
+    let Some(net) = Net::new("kernel") else { return };
+    let place = Place::new();
+    let started =
+        ["switch", "--port", "p0", "--port", "p1", "--carrier", "xdp", "--metrics", "127.0.0.1:9337"];
+    let refused = net.run(&place, &started);
+    if refused.err.contains("cannot switch in the kernel") {
+        cavalcade_skip::skipped("programs for the kernel");
+        return;
+    }
+    assert!(refused.code == 5 && refused.err.contains("ethtool"), "{} {}", refused.code, refused.err);
+    for host in ["h0", "h1"] {
+        if !ip(&["netns", "exec", net.name(), "ethtool", "-K", host, "gro", "on"]) {
+            cavalcade_skip::skipped("ethtool, for receive offload");
+            return;
+        }
+    }
+    let switch = net.start(&place, &started);
+    eventually("the switch forwards", || fetch(&net, "/readyz").contains("200 OK"));
+    assert!(fetch(&net, "/metrics").contains("cavalcade_switch_tasks{port=\"p1\"} 0"));
+    let programs = || {
+        let shown = Command::new("ip").args(["-n", net.name(), "link"]).output().unwrap();
+        String::from_utf8(shown.stdout).unwrap().matches("prog/xdp").count()
+    };
+    assert_eq!(programs(), 2);
+    // Dropping kills it.
+    drop(switch);
+    eventually("the kernel lets the programs go", || programs() == 0);
+}
+
+#[test]
 fn a_switch_that_cannot_be_says_why_before_it_begins() {
     let Some(net) = Net::new("refused") else { return };
     let place = Place::new();

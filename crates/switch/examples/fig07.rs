@@ -1,5 +1,6 @@
 //! Baraat's Fig 7 (claim B15), live: a client reads 400 KB from each of three servers of its rack, in 1 to 8 requests at once, as SPC
-//! streams through a real switch between network namespaces; beside it the packet engine's prediction of the same run.
+//! streams through a real switch between network namespaces, by each of its carriers; beside it the packet engine's prediction of the
+//! same run.
 //!
 //! Run as root: `cargo run --profile test -p cavalcade-switch --example fig07`.
 //!
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use cavalcade_model::{Bytes, Flow, Nanos, PortId, WorkloadBuilder};
 use cavalcade_sim_packet::{Link, Network, Options, simulate};
 use cavalcade_spc::Endpoint;
+use cavalcade_switch::Carrier;
 use cavalcade_transport::stream::frame::OVERHEAD;
 use support::{Net, RATE, ROUND_TRIP, Switch, address, options, within};
 
@@ -121,15 +123,25 @@ fn predicted(transport: &str, requests: u32) -> f64 {
 }
 
 fn main() {
+    figure(Carrier::Process);
+    match cavalcade_switch::kernel::missing() {
+        Some(why) => println!("nothing by the kernel: {why}"),
+        None => figure(Carrier::Kernel),
+    }
+    // Servers serve for ever.
+    std::process::exit(0);
+}
+
+fn figure(carrier: Carrier) {
     let Some(mut net) = Net::new() else { return };
     let sw = net.add("sw");
     let hosts: Vec<_> = (1..=1 + SERVERS).map(|number| net.host(number, &sw)).collect();
     let ports: Vec<_> = (1..=1 + SERVERS).map(|number| format!("p{number}")).collect();
-    let switch = Switch::start(&sw, 1, &ports);
+    let switch = Switch::carried(carrier, &sw, 1, &ports);
     for number in 2..2 + SERVERS {
         serve(&hosts[usize::from(number) - 1], number);
     }
-    println!("requests   live ms (of {ROUNDS})      spc predicted   off    rcp predicted");
+    println!("{carrier:?}\nrequests   live ms (of {ROUNDS})      spc predicted   off    rcp predicted");
     let mut task = 1;
     for requests in [1, 2, 4, 8] {
         let times: Vec<f64> = (0..ROUNDS)
@@ -150,7 +162,4 @@ fn main() {
     }
     let running = switch.end();
     println!("{:?}", running.report.ports[0]);
-    drop(net);
-    // Servers serve for ever.
-    std::process::exit(0);
 }

@@ -1,22 +1,26 @@
 //! What a switch costs: packets at an offered rate through real interfaces, plain and with SPC in turn.
 //!
-//! One thread plays all hosts, another is the switch. Generators that send as fast as they can starve a forwarder on the same
-//! cores and measure the scheduler; so packets leave at a rate, and the figures are the highest rate without loss and the
-//! processor time of the switch's thread for a packet.
+//! One thread plays all hosts, another is the switch, where that is a process. Generators that send as fast as they can starve a forwarder on
+//! the same cores and measure the scheduler; so packets leave at a rate, and the figures are the highest rate without loss and
+//! processor time for a packet: of the switch's thread, and of everything. What forwards in the kernel does so in the time of
+//! whoever sent, or in the kernel's own threads when those are busy; so forwarders are compared by the second figure, in which hosts
+//! are the same.
 
 use std::io;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
+use aya::programs::loaded_programs;
+use aya::sys::{Stats, enable_stats};
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 use cavalcade_transport::internet::checksum;
 use cavalcade_transport::spc::{Returned, SpcHeader, scale_for};
 use cavalcade_transport::stream::frame::{Frame, FrameKind, HEADER};
 
-use crate::device::{BATCH, Device};
+use crate::device::{BATCH, Device, receive_offload};
 use crate::error::SwitchError;
 use crate::packet::ETHERNET;
 use crate::port::Packet;
-use crate::run::{Stop, run};
+use crate::run::{Carrier, Stop, run};
 use crate::switch::Setup;
 
 /// One in so many packets of SPC asks: at 1 Gbps and a round trip of 1 ms a flow sends 83 in the time of a question.
@@ -41,6 +45,15 @@ pub struct Load {
     pub spc: bool,
 }
 
+/// What joins the switch's ends of the cables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarder {
+    /// A switch of this crate.
+    Switch(Carrier),
+    /// Something that is there already, as the kernel's bridge.
+    Present,
+}
+
 /// The measured result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
@@ -52,31 +65,84 @@ pub struct Measured {
     pub elapsed: Nanos,
     /// Processor time of the switch's thread from its start to its end.
     pub busy: Nanos,
+    /// Processor time of this process, hosts and all, and of the kernel's threads that carry packets, while packets were sent.
+    pub all: Nanos,
+    /// Time of the program in the kernel for a packet, where it was asked for.
+    pub program: Option<Nanos>,
 }
 
-/// Offers a load to a switch over pairs of interfaces: a host's, and the switch's port at the other end of its cable. Each host
-/// sends to the next one.
+/// Offers a load to a forwarder over pairs of interfaces: a host's, and the switch's port at the other end of its cable. Each host
+/// sends to the next one. The kernel is asked for the time of its program where `is_timed`, which costs some.
 ///
 /// # Errors
 /// If an interface cannot be opened or goes away.
-pub fn measure(pairs: &[(String, String)], load: Load) -> Result<Measured, SwitchError> {
+pub fn measure(
+    pairs: &[(String, String)],
+    load: Load,
+    forwarder: Forwarder,
+    is_timed: bool,
+) -> Result<Measured, SwitchError> {
+    let failed =
+        |why: String| SwitchError::System { what: "measure".to_owned(), error: io::Error::other(why) };
+    let _counting = is_timed.then(|| enable_stats(Stats::RunTime)).transpose();
+    let _counting = _counting.map_err(|error| failed(error.to_string()))?;
     let stop = Stop::default();
-    let ports: Vec<_> = pairs.iter().map(|(_, port)| (port.clone(), PORT_RATE)).collect();
-    let asked = stop.clone();
-    let switch = thread::spawn(move || {
-        let before = busy();
-        let setup = Setup { life: 1, watch: Nanos(100_000_000), ..Setup::default() };
-        run(&ports, setup, &asked, Nanos(u64::MAX), |_| {}).map(|()| busy().get() - before.get())
-    });
+    let switch = match forwarder {
+        Forwarder::Present => None,
+        Forwarder::Switch(carrier) => Some(start(pairs, carrier, &stop)?),
+    };
     let hosts = pairs.iter().map(|(host, _)| Device::open(host)).collect::<Result<Vec<_>, _>>();
     let played = hosts.and_then(|hosts| Hosts::new(hosts, load).play());
+    let program = is_timed.then(program_time).flatten();
     stop.stop();
-    let failed = || SwitchError::System {
-        what: "measure".to_owned(),
-        error: io::Error::other("the switch's thread failed"),
+    let busy = match switch {
+        None => 0,
+        Some(thread) => thread.join().map_err(|_| failed("the switch's thread failed".to_owned()))??,
     };
-    let busy = switch.join().map_err(|_| failed())??;
-    Ok(Measured { busy: Nanos(busy), ..played? })
+    Ok(Measured { busy: Nanos(busy), program, ..played? })
+}
+
+/// Starts a switch in a thread, which returns its processor time.
+fn start(
+    pairs: &[(String, String)],
+    carrier: Carrier,
+    stop: &Stop,
+) -> Result<JoinHandle<Result<u64, SwitchError>>, SwitchError> {
+    if carrier == Carrier::Kernel {
+        pairs.iter().try_for_each(|(host, _)| receive_offload(host))?;
+    }
+    let ports: Vec<_> = pairs.iter().map(|(_, port)| (port.clone(), PORT_RATE)).collect();
+    let asked = stop.clone();
+    Ok(thread::spawn(move || {
+        let before = busy(libc::CLOCK_THREAD_CPUTIME_ID);
+        let setup = Setup { life: 1, watch: Nanos(100_000_000), ..Setup::default() };
+        run(&ports, setup, carrier, &asked, Nanos(u64::MAX), |_| {})
+            .map(|()| busy(libc::CLOCK_THREAD_CPUTIME_ID).get() - before.get())
+    }))
+}
+
+/// Returns the mean time of a run of the program that was loaded last.
+fn program_time() -> Option<Nanos> {
+    let ours = loaded_programs().flatten().filter(|program| program.name_as_str() == Some("forward"));
+    let program = ours.last().filter(|program| program.run_count() > 0)?;
+    Some(Nanos(program.run_time().as_nanos() as u64 / program.run_count()))
+}
+
+/// Returns the time that the kernel's threads for packets have taken.
+fn kernel_threads() -> Nanos {
+    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let times = folders.filter_map(|folder| {
+        let name = std::fs::read_to_string(folder.path().join("comm")).ok()?;
+        let figures = std::fs::read_to_string(folder.path().join("schedstat")).ok()?;
+        let time = figures.split(' ').next()?.parse::<u64>().ok()?;
+        name.starts_with("ksoftirqd").then_some(time)
+    });
+    Nanos(times.sum())
+}
+
+/// Returns what everything that takes part has taken.
+fn everything() -> Nanos {
+    Nanos(busy(libc::CLOCK_PROCESS_CPUTIME_ID).get() + kernel_threads().get())
 }
 
 struct Hosts {
@@ -111,6 +177,7 @@ impl Hosts {
         }
         self.receive()?;
         self.delivered = 0;
+        let before = everything();
         let begin = clock();
         let bits = u128::from(self.load.packet) * 8;
         loop {
@@ -132,8 +199,9 @@ impl Hosts {
         while clock().since(begin + elapsed).get() < DRAIN.get() {
             self.receive()?;
         }
+        let all = Nanos(everything().get() - before.get());
         let offered = self.sent.iter().sum();
-        Ok(Measured { offered, delivered: self.delivered, elapsed, busy: Nanos::ZERO })
+        Ok(Measured { offered, delivered: self.delivered, elapsed, all, ..Measured::default() })
     }
 
     /// Sends what is due from a host, one batch at most. Returns whether there was anything.
@@ -184,11 +252,11 @@ fn frame(from: u8, to: u8, load: Load, asks: bool) -> Vec<u8> {
     bytes
 }
 
-/// Returns the processor time of this thread.
-fn busy() -> Nanos {
+/// Returns a processor time: of this thread, or of the process.
+fn busy(clock: libc::clockid_t) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    #[expect(unsafe_code, reason = "the standard library does not know the processor time of a thread")]
+    #[expect(unsafe_code, reason = "the standard library does not know processor times")]
     // SAFETY: the kernel writes one `timespec`, which `time` is.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
     if result == 0 { Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64) } else { Nanos::ZERO }
 }

@@ -30,6 +30,7 @@ const KERNEL_BUFFER: libc::c_int = 8 << 20;
 #[derive(Debug)]
 pub struct Device {
     name: String,
+    index: u32,
     mtu: u32,
     socket: OwnedFd,
     memory: Vec<u8>,
@@ -56,6 +57,7 @@ impl Device {
         }
         let device = Self {
             name: name.to_owned(),
+            index,
             mtu,
             socket,
             memory: vec![0; BATCH * LARGEST],
@@ -82,9 +84,19 @@ impl Device {
         &self.name
     }
 
+    /// Returns its number.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
     /// Returns the largest IP packet that it carries.
     pub fn mtu(&self) -> u32 {
         self.mtu
+    }
+
+    /// Returns whether the interface has gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        index_of(&self.name).is_none()
     }
 
     pub(crate) fn raw(&self) -> RawFd {
@@ -210,7 +222,7 @@ impl Device {
 
     /// Returns whether the interface is still there after an error; one that only means "not now" is none.
     fn passing(&self, error: io::Error) -> Result<(), SwitchError> {
-        if index_of(&self.name).is_none() {
+        if self.is_gone() {
             return Err(SwitchError::Gone { name: self.name.clone() });
         }
         match error.raw_os_error() {
@@ -284,6 +296,38 @@ fn index_of(name: &str) -> Option<u32> {
     (index > 0).then_some(index)
 }
 
+/// The request that turns generic receive offload on or off, and the call that takes it (`linux/ethtool.h`, `linux/sockios.h`).
+const SET_RECEIVE_OFFLOAD: u32 = 0x2c;
+const ETHTOOL: u32 = 0x8946;
+
+/// Turns generic receive offload on, which an end of a virtual cable needs to take what a switch in the kernel sends it.
+///
+/// # Errors
+/// If there is no such interface, or it will not.
+pub fn receive_offload(name: &str) -> Result<(), SwitchError> {
+    let socket = socket(name)?;
+    let mut value = [SET_RECEIVE_OFFLOAD, 1];
+    #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
+    // SAFETY: the kernel reads the name, which ends with a zero, and two words that outlive the call.
+    let result = unsafe {
+        let mut request = request_of(name);
+        request.ifr_ifru.ifru_data = value.as_mut_ptr().cast();
+        libc::ioctl(socket.as_raw_fd(), ETHTOOL as libc::Ioctl, &raw mut request)
+    };
+    if result < 0 { Err(SwitchError::system(format!("turn on receive offload of {name}"))) } else { Ok(()) }
+}
+
+/// A request about an interface.
+fn request_of(name: &str) -> libc::ifreq {
+    #[expect(unsafe_code, reason = "the structure has a union that only zeroing fills")]
+    // SAFETY: a request of zeros is valid.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+        *place = byte as libc::c_char;
+    }
+    request
+}
+
 fn socket(name: &str) -> Result<OwnedFd, SwitchError> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     #[expect(unsafe_code, reason = "the standard library has no packet sockets")]
@@ -304,13 +348,10 @@ fn socket(name: &str) -> Result<OwnedFd, SwitchError> {
 /// Returns whether an interface is up, and its MTU.
 fn state_of(socket: &OwnedFd, name: &str) -> Result<(bool, u32), SwitchError> {
     #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
-    // SAFETY: a request of zeros is valid; the kernel reads the name, which ends with a zero, and writes the union of the
-    // request, of which the field is read that the call is about.
+    // SAFETY: the kernel reads the name, which ends with a zero, and writes the union of the request, of which the field is read
+    // that the call is about.
     unsafe {
-        let mut request: libc::ifreq = mem::zeroed();
-        for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
-            *place = byte as libc::c_char;
-        }
+        let mut request = request_of(name);
         let failed = || SwitchError::system(format!("ask about {name}"));
         if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) < 0 {
             return Err(failed());

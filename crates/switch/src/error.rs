@@ -61,6 +61,52 @@ pub enum SwitchError {
         /// By which port it was heard.
         port: String,
     },
+    /// This build has no program for the kernel.
+    #[error("this build cannot switch in the kernel: {why}")]
+    NoPrograms {
+        /// Why.
+        why: &'static str,
+    },
+    /// There are more than the kernel's tables are made for.
+    #[error("a switch in the kernel has at most {most} {what}")]
+    TooMany {
+        /// What there are too many of.
+        what: &'static str,
+        /// The most.
+        most: u32,
+    },
+    /// The kernel refused the program or a table.
+    #[error("the kernel refused {what}: {why}")]
+    KernelRefused {
+        /// The thing refused.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// Another program is at the interface.
+    #[error("the interface {name} has an XDP program already")]
+    Occupied {
+        /// Its name.
+        name: String,
+    },
+    /// The interface has fewer receive queues than its other end sends on.
+    #[error("the interface {name} has fewer receive queues than its other end sends on, which XDP needs")]
+    FewQueues {
+        /// Its name.
+        name: String,
+    },
+    /// The driver of the interface has no XDP.
+    #[error("the driver of {name} has no XDP")]
+    NoXdp {
+        /// Its name.
+        name: String,
+    },
+    /// The interface loses what XDP redirects to it.
+    #[error("the interface {name} would lose all that the kernel's switch sends by it")]
+    NoRedirect {
+        /// Its name.
+        name: String,
+    },
     /// The system refused something.
     #[error("cannot {what}: {error}")]
     System {
@@ -83,6 +129,21 @@ impl SwitchError {
             Self::NoPrivilege { .. } => "run as root, or give the program the capability CAP_NET_RAW",
             Self::Loop { .. } => "take one of the links away: switches here build no spanning tree",
             Self::SameId { .. } => "give each switch its own --id",
+            Self::NoPrograms { .. } => "build with clang installed, or take '--carrier process'",
+            Self::TooMany { .. } => "name fewer ports, lower --tasks, or take '--carrier process'",
+            Self::KernelRefused { .. } => {
+                "run as root on Linux 5.18 or newer (CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW), or take '--carrier process'"
+            }
+            Self::Occupied { .. } => {
+                "end the other switch, or take its program off: 'ip link set IF xdp off'"
+            }
+            Self::FewQueues { .. } => {
+                "give it as many: 'ethtool -L IF rx N', or 'numrxqueues' and 'numtxqueues' when the cable is made"
+            }
+            Self::NoXdp { .. } => "take '--carrier process'",
+            Self::NoRedirect { .. } => {
+                "of a virtual cable, turn on receive offload at its other end: 'ethtool -K OTHER gro on'; else take '--carrier process'"
+            }
             Self::System { .. } => "see the system's reason",
         }
     }

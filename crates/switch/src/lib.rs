@@ -5,6 +5,7 @@
 //! - [`port`]: an output port: the logic, two queues, the pace of the link.
 //! - [`table`]: which address is behind which port. [`Switch`]: all of that, sans-IO.
 //! - [`device`]: real interfaces (AF_PACKET). [`run()`]: the thread that turns a switch. [`mod@bench`]: what it costs.
+//! - [`kernel`]: the second carrier of the same logic, as XDP programs, which leaves to that thread only what is rare.
 //!
 //! # Who goes first
 //! SPC has the first class, in order of arrival as in the simulator: its senders keep to their grants, so its queue is short, and
@@ -31,13 +32,15 @@
 pub mod bench;
 pub mod device;
 mod error;
+pub mod kernel;
 pub mod offload;
 pub mod packet;
 pub mod port;
 mod run;
+mod shared;
 mod switch;
 pub mod table;
 
 pub use error::SwitchError;
-pub use run::{Running, Stop, run};
+pub use run::{Carrier, Running, Stop, run};
 pub use switch::{Counters, PortReport, Report, Setup, Switch};

@@ -7,11 +7,23 @@ use cavalcade_model::{BitsPerSec, Instant, Nanos};
 
 use crate::device::{BATCH, Device, wait};
 use crate::error::SwitchError;
+use crate::kernel::Kernel;
+use crate::packet::{addresses, is_group};
 use crate::port::Packet;
 use crate::switch::{Report, Setup, Switch};
 
 /// It looks this often whether it is to stop.
 const LOOK: Nanos = Nanos(100_000_000);
+
+/// What carries a switch's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carrier {
+    /// This process, over packet sockets.
+    #[default]
+    Process,
+    /// Programs in the kernel (XDP); this process does what is rare.
+    Kernel,
+}
 
 /// Tells a switch from elsewhere to stop.
 #[derive(Clone, Debug, Default)]
@@ -40,16 +52,20 @@ pub struct Running {
     pub missed: Vec<u64>,
     /// For each port, packets that its interface did not take.
     pub unsent: Vec<u64>,
+    /// Bytes that this process carried itself.
+    pub by_process: u64,
 }
 
-/// Runs a switch over interfaces of these names and rates until it is told to stop. Every `every`, and at the end, `observe` is
+/// Runs a switch over interfaces of these names and rates, by this carrier, until it is told to stop. Every `every`, and at the end, `observe` is
 /// shown how it stands.
 ///
 /// # Errors
-/// If an interface cannot be opened or goes away, or the topology is wrong. Nothing has been changed then.
+/// If an interface cannot be opened or goes away, the kernel refuses to carry frames, or the topology is wrong. Nothing has been
+/// changed then.
 pub fn run(
     ports: &[(String, BitsPerSec)],
     setup: Setup,
+    carrier: Carrier,
     stop: &Stop,
     every: Nanos,
     mut observe: impl FnMut(&Running),
@@ -64,9 +80,16 @@ pub fn run(
     let described =
         ports.iter().zip(&devices).map(|((name, rate), device)| (name.clone(), *rate, device.mtu()));
     let setup = Setup { ports: described.collect(), ..setup };
+    let mut kernel = match carrier {
+        Carrier::Process => None,
+        Carrier::Kernel => Some(Kernel::attach(&devices, &setup)?),
+    };
+    let watch = setup.watch;
     let started = std::time::Instant::now();
     let clock = || Instant(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
     let mut switch = Switch::new(clock(), setup);
+    let opens = clock() + watch;
+    let mut forwards = false;
     let mut pending: Vec<Vec<Packet>> = devices.iter().map(|_| Vec::with_capacity(BATCH)).collect();
     let mut observed = clock();
     while !stop.is_asked() {
@@ -77,19 +100,41 @@ pub fn run(
         let ready = wait(&devices, sleep)
             .map_err(|error| SwitchError::System { what: "wait for packets".to_owned(), error })?;
         let now = clock();
+        if let Some(kernel) = kernel.as_mut().filter(|_| !forwards && now >= opens) {
+            kernel.forward()?;
+            forwards = true;
+        }
         for (port, device) in devices.iter_mut().enumerate().filter(|(port, _)| ready[*port]) {
-            device.receive(|frame, unfinished, piece| switch.handle(now, port, frame, unfinished, piece))?;
+            device.receive(|frame, unfinished, piece| {
+                if let Some(kernel) = &kernel {
+                    teach(&mut switch, kernel, now, frame);
+                }
+                switch.handle(now, port, frame, unfinished, piece)
+            })?;
         }
         for (port, device) in devices.iter_mut().enumerate() {
             send(&mut switch, device, port, &mut pending[port], now)?;
+            if let Some(kernel) = &mut kernel {
+                kernel.relay(port, switch.sent(port))?;
+            }
         }
         if now.since(observed) >= every {
             observed = now;
-            observe(&running(&switch, &mut devices, now));
+            observe(&running(&switch, kernel.as_mut(), &mut devices, now));
         }
     }
-    observe(&running(&switch, &mut devices, clock()));
+    observe(&running(&switch, kernel.as_mut(), &mut devices, clock()));
     Ok(())
+}
+
+/// Tells the switch where the kernel knows a frame's destination to be.
+fn teach(switch: &mut Switch, kernel: &Kernel, now: Instant, frame: &[u8]) {
+    let destination = addresses(frame).map(|(destination, _)| destination);
+    if let Some(destination) = destination.filter(|destination| !is_group(*destination))
+        && let Some(port) = kernel.port_of(destination)
+    {
+        switch.learn(now, destination, port);
+    }
 }
 
 /// Sends what may leave by a port, until there is nothing more or the interface takes no more.
@@ -119,8 +164,13 @@ fn send(
     }
 }
 
-fn running(switch: &Switch, devices: &mut [Device], now: Instant) -> Running {
+fn running(switch: &Switch, kernel: Option<&mut Kernel>, devices: &mut [Device], now: Instant) -> Running {
     let missed = devices.iter_mut().map(Device::missed).collect();
-    let unsent = devices.iter().map(Device::unsent).collect();
-    Running { elapsed: Nanos(now.get()), report: switch.report(), missed, unsent }
+    let mut unsent: Vec<u64> = devices.iter().map(Device::unsent).collect();
+    let mut report = switch.report();
+    let by_process = (0..devices.len()).map(|port| switch.sent(port)).sum();
+    if let Some(kernel) = kernel {
+        kernel.add_to(now, &mut report, &mut unsent);
+    }
+    Running { elapsed: Nanos(now.get()), report, missed, unsent, by_process }
 }

@@ -182,6 +182,16 @@ impl Switch {
         Ok(())
     }
 
+    /// Learns, from elsewhere, behind which port an address is.
+    pub fn learn(&mut self, now: Instant, address: Address, port: usize) {
+        self.table.learn(now, address, port);
+    }
+
+    /// Returns the bytes that have left by a port.
+    pub fn sent(&self, port: usize) -> u64 {
+        self.ports[port].class(SPC_CLASS).bytes + self.ports[port].class(PLAIN_CLASS).bytes
+    }
+
     fn forward(
         &mut self,
         now: Instant,

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cavalcade_spc::Endpoint;
-use cavalcade_switch::{Stop, SwitchError};
+use cavalcade_switch::{Carrier, Stop, SwitchError};
 use support::{Net, RATE, Switch, address, bad_cable, options, text, within};
 
 const PORT: u16 = 4_000;
@@ -52,12 +52,29 @@ fn ports(numbers: &[u8]) -> Vec<String> {
     numbers.iter().map(|number| format!("p{number}")).collect()
 }
 
+/// The same by the carrier in the kernel, where there is one.
+fn in_the_kernel(test: fn(Carrier)) {
+    match cavalcade_switch::kernel::missing() {
+        Some(why) => cavalcade_skip::skipped(format_args!("programs for the kernel ({why})")),
+        None => test(Carrier::Kernel),
+    }
+}
+
 #[test]
 fn tasks_go_in_order_and_tcp_beside_them_gets_through_whole() {
+    tasks_go_in_order(Carrier::Process);
+}
+
+#[test]
+fn tasks_go_in_order_through_the_kernel_and_tcp_beside_them_gets_through_whole() {
+    in_the_kernel(tasks_go_in_order);
+}
+
+fn tasks_go_in_order(carrier: Carrier) {
     let Some(mut net) = Net::new() else { return };
     let sw = net.add("sw");
     let hosts: Vec<_> = (1..=3).map(|number| net.host(number, &sw)).collect();
-    let switch = Switch::start(&sw, 1, &ports(&[1, 2, 3]));
+    let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2, 3]));
     let tcp_server = within(&hosts[2], || {
         let listener = TcpListener::bind(address(3, 5_000)).unwrap();
         let mut all = Vec::new();
@@ -87,11 +104,22 @@ fn tasks_go_in_order_and_tcp_beside_them_gets_through_whole() {
     let running = switch.end();
     let port = &running.report.ports[2];
     assert!(port.questions > 0 && port.plain.packets > 250, "{port:?}");
+    // Addresses are asked for by way of the process.
+    assert!(carrier == Carrier::Process || running.by_process < 100_000, "{}", running.by_process);
     assert_eq!(running.report.counters.malformed, 0);
 }
 
 #[test]
 fn six_switches_carry_a_stream_and_the_seventh_refuses_it() {
+    six_switches(Carrier::Process);
+}
+
+#[test]
+fn six_switches_in_the_kernel_carry_a_stream_and_the_seventh_refuses_it() {
+    in_the_kernel(six_switches);
+}
+
+fn six_switches(carrier: Carrier) {
     let Some(mut net) = Net::new() else { return };
     let switches: Vec<_> = (0..7).map(|at| net.add(&format!("s{at}"))).collect();
     for (at, pair) in switches.windows(2).enumerate() {
@@ -106,7 +134,7 @@ fn six_switches_carry_a_stream_and_the_seventh_refuses_it() {
             ports.extend((at < 6).then(|| format!("r{at}")));
             ports.extend((at == 0).then(|| "p1".to_owned()));
             ports.extend((at >= 5).then(|| format!("p{}", at + 1)));
-            Switch::start(&switches[at], at as u64, &ports)
+            Switch::carried(carrier, &switches[at], at as u64, &ports)
         })
         .collect();
     let sunk = sink(&sixth, 6, 1);
@@ -126,16 +154,25 @@ fn six_switches_carry_a_stream_and_the_seventh_refuses_it() {
 
 #[test]
 fn a_switch_that_is_killed_and_started_again_loses_no_byte() {
+    started_again(Carrier::Process);
+}
+
+#[test]
+fn a_switch_in_the_kernel_that_is_ended_and_started_again_loses_no_byte() {
+    in_the_kernel(started_again);
+}
+
+fn started_again(carrier: Carrier) {
     let Some(mut net) = Net::new() else { return };
     let sw = net.add("sw");
     let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
-    let switch = Switch::start(&sw, 1, &ports(&[1, 2]));
+    let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2]));
     let sunk = sink(&hosts[1], 2, 1);
     let sent = send(&hosts[0], 2, 1, text(4_000_000, 3));
     thread::sleep(Duration::from_millis(250));
     drop(switch.end());
     thread::sleep(Duration::from_millis(400));
-    let again = Switch::start(&sw, 1, &ports(&[1, 2]));
+    let again = Switch::carried(carrier, &sw, 1, &ports(&[1, 2]));
     sent.join().unwrap().unwrap();
     assert!(sunk.join().unwrap()[0].1 == text(4_000_000, 3));
     assert!(again.end().report.ports[1].spc.bytes > 1_000_000, "part of it went through the second one");
@@ -217,18 +254,58 @@ fn interfaces_that_will_not_do_are_refused_before_anything_is_changed() {
 
 #[test]
 fn a_loop_and_an_interface_that_goes_away_end_the_switch_with_an_error() {
+    loop_and_loss(Carrier::Process);
+}
+
+#[test]
+fn a_loop_and_an_interface_that_goes_away_end_the_switch_in_the_kernel_with_an_error() {
+    in_the_kernel(loop_and_loss);
+}
+
+fn loop_and_loss(carrier: Carrier) {
     let Some(mut net) = Net::new() else { return };
     let (sw, other) = (net.add("sw"), net.add("other"));
     net.join((&sw, "c0"), (&other, "c0"));
     net.join((&sw, "c1"), (&other, "c1"));
     let both = ["c0".to_owned(), "c1".to_owned()];
-    let first = Switch::start(&other, 2, &both);
-    let second = Switch::start(&sw, 1, &both);
+    let first = Switch::carried(carrier, &other, 2, &both);
+    let second = Switch::carried(carrier, &sw, 1, &both);
     let ended = second.ended();
     assert!(matches!(ended, Err(SwitchError::Loop { .. })), "{ended:?}");
     assert_eq!(first.end().report.counters.malformed, 0, "the one that was there goes on");
-    let alone = Switch::start(&sw, 1, &both[..1]);
+    let alone = Switch::carried(carrier, &sw, 1, &both[..1]);
     assert!(Command::new("ip").args(["-n", &sw, "link", "del", "c0"]).status().unwrap().success());
     let gone = alone.ended();
     assert!(matches!(gone, Err(SwitchError::Gone { .. })), "{gone:?}");
+}
+
+#[test]
+fn a_switch_in_the_kernel_refuses_ports_that_will_not_do_and_leaves_nothing_behind() {
+    in_the_kernel(|carrier| {
+        let Some(mut net) = Net::new() else { return };
+        let (sw, other) = (net.add("sw"), net.add("other"));
+        net.host(1, &sw);
+        net.join((&sw, "c0"), (&other, "c0"));
+        let both = ["p1".to_owned(), "c0".to_owned()];
+        let first = Switch::carried(carrier, &sw, 1, &both);
+        let second = Switch::carried(carrier, &sw, 2, &both).ended();
+        assert!(matches!(second, Err(SwitchError::Occupied { ref name }) if name == "p1"), "{second:?}");
+        assert!(has_program(&sw));
+        drop(first.end());
+        assert!(!has_program(&sw), "the program goes with its switch");
+        let few = ["netns", "exec", &other, "ethtool", "-K", "c0", "gro", "off"];
+        if !Command::new("ip").args(few).status().is_ok_and(|status| status.success()) {
+            cavalcade_skip::skipped("ethtool, to turn receive offload off");
+            return;
+        }
+        let lost = Switch::carried(carrier, &sw, 1, &both).ended();
+        assert!(matches!(lost, Err(SwitchError::NoRedirect { ref name }) if name == "c0"), "{lost:?}");
+        assert!(!has_program(&sw), "nothing was changed");
+    });
+}
+
+/// Returns whether an interface of a namespace has an XDP program.
+fn has_program(namespace: &str) -> bool {
+    let shown = Command::new("ip").args(["-n", namespace, "link"]).output().unwrap();
+    String::from_utf8(shown.stdout).unwrap().contains("prog/xdp")
 }

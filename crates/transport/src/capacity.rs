@@ -80,6 +80,16 @@ impl VirtualCapacity {
         BitsPerSec(self.value)
     }
 
+    /// Returns the least interval.
+    pub fn interval(&self) -> Nanos {
+        Nanos(self.least)
+    }
+
+    /// Returns the gains.
+    pub fn gains(&self) -> Gains {
+        self.gains
+    }
+
     /// Someone came or went: back to the link's rate, and no rise until their rates are seen.
     pub fn hold(&mut self, now: Instant) {
         self.value = self.link;

@@ -44,6 +44,9 @@ pub(crate) struct SwitchOptions {
     /// Number of the switch, unique in the fabric [default: random]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) id: Option<u64>,
+    /// What carries frames
+    #[arg(long, value_name = "CARRIER", default_value = "process")]
+    pub(crate) carrier: SwitchCarrier,
     /// Maximum number of tasks a port keeps state of
     #[arg(long, value_name = "NUMBER", default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) tasks: u32,
@@ -59,6 +62,16 @@ pub(crate) struct SwitchOptions {
     /// Allow a /metrics address that other hosts can reach, in clear text
     #[arg(long, requires = "metrics")]
     pub(crate) insecure: bool,
+}
+
+/// A carrier of a switch's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchCarrier {
+    /// The process, through packet sockets, on any interface
+    #[default]
+    Process,
+    /// XDP programs in the kernel (Linux 5.18 or newer), on drivers with XDP; they drop packets instead of queueing them
+    Xdp,
 }
 
 /// `cavalcade spc-proxy`.
@@ -116,6 +129,17 @@ pub(crate) enum TaskOf {
     Opaque,
 }
 
+/// What `cavalcade bench switch` measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchForwarder {
+    /// The kernel's bridge, without SPC
+    Bridge,
+    /// The switch, with --carrier process
+    Process,
+    /// The switch, with --carrier xdp
+    Xdp,
+}
+
 /// `cavalcade bench switch`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench switch --offered 50Mbps,100Mbps,200Mbps")]
@@ -129,6 +153,9 @@ pub(crate) struct SwitchBench {
     /// Rates offered at each port, lowest first
     #[arg(long, value_name = "RATES", value_delimiter = ',', value_parser = rate, default_value = "50Mbps,100Mbps,200Mbps,400Mbps,600Mbps,800Mbps,1Gbps,1200Mbps")]
     pub(crate) offered: Vec<BitsPerSec>,
+    /// Forwarders to measure
+    #[arg(long, value_name = "FORWARDERS", value_delimiter = ',', default_value = "bridge,process,xdp")]
+    pub(crate) forwarders: Vec<SwitchForwarder>,
     /// Duration of each rate
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "1s")]
     pub(crate) time: Nanos,

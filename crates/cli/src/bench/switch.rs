@@ -1,16 +1,17 @@
-//! `cavalcade bench switch`: what SPC costs in a software switch, beside plain forwarding in the same run.
+//! `cavalcade bench switch`: what SPC costs in a software switch, beside plain forwarding and the kernel's bridge in the same run.
 //!
 //! Virtual cables join the ports of a switch to hosts, all in one network namespace of its own, where this program runs again. Each
-//! rate is offered with plain packets and with SPC in turn, so that both see the same machine.
+//! rate is offered with plain packets and with SPC, to each forwarder in turn, so that all see the same machine.
 
 use std::process::{Command, Stdio};
 
-use cavalcade_switch::bench::{Load, Measured, QUESTIONS, measure};
+use cavalcade_switch::Carrier;
+use cavalcade_switch::bench::{Forwarder, Load, Measured, QUESTIONS, measure};
 use serde_json::{Value, json};
 
-use crate::arguments::SwitchBench;
+use crate::arguments::{SwitchBench, SwitchForwarder};
 use crate::failure::{Failure, Kind};
-use crate::output::print;
+use crate::output::{print, tell};
 use crate::switch::failure;
 
 /// A rate is carried where no more than this is lost.
@@ -77,6 +78,10 @@ fn outside(options: &SwitchBench) -> Result<(), Failure> {
         .args(["--ports", &options.ports.to_string(), "--time", &format!("{}ns", options.time.get())])
         .args(options.json.then_some("--json"))
         .args([
+            "--forwarders",
+            &options.forwarders.iter().map(|&one| name_of(one)).collect::<Vec<_>>().join(","),
+        ])
+        .args([
             "--offered",
             &options.offered.iter().map(|rate| format!("{}bps", rate.get())).collect::<Vec<_>>().join(","),
         ])
@@ -91,58 +96,146 @@ fn outside(options: &SwitchBench) -> Result<(), Failure> {
     }
 }
 
+/// The name of a forwarder on the command line and in tables.
+fn name_of(forwarder: SwitchForwarder) -> &'static str {
+    match forwarder {
+        SwitchForwarder::Bridge => "bridge",
+        SwitchForwarder::Process => "process",
+        SwitchForwarder::Xdp => "xdp",
+    }
+}
+
+/// The kernel's bridge over the switch's ends of cables; dropping removes it.
+struct Bridge;
+
+impl Bridge {
+    fn over(pairs: &[(String, String)]) -> Result<Self, Failure> {
+        ip(&["link", "add", "bridge", "type", "bridge", "forward_delay", "0", "mcast_snooping", "0"])?;
+        let bridge = Self;
+        pairs.iter().try_for_each(|(_, port)| ip(&["link", "set", port, "master", "bridge"]))?;
+        ip(&["link", "set", "bridge", "up"])?;
+        Ok(bridge)
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = ip(&["link", "del", "bridge"]);
+    }
+}
+
+/// Offers a load to one forwarder.
+fn measure_one(
+    pairs: &[(String, String)],
+    load: Load,
+    forwarder: SwitchForwarder,
+    is_timed: bool,
+) -> Result<Measured, Failure> {
+    let joined = match forwarder {
+        SwitchForwarder::Bridge => Some(Bridge::over(pairs)?),
+        _ => None,
+    };
+    let carried = match forwarder {
+        SwitchForwarder::Bridge => Forwarder::Present,
+        SwitchForwarder::Process => Forwarder::Switch(Carrier::Process),
+        SwitchForwarder::Xdp => Forwarder::Switch(Carrier::Kernel),
+    };
+    let measured = measure(pairs, load, carried, is_timed).map_err(failure);
+    drop(joined);
+    measured
+}
+
+/// Forwarders that this build has, with a word on one that it lacks.
+fn forwarders(options: &SwitchBench) -> Vec<SwitchForwarder> {
+    let missing = cavalcade_switch::kernel::missing();
+    let mut forwarders = options.forwarders.clone();
+    if let Some(why) = missing.filter(|_| forwarders.contains(&SwitchForwarder::Xdp)) {
+        tell(&format!("xdp is left out: {why}"));
+        forwarders.retain(|&forwarder| forwarder != SwitchForwarder::Xdp);
+    }
+    forwarders
+}
+
 fn inside(options: &SwitchBench) -> Result<(), Failure> {
-    let pairs = pairs(options.ports);
+    let (pairs, forwarders) = (pairs(options.ports), forwarders(options));
     if !options.json {
         print(&header(options))?;
     }
+    let load = |rate, spc| Load { rate, packet: options.packet, time: options.time, spc };
     let mut runs = Vec::new();
     for &rate in &options.offered {
-        for spc in [false, true] {
-            let load = Load { rate, packet: options.packet, time: options.time, spc };
-            let run = Run::new(load, measure(&pairs, load).map_err(failure)?, options.ports);
+        for (forwarder, spc) in kinds(&forwarders) {
+            let load = load(rate, spc);
+            let measured = measure_one(&pairs, load, forwarder, false)?;
+            let run = Run::new(forwarder, load, measured, options.ports);
             if !options.json {
                 print(&run.row())?;
             }
             runs.push(run);
         }
     }
+    // The kernel's clock for its programs costs as much as the program, so it runs by itself.
+    let mut programs = Vec::new();
+    for (forwarder, spc) in kinds(&forwarders).filter(|&(forwarder, _)| forwarder == SwitchForwarder::Xdp) {
+        let lowest = options.offered.iter().copied().min().unwrap_or_default();
+        let timed = measure_one(&pairs, load(lowest, spc), forwarder, true)?;
+        programs.extend(timed.program.map(|time| (spc, time.get())));
+    }
     if options.json {
-        let best = |spc| best(&runs, spc).map(Run::json);
+        let best: Vec<Value> = kinds(&forwarders)
+            .filter_map(|(forwarder, spc)| best(&runs, forwarder, spc).map(Run::json))
+            .collect();
+        let programs: Vec<Value> =
+            programs.iter().map(|(spc, time)| json!({ "spc": spc, "ns_per_packet": time })).collect();
         let document = json!({
-            "schema_version": 1, "ports": options.ports, "packet_bytes": options.packet, "question_each": QUESTIONS,
+            "schema_version": 2, "ports": options.ports, "packet_bytes": options.packet, "question_each": QUESTIONS,
             "runs": runs.iter().map(Run::json).collect::<Vec<_>>(),
-            "without_loss": { "plain": best(false), "spc": best(true) },
+            "without_loss": best, "xdp_program": programs,
         });
         return print(&format!("{document:#}\n"));
     }
-    for (name, spc) in [("plain", false), ("SPC", true)] {
-        let text = best(&runs, spc).map_or("no rate without loss".to_owned(), |run| {
-            let (rate, cost) = (run.load.rate, run.cost());
+    for (forwarder, spc) in kinds(&forwarders) {
+        let text = best(&runs, forwarder, spc).map_or("no rate without loss".to_owned(), |run| {
+            let (rate, cost) = (run.load.rate, run.whole_cost());
             format!(
-                "no loss up to {rate} at each port, {cost:.0} ns of the switch's thread for a packet there"
+                "no loss up to {rate} at each port, {cost:.0} ns of all processor time for a packet there"
             )
         });
-        print(&format!("{name:<6}{text}\n"))?;
+        print(&format!("{:<8}{:<6}{text}\n", name_of(forwarder), content(spc)))?;
+    }
+    for (spc, time) in programs {
+        print(&format!("{:<8}{:<6}{time} ns of the program for a packet\n", "xdp", content(spc)))?;
     }
     Ok(())
 }
 
+/// What is measured: each forwarder with plain packets, and those that know SPC with that too.
+fn kinds(forwarders: &[SwitchForwarder]) -> impl Iterator<Item = (SwitchForwarder, bool)> {
+    let pairs = forwarders.iter().flat_map(|&forwarder| [(forwarder, false), (forwarder, true)]);
+    pairs.filter(|&(forwarder, spc)| !(spc && forwarder == SwitchForwarder::Bridge))
+}
+
+fn content(spc: bool) -> &'static str {
+    if spc { "SPC" } else { "plain" }
+}
+
 fn header(options: &SwitchBench) -> String {
     format!(
-        "{} ports full duplex, packets of {} bytes, a question in each {QUESTIONS}th packet of SPC\n{:>10} {:>6}{:>10}{:>9}{:>10}{:>12}{:>8}\n",
-        options.ports, options.packet, "offered", "", "kpps", "Gbps", "lost", "ns/packet", "core"
+        "{} ports full duplex, packets of {} bytes, a question in each {QUESTIONS}th packet of SPC; nanoseconds of a packet: all processor \
+         time, and that of the switch's thread\n{:>10} {:<8}{:<6}{:>10}{:>9}{:>10}{:>9}{:>9}{:>7}\n",
+        options.ports, options.packet, "offered", "", "", "kpps", "Gbps", "lost", "all", "thread", "core"
     )
 }
 
 /// Returns the run at the highest rate that was offered in full and carried without loss.
-fn best(runs: &[Run], spc: bool) -> Option<&Run> {
-    let carried = runs.iter().filter(|run| run.load.spc == spc && run.kept_up && run.lost() <= LOSS);
-    carried.max_by_key(|run| run.load.rate)
+fn best(runs: &[Run], forwarder: SwitchForwarder, spc: bool) -> Option<&Run> {
+    let of_kind = runs.iter().filter(|run| run.forwarder == forwarder && run.load.spc == spc);
+    of_kind.filter(|run| run.kept_up && run.lost() <= LOSS).max_by_key(|run| run.load.rate)
 }
 
 /// A load and what came of it.
 struct Run {
+    forwarder: SwitchForwarder,
     load: Load,
     measured: Measured,
     /// False where the hosts offered less than they were to: on few cores they may not get to it.
@@ -150,9 +243,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(load: Load, measured: Measured, ports: u8) -> Self {
+    fn new(forwarder: SwitchForwarder, load: Load, measured: Measured, ports: u8) -> Self {
         let due = load.rate.bytes_in(measured.elapsed).get() / u64::from(load.packet) * u64::from(ports);
-        Self { load, measured, kept_up: measured.offered as f64 >= due as f64 * LEAST_OFFERED }
+        Self { forwarder, load, measured, kept_up: measured.offered as f64 >= due as f64 * LEAST_OFFERED }
     }
 
     fn lost(&self) -> f64 {
@@ -163,6 +256,11 @@ impl Run {
     /// Nanoseconds of the switch's thread for a packet.
     fn cost(&self) -> f64 {
         self.measured.busy.get() as f64 / self.measured.delivered.max(1) as f64
+    }
+
+    /// Nanoseconds of all processor time for a packet.
+    fn whole_cost(&self) -> f64 {
+        self.measured.all.get() as f64 / self.measured.delivered.max(1) as f64
     }
 
     fn seconds(&self) -> f64 {
@@ -183,12 +281,14 @@ impl Run {
 
     fn row(&self) -> String {
         format!(
-            "{:>10} {:<6}{:>10.1}{:>9.3}{:>9.3}%{:>12.0}{:>8.2}{}\n",
+            "{:>10} {:<8}{:<6}{:>10.1}{:>9.3}{:>9.3}%{:>9.0}{:>9.0}{:>7.2}{}\n",
             self.load.rate.to_string(),
-            if self.load.spc { "SPC" } else { "plain" },
+            name_of(self.forwarder),
+            content(self.load.spc),
             self.packets_per_second() / 1e3,
             self.gbps(),
             self.lost() * 100.0,
+            self.whole_cost(),
             self.cost(),
             self.cores(),
             if self.kept_up { "" } else { "  the hosts offered less" },
@@ -197,10 +297,11 @@ impl Run {
 
     fn json(&self) -> Value {
         json!({
-            "offered_bps": self.load.rate.get(), "spc": self.load.spc, "kept_up": self.kept_up,
+            "forwarder": name_of(self.forwarder), "offered_bps": self.load.rate.get(), "spc": self.load.spc, "kept_up": self.kept_up,
             "packets_offered": self.measured.offered, "packets_delivered": self.measured.delivered,
             "packets_per_second": self.packets_per_second(), "gbps": self.gbps(), "lost_share": self.lost(),
             "ns_per_packet": self.cost(), "cores": self.cores(),
+            "all_ns_per_packet": self.whole_cost(),
         })
     }
 }

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_spc::{Options, Settings};
-use cavalcade_switch::device::Device;
+use cavalcade_switch::device::{Device, receive_offload};
 use cavalcade_switch::port::Packet;
-use cavalcade_switch::{Running, Setup, Stop, SwitchError, run};
+use cavalcade_switch::{Carrier, Running, Setup, Stop, SwitchError, run};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// The rate of every link.
@@ -64,6 +64,8 @@ impl Net {
         ]));
         for (name, device) in [one, other] {
             assert!(ip(&["-n", name, "link", "set", device, "up"]));
+            let device = device.to_owned();
+            within(name, move || receive_offload(&device).unwrap()).join().unwrap();
         }
     }
 
@@ -114,6 +116,10 @@ pub(crate) struct Switch {
 
 impl Switch {
     pub(crate) fn start(namespace: &str, id: u64, ports: &[String]) -> Self {
+        Self::carried(Carrier::Process, namespace, id, ports)
+    }
+
+    pub(crate) fn carried(carrier: Carrier, namespace: &str, id: u64, ports: &[String]) -> Self {
         let ports: Vec<_> = ports.iter().map(|port| (port.clone(), RATE)).collect();
         let stop = Stop::default();
         let asked = stop.clone();
@@ -122,8 +128,9 @@ impl Switch {
         let setup = Setup { id, life, base_rtt: ROUND_TRIP, ..Setup::default() };
         let thread = within(namespace, move || {
             let mut last = None;
-            let ended =
-                run(&ports, setup, &asked, Nanos(1_000_000_000), |running| last = Some(running.clone()));
+            let ended = run(&ports, setup, carrier, &asked, Nanos(1_000_000_000), |running| {
+                last = Some(running.clone());
+            });
             (ended, last)
         });
         // Its time of watching.

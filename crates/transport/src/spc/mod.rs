@@ -52,7 +52,7 @@ use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 use cavalcade_spec::{Complaint, Parameter};
 
 pub use header::{BYTES, GRAIN, PORTS, Returned, SpcHeader, scale_for};
-pub use port::Port;
+pub use port::{Port, PortConstants};
 
 use crate::capacity::Gains;
 use crate::contract::{FlowSetup, PortSetup, SwitchNeeds, Transport};

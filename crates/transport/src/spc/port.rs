@@ -96,6 +96,19 @@ const FRACTION: u64 = 8;
 /// Grains times nanoseconds of a byte.
 const OF_A_BYTE: u64 = 8_000_000_000 / GRAIN.get();
 
+/// What the logic of a port is told once, for another carrier of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortConstants {
+    /// Time between two moves of the virtual capacity.
+    pub interval: Nanos,
+    /// The gains of these moves.
+    pub gains: Gains,
+    /// Grains times nanoseconds above which a task is heavy; the largest number where none is.
+    pub heavy: u64,
+    /// Length of an epoch.
+    pub epoch: Nanos,
+}
+
 /// The logic of one port.
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -137,6 +150,16 @@ impl Port {
     #[must_use]
     pub fn with_at_most(self, tasks: usize) -> Self {
         Self { most: tasks.max(1), ..self }
+    }
+
+    /// Returns what it was told.
+    pub fn constants(&self) -> PortConstants {
+        PortConstants {
+            interval: self.capacity.interval(),
+            gains: self.capacity.gains(),
+            heavy: self.heavy.unwrap_or(u64::MAX),
+            epoch: self.epoch_length,
+        }
     }
 
     /// For how many tasks it keeps anything.
