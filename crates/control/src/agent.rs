@@ -92,6 +92,8 @@ pub struct AgentConfig {
     pub linger: Nanos,
     /// Number of classes that the network tells apart, 1 to 8.
     pub classes: u16,
+    /// True if the network holds to the classes of packets by itself: a policy of the agent's own then closes no gate.
+    pub by_class: bool,
     /// The budget of one user's clients.
     pub budget: Budget,
     /// Decide, and enforce nothing.
@@ -113,6 +115,7 @@ impl AgentConfig {
             stall: Nanos::from_millis(200),
             linger: Nanos::from_secs(10),
             classes: 8,
+            by_class: false,
             budget: Budget::default(),
             shadow: false,
         }
@@ -140,7 +143,8 @@ impl Decentralised {
     /// Runs `factory`'s policy at the host of `config`.
     pub fn new(config: &AgentConfig, factory: Factory) -> Self {
         Self {
-            hosted: Hosted::new(factory, config.ports, config.up.min(config.down)),
+            hosted: Hosted::new(factory, config.ports, config.up.min(config.down))
+                .with_classes(config.by_class),
             negotiation: Negotiation::new(config.port, config.session),
         }
     }

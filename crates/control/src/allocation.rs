@@ -9,6 +9,10 @@
 //!   take from them. The rate is rounded up to one of 32 steps to the power of two, so that it changes only when it
 //!   matters, and orders with it.
 //!
+//! Where the network itself holds to classes (`by_class`), all of that is its business: packets carry their class, a flow is open or
+//! paced at its cap, and its order inside the class is not carried out. Then a link is never idle because somebody far
+//! away did not know that it would be.
+//!
 //! # Cost
 //! Rates are those of the discipline's definition ([`cavalcade_allocate::reference`]), computed once in each round: a function
 //! of what is active and of which gates were on, so a coordinator that has started again decides as one that has not, but
@@ -30,6 +34,8 @@ pub struct Filling {
     pub(crate) flows: Vec<Listed>,
     /// Those of the flows that contend, in the same order.
     pub(crate) contenders: Vec<Contender>,
+    /// True if the network holds to the classes of packets.
+    pub(crate) by_class: bool,
 }
 
 /// The gates that a round has found.
@@ -52,7 +58,11 @@ pub(crate) struct Listed {
 impl Filling {
     /// Finds the gates.
     pub fn fill(self) -> Filled {
-        Filled { gates: allocate(&self.terms, &self.capacity, &self.contenders), flows: self.flows }
+        let gates = match self.by_class {
+            true => self.contenders.iter().map(capped).collect(),
+            false => allocate(&self.terms, &self.capacity, &self.contenders),
+        };
+        Filled { gates, flows: self.flows }
     }
 }
 
@@ -67,6 +77,11 @@ pub(crate) struct Contender {
     /// True if the last round let it send.
     pub(crate) is_served: bool,
     pub(crate) cap: Option<BitsPerSec>,
+}
+
+/// The gate of a contender that nothing but its own cap holds back.
+fn capped(contender: &Contender) -> Gate {
+    contender.cap.map_or(Gate::Open {}, |rate| Gate::Paced { rate })
 }
 
 /// The gate of each contender.
@@ -173,6 +188,26 @@ mod tests {
         let gates = gates("fifo", &[(0, 2, 0), (1, 2, 0), (0, 1, 1)]);
         assert_eq!(gates[..2], [Gate::Open {}; 2]);
         assert_eq!(gates[2], Gate::Paced { rate: BitsPerSec(step_up(500_000_000)) });
+    }
+
+    #[test]
+    fn where_the_network_holds_to_classes_only_caps_hold_flows_back() {
+        let contender = |order, cap| Contender {
+            links: [0, 4],
+            coflow: order as u32,
+            priority: Priority::new(0, order),
+            remaining: 1e15,
+            is_served: false,
+            cap,
+        };
+        let cap = BitsPerSec(30_000_000);
+        let fill = |by_class| {
+            let terms = cavalcade_policy::parse("fifo").unwrap().terms();
+            let contenders = vec![contender(0, None), contender(1, None), contender(2, Some(cap))];
+            Filling { terms, capacity: vec![RATE; 6], flows: Vec::new(), contenders, by_class }.fill().gates
+        };
+        assert_eq!(fill(true), [Gate::Open {}, Gate::Open {}, Gate::Paced { rate: cap }]);
+        assert_eq!(fill(false), [Gate::Open {}, Gate::Off {}, Gate::Off {}]);
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct CoordinatorConfig {
     pub stall: Nanos,
     /// Coflows, and as many flows, that one agent may have here; it is told nothing of what comes beyond.
     pub agent_limit: u32,
+    /// The network holds to the classes of packets by itself: flows are given classes, and no gate is closed.
+    pub by_class: bool,
     /// Decide and tell, and have agents carry out nothing.
     pub shadow: bool,
     /// Have bytes of other hosts' coflows count only as far as receivers say that they have arrived, and flows hold others only
@@ -93,6 +95,7 @@ impl CoordinatorConfig {
             quiet: Bytes::ZERO,
             stall: Nanos::from_millis(500),
             agent_limit: 2_000_000,
+            by_class: false,
             shadow: false,
             confirm: false,
         }
@@ -195,7 +198,9 @@ impl Coordinator {
     pub fn new(config: CoordinatorConfig, factory: Factory) -> Self {
         let stall = config.stall.max(Nanos(5 * config.period.0));
         Self {
-            hosted: Hosted::new(factory, config.ports, config.line_rate).with_stall(stall, config.confirm),
+            hosted: Hosted::new(factory, config.ports, config.line_rate)
+                .with_stall(stall, config.confirm)
+                .with_classes(config.by_class),
             peers: Peers::new(config.ports),
             with_news: Vec::new(),
             news_at: None,

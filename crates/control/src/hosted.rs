@@ -53,6 +53,8 @@ pub(crate) struct Hosted {
     patience: Senders,
     /// The same by the word of receivers, where they are asked.
     ways: Option<Ways>,
+    /// True if the network holds to the classes of packets.
+    by_class: bool,
 }
 
 /// The state that decisions are carried out on, beside the table.
@@ -145,7 +147,13 @@ impl Hosted {
             fresh: BTreeSet::new(),
             patience: Senders::new(Nanos(u64::MAX)),
             ways: None,
+            by_class: false,
         }
+    }
+
+    /// Leaves it to the network, where `by_class` is true, to hold to the classes of packets.
+    pub(crate) fn with_classes(self, by_class: bool) -> Self {
+        Self { by_class, ..self }
     }
 
     /// Sets the time for which flows that may send are waited for at most, where [`Hosted::rest_stalled`] is called, and whether
@@ -497,7 +505,7 @@ impl Hosted {
             }
         }
         let (terms, capacity) = (self.terms.clone(), self.table.capacity.clone());
-        Filling { terms, capacity, flows, contenders }
+        Filling { terms, capacity, flows, contenders, by_class: self.by_class }
     }
 
     /// Takes over gates that were found, but for flows that are over by now; hands over each flow, with the order

@@ -138,6 +138,12 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
     fn go_live(&mut self, standard: &Self) {
         let _ = standard;
     }
+
+    /// Makes classes of its orders, so that a network which keeps `queues` classes and no order carries it out as far as it can;
+    /// unless another number was asked for.
+    fn go_to_queues(&mut self, queues: u32) {
+        let _ = queues;
+    }
 }
 
 /// A [`Definition`] whose type has been forgotten.
@@ -151,6 +157,7 @@ pub(crate) trait Object: Send + Sync {
     fn build(&self, setting: &Setting<'_>) -> Policy;
     fn quiet(&self, ports: u32) -> Bytes;
     fn go_live(&mut self);
+    fn go_to_queues(&mut self, queues: u32);
 }
 
 impl<D: Definition> Object for D {
@@ -181,5 +188,9 @@ impl<D: Definition> Object for D {
 
     fn go_live(&mut self) {
         Definition::go_live(self, &D::default());
+    }
+
+    fn go_to_queues(&mut self, queues: u32) {
+        Definition::go_to_queues(self, queues);
     }
 }

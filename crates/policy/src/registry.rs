@@ -171,6 +171,13 @@ impl Configured {
         live
     }
 
+    /// The policy for a network that keeps `queues` classes and knows no order inside them.
+    pub fn for_queues(&self, queues: u32) -> Self {
+        let mut sorted = self.clone();
+        sorted.policy.go_to_queues(queues);
+        sorted
+    }
+
     /// Returns whether its instances are told sizes.
     pub fn knows_sizes(&self) -> bool {
         builds_clairvoyant(&*self.policy)

@@ -53,6 +53,7 @@ pub(crate) struct Dcas {
     expiry: Nanos,
     wait: Nanos,
     announce: Announce,
+    queues: Option<u32>,
 }
 
 /// The end of the priority of a subcoflow that was without service.
@@ -91,6 +92,7 @@ impl Default for Dcas {
             expiry: Nanos::from_secs(2),
             wait: Nanos::from_millis(1),
             announce: Announce::All,
+            queues: None,
         }
     }
 }
@@ -155,6 +157,11 @@ impl Definition for Dcas {
             meaning: "all subcoflows announce at every tick, or only leaders, when something changes",
             field: |p| &mut p.announce,
         },
+        Parameter {
+            name: "queues",
+            meaning: "queues of the network: negotiated priorities fall into those below two by steps of a factor of two; none: the order alone tells them apart",
+            field: |p| &mut p.queues,
+        },
     ];
 
     fn check(&mut self, _: &[&str]) -> Result<(), Complaint> {
@@ -171,7 +178,13 @@ impl Definition for Dcas {
             self.expiry >= self.sync,
             "expiry",
             format!("at least sync, which is {}", self.sync),
-        )
+        )?;
+        let fits = self.queues.is_none_or(|queues| (FIRST_QUEUE + 1..=MOST_QUEUES).contains(&queues));
+        Complaint::unless(fits, "queues", format!("{} to {MOST_QUEUES}, or none", FIRST_QUEUE + 1))
+    }
+
+    fn go_to_queues(&mut self, queues: u32) {
+        self.queues = self.queues.or(Some(queues));
     }
 
     fn terms(&self) -> Terms {
@@ -189,6 +202,11 @@ impl Definition for Dcas {
         }))
     }
 }
+
+/// The first queue of negotiated priorities where there are few queues: small subcoflows have one above, lifted ones another.
+const FIRST_QUEUE: u32 = 2;
+/// The most queues that a network tells apart.
+const MOST_QUEUES: u32 = 8;
 
 /// The kinds of messages (§III-C): a sender's desired order for its subcoflow, to a receiver of it; and the receiver's
 /// answer, made of all desired orders that it heard for the coflow.
@@ -213,6 +231,15 @@ impl Rules {
     /// Returns the time that `remaining` takes on the NIC, in nanoseconds.
     fn desired(&self, remaining: Bytes) -> u64 {
         remaining.time_at(self.line_rate).unwrap_or(Nanos::MAX).0
+    }
+
+    /// The priority of a subcoflow whose negotiated order is this. A network of few queues keeps the class alone: then orders are
+    /// sorted into classes too, and each holds twice as much as the one before it. Who goes before whom stays the same.
+    fn negotiated(&self, order: u64) -> Priority {
+        let Some(queues) = self.params.queues else { return Priority::new(1, order) };
+        let least = self.desired(self.params.threshold_volume).max(1);
+        let step = (order / least).checked_ilog2().unwrap_or(0);
+        Priority::new((FIRST_QUEUE + step.min(queues - 1 - FIRST_QUEUE)) as u16, order)
     }
 }
 
@@ -290,7 +317,7 @@ impl Subcoflow {
                 round.ends = now.checked_add(rules.params.wait);
                 if self.priority.is_none() {
                     let desired = round.desired;
-                    self.set(Priority::new(1, desired), decision);
+                    self.set(rules.negotiated(desired), decision);
                 }
             }
             (Sort::Large, Talk::Leading(leading)) => {
@@ -338,7 +365,7 @@ impl Subcoflow {
                     Talk::Round(round) => round.answer,
                     Talk::Leading(leading) => leading.largest(now, rules),
                 };
-                Priority::new(1, negotiated.unwrap_or_else(|| rules.desired(self.remaining)))
+                rules.negotiated(negotiated.unwrap_or_else(|| rules.desired(self.remaining)))
             }
         };
         self.set(priority, decision);
@@ -363,11 +390,11 @@ impl Subcoflow {
     }
 
     /// Uses the answers: the wait is over.
-    fn settle(&mut self, decision: &mut Decision) {
+    fn settle(&mut self, rules: &Rules, decision: &mut Decision) {
         if let Talk::Round(round) = &mut self.talk {
             round.ends = None;
             let order = round.answer.unwrap_or(round.desired);
-            self.set(Priority::new(1, order), decision);
+            self.set(rules.negotiated(order), decision);
         }
     }
 
@@ -439,7 +466,7 @@ impl Host {
             self.answer_gathered(now, decision);
         }
         for subcoflow in self.sending.iter_mut().filter(|one| one.settles().is_some_and(|at| at <= now)) {
-            subcoflow.settle(decision);
+            subcoflow.settle(&self.rules, decision);
         }
         if self.tick.is_some_and(|due| due <= now) {
             self.tick = None;

@@ -198,3 +198,23 @@ fn ticks_stop_when_nothing_is_left_to_send() {
     host.at(50 * MS, Event::CoflowFinished(coflow), &script);
     assert_eq!(host.at(100 * MS, Event::Wake, &script), Decision::default());
 }
+
+#[test]
+fn a_network_of_few_queues_gets_classes_that_grow_by_twos_and_the_same_order() {
+    let class = |spec: &str, first: u64| {
+        let (_, _, _, start) = sender(spec, first, 0);
+        start.priorities[0].1
+    };
+    let orders = [MB, 2 * MB - 1, 2 * MB, 5 * MB, 31 * MB, 32 * MB, 4_000 * MB];
+    let sorted: Vec<u16> = orders.iter().map(|&order| class("dcas:queues=8", order).class).collect();
+    assert_eq!(sorted, [2, 2, 3, 4, 6, 7, 7], "the last queue takes what is larger still");
+    for &order in &orders {
+        assert_eq!(class("dcas", order), Priority::new(1, order), "without queues as printed");
+        assert_eq!(class("dcas:queues=8", order).order, order);
+    }
+    assert!(class("dcas:queues=8", MB / 2).class < class("dcas:queues=8", MB).class);
+    assert_eq!(class("dcas:queues=3", 4_000 * MB).class, 2);
+    assert!(crate::parse("dcas:queues=2").is_err() && crate::parse("dcas:queues=9").is_err());
+    let label = |spec: &str| crate::parse(spec).unwrap().for_queues(8).label();
+    assert_eq!((label("dcas"), label("dcas:queues=4")), ("dcas:queues=8".into(), "dcas:queues=4".into()));
+}
