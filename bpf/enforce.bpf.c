@@ -23,7 +23,7 @@
 #define RULES 1024
 #define CLAIMS 16384
 #define MADE_BYTES (256 << 10)
-#define BEGUN_BYTES (64 << 10)
+#define TURNED_BYTES (64 << 10)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -77,11 +77,12 @@ struct {
 	__type(value, struct cv_order);
 } orders SEC(".maps");
 
-/* Flows that are counted from now on: to find them among the counts takes a look at every place of that table. */
+/* Flows that are counted from now on (to find them among the counts takes a look at every place of that table), and those that have
+ * got their first connection or lost their last: the enforcer need not find that out by looking all the time. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, BEGUN_BYTES);
-} begun SEC(".maps");
+	__uint(max_entries, TURNED_BYTES);
+} turned SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -128,12 +129,13 @@ static inline_always struct cv_count *count_of(const struct cv_socket *socket)
 	if (count || !bpf_map_lookup_elem(&coflows, &flow.coflow))
 		return count;
 	if (!bpf_map_update_elem(&counts, &flow, &fresh, BPF_NOEXIST))
-		bpf_ringbuf_output(&begun, &flow, sizeof(flow), BPF_RB_NO_WAKEUP);
+		bpf_ringbuf_output(&turned, &flow, sizeof(flow), BPF_RB_NO_WAKEUP);
 	return bpf_map_lookup_elem(&counts, &flow);
 }
 
 static inline_always void count_socket(struct cv_socket *socket, int is_open)
 {
+	struct cv_flow flow = flow_of(socket);
 	struct cv_count *count;
 
 	if (!!socket->is_counted == is_open)
@@ -145,6 +147,8 @@ static inline_always void count_socket(struct cv_socket *socket, int is_open)
 	if (is_open || count->sockets)
 		__sync_fetch_and_add(&count->sockets, is_open ? 1 : -1);
 	socket->is_counted = is_open;
+	if (count->sockets == (is_open ? 1 : 0))
+		bpf_ringbuf_output(&turned, &flow, sizeof(flow), 0);
 }
 
 /* A TOS goes where the family has it. IP_TOS also changes the priority, which is therefore set after it. */

@@ -7,7 +7,6 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cavalcade_client::DscpMap;
 use cavalcade_enforce::{
     Conditions, Control, Enforcer, Error, Kernel, Limits, Place, Seal, Site, containers,
 };
@@ -39,7 +38,7 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let conditions = Conditions {
         door: door.clone(),
         agent: agent.clone(),
-        classes: DscpMap::default(),
+        classes: options.dscp.or(table.dscp).unwrap_or_default(),
         rules,
         of_user: options.coflows_of_user.or(table.coflows_of_user).unwrap_or(COFLOWS_OF_USER),
         containers: folders,

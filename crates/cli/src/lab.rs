@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cavalcade::{Conditions, Engine, Policy, Scenario, Source};
+use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Source, Transport as Carrier};
 use cavalcade_lab::{
     Cost, Enforcement, Fault, HostSetup, KernelPath, LabError, Losses, Measured, Prepared, Recovery,
     Scheduler, Setup, Streams, Transport, Victim,
@@ -28,17 +28,23 @@ const PLAIN_PREDICTED: &str = "fair";
 /// The contenders where none is named.
 const DEFAULT: [&str; 4] = [PLAIN, "dclas", "sebf", "dcas"];
 
+/// Policies of a coordinator whose papers have switches sort by class. Those of hosts need it anyway: no sender knows
+/// what meets at a receiver.
+const SORTED_BY_SWITCHES: [&str; 1] = ["tafe"];
+
 /// The default number of runs of each.
 const REPEAT: u32 = 5;
 
 /// True if the user has interrupted a run.
-static STOPPED: AtomicBool = AtomicBool::new(false);
+pub(crate) static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// A policy that is run, and what is expected of it.
 pub(crate) struct Contender {
     label: String,
     scheduler: Scheduler,
     predicted: Policy,
+    /// The same for ports that hold to classes, where its order is theirs.
+    sorted: Option<Policy>,
 }
 
 /// The result of a contender.
@@ -47,8 +53,10 @@ pub(crate) struct Row {
     /// One for each run; the one with the median mean CCT first.
     runs: Vec<Measured>,
     predicted: Outcome,
-    /// The same with the control plane in the way; none for plain TCP, which has none.
+    /// The same with the control plane in the way; none for plain TCP, which has none, and where ports hold to classes.
     controlled: Option<Outcome>,
+    /// The same over packets, where ports hold to classes.
+    packets: Option<Outcome>,
 }
 
 impl Row {
@@ -71,8 +79,7 @@ impl Row {
 pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     let source = Source::open(&options.input.trace)?;
     let (workload, _) = parse(&source, options.input.format)?;
-    // Without the handler an interrupt ends the program, and the next lab cleans up.
-    let _ = ctrlc::set_handler(|| STOPPED.store(true, Ordering::Relaxed));
+    stop_when_interrupted();
     cavalcade_lab::remove_stale()
         .iter()
         .for_each(|what| tell(&format!("removed what a crashed lab left: {what}")));
@@ -105,11 +112,17 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     print(&footnotes(&rows, &prepared, options))
 }
 
+/// Has an interrupt end runs, which then leave nothing.
+pub(crate) fn stop_when_interrupted() {
+    // Without the handler an interrupt ends the program, and the next lab cleans up.
+    let _ = ctrlc::set_handler(|| STOPPED.store(true, Ordering::Relaxed));
+}
+
 /// Conditions of runs on as many hosts as the trace has ports.
-fn setup(transport: Transport, rate: BitsPerSec, period: Nanos) -> Setup {
+pub(crate) fn setup(transport: Transport, rate: BitsPerSec, period: Nanos) -> Setup {
     let program = std::env::current_exe().unwrap_or_else(|_| "cavalcade".into());
-    let (enforcement, limit) = (Enforcement::Library, Nanos::MAX);
-    Setup { program, transport, enforcement, hosts: 0, rate, period, limit }
+    let (enforcement, by_class, limit) = (Enforcement::Library, false, Nanos::MAX);
+    Setup { program, transport, enforcement, by_class, hosts: 0, rate, period, limit }
 }
 
 /// The time after which a run has failed that was predicted like this.
@@ -138,8 +151,8 @@ fn ways(options: &Lab) -> Result<Vec<Enforcement>, Failure> {
 pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
     let told = options.stream_rate.zip(options.round_trip);
     let streams = told.map(|(rate, round_trip)| Streams { rate, round_trip, fair: options.fair });
-    let LabHost { address, agent, door, group, rate, sender, .. } = options.clone();
-    let kernel = door.zip(group).map(|(door, group)| KernelPath { door, group });
+    let LabHost { address, agent, door, group, rate, sender, coflows, .. } = options.clone();
+    let kernel = door.zip(group).map(|(door, group)| KernelPath { door, group, coflows });
     if let Some(kernel) = kernel.as_ref().filter(|_| sender) {
         return cavalcade_lab::serve_sender(address, kernel, io::stdin().lock(), io::stdout())
             .map_err(failure);
@@ -163,7 +176,7 @@ pub(crate) fn measure(
 ) -> Result<Vec<Row>, Failure> {
     let scenario = Scenario::new(workload, conditions)?;
     let mut rows = Vec::new();
-    for Contender { label, scheduler, predicted: policy } in contenders {
+    for Contender { label, scheduler, predicted: policy, sorted } in contenders {
         let fluid = scenario.with_policy(policy.clone());
         let predicted = fluid.run()?;
         let setup = setup(&predicted);
@@ -179,7 +192,9 @@ pub(crate) fn measure(
         // Plain TCP has nothing to carry out.
         let ways = if *scheduler == Scheduler::Tcp { &[Enforcement::Library] } else { ways };
         for &enforcement in ways {
-            let setup = Setup { enforcement, ..setup.clone() };
+            let sorted = sorted.as_ref().filter(|_| enforcement == Enforcement::Kernel);
+            let setup = Setup { enforcement, by_class: sorted.is_some(), ..setup.clone() };
+            let packets = sorted.map(|policy| over_packets(&scenario, policy, setup.rate)).transpose()?;
             let run = |_| cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
             let mut runs = (0..repeat).map(run).collect::<Result<Vec<_>, _>>().map_err(failure)?;
             runs.sort_by(|a, b| mean(&a.outcome).total_cmp(&mean(&b.outcome)));
@@ -189,11 +204,29 @@ pub(crate) fn measure(
                 Enforcement::Library => label.clone(),
                 Enforcement::Kernel => format!("{label}, kernel"),
             };
-            let (predicted, controlled) = (predicted.clone(), controlled.clone());
-            rows.push(Row { label, runs, predicted, controlled });
+            let controlled = controlled.clone().filter(|_| packets.is_none());
+            rows.push(Row { label, runs, predicted: predicted.clone(), controlled, packets });
         }
     }
     Ok(rows)
+}
+
+/// The packets of a lab: Ethernet frames as HTB counts them, with what they carry of TCP's payload.
+const FRAME: u16 = 1_514;
+const HEADERS: u16 = 66;
+
+/// Runs `policy` on the packet engine over links, queues and timers like those of a lab's ports of `rate`.
+fn over_packets(scenario: &Scenario, policy: &Policy, rate: BitsPerSec) -> Result<Outcome, Failure> {
+    let transport = format!("reno:minimum_rto=10ms,buffer={}", cavalcade_lab::port_buffer(rate));
+    let rate = BitsPerSec((u128::from(rate.0) * u128::from(FRAME) / u128::from(FRAME - HEADERS)) as u64);
+    let transport =
+        cavalcade::transport::parse(&transport).map_err(|error| Failure::usage(error.to_string()))?;
+    let in_band = policy.terms().scope == Scope::Host;
+    let packets =
+        Packets { mtu: FRAME, headers: HEADERS, in_band, ..Packets::over(Carrier::from(&transport)) };
+    let conditions = Conditions { rate, ..scenario.conditions.clone() };
+    let over = Scenario::new((*scenario.workload).clone(), conditions)?.with_policy(policy.clone());
+    Ok(over.on(Engine::Packet(packets)).run()?)
 }
 
 /// Replays `workload`, `scale` times as large, on loopback under each of `policies`, and returns the table.
@@ -229,14 +262,17 @@ fn contenders(options: &Lab) -> Result<Vec<Contender>, Failure> {
 pub(crate) fn contender(spec: &str) -> Result<Contender, Failure> {
     if spec == PLAIN {
         let predicted = Policy::from(configured(PLAIN_PREDICTED)?);
-        return Ok(Contender { label: spec.to_owned(), scheduler: Scheduler::Tcp, predicted });
+        return Ok(Contender { label: spec.to_owned(), scheduler: Scheduler::Tcp, predicted, sorted: None });
     }
-    let predicted = Policy::from(configured(spec)?);
+    let policy = configured(spec)?;
+    let sorted = (policy.terms().scope == Scope::Host || SORTED_BY_SWITCHES.contains(&policy.name()))
+        .then(|| Policy::from(policy.for_queues(cavalcade_control::CLASSES as u32)));
+    let predicted = Policy::from(policy);
     let scheduler = match predicted.terms().scope {
         Scope::Fabric => Scheduler::Coordinator(spec.to_owned()),
         _ => Scheduler::Hosts(spec.to_owned()),
     };
-    Ok(Contender { label: predicted.label().to_owned(), scheduler, predicted })
+    Ok(Contender { label: predicted.label().to_owned(), scheduler, predicted, sorted })
 }
 
 fn refuse_ports(workload: &Workload, hosts: Option<u32>, faults: &[Fault]) -> Result<(), Failure> {
@@ -257,7 +293,7 @@ fn refuse_ports(workload: &Workload, hosts: Option<u32>, faults: &[Fault]) -> Re
     }
 }
 
-fn failure(error: LabError) -> Failure {
+pub(crate) fn failure(error: LabError) -> Failure {
     match error {
         LabError::Missing { ref what, cure } => Failure::new(Kind::Capability, what.clone()).help(cure),
         LabError::Trace(what) => Failure::input(what)
@@ -280,8 +316,11 @@ fn mean(outcome: &Outcome) -> f64 {
 /// One line for each run, in the order in which they were made.
 pub(crate) fn table(rows: &[Row]) -> String {
     let width = rows.iter().map(|row| row.label.len()).max().unwrap_or(0).max(6);
+    // Where ports hold to classes there are two columns more.
+    let has_packets = rows.iter().any(|row| row.packets.is_some());
+    let packets = if has_packets { format!("  {:>9}  {:>8}", "packets", "off by") } else { String::new() };
     let mut text = format!(
-        "{:width$}  {:>9}  {:>13}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
+        "{:width$}  {:>9}  {:>13}  {:>9}  {:>8}  {:>9}  {:>8}{packets}  {:>8}  {:>7}  {:>9}  {:>9}  {:>10}\n",
         "policy",
         "mean CCT",
         "from – to",
@@ -300,9 +339,19 @@ pub(crate) fn table(rows: &[Row]) -> String {
     for row in rows {
         let (measured, predicted) = (mean(&row.measured().outcome), mean(&row.predicted));
         let controlled = row.controlled.as_ref().map(mean);
+        let over_packets = row.packets.as_ref().map(mean);
         let off = |predicted: f64| format!("{:+.1} %", 100.0 * (measured / predicted - 1.0));
         let factor = |of: &dyn Fn(&Row) -> f64| {
             plain.map_or(nothing(), |plain| format!("{:.2}x", of(plain) / of(row)))
+        };
+        let seconds = |mean: f64| format!("{mean:.3} s");
+        let packets = match has_packets {
+            true => format!(
+                "  {:>9}  {:>8}",
+                over_packets.map_or(nothing(), seconds),
+                over_packets.map_or(nothing(), off)
+            ),
+            false => String::new(),
         };
         let cpu = match row.measured().cost {
             Cost { agents: Nanos(0), .. } => nothing(),
@@ -310,7 +359,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
         };
         let _ = writeln!(
             text,
-            "{:width$}  {:>7.3} s  {:>13}  {:>7.3} s  {:>8}  {:>9}  {:>8}  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
+            "{:width$}  {:>7.3} s  {:>13}  {:>7.3} s  {:>8}  {:>9}  {:>8}{packets}  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
             row.label,
             measured,
             match row.range() {
@@ -319,7 +368,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             },
             predicted,
             off(predicted),
-            controlled.map_or(nothing(), |mean| format!("{mean:.3} s")),
+            controlled.map_or(nothing(), seconds),
             controlled.map_or(nothing(), off),
             Summary::of(&ccts(&row.measured().outcome)).p95_s,
             factor(&|row| mean(&row.measured().outcome)),
@@ -346,6 +395,9 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
         }
     );
     text += "predicted: by the fluid engine, without delays; plain TCP as fair sharing. with Δ: by the control plane itself, over links that share at once. cpu/Gbps: agent and client library, or agent and enforcer, share of a core.\n";
+    if rows.iter().any(|row| row.packets.is_some()) {
+        text += "packets: by the packet engine over Reno and ports like these, whose eight queues hold to the class of packets; gates are left open there.\n";
+    }
     if prepared.local_flows > 0 {
         let (flows, bytes) = (prepared.local_flows, prepared.local_bytes);
         let _ = writeln!(text, "{flows} flows of {} stay on their host and were left out.", amount(bytes));
@@ -434,6 +486,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
             "repeats": repeats.collect::<Vec<_>>(),
             "policy": row.label, "measured": of(&row.measured().outcome), "predicted": of(&row.predicted),
             "predicted_with_control": row.controlled.as_ref().map(of),
+            "predicted_over_packets": row.packets.as_ref().map(of),
             "cost": {
                 "agents_cpu_ns": agents.0, "clients_cpu_ns": clients.0, "enforcers_cpu_ns": enforcers.0,
                 "coordinator_cpu_ns": coordinator.0, "wall_ns": wall.0,

@@ -210,7 +210,8 @@ pub(crate) fn agent(options: &AgentOptions) -> Result<(), Failure> {
     let table = &file.agent;
     let shadow = options.shadow || table.shadow;
     let budget = options.budget.user_budget.or(table.user_budget);
-    let config = site.agent(options.port.or(table.port), shadow, budget)?;
+    let by_class = options.by_class || table.by_class;
+    let config = site.agent(options.port.or(table.port), by_class, shadow, budget)?;
     let own = own_decision(options, table)?;
     let coordinators = match &own {
         Some(_) => Vec::new(),
@@ -296,7 +297,7 @@ fn own_decision(options: &AgentOptions, table: &config::AgentTable) -> Result<Op
         return Err(Failure::input("the file names a policy and coordinators for the agent")
             .help("remove one of the two: an agent decides by itself or obeys a coordinator"));
     }
-    spec.map(own_policy).transpose()
+    spec.map(|spec| own_policy(spec, options.by_class || table.by_class)).transpose()
 }
 
 /// The address of the coordinator of `cavalcade up`: for its own agent alone, at a port that the system chooses.
@@ -310,7 +311,8 @@ pub(crate) fn up(options: &Up) -> Result<(), Failure> {
     let site = Site::or_this_host(&options.site, &file);
     let (coordinator_config, policy) = site.coordinator(&options.deciding, &file)?;
     let budget = options.budget.user_budget.or(file.agent.user_budget);
-    let agent_config = site.agent(options.port.or(file.agent.port).or(Some(0)), file.agent.shadow, budget)?;
+    let port = options.port.or(file.agent.port).or(Some(0));
+    let agent_config = site.agent(port, false, file.agent.shadow, budget)?;
     let listen = options.listen.or(file.coordinator.listen).unwrap_or(ANY_LOCAL_PORT);
     let is_insecure = options.insecure || file.coordinator.insecure || file.agent.insecure;
     let metrics = options.metrics.or(file.coordinator.metrics);

@@ -24,10 +24,10 @@ const VARIABLE: &str = "CAVALCADE_COFLOW";
 /// # Errors
 /// If the coflow is none, or the command cannot be run.
 pub(crate) fn run(options: &RunCommand) -> Result<(), Failure> {
-    let RunCommand { what, class, deadline, door, command } = options;
+    let RunCommand { what, class, deadline, sends, door, command } = options;
     let name = name(what)?;
     let class = if *class == Class::Background { TaskClass::Background } else { TaskClass::Online };
-    let request = Request { name: name.clone(), class, deadline: *deadline };
+    let request = Request { name: name.clone(), class, deadline: *deadline, sends: sends.clone() };
     let (program, arguments) = command.split_first().expect("the command line asks for one word at least");
     let key = match (request.send(door), name) {
         (Ok(key), _) => Some(key),

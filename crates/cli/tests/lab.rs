@@ -6,6 +6,7 @@ mod support;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -49,7 +50,9 @@ fn runs(ran: &Ran) -> Vec<Value> {
 
 /// Tells whether network namespaces can be made here; reports the test as skipped where they cannot.
 fn has_namespaces() -> bool {
-    let name = format!("cvt-{}", std::process::id());
+    // Tests of one process run side by side.
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let name = format!("cvt-{}-{}", std::process::id(), TRIED.fetch_add(1, Ordering::Relaxed));
     let ip = |arguments: &[&str]| {
         let run = Command::new("ip").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
         run.is_ok_and(|status| status.success())
@@ -190,6 +193,23 @@ fn the_kernel_carries_out_orders_for_senders_that_know_no_library() {
     assert_eq!(place.names(), ["trace.txt"]);
     let refused = lab(&place, &["trace.txt", "--enforce", "kernel", "--transport", "loopback"]);
     assert!(refused.code == 2 && refused.err.contains("--transport loopback"), "{}", refused.err);
+}
+
+#[test]
+fn where_ports_hold_to_classes_packets_are_predicted_and_policies_of_hosts_leave_their_gates_open() {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    let place = Place::with_trace();
+    let arguments = ["trace.txt", "--rate", "200Mbps", "--scale", "0.2", "--repeat", "1", "--json"];
+    let more = ["--policies", "karuna,tafe,pias,varys", "--enforce", "kernel"];
+    for run in runs(&lab(&place, &[&arguments[..], &more].concat())) {
+        let predicted = |how: &str| run[how]["mean_cct_s"].as_f64();
+        let by_class = run["policy"] != "varys, kernel";
+        assert_eq!(predicted("predicted_over_packets").is_some(), by_class, "{run}");
+        assert_eq!(predicted("predicted_with_control").is_some(), !by_class, "{run}");
+    }
+    assert_eq!(place.names(), ["trace.txt"]);
 }
 
 #[test]

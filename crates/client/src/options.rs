@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
+use std::str::FromStr;
 
 use cavalcade_model::BitsPerSec;
 use cavalcade_protocol::Gate;
@@ -15,6 +16,22 @@ impl Default for DscpMap {
     /// CS5 to CS2, then the default, then lower effort (RFC 8622); CS6 and CS7 are the network's own.
     fn default() -> Self {
         Self([40, 32, 24, 16, 0, 1, 1, 1])
+    }
+}
+
+impl FromStr for DscpMap {
+    type Err = String;
+
+    /// Reads the DSCP of each class; what is left out at the end is as the last one.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}': expected up to 8 numbers from 0 to 63, as 40,32,24,16,0,1");
+        let listed: Option<Vec<u8>> =
+            text.split(',').map(|number| number.trim().parse().ok().filter(|dscp| *dscp < 64)).collect();
+        let listed = listed.filter(|listed| listed.len() <= 8).ok_or_else(wrong)?;
+        let last = *listed.last().ok_or_else(wrong)?;
+        let mut map = [last; 8];
+        map[..listed.len()].copy_from_slice(&listed);
+        Ok(Self(map))
     }
 }
 
@@ -111,4 +128,18 @@ pub fn try_options() -> io::Result<TriedOptions> {
         marking: Mark::of_class(0, DscpMap::default()).put(&socket),
         unsent: limit_unsent(&socket, crate::stream::PIECE),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_of_classes_is_read_and_ends_with_the_last_that_is_named() {
+        assert_eq!("40, 32,24,16,0,1".parse(), Ok(DscpMap::default()));
+        assert_eq!("0".parse(), Ok(DscpMap([0; 8])));
+        for wrong in ["", "64", "-1", "1,,2", "0,1,2,3,4,5,6,7,8"] {
+            assert!(wrong.parse::<DscpMap>().unwrap_err().contains("40,32"), "{wrong}");
+        }
+    }
 }

@@ -1,24 +1,25 @@
 //! The door at which commands ask to be tagged: a Unix socket that every user may connect to.
 //!
 //! The kernel says who asks. Only the asking process is tagged, so a user can tag no process but their own. A request and
-//! its answer are a line each: `task=etl class=background deadline=5000000000` or `coflow=17.0.17`; `ok 17.0.17` or
-//! `no REASON`.
+//! its answer are a line each: `task=etl class=background deadline=5000000000` or `coflow=17.0.17 sends=10.0.0.7:40000000`;
+//! `ok 17.0.17` or `no REASON`.
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use cavalcade_model::{Nanos, TaskClass};
+use cavalcade_model::{Bytes, Nanos, TaskClass};
 use cavalcade_protocol::CoflowKey;
 
 use crate::Error;
 
 /// The longest request or answer.
-const LONGEST: usize = 512;
+const LONGEST: usize = 8 << 10;
 /// The longest name of a task.
 const LONGEST_NAME: usize = 64;
 /// The longest that a command waits for the answer: the agent's lease, in which it has to give a key, is shorter.
@@ -42,6 +43,35 @@ pub struct Request {
     pub class: TaskClass,
     /// The time that a new task has from now.
     pub deadline: Option<Nanos>,
+    /// The bytes that the command is going to send to peers, where that is known: policies that go by sizes are told.
+    pub sends: Vec<Amount>,
+}
+
+/// The bytes that a command sends to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    /// The peer.
+    pub peer: IpAddr,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+impl FromStr for Amount {
+    type Err = String;
+
+    /// Reads `10.0.0.7:40MB`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}': expected PEER:BYTES, as 10.0.0.7:40MB");
+        let (peer, bytes) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let peer = peer.trim_start_matches('[').trim_end_matches(']').parse().map_err(|_| wrong())?;
+        Ok(Self { peer, bytes: bytes.parse().map_err(|_| wrong())? })
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.peer, self.bytes.0)
+    }
 }
 
 impl Request {
@@ -74,7 +104,10 @@ impl fmt::Display for Request {
         if self.class == TaskClass::Background {
             f.write_str(" class=background")?;
         }
-        self.deadline.map_or(Ok(()), |deadline| write!(f, " deadline={}", deadline.0))
+        if let Some(deadline) = self.deadline {
+            write!(f, " deadline={}", deadline.0)?;
+        }
+        self.sends.iter().try_for_each(|amount| write!(f, " sends={amount}"))
     }
 }
 
@@ -82,9 +115,9 @@ impl FromStr for Request {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (mut name, mut class, mut deadline) = (None, TaskClass::Online, None);
+        let (mut name, mut class, mut deadline, mut sends) = (None, TaskClass::Online, None, Vec::new());
         for word in text.split_whitespace() {
-            let wrong = || format!("'{word}' is none of coflow=KEY, task=NAME, class=, deadline=");
+            let wrong = || format!("'{word}' is none of coflow=KEY, task=NAME, class=, deadline=, sends=");
             if name.is_some() && (word.starts_with("coflow=") || word.starts_with("task=")) {
                 return Err(format!("'{word}' is a second name: expected one coflow or one task"));
             }
@@ -96,11 +129,12 @@ impl FromStr for Request {
                 ("class", "background") => class = TaskClass::Background,
                 ("class", "online") => class = TaskClass::Online,
                 ("deadline", nanos) => deadline = Some(Nanos(nanos.parse().map_err(|_| wrong())?)),
+                ("sends", amount) => sends.push(amount.parse()?),
                 _ => return Err(wrong()),
             }
         }
         let name = name.ok_or("neither a coflow nor a task is named")?;
-        Ok(Self { name, class, deadline })
+        Ok(Self { name, class, deadline, sends })
     }
 }
 
@@ -204,7 +238,8 @@ mod tests {
 
     #[test]
     fn a_request_comes_back_from_its_text() {
-        for text in ["coflow=17.0.17", "task=etl", "task=etl class=background deadline=5000000000"] {
+        let all = "task=etl class=background deadline=5000000000 sends=10.0.0.7:40000000 sends=2001:db8::7:1";
+        for text in ["coflow=17.0.17", "task=etl", all] {
             let request: Request = text.parse().unwrap();
             assert_eq!(request.to_string(), text);
         }
@@ -220,5 +255,6 @@ mod tests {
         assert!(refused("class=urgent task=etl").contains("class=urgent"));
         assert!(refused("pid=1 task=etl").contains("pid=1"));
         assert!(refused("coflow=17.0.17 task=etl").contains("second"));
+        assert!(refused("task=etl sends=40MB").contains("10.0.0.7:40MB"));
     }
 }

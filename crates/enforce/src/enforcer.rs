@@ -2,8 +2,9 @@
 //!
 //! To the agent each tagged coflow is a client: it opens a flow for each peer, says what the kernel has counted, and is told
 //! how to send. So the live system knows one way to carry out orders, and a coflow is its user's, with that user's limits.
-//! One thread does everything; it wakes for an agent's word at once, and looks at counts each [`PERIOD`], but takes no more
-//! than a small share of its time for that: it goes before all ordinary threads (`urgency`).
+//! One thread does everything; it wakes for an agent's word, and for flows that begin and end, at once. It looks at counts each
+//! [`PERIOD`], as often as agents hear of them, but takes no more than a small share of its time for that: it goes before all
+//! ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no others.
 
 mod rules;
 mod tagged;
@@ -30,11 +31,13 @@ use crate::vouch::{Peers, Report, Site};
 use crate::{Error, Flow, Goal, Kernel, Order, urgency};
 
 /// The time between two looks at the counts while there are coflows.
-const PERIOD: Nanos = Nanos::from_millis(5);
+const PERIOD: Nanos = Nanos::from_millis(10);
 /// With very many flows a look takes long: the time between two is so many times as long as the last one took.
 const SPARING: u64 = 20;
 /// The time between two signs of life, and between two looks for what has ended.
 const TICK: Nanos = Nanos::from_millis(100);
+/// The number of those after which everything is looked for that may have been missed.
+const THOROUGH: u32 = 10;
 /// The most processes that may be asking at once.
 const ASKERS: usize = 64;
 /// The most connections that may wait for their coflow's key; those beyond are not vouched for.
@@ -61,6 +64,15 @@ pub struct Conditions {
     pub site: Option<Site>,
 }
 
+/// Those who have said something.
+#[derive(Debug)]
+struct Heard {
+    /// True if somebody is at the door.
+    at_door: bool,
+    /// The coflows whose agent speaks, ascending.
+    coflows: Vec<u32>,
+}
+
 /// Loaded programs, a door, and the way to the agent.
 #[derive(Debug)]
 pub struct Enforcer {
@@ -84,7 +96,12 @@ pub struct Enforcer {
     is_walk_due: bool,
     started: std::time::Instant,
     offset: u64,
+    /// The next look at counts, and the time before which there is none even if flows begin or end.
     look_at: Instant,
+    rest_until: Instant,
+    /// True if a flow has begun or ended since the last look.
+    has_turned: bool,
+    ticks: u32,
     ticked_at: Instant,
     scanned_at: Instant,
 }
@@ -112,6 +129,9 @@ impl Enforcer {
             started: std::time::Instant::now(),
             offset,
             look_at: Instant::ZERO,
+            rest_until: Instant::ZERO,
+            has_turned: false,
+            ticks: 0,
             ticked_at: Instant::ZERO,
             scanned_at: Instant::ZERO,
             conditions,
@@ -132,8 +152,8 @@ impl Enforcer {
     pub fn serve(mut self, stop: &AtomicBool) -> Result<(), Error> {
         urgency::go_first();
         while !stop.load(Ordering::Relaxed) {
-            self.wait();
-            self.turn()?;
+            let heard = self.wait();
+            self.turn(&heard)?;
         }
         Ok(())
     }
@@ -148,43 +168,57 @@ impl Enforcer {
         self.coflows.is_empty() && self.standing.is_empty()
     }
 
-    /// Sleeps until somebody says something, or something is due.
-    fn wait(&self) {
-        let streams = self.coflows.values().filter_map(|tagged| tagged.link.stream());
-        let heard = std::iter::once(self.door.listener.as_fd())
+    /// Sleeps until somebody says something, or something is due. Returns who says something.
+    fn wait(&self) -> Heard {
+        let streams =
+            self.coflows.iter().filter_map(|(&number, tagged)| Some((number, tagged.link.stream()?)));
+        let (numbers, streams): (Vec<u32>, Vec<_>) = streams.unzip();
+        let heard = [self.door.listener.as_fd(), self.kernel.turned_descriptor()]
+            .into_iter()
+            .chain(streams.into_iter().map(AsFd::as_fd))
             .chain(self.askers.iter().map(|asker| asker.stream.as_fd()))
-            .chain(streams.map(AsFd::as_fd))
             .chain(self.peers.iter().flat_map(|peers| [peers.socket.as_fd(), self.kernel.made_descriptor()]));
         let mut heard: Vec<PollFd<'_>> =
             heard.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
-        let longest = if self.is_idle() { TICK } else { PERIOD };
+        let now = self.now();
+        let look_at = if self.has_turned { self.rest_until } else { self.look_at };
+        let longest = if self.is_idle() { TICK } else { look_at.since(now).min(PERIOD) };
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
+        let spoke = |at: usize| !heard[at].revents().is_empty();
+        let streams = numbers.into_iter().enumerate().filter(|(at, _)| spoke(at + 2));
+        Heard { at_door: spoke(0), coflows: streams.map(|(_, number)| number).collect() }
     }
 
-    fn turn(&mut self) -> Result<(), Error> {
+    fn turn(&mut self, heard: &Heard) -> Result<(), Error> {
         let now = self.now();
-        self.hear_askers(now);
+        self.hear_askers(now, heard.at_door);
         self.vouch(now)?;
-        if now >= self.look_at {
+        let turned = self.kernel.turned();
+        self.has_turned |= !turned.is_empty();
+        self.counted.extend(turned);
+        let is_look_due = now >= self.look_at || self.has_turned && now >= self.rest_until;
+        if is_look_due {
+            self.has_turned = false;
             self.look(now)?;
-            let took = self.now().since(now);
-            self.look_at = now + PERIOD.max(Nanos(took.0.saturating_mul(SPARING)));
+            let pause = Nanos(self.now().since(now).0.saturating_mul(SPARING));
+            (self.rest_until, self.look_at) = (now + pause, now + PERIOD.max(pause));
         }
-        self.talk(now)?;
+        self.talk(now, heard, is_look_due)?;
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
-            if !self.is_idle() {
+            self.ticks = (self.ticks + 1) % THOROUGH;
+            if self.ticks == 0 && !self.is_idle() {
                 self.counted.extend(self.kernel.counts()?.into_iter().map(|(flow, _)| flow));
+                let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
+                groups.for_each(|group| self.kernel.follow(group));
             }
             self.peers.iter_mut().for_each(Peers::repeat);
             if std::mem::take(&mut self.is_walk_due) {
                 self.kernel.refresh()?;
             }
-            let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
-            groups.for_each(|group| self.kernel.follow(group));
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
             self.end_what_is_over(now)?;
             self.follow_rules(now)?;
@@ -192,8 +226,8 @@ impl Enforcer {
         Ok(())
     }
 
-    fn hear_askers(&mut self, now: Instant) {
-        while self.askers.len() < ASKERS {
+    fn hear_askers(&mut self, now: Instant, at_door: bool) {
+        while at_door && self.askers.len() < ASKERS {
             let Some(asker) = self.door.accept() else { break };
             self.askers.push(asker);
         }
@@ -209,12 +243,16 @@ impl Enforcer {
 
     /// Tags the process that asks.
     fn take_in(&mut self, now: Instant, asker: Asker, request: Request) {
+        let sends = request.sends.clone();
         let number = match self.number_for(now, asker.user, request) {
             Ok(number) => number,
             Err(reason) => return asker.answer(Err(reason)),
         };
         let admitted = self.admit(&asker, number).map_err(|error| error.to_string());
         let Some(tagged) = self.coflows.get_mut(&number) else { return };
+        if admitted.is_ok() {
+            tagged.will_send(&sends);
+        }
         match (admitted, tagged.key) {
             (Err(reason), _) => asker.answer(Err(reason)),
             (Ok(()), Some(key)) => asker.answer(Ok(key)),
@@ -305,7 +343,12 @@ impl Enforcer {
             }
         }
         for Report { key, user, pair, .. } in peers.hear(now) {
-            let request = Request { name: Name::Coflow(key), class: TaskClass::Online, deadline: None };
+            let request = Request {
+                name: Name::Coflow(key),
+                class: TaskClass::Online,
+                deadline: None,
+                sends: Vec::new(),
+            };
             // A user with too many coflows here has connections that are plain TCP.
             let Ok(number) = self.number_for(now, user, request) else { continue };
             self.kernel.announce(number)?;
@@ -320,7 +363,6 @@ impl Enforcer {
             return Ok(());
         }
         self.coflows.values_mut().for_each(|tagged| tagged.has_sockets = false);
-        self.counted.extend(self.kernel.begun());
         let mut counts = Vec::with_capacity(self.counted.len());
         self.counted.retain(|&flow| {
             let count = self.kernel.count(flow);
@@ -341,15 +383,23 @@ impl Enforcer {
             let Some(key) = tagged.key else { continue };
             if tagged.tell(now, key, flow.peer, count) {
                 self.kernel.cancel(flow);
+            } else {
+                // A push may have missed it: its connection is not one of the coflow's processes.
+                self.is_walk_due |= count.waits && tagged.lets(flow.peer);
             }
         }
         Ok(())
     }
 
-    /// Exchanges words with the agent, and carries out what it has said.
-    fn talk(&mut self, now: Instant) -> Result<(), Error> {
+    /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is heard are only told, after a look.
+    fn talk(&mut self, now: Instant, heard: &Heard, is_look_due: bool) -> Result<(), Error> {
         let (mut has_opened, mut woken) = (false, Vec::new());
         for (&number, tagged) in &mut self.coflows {
+            let speaks = heard.coflows.binary_search(&number).is_ok();
+            if !speaks && !is_look_due && tagged.link.stream().is_some() && !tagged.link.client.has_messages()
+            {
+                continue;
+            }
             tagged.link.turn(now);
             while let Some(event) = tagged.link.client.poll_event() {
                 match event {
@@ -367,10 +417,12 @@ impl Enforcer {
                         let Some((peer, known)) = tagged.flow_of(of_client) else { continue };
                         let was_off = std::mem::replace(&mut known.is_off, directive.gate == Gate::Off {});
                         let opens = was_off && !known.is_off;
-                        has_opened |= opens;
-                        // One that is paced is not to burst before the walk has set its rate.
-                        if opens && directive.gate == (Gate::Open {}) {
+                        // One that is paced is not to burst before the walk has set its rate; what only a rule has tagged
+                        // is found by a walk alone.
+                        if opens && directive.gate == (Gate::Open {}) && !tagged.groups.is_empty() {
                             woken.extend(tagged.groups.iter().flat_map(Group::all_members));
+                        } else {
+                            has_opened |= opens;
                         }
                         let flow = Flow { coflow: number, peer };
                         if tagged.is_obedient {

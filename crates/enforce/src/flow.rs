@@ -11,6 +11,11 @@ use crate::shared;
 /// Lower classes than this share its priority: `SO_PRIORITY` is 6 for the highest class and 0 for these.
 const LOWEST_CLASS: u16 = 6;
 
+/// The lowest rate that the kernel is asked for. What is slower is paced by whole packets that are seconds apart, and the pause
+/// behind the last one cannot be called off: a policy that gives the last bytes of a flow next to nothing would hold it up for
+/// a minute after everybody else has ended.
+const CRAWL: BitsPerSec = BitsPerSec(1_000_000);
+
 /// All connections of a coflow to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flow {
@@ -71,7 +76,7 @@ impl Order {
     pub(crate) fn to_kernel(self, generation: u32) -> shared::OrderWords {
         let rate = match self.gate {
             Gate::Paced { rate: BitsPerSec(rate) } => {
-                (rate / 8).clamp(1, u64::from(shared::UNLIMITED)) as u32
+                (rate.max(CRAWL.0) / 8).min(u64::from(shared::UNLIMITED)) as u32
             }
             Gate::Open {} | Gate::Off {} => shared::UNLIMITED,
         };
@@ -134,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_beyond_what_the_kernel_takes_is_no_limit_and_none_is_zero() {
+    fn a_rate_beyond_what_the_kernel_takes_is_no_limit_and_none_is_so_low_that_it_lasts() {
         let rate = |rate| {
             let order = Order::from(Gate::Paced { rate: BitsPerSec(rate) });
             shared::Order::from_words(order.to_kernel(1)).rate
         };
         assert_eq!(rate(100_000_000_000), shared::UNLIMITED);
         assert_eq!(rate(8_000_000), 1_000_000);
-        assert_eq!(rate(1), 1);
+        assert_eq!(rate(1), 125_000);
     }
 
     #[test]

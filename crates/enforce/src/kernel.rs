@@ -88,7 +88,7 @@ struct Tables {
     coflows: HashMap<MapData, u32, u64>,
     claims: HashMap<MapData, PairWords, ClaimWords>,
     made: RingBuf<MapData>,
-    begun: RingBuf<MapData>,
+    turned: RingBuf<MapData>,
     orders: HashMap<MapData, FlowWords, OrderWords>,
     counts: HashMap<MapData, FlowWords, CountWords>,
     settings: Array<MapData, SettingsWords>,
@@ -345,10 +345,16 @@ impl Kernel {
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
     }
 
-    /// The flows that have begun to be counted since the last call; those of a great many at once only [`Kernel::counts`] has.
-    pub fn begun(&mut self) -> Vec<Flow> {
+    /// The descriptor that can be read when flows have turned.
+    pub(crate) fn turned_descriptor(&self) -> BorrowedFd<'_> {
+        self.tables.turned.as_fd()
+    }
+
+    /// The flows that have begun to be counted, got their first connection or lost their last since the last call; those of a
+    /// great many at once only [`Kernel::counts`] has.
+    pub fn turned(&mut self) -> Vec<Flow> {
         let mut all = Vec::new();
-        while let Some(bytes) = self.tables.begun.next() {
+        while let Some(bytes) = self.tables.turned.next() {
             let mut words = FlowWords::default();
             read_words(&mut words, &bytes);
             all.push(Flow::from_kernel(words));
@@ -540,7 +546,7 @@ impl Tables {
             coflows: take("coflows").try_into().map_err(refused())?,
             claims: take("claims").try_into().map_err(refused())?,
             made: take("made").try_into().map_err(refused())?,
-            begun: take("begun").try_into().map_err(refused())?,
+            turned: take("turned").try_into().map_err(refused())?,
             orders: take("orders").try_into().map_err(refused())?,
             counts: take("counts").try_into().map_err(refused())?,
             settings: take(SETTINGS).try_into().map_err(refused())?,

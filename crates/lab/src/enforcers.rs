@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use cavalcade_enforce::{Group, Hierarchy, Place, leftovers, missing};
 
 use crate::error::LabError;
-use crate::namespaces::{PREFIX, is_stale};
+use crate::namespaces::{CLASSES, PREFIX, is_stale};
 use crate::process::Process;
 use crate::site::Site;
 
@@ -45,6 +45,8 @@ impl Site {
             &self.door(host).display().to_string(),
             "--socket",
             &self.socket(host).display().to_string(),
+            "--dscp",
+            &CLASSES.map(|dscp| dscp.to_string()).join(","),
         ];
         let arguments = arguments.map(str::to_owned);
         match self.launch(format!("enforcer {host}"), Some(namespace)).service(&arguments) {

@@ -29,6 +29,10 @@ const PIECE: usize = 256 << 10;
 const PACKET: u32 = 1448;
 /// The time within which an agent answers at the start.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes that come with less than this between them, in nanoseconds, come without a pause.
+const PAUSE: u64 = 5_000_000;
+/// The bytes with which each connection begins, before the flow's own.
+pub(crate) const HEAD: u64 = 8;
 /// Threads here hold no data of their own.
 const STACK: usize = 256 << 10;
 
@@ -113,6 +117,11 @@ pub fn serve_host<W: Write + Send + 'static>(
                     spawn(move || sending.send(&start))?;
                 }
             },
+            Told::Part(part) => {
+                if let Some(senders) = &mut senders {
+                    senders.begin(&part)?;
+                }
+            }
             Told::Over(coflow) => {
                 if let Some(senders) = &mut senders {
                     senders.over(&coflow)?;
@@ -125,6 +134,11 @@ pub fn serve_host<W: Write + Send + 'static>(
     }
     host.say(&Said::Cost(client_library_nanos()));
     Ok(())
+}
+
+/// The time since 1970, in nanoseconds.
+pub(crate) fn since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
 }
 
 pub(crate) fn spawn(work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LabError> {
@@ -204,31 +218,38 @@ impl<W: Write + Send + 'static> Host<W> {
             return;
         }
         let (flow, attempt) = (u32::from_le_bytes(flow), u32::from_le_bytes(attempt));
-        let (digest, end) = self.drain(&mut socket);
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+        let (digest, since, end) = self.drain(&mut socket);
+        let at = since_1970();
         match end {
             Ok(()) => {
                 let (bytes, digest) = (digest.length(), digest.finish());
-                self.say(&Said::Received { flow, attempt, bytes, digest, at });
+                self.say(&Said::Received { flow, attempt, bytes, digest, at, since });
             }
             Err(error) => self.fail(flow, attempt, &format!("receiving: {error}")),
         }
     }
 
-    fn drain(&self, socket: &mut impl Read) -> (Digest, io::Result<()>) {
+    /// Reads all that comes, and returns since when it came without a pause.
+    fn drain(&self, socket: &mut impl Read) -> (Digest, u64, io::Result<()>) {
         let mut digest = Digest::default();
+        let (mut since, mut last) = (since_1970(), 0);
         let mut buffer = vec![0; self.down.as_ref().map_or(PIECE, Bucket::piece)];
         loop {
             match socket.read(&mut buffer) {
-                Ok(0) => return (digest, Ok(())),
+                Ok(0) => return (digest, since, Ok(())),
                 Ok(length) => {
+                    let now = since_1970();
+                    if now.saturating_sub(last) > PAUSE {
+                        since = now;
+                    }
+                    last = now;
                     if let Some(bucket) = &self.down {
                         bucket.take(length);
                     }
                     digest.take(&buffer[..length]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (digest, Err(error)),
+                Err(error) => return (digest, since, Err(error)),
             }
         }
     }

@@ -1,16 +1,27 @@
 //! Messages between the lab and its hosts: a line of JSON each, over standard input and output.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
 /// To a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Told {
+    /// A coflow arrives of which this host sends a part, by a process that is tagged.
+    Part(Part),
     /// Send a flow.
     Start(Start),
     /// A coflow, by its key, has no further flows.
     Over(String),
+}
+
+/// A host's part of a coflow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// The key of the coflow.
+    pub(crate) coflow: String,
+    /// The bytes that it sends to each peer.
+    pub(crate) sends: Vec<(IpAddr, u64)>,
 }
 
 /// A flow that is to be sent.
@@ -47,6 +58,8 @@ pub(crate) enum Said {
         digest: u64,
         /// The time at which the last one was read, in nanoseconds since 1970.
         at: u64,
+        /// The time since which bytes came without a pause.
+        since: u64,
     },
     /// A flow could not be sent or received.
     Failed {

@@ -22,6 +22,13 @@
 //! is 10 ms ([`LEAST_TIMEOUT_MICROS`]). With both cures eight runs of one trace differed by 1.5 % where they had by 14 %, and neither
 //! alone did that. How often it still happens is counted ([`Losses`]).
 //!
+//! # Ports that hold to classes
+//! With [`Ports::Classes`] what a port sends as data has eight queues, of which a higher one always goes first, by the DSCP of
+//! packets: what PIAS, Karuna and TAFE ask of a switch, and what a policy of hosts needs, since no sender knows what meets at a
+//! receiver's port. HTB does that by itself: eight classes that are entitled to next to nothing and may borrow everything, the
+//! higher ones first; no program in the kernel is needed. Packets without a mark are in the highest class, where a flow is before
+//! it is told its class. Each queue is as long as that of a plain port, as marks and drops of one class are not to be another's.
+//!
 //! Names tell the lab and the process that made it: `cvl-PID-h3`. A namespace whose process is gone is a crashed lab's.
 
 use std::io::Write;
@@ -29,7 +36,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use cavalcade_model::BitsPerSec;
+use cavalcade_model::{BitsPerSec, Bytes};
 
 use crate::error::LabError;
 
@@ -55,7 +62,22 @@ const LEAST_TIMEOUT_MICROS: u32 = 10_000;
 /// The entries of a host's table of connections.
 const CONNECTIONS: u32 = 1_024;
 
+/// The DSCP of each class, the highest first: the one of packets without a mark.
+pub(crate) const CLASSES: [u8; 8] = [0, 8, 16, 24, 32, 40, 48, 56];
+/// What a class is entitled to whoever is before it, in bits per second: HTB asks for something.
+const ENTITLED: u128 = 8_000;
+
 const CURE: &str = "use --transport loopback, or run as root on Linux with iproute2 installed";
+
+/// The order in which a port sends what waits for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ports {
+    /// As it came.
+    #[default]
+    Plain,
+    /// By class.
+    Classes,
+}
 
 /// Namespaces of one lab; dropping removes them.
 #[derive(Debug)]
@@ -70,6 +92,14 @@ impl Namespaces {
     /// # Errors
     /// If this user or machine cannot make namespaces.
     pub fn build(hosts: u32, rate: BitsPerSec) -> Result<Self, LabError> {
+        Self::build_with(hosts, rate, Ports::Plain)
+    }
+
+    /// The same with ports of a kind.
+    ///
+    /// # Errors
+    /// As [`Namespaces::build`].
+    pub fn build_with(hosts: u32, rate: BitsPerSec, ports: Ports) -> Result<Self, LabError> {
         let mut built = Self::none();
         let switch = built.add("sw")?;
         let seed = built.add("seed")?;
@@ -80,8 +110,8 @@ impl Namespaces {
             join(&namespace, &switch, &format!("p{host}"), host_address(host))?;
             ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
             use_reno(&namespace)?;
-            tc(&namespace, &shaping("eth0", rate))?;
-            tc(&switch, &shaping(&format!("p{host}"), rate))?;
+            tc(&namespace, &shaping("eth0", rate, ports))?;
+            tc(&switch, &shaping(&format!("p{host}"), rate, ports))?;
         }
         let coordinator = built.add("co")?;
         join(&coordinator, &switch, "pco", coordinator_address())?;
@@ -225,10 +255,21 @@ pub(crate) fn use_reno(namespace: &str) -> Result<(), LabError> {
     }
 }
 
+/// The bytes that may wait for a port of `rate` of payload, in each class.
+pub fn port_buffer(rate: BitsPerSec) -> Bytes {
+    let queue = (frames(rate) / 8_000 * QUEUE_MS).max(SHORTEST_QUEUE);
+    Bytes(u64::try_from(queue).unwrap_or(u64::MAX))
+}
+
+/// The rate of frames that carries `rate` of payload: a full packet carries 1448 bytes and is counted with 1514.
+fn frames(rate: BitsPerSec) -> u128 {
+    u128::from(rate.0) * 1514 / 1448
+}
+
 /// Commands that hold what leaves `device` to `rate`.
-fn shaping(device: &str, rate: BitsPerSec) -> String {
-    // A full packet carries 1448 bytes and is counted with 1514.
-    let rate = rate.0 as u128 * 1514 / 1448;
+fn shaping(device: &str, rate: BitsPerSec, ports: Ports) -> String {
+    let queue = port_buffer(rate).0;
+    let rate = frames(rate);
     let control = (rate / 20).max(1_000);
     // An acknowledgement is counted with 66 bytes or, with holes reported, a few more.
     let acknowledgements = (rate / 32).max(1_000);
@@ -236,17 +277,24 @@ fn shaping(device: &str, rate: BitsPerSec) -> String {
     let data = rate - control;
     // Two milliseconds: what a timer may be late by.
     let burst = (rate / 8 / 500).max(2 * PACKETS[0]);
-    let queue = (rate / 8_000 * QUEUE_MS).max(SHORTEST_QUEUE);
+    // Packets without a mark.
+    let default = match ports {
+        Ports::Plain => "20",
+        Ports::Classes => "40",
+    };
     let mut text = format!(
-        "qdisc add dev {device} root handle 1: htb default 20\n\
+        "qdisc add dev {device} root handle 1: htb default {default}\n\
          class add dev {device} parent 1: classid 1:1 htb rate {whole}bit ceil {whole}bit burst {burst} cburst {burst} quantum 60000\n\
          class add dev {device} parent 1:1 classid 1:10 htb rate {control}bit ceil {rate}bit burst {burst} cburst {burst} prio 0 quantum 60000\n\
          class add dev {device} parent 1:1 classid 1:20 htb rate {data}bit ceil {rate}bit burst {burst} cburst {burst} prio 1 quantum 60000\n\
          class add dev {device} parent 1:1 classid 1:30 htb rate {acknowledgements}bit ceil {acknowledgements}bit burst {burst} cburst {burst} prio 1 quantum 60000\n\
          qdisc add dev {device} parent 1:10 bfifo limit {queue}\n\
-         qdisc add dev {device} parent 1:30 bfifo limit {queue}\n\
-         qdisc add dev {device} parent 1:20 bfifo limit {queue}\n"
+         qdisc add dev {device} parent 1:30 bfifo limit {queue}\n"
     );
+    text += &match ports {
+        Ports::Plain => format!("qdisc add dev {device} parent 1:20 bfifo limit {queue}\n"),
+        Ports::Classes => classes(device, rate, burst, queue),
+    };
     for (side, port) in [("dport", CONTROL_PORT), ("sport", CONTROL_PORT), ("dport", PEER_PORT)] {
         text += &format!(
             "filter add dev {device} parent 1: protocol ip prio 1 u32 match ip {side} {port} 0xffff flowid 1:10\n"
@@ -257,6 +305,28 @@ fn shaping(device: &str, rate: BitsPerSec) -> String {
         "filter add dev {device} parent 1: protocol ip prio 2 u32 match u16 0x0000 0xff80 at 2 flowid 1:30\n"
     );
     text
+}
+
+/// Commands that sort what is in the class of data by its DSCP.
+fn classes(device: &str, rate: u128, burst: u128, queue: u64) -> String {
+    // Two full packets: a class that has waited for long is owed no more.
+    let owed = PACKETS[0];
+    let of_class = |(class, dscp): (usize, &u8)| {
+        let filter = match dscp {
+            0 => String::new(),
+            dscp => {
+                let tos = dscp << 2;
+                format!(
+                    "filter add dev {device} parent 1: protocol ip prio 3 u32 match u8 {tos:#x} 0xfc at 1 flowid 1:4{class}\n"
+                )
+            }
+        };
+        format!(
+            "class add dev {device} parent 1:20 classid 1:4{class} htb rate {ENTITLED}bit ceil {rate}bit burst {owed} cburst {burst} prio {class} quantum 60000\n\
+             qdisc add dev {device} parent 1:4{class} bfifo limit {queue}\n{filter}"
+        )
+    };
+    CLASSES.iter().enumerate().map(of_class).collect()
 }
 
 /// The losses of a run, at all hosts together: what makes one run slower than the next.
@@ -349,6 +419,19 @@ mod tests {
         for foreign in ["blue", "cvl-", "cvl-x-h0", "cni-4294967294-h0"] {
             assert!(!is_stale(foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn every_class_has_a_queue_and_all_but_packets_without_a_mark_a_filter() {
+        let plain = shaping("eth0", BitsPerSec(200_000_000), Ports::Plain);
+        let text = shaping("eth0", BitsPerSec(200_000_000), Ports::Classes);
+        let count = |what: &str| text.matches(what).count();
+        assert_eq!((count("parent 1:4"), count("at 1 flowid 1:4")), (8, 7));
+        // What no filter names would else leave without a limit: an inner class holds nothing.
+        assert!(plain.contains("htb default 20\n") && plain.contains("parent 1:20 bfifo"));
+        assert!(text.contains("htb default 40\n") && !text.contains("parent 1:20 bfifo"));
+        let marks: std::collections::BTreeSet<u8> = CLASSES.into_iter().collect();
+        assert!(marks.len() == 8 && CLASSES[0] == 0 && marks.iter().all(|mark| *mark < 64));
     }
 
     #[test]

@@ -6,15 +6,17 @@
 //! A flow whose sender or receiver was killed is begun again from its first byte, as a framework does that runs a task again;
 //! the number of the attempt tells what is left of the former one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use cavalcade_client::{CoflowKey, Registration, Session};
 use cavalcade_model::{CoflowId, FlowId, Instant, Nanos, Workload};
 
 use crate::error::LabError;
-use crate::message::{Said, Start, Told};
+use crate::host::{HEAD, since_1970};
+use crate::message::{Part, Said, Start, Told};
 use crate::payload::Payload;
 use crate::run::{Cost, Recovery};
 use crate::site::{Heard, Running, Site};
@@ -53,6 +55,8 @@ pub enum Victim {
 pub(crate) struct Replayed {
     /// The time at which each flow had arrived.
     pub(crate) finished: Vec<Instant>,
+    /// The time since which its bytes came without a pause.
+    pub(crate) resumed: Vec<Instant>,
     pub(crate) cost: Cost,
     pub(crate) recoveries: Vec<Recovery>,
 }
@@ -72,6 +76,7 @@ struct Transfer {
     is_begun: bool,
     attempt: u32,
     finished: Option<Instant>,
+    resumed: Instant,
 }
 
 struct Replay<'a> {
@@ -134,11 +139,8 @@ pub(crate) fn replay(
         let since = |when: Instant| when.since(Instant(fault.at.0));
         Some(Recovery { fault, back: since(back?), next_arrival: next.map(since) })
     });
-    Ok(Replayed { finished, cost, recoveries: recoveries.collect() })
-}
-
-fn since_1970() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64
+    let resumed = replay.transfers.iter().map(|transfer| transfer.resumed).collect();
+    Ok(Replayed { finished, resumed, cost, recoveries: recoveries.collect() })
 }
 
 fn open_sessions(site: &Site, running: &Running, scheduler: &Scheduler) -> Result<Vec<Session>, LabError> {
@@ -215,7 +217,7 @@ impl Replay<'_> {
 
     fn step(&mut self, step: Step) -> Result<(), LabError> {
         match step {
-            Step::Register(coflow) => self.register(coflow),
+            Step::Register(coflow) => self.register(coflow)?,
             Step::Begin(flow) => {
                 self.transfers[flow.index()].is_begun = true;
                 self.begin(flow)?;
@@ -232,9 +234,9 @@ impl Replay<'_> {
         Ok(())
     }
 
-    fn register(&mut self, coflow: CoflowId) {
+    fn register(&mut self, coflow: CoflowId) -> Result<(), LabError> {
         if !self.scheduler.has_agents() {
-            return;
+            return Ok(());
         }
         let size = Some(self.workload.coflow_bytes(coflow));
         let task = self.workload.coflow(coflow).task;
@@ -246,7 +248,27 @@ impl Replay<'_> {
             ..Registration::default()
         };
         let master = self.workload.flows_of(coflow)[0].src;
-        self.keys[coflow.index()] = Some(self.sessions[master.index()].register(registration));
+        let key = self.sessions[master.index()].register(registration);
+        self.keys[coflow.index()] = Some(key);
+        if self.site.is_kernel() { self.announce(coflow, &key.to_string()) } else { Ok(()) }
+    }
+
+    /// Tells each host that sends what its part of a coflow is.
+    fn announce(&mut self, coflow: CoflowId, key: &str) -> Result<(), LabError> {
+        let mut parts: BTreeMap<usize, BTreeMap<IpAddr, u64>> = BTreeMap::new();
+        for flow in self.workload.flows_of(coflow) {
+            let of_host = parts.entry(flow.src.index()).or_default();
+            *of_host.entry(self.site.address(flow.dst.0)).or_default() += flow.size.0 + HEAD;
+        }
+        for (host, sends) in parts {
+            let part = Part { coflow: key.to_owned(), sends: sends.into_iter().collect() };
+            let host = &mut self.running.hosts[host];
+            // One that is away is told with the flows themselves.
+            if host.listens.is_some() {
+                host.tell(&Told::Part(part))?;
+            }
+        }
+        Ok(())
     }
 
     fn begin(&mut self, id: FlowId) -> Result<(), LabError> {
@@ -275,8 +297,9 @@ impl Replay<'_> {
                 self.is_back(Victim::Application(host));
                 std::mem::take(&mut self.waiting).into_iter().try_for_each(|flow| self.begin(flow))
             }
-            Some(Said::Received { flow, attempt, bytes, digest, at }) => {
-                self.received(FlowId(flow), attempt, (bytes, digest), Instant(at.saturating_sub(self.began)))
+            Some(Said::Received { flow, attempt, bytes, digest, at, since }) => {
+                let [at, since] = [at, since].map(|time| Instant(time.saturating_sub(self.began)));
+                self.received(FlowId(flow), attempt, (bytes, digest), (at, since))
             }
             Some(Said::Failed { flow, reason }) => self.failed(flow, reason),
             _ => Ok(()),
@@ -288,7 +311,7 @@ impl Replay<'_> {
         id: FlowId,
         attempt: u32,
         (bytes, digest): (u64, u64),
-        at: Instant,
+        (at, since): (Instant, Instant),
     ) -> Result<(), LabError> {
         let Some(transfer) = self.transfers.get_mut(id.index()) else { return Ok(()) };
         let (flow, coflow) = (self.workload.flow(id), self.workload.coflow_of(id));
@@ -301,7 +324,7 @@ impl Replay<'_> {
             return Err(LabError::Corrupt { flow: id.0, coflow, received: bytes, sent });
         }
         if transfer.finished.is_none() {
-            transfer.finished = Some(at);
+            (transfer.finished, transfer.resumed) = (Some(at), since);
             self.unfinished -= 1;
             self.left[coflow.index()] -= 1;
             for (fault, _, next) in &mut self.broken {

@@ -55,6 +55,8 @@ pub struct Setup {
     pub transport: Transport,
     /// The part that carries out orders.
     pub enforcement: Enforcement,
+    /// True if flows are told their class alone, and ports hold to it: with [`Enforcement::Kernel`], whose ports do.
+    pub by_class: bool,
     /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,
     /// The rate of each port each way, in payload; in racks that of the link, headers included.
@@ -107,6 +109,8 @@ pub struct Recovery {
 pub struct Measured {
     /// The finish times, from the start of the replay.
     pub outcome: Outcome,
+    /// The time since which each flow's bytes came without a pause.
+    pub resumed: Vec<Instant>,
     /// Its cost.
     pub cost: Cost,
     /// The recovery from each fault, in order of time.
@@ -128,11 +132,12 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Measured, LabError> {
     let hosts = setup.hosts.max(workload.ports());
-    let site = Site::build(setup, hosts)?;
+    let site = Site::build(setup, hosts, workload)?;
     let running = site.start(scheduler)?;
-    let Replayed { finished, cost, recoveries } =
+    let Replayed { finished, resumed, cost, recoveries } =
         replay(&site, running, workload, scheduler, faults, setup.limit, stop)?;
-    Ok(Measured { outcome: outcome(workload, &finished), cost, recoveries, losses: site.losses() })
+    let (outcome, losses) = (outcome(workload, &finished), site.losses());
+    Ok(Measured { outcome, resumed, cost, recoveries, losses })
 }
 
 /// Returns the outcome of `workload` from the finish times of its flows.

@@ -1,28 +1,33 @@
 //! Senders of the kernel path: at each host a process for each coflow, a plain TCP program that no library tells anything.
 //!
 //! What a process sends belongs to a coflow by its control group, so each coflow has a process of its own. To start one takes
-//! milliseconds, and a coflow that has arrived would wait for them; so [`SPARE`] are started ahead, as a framework's executors
-//! are. One that is given a coflow asks the enforcer to tag it, as `cavalcade run` does, and sends from then on. It is in a control
+//! milliseconds, and a coflow that has arrived would wait for them; so some are started ahead, as a framework's executors
+//! are, and the host says that it is ready when they are: on a busy machine a process takes a second to come up. Further ones are
+//! started by a thread of its own, or commands for other coflows would wait. One that is given a coflow asks the enforcer to tag it, as `cavalcade run` does, and sends from then on. It is in a control
 //! group of its own by then, because a process that is moved to another waits for the kernel: 5 to 13 ms on a busy machine, 96
 //! where those of five hosts moved at once.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
 
-use cavalcade_enforce::{Group, Name, Request};
-use cavalcade_model::TaskClass;
+use cavalcade_enforce::{Amount, Group, Name, Request};
+use cavalcade_model::{Bytes, TaskClass};
+use serde::Serialize;
 
 use crate::error::LabError;
 use crate::host::{Host, spawn};
-use crate::message::Start;
+use crate::message::{Part, Start};
 use crate::process::die_with_parent;
 
-/// The number of processes that wait for a coflow.
-const SPARE: usize = 4;
+/// The most processes that are started before the host is ready.
+const MOST_AHEAD: usize = 16;
 
 /// The kernel path of a host, as its application sees it.
 #[derive(Clone, Debug)]
@@ -31,14 +36,17 @@ pub struct KernelPath {
     pub door: PathBuf,
     /// The control group below which it tags.
     pub group: PathBuf,
+    /// The number of coflows that the host is going to send of.
+    pub coflows: usize,
 }
 
 /// The processes of a host that send.
 #[derive(Debug)]
 pub(crate) struct Senders {
-    address: IpAddr,
-    kernel: KernelPath,
-    spare: Vec<Process>,
+    /// Those that were started ahead.
+    ahead: Vec<Process>,
+    /// Further ones; dropping this ends the thread that starts them, and all of them with it.
+    further: Receiver<Result<Process, LabError>>,
     /// By the key of the coflow.
     busy: BTreeMap<String, Process>,
 }
@@ -47,33 +55,43 @@ pub(crate) struct Senders {
 #[derive(Debug)]
 struct Process {
     child: Child,
-    commands: ChildStdin,
+    /// Its standard input, by which it also says that it is ready.
+    commands: UnixStream,
 }
 
 impl Senders {
-    /// Starts those that wait. They die with the calling thread.
+    /// Starts processes, and waits until those are ready that are needed first.
     pub(crate) fn new(address: IpAddr, kernel: KernelPath) -> Result<Self, LabError> {
-        let mut senders = Self { address, kernel, spare: Vec::new(), busy: BTreeMap::new() };
-        senders.refill()?;
+        let (sender, further) = sync_channel(0);
+        let ahead = kernel.coflows.min(MOST_AHEAD);
+        spawn(move || while sender.send(process(address, &kernel)).is_ok() {})?;
+        let mut senders = Self { ahead: Vec::new(), further, busy: BTreeMap::new() };
+        for _ in 0..ahead {
+            let process = senders.further()?;
+            senders.ahead.push(process);
+        }
         Ok(senders)
+    }
+
+    fn further(&self) -> Result<Process, LabError> {
+        let gone = |_| LabError::system("start a sender")(io::ErrorKind::BrokenPipe.into());
+        self.further.recv().map_err(gone)?
+    }
+
+    /// Gives a coflow a process, which asks to be tagged.
+    pub(crate) fn begin(&mut self, part: &Part) -> Result<(), LabError> {
+        if !self.busy.contains_key(&part.coflow) {
+            let mut process = self.ahead.pop().map_or_else(|| self.further(), Ok)?;
+            process.tell(part)?;
+            self.busy.insert(part.coflow.clone(), process);
+        }
+        Ok(())
     }
 
     /// Has the process of the flow's coflow send it.
     pub(crate) fn send(&mut self, key: &str, start: &Start) -> Result<(), LabError> {
-        let failed = || LabError::system("tell a sender what to send");
-        if !self.busy.contains_key(key) {
-            let mut process = match self.spare.pop() {
-                Some(process) => process,
-                None => self.process()?,
-            };
-            writeln!(process.commands, "{key}").map_err(failed())?;
-            self.busy.insert(key.to_owned(), process);
-        }
-        if let Some(process) = self.busy.get_mut(key) {
-            let line = serde_json::to_string(start).map_err(|error| failed()(error.into()))?;
-            writeln!(process.commands, "{line}").map_err(failed())?;
-        }
-        self.refill()
+        self.begin(&Part { coflow: key.to_owned(), sends: Vec::new() })?;
+        self.busy.get_mut(key).map_or(Ok(()), |process| process.tell(start))
     }
 
     /// Ends the process of a coflow that has no further flows.
@@ -82,30 +100,33 @@ impl Senders {
         drop(commands);
         spawn(move || drop(child.wait())).map(drop)
     }
+}
 
-    fn refill(&mut self) -> Result<(), LabError> {
-        while self.spare.len() < SPARE {
-            let process = self.process()?;
-            self.spare.push(process);
-        }
-        Ok(())
-    }
-
-    fn process(&self) -> Result<Process, LabError> {
-        let failed = || LabError::system("start a sender");
-        let mut command = Command::new(std::env::current_exe().map_err(failed())?);
-        command.args(["lab-host", "--sender", "--address", &self.address.to_string()]);
-        command.arg("--door").arg(&self.kernel.door).arg("--group").arg(&self.kernel.group);
-        // What it says is heard as the host's.
-        command.stdin(Stdio::piped());
-        die_with_parent(&mut command);
-        let mut child = command.spawn().map_err(failed())?;
-        let commands = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe.into()).map_err(failed())?;
-        Ok(Process { child, commands })
+impl Process {
+    fn tell(&mut self, what: &impl Serialize) -> Result<(), LabError> {
+        let failed = || LabError::system("tell a sender what to send");
+        let line = serde_json::to_string(what).map_err(|error| failed()(error.into()))?;
+        writeln!(self.commands, "{line}").map_err(failed())
     }
 }
 
-/// Waits for a coflow's key, asks to be tagged with it, and sends the coflow's flows until there are no further
+/// Starts one, and waits until it is ready. It dies with the calling thread.
+fn process(address: IpAddr, kernel: &KernelPath) -> Result<Process, LabError> {
+    let failed = || LabError::system("start a sender");
+    let mut command = Command::new(std::env::current_exe().map_err(failed())?);
+    command.args(["lab-host", "--sender", "--address", &address.to_string()]);
+    command.arg("--door").arg(&kernel.door).arg("--group").arg(&kernel.group);
+    // What it says is heard as the host's.
+    let (mut commands, its) = UnixStream::pair().map_err(failed())?;
+    command.stdin(OwnedFd::from(its));
+    die_with_parent(&mut command);
+    let child = command.spawn().map_err(failed())?;
+    drop(command);
+    commands.read_exact(&mut [0]).map_err(failed())?;
+    Ok(Process { child, commands })
+}
+
+/// Waits for its part of a coflow, asks to be tagged with it, and sends the coflow's flows until there are no further
 /// ones. The lab's hosts start processes that run this.
 ///
 /// # Errors
@@ -125,12 +146,17 @@ pub fn serve_sender<W: Write + Send + 'static>(
     let group = group.map_err(|error| LabError::system("enter a control group")(io::Error::other(error)))?;
     // It goes with the host's, when this process is gone.
     std::mem::forget(group);
-    let mut key = String::new();
-    if commands.read_line(&mut key).map_err(failed())? == 0 {
+    // Standard input goes both ways: the host waits for this.
+    rustix::io::write(io::stdin(), b"\n").map_err(|error| failed()(error.into()))?;
+    let mut line = String::new();
+    if commands.read_line(&mut line).map_err(failed())? == 0 {
         return Ok(());
     }
-    let key = key.trim_end().parse().map_err(|()| failed()(io::ErrorKind::InvalidData.into()))?;
-    let request = Request { name: Name::Coflow(key), class: TaskClass::Online, deadline: None };
+    let part: Part = serde_json::from_str(&line).map_err(|error| failed()(error.into()))?;
+    let key = part.coflow.parse().map_err(|()| failed()(io::ErrorKind::InvalidData.into()))?;
+    let sends = part.sends.into_iter().map(|(peer, bytes)| Amount { peer, bytes: Bytes(bytes) });
+    let (name, sends) = (Name::Coflow(key), sends.collect());
+    let request = Request { name, class: TaskClass::Online, deadline: None, sends };
     request.send(&kernel.door).map_err(LabError::system("have the enforcer tag a sender"))?;
     let mut sending = Vec::new();
     for line in commands.lines() {

@@ -1,5 +1,6 @@
 //! A place for runs: the network, the program's own processes on it, and a folder for sockets and logs.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -7,12 +8,12 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use cavalcade_model::Nanos;
+use cavalcade_model::{Nanos, Workload};
 
 use crate::enforcers::{self, Enforcer};
 use crate::error::LabError;
 use crate::message::{Said, Told};
-use crate::namespaces::{self, Losses, Namespaces};
+use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
 use crate::run::{Enforcement, Setup, Transport};
@@ -75,6 +76,8 @@ impl Drop for Folder {
 pub(crate) struct Site {
     setup: Setup,
     hosts: u32,
+    /// The number of coflows that each host sends of.
+    coflows: Vec<usize>,
     coordinator: SocketAddr,
     peer_port: u16,
     // Fields are dropped in order: namespaces go before the folder with their logs.
@@ -83,13 +86,23 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Builds the network for `hosts` hosts.
-    pub(crate) fn build(setup: &Setup, hosts: u32) -> Result<Self, LabError> {
+    /// Builds the network for `hosts` hosts, between which `workload` is to be replayed.
+    pub(crate) fn build(setup: &Setup, hosts: u32, workload: &Workload) -> Result<Self, LabError> {
+        let mut coflows = vec![0; hosts as usize];
+        for coflow in workload.coflows() {
+            let senders: BTreeSet<usize> =
+                workload.flows_of(coflow.id).iter().map(|flow| flow.src.index()).collect();
+            senders.into_iter().for_each(|host| coflows[host] += 1);
+        }
         let folder = Folder::make()?;
         let (namespaces, coordinator, peer_port) = match setup.transport {
             Transport::Namespaces => {
                 let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
-                (Some(Namespaces::build(hosts, setup.rate)?), at, namespaces::PEER_PORT)
+                let ports = match setup.enforcement {
+                    Enforcement::Library => Ports::Plain,
+                    Enforcement::Kernel => Ports::Classes,
+                };
+                (Some(Namespaces::build_with(hosts, setup.rate, ports)?), at, namespaces::PEER_PORT)
             }
             Transport::Racks(racks) => {
                 // There is no coordinator.
@@ -102,10 +115,16 @@ impl Site {
                 (None, SocketAddr::new(address, one), other)
             }
         };
-        Ok(Self { setup: setup.clone(), hosts, coordinator, peer_port, namespaces, folder })
+        Ok(Self { setup: setup.clone(), hosts, coflows, coordinator, peer_port, namespaces, folder })
     }
 
-    fn address(&self, host: u32) -> IpAddr {
+    /// True if the kernel carries out orders.
+    pub(crate) fn is_kernel(&self) -> bool {
+        self.setup.enforcement == Enforcement::Kernel
+    }
+
+    /// The address of a host.
+    pub(crate) fn address(&self, host: u32) -> IpAddr {
         if self.namespaces.is_some() {
             return namespaces::host_address(host);
         }
@@ -147,9 +166,15 @@ impl Site {
         let socket = self.folder.0.join("coordinator.sock").display().to_string();
         let own = ["--listen", &listen, "--policy", policy, "--period", &period, "--administration", &socket];
         let own = own.map(str::to_owned);
-        let arguments = [vec!["coordinator".to_owned()], self.common(), own.to_vec()].concat();
+        let by_class = self.by_class();
+        let arguments = [vec!["coordinator".to_owned()], self.common(), own.to_vec(), by_class].concat();
         let namespace = self.namespaces.as_ref().map(Namespaces::of_coordinator);
         self.launch("coordinator".to_owned(), namespace.as_deref()).service(&arguments)
+    }
+
+    /// The option that leaves order to the ports, where they hold to classes.
+    fn by_class(&self) -> Vec<String> {
+        self.setup.by_class.then(|| "--by-class".to_owned()).into_iter().collect()
     }
 
     /// Starts the agent of a host.
@@ -158,12 +183,8 @@ impl Site {
         let mut own = ["--port", &host.to_string(), "--socket", &socket].map(str::to_owned).to_vec();
         own.extend(match scheduler {
             Scheduler::Hosts(policy) => {
-                vec![
-                    "--policy".to_owned(),
-                    policy.clone(),
-                    "--peer-port".to_owned(),
-                    self.peer_port.to_string(),
-                ]
+                let decides = ["--policy", policy, "--peer-port", &self.peer_port.to_string()];
+                [decides.map(str::to_owned).to_vec(), self.by_class()].concat()
             }
             _ => vec!["--coordinator".to_owned(), self.coordinator.to_string()],
         });
@@ -205,6 +226,9 @@ impl Site {
                 }
                 _ => vec![("--agent", self.socket(host))],
             };
+            if self.is_kernel() {
+                arguments.extend(["--coflows".to_owned(), self.coflows[host as usize].to_string()]);
+            }
             let words =
                 paths.iter().flat_map(|(option, path)| [(*option).to_owned(), path.display().to_string()]);
             arguments.extend(words);

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use cavalcade_enforce::{Law, Request, Rule, Subject};
+use cavalcade_client::DscpMap;
+use cavalcade_enforce::{Amount, Law, Request, Rule, Subject};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use clap::{Args, ValueEnum};
 
@@ -53,6 +54,10 @@ pub(crate) struct Enforce {
     /// Size of the largest flow, used by tafe
     #[arg(long, value_name = "BYTES", default_value = "30MB", requires = "congestion")]
     pub(crate) largest: Bytes,
+    /// DSCP of each class of packets, the highest class first; classes beyond the list use its last value [default:
+    /// 40,32,24,16,0,1]
+    #[arg(long, value_name = "NUMBERS")]
+    pub(crate) dscp: Option<DscpMap>,
     /// Certificate folder of this host's agent. With it, enforcers on both hosts of a connection agree on its coflow,
     /// so that a server's answers are scheduled under its client's coflow
     #[arg(long, value_name = "DIR")]
@@ -88,6 +93,9 @@ pub(crate) struct RunCommand {
     /// Deadline of a new task, counted from now
     #[arg(long, value_name = "TIME", conflicts_with = "coflow")]
     pub(crate) deadline: Option<Nanos>,
+    /// Bytes that the command will send to a peer, as 10.0.0.7:40MB, for policies that use sizes; may be repeated
+    #[arg(long, value_name = "PEER:BYTES")]
+    pub(crate) sends: Vec<Amount>,
     /// Socket of 'cavalcade enforce'
     #[arg(long, value_name = "FILE", default_value = DOOR)]
     pub(crate) door: PathBuf,

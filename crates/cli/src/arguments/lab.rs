@@ -83,7 +83,7 @@ pub(crate) enum LabTransport {
 pub(crate) enum LabEnforcement {
     /// The client library
     Library,
-    /// The kernel path
+    /// The kernel path, with ports like those of a switch with eight priority queues
     Kernel,
 }
 
@@ -102,6 +102,9 @@ pub(crate) struct LabHost {
     /// The control group below which that tags
     #[arg(long, requires = "door")]
     pub(crate) group: Option<PathBuf>,
+    /// The number of coflows for which there are to be such processes
+    #[arg(long, default_value = "1")]
+    pub(crate) coflows: usize,
     /// Be such a process
     #[arg(long, requires = "door")]
     pub(crate) sender: bool,

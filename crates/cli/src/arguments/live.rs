@@ -177,6 +177,10 @@ pub(crate) struct Deciding {
     /// own address
     #[arg(long)]
     pub(crate) confirm: bool,
+    /// Leave all gates open, because the switches give strict priority by DSCP: only the policy's own rate limits hold flows
+    /// back, and flows of one class share
+    #[arg(long)]
+    pub(crate) by_class: bool,
     /// Decide, but enforce nothing
     #[arg(long)]
     pub(crate) shadow: bool,
@@ -207,6 +211,9 @@ pub(crate) struct AgentOptions {
     /// Socket for applications [default: cavalcade.sock in $XDG_RUNTIME_DIR or /run]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<PathBuf>,
+    /// With --policy: leave all gates open, because the switches give strict priority by DSCP
+    #[arg(long)]
+    pub(crate) by_class: bool,
     /// Decide, and enforce nothing
     #[arg(long)]
     pub(crate) shadow: bool,

@@ -1,9 +1,13 @@
-//! `cavalcade bench enforce`: what the kernel path costs on this machine, and how exactly it does as it is told.
+//! `cavalcade bench enforce`: what the kernel path costs on this machine, and how exactly it does as it is told: on a
+//! connection of this process with itself, then in a whole [`site`].
+
+mod site;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use cavalcade_enforce::bench::{Cost, Figures, Pace, measure};
+use cavalcade_metrics::Percent;
 use serde_json::{Value, json};
 
 use crate::arguments::EnforceBench;
@@ -16,10 +20,16 @@ use crate::output::print;
 /// If this host cannot load programs, or the output cannot be written.
 pub(crate) fn run(options: &EnforceBench) -> Result<(), Failure> {
     let figures = measure().map_err(|error| Failure::new(Kind::Capability, error.to_string()))?;
-    print(&if options.json { format!("{}\n", document(&figures)) } else { text(&figures) })
+    if !options.json {
+        print(&text(&figures))?;
+    }
+    let of_site = site::measure()?;
+    print(&if options.json { format!("{}\n", document(&figures, &of_site)) } else { site_text(&of_site) })
 }
 
-fn document(figures: &Figures) -> Value {
+fn document(figures: &Figures, of_site: &site::Figures) -> Value {
+    let load = |load: &site::Load| json!({ "bps": load.rate, "flows_a_second": load.flows, "agents": load.agents, "enforcers": load.enforcers });
+    let pauses = of_site.turns.iter().map(|pause| pause.0 as f64 / 1e6).collect::<Vec<f64>>();
     let cost = |cost: &Cost| json!({ "program": cost.program, "verified": cost.verified, "runs": cost.runs, "nanos": cost.nanos });
     let pace = |pace: &Pace| json!({ "asked_bps": pace.asked.0, "reached_bps": pace.reached, "seconds": pace.seconds });
     let all = |times: &[Duration]| times.iter().map(|&time| millis(time)).collect::<Vec<f64>>();
@@ -28,6 +38,10 @@ fn document(figures: &Figures) -> Value {
         "programs": figures.costs.iter().map(cost).collect::<Vec<Value>>(),
         "unlimited_bps": figures.unlimited,
         "paces": figures.paces.iter().map(pace).collect::<Vec<Value>>(),
+        "site": {
+            "large": load(&of_site.large), "short": load(&of_site.short),
+            "period_ms": site::period().0 as f64 / 1e6, "end_to_next_ms": pauses,
+        },
         "off_ms": all(&figures.off),
         "on_ms": all(&figures.on),
     })
@@ -51,6 +65,29 @@ fn text(figures: &Figures) -> String {
         let at = |share: usize| millis(times[(times.len() * share).div_ceil(100) - 1]);
         _ = writeln!(text, "{name:<7}{:>10.3}{:>9.3}{:>11.3}", at(50), at(99), at(100));
     }
+    text
+}
+
+fn site_text(of_site: &site::Figures) -> String {
+    let mut text = String::from(
+        "\n                  Gbps   flows/s   agents   enforcers   (shares of a core, sender's and receiver's)\n",
+    );
+    for (name, load) in [("large flow", &of_site.large), ("short flows", &of_site.short)] {
+        let [agents, enforcers] = [load.agents, load.enforcers].map(|share| share * 100.0);
+        _ = writeln!(
+            text,
+            "{name:<12}{:>10.2}{:>10.0}{agents:>8.1}%{enforcers:>11.1}%",
+            load.rate / 1e9,
+            load.flows
+        );
+    }
+    let [p50, p99, worst] =
+        [Percent::P50, Percent::P99, Percent::whole(100)].map(|share| of_site.turn_at(share).0 as f64 / 1e6);
+    let period = site::period().0 as f64 / 1e6;
+    _ = writeln!(
+        text,
+        "\nfrom the end of a coflow to the first byte of the next, with a period of {period:.0} ms: {p50:.1} ms at p50, {p99:.1} at p99, {worst:.1} at worst"
+    );
     text
 }
 

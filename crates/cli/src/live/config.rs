@@ -74,6 +74,7 @@ pub(crate) struct CoordinatorTable {
     #[serde(deserialize_with = "period")]
     pub(crate) hold: Option<Nanos>,
     pub(crate) confirm: bool,
+    pub(crate) by_class: bool,
     pub(crate) shadow: bool,
     #[serde(deserialize_with = "from_text")]
     pub(crate) lease: Option<LeasePlace>,
@@ -96,6 +97,7 @@ pub(crate) struct AgentTable {
     pub(crate) policy: Option<String>,
     pub(crate) peer_port: Option<u16>,
     pub(crate) socket: Option<PathBuf>,
+    pub(crate) by_class: bool,
     pub(crate) shadow: bool,
     #[serde(deserialize_with = "user_budget")]
     pub(crate) user_budget: Option<Budget>,
@@ -116,6 +118,8 @@ pub(crate) struct EnforceTable {
     /// Rules as they stand in the file: users have names on the host alone that the rule is for.
     pub(crate) tag: Vec<String>,
     pub(crate) containers: Vec<PathBuf>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) dscp: Option<cavalcade_client::DscpMap>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) coflows_of_user: Option<usize>,
 }

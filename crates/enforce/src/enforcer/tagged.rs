@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use cavalcade_model::{Instant, Nanos};
+use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_protocol::{CoflowKey, Endpoints, Registration};
 
 use crate::Count;
-use crate::door::{Asker, Name, Request};
+use crate::door::{Amount, Asker, Name, Request};
 use crate::groups::Group;
 use crate::link::Link;
 
@@ -17,6 +17,9 @@ const IDLE: Nanos = Nanos::from_millis(100);
 
 /// A coflow without connections or processes ends this long after it began at the earliest: the agent has to hear of it first.
 const GRACE: Nanos = Nanos::from_secs(1);
+
+/// The most peers of which a request may say what is sent to them.
+const MOST_PEERS: usize = 1_024;
 
 /// A flow as the agent has been told of it.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub(super) struct Tagged {
     /// Processes that wait for the key.
     pub(super) askers: Vec<Asker>,
     flows: BTreeMap<IpAddr, Known>,
+    /// The bytes that its commands said they send, by peer.
+    sizes: BTreeMap<IpAddr, u64>,
     pub(super) is_obedient: bool,
     began: Instant,
     /// True where it had connections at the last look.
@@ -50,7 +55,7 @@ impl Tagged {
     /// A coflow that `user` asks for; a task is registered with the agent.
     pub(super) fn new(now: Instant, user: u32, mut link: Link, request: Request) -> Self {
         link.turn(now);
-        let Request { name, class, deadline } = request;
+        let Request { name, class, deadline, .. } = request;
         let key = match &name {
             Name::Coflow(key) => Some(*key),
             Name::Task(task) => {
@@ -60,9 +65,17 @@ impl Tagged {
                 None
             }
         };
-        let (groups, askers, flows) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (groups, askers, flows, sizes) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeMap::new());
         let (is_obedient, began, has_sockets) = (false, now, true);
-        Self { user, name, groups, link, key, askers, flows, is_obedient, began, has_sockets }
+        Self { user, name, groups, link, key, askers, flows, sizes, is_obedient, began, has_sockets }
+    }
+
+    /// A command of it has said how much it sends. A flow that has begun already keeps the size that it was told with.
+    pub(super) fn will_send(&mut self, amounts: &[Amount]) {
+        for &Amount { peer, bytes } in amounts.iter().take(MOST_PEERS) {
+            let size = self.sizes.entry(peer.to_canonical()).or_default();
+            *size = size.saturating_add(bytes.0);
+        }
     }
 
     /// Tells whether it is without processes and connections.
@@ -75,6 +88,11 @@ impl Tagged {
     pub(super) fn flow_of(&mut self, of_client: u32) -> Option<(IpAddr, &mut Known)> {
         let mut flows = self.flows.iter_mut();
         flows.find(|(_, known)| known.number == Some(of_client)).map(|(&peer, known)| (peer, known))
+    }
+
+    /// Tells whether what waits at the gate to a peer need not.
+    pub(super) fn lets(&self, peer: IpAddr) -> bool {
+        self.flows.get(&peer).is_some_and(|known| !known.is_off)
     }
 
     /// Learns the key of its task, and passes it on to those who wait for it.
@@ -92,7 +110,11 @@ impl Tagged {
         if known.number.is_none() && (count.sockets > 0 || more > 0) {
             let local = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
             let ends = Endpoints { local, remote: SocketAddr::new(peer, 0) };
-            known.number = Some(client.open(key, ends, None));
+            // What it has sent before counts for a flow that was closed meanwhile.
+            // One that has sent more than was said is of unknown size again.
+            let size = self.sizes.get(&peer).filter(|&&size| size > known.sent);
+            let size = size.map(|size| Bytes(size - known.sent));
+            known.number = Some(client.open(key, ends, size));
         }
         let Some(number) = known.number else { return false };
         if more > 0 {

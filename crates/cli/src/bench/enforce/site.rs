@@ -1,0 +1,152 @@
+//! The kernel path in a whole site: what agents and enforcers take of a processor, and how soon a decision is on the wire.
+//!
+//! Each is a run of the lab (`cavalcade_lab`): real coordinator, agents, enforcers, and senders that know no library, in network
+//! namespaces.
+//!
+//! | workload | shows |
+//! |---|---|
+//! | one flow at a port that is never short | the cost of bytes, at the highest rate that sender and receiver reach |
+//! | short flows that begin evenly, one coflow | the cost of connections |
+//! | coflows in order of arrival, from one sender to a receiver each | the time from the end of one to the first byte of the next |
+//!
+//! The last is seen by receivers, and has more in it than the way from a decision to the wire: the end has to be noticed and
+//! reported, and a round to come, which takes up to Δ each. Nothing shortens it: a host lets the next flow to the same
+//! receiver go by itself, and here each coflow has a receiver of its own.
+
+use cavalcade_lab::{Enforcement, Measured, Scheduler, Setup, Transport};
+use cavalcade_metrics::{Percent, percentile};
+use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
+
+use crate::failure::Failure;
+use crate::lab::{STOPPED, failure, stop_when_interrupted};
+
+/// A port that is never short.
+const AMPLE: BitsPerSec = BitsPerSec(40_000_000_000);
+/// The bytes of the large flow.
+const LARGE: Bytes = Bytes(1_000_000_000);
+/// Short flows a second, for how many seconds, and the bytes of each.
+const SHORT_A_SECOND: u64 = 2_000;
+const SECONDS: u64 = 2;
+const SHORT: Bytes = Bytes(10_000);
+/// Coflows that take turns, and how often all of them do.
+const TURNS: u32 = 10;
+const REPEAT: u32 = 3;
+/// The bytes of each, and the rate of their ports: 20 ms.
+const TURN: Bytes = Bytes(2_500_000);
+const TURN_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+/// Δ.
+const PERIOD: Nanos = Nanos::from_millis(10);
+
+/// What a workload costs at the host that sends it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Load {
+    /// Bits that arrived in a second.
+    pub(super) rate: f64,
+    /// Flows that arrived in a second.
+    pub(super) flows: f64,
+    /// The share of a core that all agents took.
+    pub(super) agents: f64,
+    /// The share that all enforcers took.
+    pub(super) enforcers: f64,
+}
+
+/// The figures of a site.
+#[derive(Clone, Debug)]
+pub(super) struct Figures {
+    pub(super) large: Load,
+    pub(super) short: Load,
+    /// From the end of a coflow to the first byte of the next, in order of length.
+    pub(super) turns: Vec<Nanos>,
+}
+
+impl Figures {
+    /// The pause that so many per cent of all do not exceed.
+    pub(super) fn turn_at(&self, share: Percent) -> Nanos {
+        percentile(&self.turns, share).unwrap_or_default()
+    }
+}
+
+/// Measures it all.
+///
+/// # Errors
+/// If this machine cannot carry a lab with the kernel path.
+pub(super) fn measure() -> Result<Figures, Failure> {
+    stop_when_interrupted();
+    let large = load(&large()?)?;
+    let short = load(&short()?)?;
+    let mut turns = Vec::new();
+    for _ in 0..REPEAT {
+        turns.extend(pauses(&run(&turns_taken()?, TURN_RATE)?));
+    }
+    turns.sort_unstable();
+    Ok(Figures { large, short, turns })
+}
+
+/// The time from one decision to the next.
+pub(super) fn period() -> Nanos {
+    PERIOD
+}
+
+fn run(workload: &Workload, rate: BitsPerSec) -> Result<Measured, Failure> {
+    let setup = Setup {
+        enforcement: Enforcement::Kernel,
+        limit: Nanos::from_secs(120),
+        ..crate::lab::setup(Transport::Namespaces, rate, PERIOD)
+    };
+    let scheduler = Scheduler::Coordinator("fifo".to_owned());
+    cavalcade_lab::run(&setup, workload, &scheduler, &[], &STOPPED).map_err(failure)
+}
+
+fn load(workload: &Workload) -> Result<Load, Failure> {
+    let measured = run(workload, AMPLE)?;
+    let seconds = measured.cost.wall.0 as f64 / 1e9;
+    let share = |part: Nanos| part.0 as f64 / 1e9 / seconds;
+    Ok(Load {
+        rate: measured.cost.bytes.0 as f64 * 8.0 / seconds,
+        flows: workload.flows().len() as f64 / seconds,
+        agents: share(measured.cost.agents),
+        enforcers: share(measured.cost.enforcers),
+    })
+}
+
+fn flow(to: u32, size: Bytes, wave: Nanos) -> Flow {
+    Flow { src: PortId(0), dst: PortId(to), size, wave }
+}
+
+fn large() -> Result<Workload, Failure> {
+    let mut builder = WorkloadBuilder::new(2);
+    builder.coflow("large", Instant::ZERO, vec![flow(1, LARGE, Nanos::ZERO)]);
+    built(builder)
+}
+
+fn short() -> Result<Workload, Failure> {
+    let mut builder = WorkloadBuilder::new(2);
+    let flows = (0..SHORT_A_SECOND * SECONDS)
+        .map(|number| flow(1, SHORT, Nanos(number * 1_000_000_000 / SHORT_A_SECOND)));
+    builder.coflow("short", Instant::ZERO, flows.collect());
+    built(builder)
+}
+
+fn turns_taken() -> Result<Workload, Failure> {
+    let mut builder = WorkloadBuilder::new(TURNS + 1);
+    for turn in 0..TURNS {
+        // In order, and all before the first has ended.
+        let arrival = Instant(u64::from(turn) * 100_000);
+        builder.coflow(format!("turn-{turn}"), arrival, vec![flow(1 + turn, TURN, Nanos::ZERO)]);
+    }
+    built(builder)
+}
+
+fn built(builder: WorkloadBuilder) -> Result<Workload, Failure> {
+    builder.build().map_err(|error| Failure::input(error.to_string()))
+}
+
+/// The pauses between the end of a coflow and the first byte of the next. Some may have gone ahead before there were orders;
+/// they have waited for nobody.
+fn pauses(measured: &Measured) -> Vec<Nanos> {
+    let ends = measured.outcome.flow_finish.iter();
+    let mut turns: Vec<(Instant, Instant)> = ends.copied().zip(measured.resumed.iter().copied()).collect();
+    turns.sort_unstable();
+    let pairs = turns.windows(2).filter(|pair| pair[1].1 > pair[0].0);
+    pairs.map(|pair| pair[1].1.since(pair[0].0)).collect()
+}
