@@ -3,4 +3,5 @@
 pub(crate) mod attained;
 pub(crate) mod ends;
 pub(crate) mod min_tree;
+pub(crate) mod service;
 pub(crate) mod tolerance;

@@ -28,9 +28,8 @@
 //! | | | coflow-1000-long, `fifo` | 15, 67 | 4 |
 //! | | | coflow-1000, `dclas:weighted=false` | 1.0, 4.3 | 4 |
 //! | | [`Recompute`] | S200, `fair` | 0.004, 0.10 | 25 |
-//! | [`PerLinkFill`] | [`Recompute`] | S200, `baraat` | 0.06, 0.80 | 13 |
-//! | | | S200, `las:at=link` | 1.0, 9.2 | 9 |
-//! | | flow by flow, until `a1b490e` | FB, 20,000 events of `las:at=link` | 4.0, 13 | 3.3 |
+//! | [`PerLinkFill`] | [`Recompute`] | S200, `baraat` | 0.045, 0.80 | 18 |
+//! | | | S200, `las:at=link` | 0.44, 9.2 | 21 |
 //! | [`GreedyFill`] | [`Recompute`] | S200, `sebf` | 0.004, 0.071 | 18 |
 //! | | in turn | S200, `stf` | 0.004, 0.082 | 20 |
 //! | [`MaddFill`] | [`Recompute`] | FB, `varys` (loaded machine) | 3.1, 28.6 | 9 |

@@ -27,7 +27,6 @@
 //! - One sorted list of all waiting flows per link: three times as much to read and to move.
 
 mod rank;
-mod service;
 mod waiting;
 
 use std::cmp::{Ordering, Reverse};
@@ -36,10 +35,10 @@ use std::collections::binary_heap::PeekMut;
 
 use crate::fill::{Due, Fill, Key, NONE, across_switch};
 use crate::progress::min_tree::MinTree;
+use crate::progress::service::{Service, leave_to_service};
 use crate::progress::tolerance::tolerance;
 use crate::reference::NEGLIGIBLE;
 pub(crate) use rank::{Rank, STEP};
-use service::Service;
 use waiting::{Head, Waiting};
 
 /// A flow with a rate, as each of its links remembers it: looking at it must not miss the cache.
@@ -415,6 +414,8 @@ fn first_overtaking(served: &[Served], now: f64) -> f64 {
 }
 
 impl Fill for ShortestFill {
+    leave_to_service!(on two links);
+
     fn reserve_accounts(&mut self, count: usize) {
         self.accounts.resize(count.max(self.accounts.len()), Account::default());
         self.service.reserve_accounts(count);
@@ -422,7 +423,7 @@ impl Fill for ShortestFill {
 
     fn add(&mut self, flow: u32, links: &[u32], accounts: &[u32], bytes: f64, now: f64) {
         let links = across_switch(links);
-        self.service.add(flow, links, accounts[0], bytes, now);
+        self.service.add(flow, links, accounts, bytes, now);
         let account = &mut self.accounts[accounts[0] as usize];
         self.keys[flow as usize] = account.key;
         self.in_account[flow as usize] = account.flows.len() as u32;
@@ -481,7 +482,7 @@ impl Fill for ShortestFill {
         let first = due.finished.len();
         self.service.take_due(now, due);
         for &flow in &due.finished[first..] {
-            let account = self.service.flows[flow as usize].account as usize;
+            let account = self.service.flows[flow as usize].accounts[0] as usize;
             self.service.remove(flow, now);
             self.remember(flow, now);
             self.free_links(flow, now);
@@ -503,41 +504,5 @@ impl Fill for ShortestFill {
         }
         self.hand_out(now);
         self.service.finish_refill(now);
-    }
-
-    fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
-        self.service.watch_flow(flow, remaining);
-    }
-
-    fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
-        self.service.watch_account(account, bytes, now);
-    }
-
-    fn unwatch_account(&mut self, account: u32) {
-        self.service.unwatch_account(account);
-    }
-
-    fn remaining(&self, flow: u32, now: f64) -> f64 {
-        self.service.remaining(flow, now)
-    }
-
-    fn attained(&self, account: u32, now: f64) -> f64 {
-        self.service.attained(account, now)
-    }
-
-    fn rate(&self, flow: u32) -> f64 {
-        self.service.flows[flow as usize].rate
-    }
-
-    fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
-        self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
-    }
-
-    fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
-        self.service.loads(&self.accounts[account as usize].flows, now, visit);
-    }
-
-    fn add_use(&self, use_of_link: &mut [f64]) {
-        self.service.add_use(use_of_link);
     }
 }

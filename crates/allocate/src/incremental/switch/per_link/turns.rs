@@ -1,495 +1,442 @@
-//! Who is in turn where, until every flow has its rate: the rounds of the definition, a link at a time instead of a flow
-//! at a time.
-//!
-//! # The idea
-//! All that a round gives flows of one link is the same rate, so a round is a link, a level and the bits of those flows. What
-//! it leaves at the links of the other side are a few operations for all of them together.
+//! Who is in turn where, until every flow has its rate.
 //!
 //! # Invariants
-//! - A flow is *undecided* if both of its links are open and its bit is not in `taken`. A link that settles is closed, so its
-//!   flows have the bit on its side only; those of a ring have it on both.
-//! - `waiting` counts the undecided flows of the class that is in turn at a link; where it is none the link is closed or at
-//!   the end of its order. `level` is infinite there.
-//! - A link that may be settled is a candidate. Any other with flows that wait has seen one of them that is not in turn at
-//!   its other link and stands `behind` that, or a lower link there, and stands in `blocked` by it.
+//! - A link is closed once it has nothing left, and open flows cross open links only.
+//! - The members of a link are all of the class that is in turn there, some of which have their rates; `waiting` counts the
+//!   others, `ready` those of them that are in turn at both links.
+//! - A link that may be settled is queued, or stands in the list `behind` of the lower link that it waits for.
 
-use super::fans::{Fans, SIDES};
-use crate::bits::{ones, pack, set};
-use crate::fill::{Key, NONE};
+use super::Order;
+use crate::progress::service::Service;
 use crate::reference::{NEGLIGIBLE, SAME};
 
-/// From so many flows of 64 on it is cheaper to go through all 64 lanes than from bit to bit.
-const DENSE: u32 = 12;
-
-/// Flows of one link that get one rate.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
-    pub(super) lane: u32,
-    pub(super) rate: f64,
-    /// The range in `Rounds::fans`.
-    pub(super) first: usize,
-    pub(super) end: usize,
-    pub(super) is_ring: bool,
+/// A link in one run.
+#[derive(Clone, Debug, Default)]
+struct Link {
+    left: f64,
+    /// The place in the link's order at which the next class begins.
+    next: usize,
+    /// In ascending order; none before the place `from` waits for its rate.
+    members: Vec<u32>,
+    from: usize,
+    waiting: u32,
+    ready: u32,
+    is_closed: bool,
+    is_queued: bool,
+    is_changed: bool,
+    /// Flows across this link that are in turn somewhere.
+    touched: Vec<u32>,
+    /// Links that are settled at the earliest when this one changes.
+    behind: Vec<u32>,
 }
 
-/// What a run found: who gets which rate.
-#[derive(Debug, Default)]
-pub(super) struct Rounds {
-    pub(super) rounds: Vec<Round>,
-    pub(super) fans: Vec<u32>,
-    /// The flows of each of `fans`, in so many words.
-    pub(super) bits: Vec<u64>,
-    words: usize,
-}
-
-impl Rounds {
-    pub(super) fn new(words: usize) -> Self {
-        Self { words, ..Self::default() }
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.rounds.clear();
-        self.fans.clear();
-        self.bits.clear();
-    }
-
-    /// The fans that get the rate of a round.
-    pub(super) fn fans(&self, round: usize) -> &[u32] {
-        let Round { first, end, .. } = self.rounds[round];
-        &self.fans[first..end]
-    }
-
-    /// Their flows, in as many words for each.
-    pub(super) fn bits(&self, round: usize) -> &[u64] {
-        let Round { first, end, .. } = self.rounds[round];
-        &self.bits[first * self.words..end * self.words]
-    }
-
-    pub(super) fn begin(&mut self, lane: u32, rate: f64, is_ring: bool) {
-        let at = self.fans.len();
-        self.rounds.push(Round { lane, rate, first: at, end: at, is_ring });
-    }
-
-    /// Takes the last words of bits for the flows of a fan, if there are any.
-    pub(super) fn end_fan(&mut self, fan: u32) {
-        let begin = self.bits.len() - self.words;
-        if self.bits[begin..].iter().all(|&bits| bits == 0) {
-            self.bits.truncate(begin);
-            return;
-        }
-        self.fans.push(fan);
-        self.rounds.last_mut().expect("a round has begun").end = self.fans.len();
-    }
-
-    /// The fans of the last round, with their flows.
-    pub(super) fn last(&self) -> impl Iterator<Item = (u32, &[u64])> {
-        let Round { first, end, .. } = *self.rounds.last().expect("a round has begun");
-        let bits = self.bits[first * self.words..end * self.words].chunks_exact(self.words);
-        self.fans[first..end].iter().copied().zip(bits)
-    }
-
-    /// Takes back the round that has begun.
-    fn abandon(&mut self) {
-        let round = self.rounds.pop().expect("a round has begun");
-        self.fans.truncate(round.first);
-        self.bits.truncate(round.first * self.words);
-    }
-
-    /// Puts a flow into the last round.
-    pub(super) fn include(&mut self, fan: u32, line: u32) {
-        let round = *self.rounds.last().expect("a round has begun");
-        match self.fans[round.first..].iter().position(|&other| other == fan) {
-            Some(at) => set(&mut self.bits[(round.first + at) * self.words..][..self.words], line, true),
-            None => {
-                self.bits.extend((0..self.words).map(|word| bit_in(line, word)));
-                self.end_fan(fan);
-            }
-        }
-    }
-
-    /// Gives one flow a rate of its own.
-    pub(super) fn give_one(&mut self, lane: u32, rate: f64, fan: u32, line: u32) {
-        self.begin(lane, rate, false);
-        self.bits.extend((0..self.words).map(|word| bit_in(line, word)));
-        self.end_fan(fan);
+impl Link {
+    fn level(&self) -> f64 {
+        self.left / f64::from(self.waiting)
     }
 }
 
-/// What is in a word of the set of one line.
-fn bit_in(line: u32, word: usize) -> u64 {
-    if line as usize / 64 == word { 1 << (line % 64) } else { 0 }
+/// A flow in one run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    rate: f64,
+    /// The rate that it is served at.
+    written: f64,
+    links: [u32; 2],
+    /// The run in which the rest was written.
+    run: u32,
+    /// At which of its links it is in turn.
+    at: [bool; 2],
+    is_decided: bool,
 }
 
-/// One run after the other. All but the rounds is by lane.
+impl Turn {
+    fn is_ready(self) -> bool {
+        self.at == [true; 2]
+    }
+}
+
+/// One run after the other.
 #[derive(Debug)]
 pub(super) struct Turns {
-    words: usize,
-    pub(super) capacity: Vec<f64>,
-    pub(super) left: Vec<f64>,
-    pub(super) waiting: Vec<f64>,
-    pub(super) level: Vec<f64>,
-    /// Where the class in turn begins in the link's order, and where it ends.
-    class: Vec<[usize; 2]>,
-    /// Links that are open, as bits; ingress first.
-    open: Vec<u64>,
-    /// By coflow, where its fans are in turn or were.
-    in_turn: Vec<u64>,
-    /// By side, the coflows that are in turn anywhere there, or were.
-    live: [Vec<u32>; SIDES],
-    /// By fan, the flows that have rates.
-    taken: Vec<u64>,
-    /// Fans with such flows.
-    taken_in: Vec<u32>,
-    candidates: Vec<u32>,
-    is_candidate: Vec<bool>,
-    /// Links that others hold back which have lower levels, as bits, and one of those others.
-    pub(super) blocked: Vec<u64>,
-    pub(super) blocked_by: Vec<u32>,
-    /// Links with a flow that is not in turn here.
-    behind: Vec<Vec<u32>>,
-    /// Links that may be full, or whose class may be over.
-    pub(super) touched: Vec<u32>,
-    pub(super) rounds: Rounds,
+    capacity: Vec<f64>,
+    run: u32,
+    links: Vec<Link>,
+    turns: Vec<Turn>,
+    queue: Vec<u32>,
+    /// Flows with a rate, and those of the run before.
+    served: Vec<u32>,
+    served_before: Vec<u32>,
+    from_rings: Vec<u32>,
+    /// True if any flow has ever had a cap.
+    pub(super) has_caps: bool,
+    /// No link before this one has flows that wait.
+    first: usize,
 }
 
 impl Turns {
-    /// For links of these capacities, by lane; padded with none.
-    pub(super) fn new(words: usize, capacity: Vec<f64>) -> Self {
-        let lanes = capacity.len();
+    pub(super) fn new(capacity: Vec<f64>, flows: usize) -> Self {
         Self {
-            words,
-            left: vec![0.0; lanes],
-            waiting: vec![0.0; lanes],
-            level: vec![f64::INFINITY; lanes],
-            class: vec![[0; 2]; lanes],
-            open: vec![0; SIDES * words],
-            in_turn: Vec::new(),
-            live: [const { Vec::new() }; SIDES],
-            taken: Vec::new(),
-            taken_in: Vec::new(),
-            candidates: Vec::new(),
-            is_candidate: vec![false; lanes],
-            blocked: vec![0; SIDES * words],
-            blocked_by: vec![NONE; lanes],
-            behind: vec![Vec::new(); lanes],
-            touched: Vec::new(),
-            rounds: Rounds::new(words),
+            run: 0,
+            links: vec![Link::default(); capacity.len()],
+            turns: vec![Turn::default(); flows],
+            queue: Vec::new(),
+            served: Vec::new(),
+            served_before: Vec::new(),
+            from_rings: Vec::new(),
+            has_caps: false,
+            first: 0,
             capacity,
         }
     }
 
-    /// Finds the rates of all flows. `key` is the best key of a flow at any link.
-    pub(super) fn run(&mut self, fans: &Fans, key: impl Fn(u32) -> Key) {
-        self.reset(fans);
-        let mut run = Run { turns: self, fans, words: fans.words };
-        for lane in (0..fans.first_lane(SIDES)).filter(|&lane| run.is_open(lane)).collect::<Vec<u32>>() {
-            run.open_class(lane);
+    /// Takes up a new flow.
+    pub(super) fn add(&mut self, flow: u32, links: [u32; 2]) {
+        self.turns[flow as usize] = Turn { links, ..Turn::default() };
+    }
+
+    /// Finds the rates of all flows.
+    pub(super) fn run(&mut self, order: Order<'_>, service: &Service) {
+        self.run += 1;
+        self.first = 0;
+        std::mem::swap(&mut self.served, &mut self.served_before);
+        self.served.clear();
+        self.from_rings.clear();
+        for (link, &capacity) in self.links.iter_mut().zip(&self.capacity) {
+            (link.left, link.next, link.from, link.waiting, link.ready) = (capacity, 0, 0, 0, 0);
+            link.is_closed = false;
+            link.members.clear();
+            link.touched.clear();
+            link.behind.clear();
         }
-        run.follow_up();
-        let mut first = 0;
+        let mut run = Run { turns: self, order, service, batch: Vec::new(), changed: Vec::new() };
+        (0..order.on_link.len() as u32).for_each(|link| run.open(link));
         loop {
-            run.settle_all();
-            let Some(flow) = run.first_in_turn(&mut first) else { break };
-            let ring = run.ring(flow);
+            while let Some(link) = run.turns.queue.pop() {
+                run.turns.links[link as usize].is_queued = false;
+                run.settle(link);
+            }
+            let Some(first) = run.first_in_turn() else { break };
+            let ring = run.ring(first);
             run.share(&ring);
         }
-        run.top_up(key);
+        run.top_up();
     }
 
-    fn reset(&mut self, fans: &Fans) {
-        self.left.copy_from_slice(&self.capacity);
-        self.waiting.fill(0.0);
-        self.level.fill(f64::INFINITY);
-        self.class.fill([0; 2]);
-        for (word, open) in self.open.iter_mut().enumerate() {
-            *open = pack(|bit| self.capacity[64 * word + bit] > 0.0);
+    /// Has a link looked at, if it may be settled, and those that wait for it.
+    fn queue(&mut self, link: u32) {
+        let record = &mut self.links[link as usize];
+        let may_settle = record.waiting > 0 && (record.ready == record.waiting || self.has_caps);
+        if may_settle && !std::mem::replace(&mut record.is_queued, true) {
+            self.queue.push(link);
         }
-        self.in_turn.clear();
-        self.in_turn.resize(SIDES * self.words * fans.coflow_count(), 0);
-        self.live.iter_mut().for_each(Vec::clear);
-        for fan in self.taken_in.drain(..) {
-            self.taken[fan as usize * self.words..][..self.words].fill(0);
+        let mut behind = std::mem::take(&mut record.behind);
+        for other in behind.drain(..) {
+            if !std::mem::replace(&mut self.links[other as usize].is_queued, true) {
+                self.queue.push(other);
+            }
         }
-        self.taken.resize(self.words * fans.count(), 0);
-        self.blocked.fill(0);
-        self.behind.iter_mut().for_each(Vec::clear);
-        self.rounds.clear();
+        self.links[link as usize].behind = behind;
     }
 
-    /// Notes that a coflow is in turn at a line of a side.
-    fn put_in_turn(&mut self, coflow: u32, side: usize, line: usize) {
-        let in_turn = &mut self.in_turn[(coflow as usize * SIDES + side) * self.words..][..self.words];
-        if in_turn.iter().all(|&lines| lines == 0) {
-            self.live[side].push(coflow);
+    /// Has flows served at the rates that the last run found, where these have changed.
+    pub(super) fn write(&mut self, service: &mut Service, now: f64) {
+        for &flow in &self.served_before {
+            let turn = &mut self.turns[flow as usize];
+            if (turn.run < self.run || turn.rate == 0.0) && turn.written > 0.0 {
+                turn.written = 0.0;
+                if service.flows[flow as usize].is_present() {
+                    service.set_rate(flow, 0.0, now);
+                }
+            }
         }
-        in_turn[line / 64] |= 1 << (line % 64);
+        for &flow in &self.served {
+            let turn = &mut self.turns[flow as usize];
+            if turn.rate != turn.written {
+                turn.written = turn.rate;
+                service.set_rate(flow, turn.rate, now);
+            }
+        }
     }
-
-    pub(super) fn find_level(&mut self, lane: usize) {
-        self.level[lane] = level_of(self.left[lane], self.waiting[lane]);
-    }
-
-    /// Notes that a flow has a rate.
-    pub(super) fn take(&mut self, fan: u32, line: u32) {
-        set(&mut self.taken[fan as usize * self.words..][..self.words], line, true);
-        self.taken_in.push(fan);
-    }
-}
-
-/// What is left of a link's capacity for each of the flows in turn.
-#[inline]
-fn level_of(left: f64, waiting: f64) -> f64 {
-    if waiting > 0.0 { left / waiting } else { f64::INFINITY }
-}
-
-/// `amount` where `bits` has the bit, else nothing.
-#[inline]
-fn masked(amount: f64, bits: u64, bit: usize) -> f64 {
-    f64::from_bits(amount.to_bits() & (bits >> bit & 1).wrapping_neg())
 }
 
 /// A run in progress.
-pub(super) struct Run<'a> {
-    pub(super) turns: &'a mut Turns,
-    pub(super) fans: &'a Fans,
-    pub(super) words: usize,
+struct Run<'a> {
+    turns: &'a mut Turns,
+    order: Order<'a>,
+    service: &'a Service,
+    /// Flows and the rates that they are to be given together.
+    batch: Vec<(u32, f64)>,
+    changed: Vec<u32>,
 }
 
-impl<'a> Run<'a> {
-    fn is_open(&self, lane: u32) -> bool {
-        self.turns.open[lane as usize / 64] >> (lane % 64) & 1 != 0
+impl Run<'_> {
+    fn link(&self, link: u32) -> &Link {
+        &self.turns.links[link as usize]
     }
 
-    pub(super) fn side(&self, lane: u32) -> usize {
-        self.fans.side(lane)
-    }
-
-    /// The fans of the class that is in turn at a lane.
-    pub(super) fn class(&self, lane: u32) -> &'a [(Key, u32)] {
-        let [begin, end] = self.turns.class[lane as usize];
-        &self.fans.at[lane as usize][begin..end]
-    }
-
-    /// Flows of a fan at an open link of `side` that have no rate yet, by the lines at their other ends.
-    #[inline]
-    pub(super) fn undecided(&self, fan: u32, side: usize, word: usize) -> u64 {
-        let place = fan as usize * self.words + word;
-        self.fans.present(fan)[word]
-            & self.turns.open[(1 - side) * self.words + word]
-            & !self.turns.taken[place]
-    }
-
-    /// Lines on a side at which the coflow of a fan is in turn, or was.
-    #[inline]
-    pub(super) fn in_turn(&self, fan: u32, side: usize, word: usize) -> u64 {
-        let coflow = self.fans.fan(fan).coflow as usize;
-        self.turns.in_turn[(coflow * SIDES + side) * self.words + word]
-    }
-
-    pub(super) fn is_in_turn(&self, fan: u32, lane: u32) -> bool {
-        let line = self.fans.line(lane);
-        self.in_turn(fan, self.side(lane), line as usize / 64) >> (line % 64) & 1 != 0
-    }
-
-    /// Lines of 64 with a level below `bound`.
-    #[inline]
-    pub(super) fn below(&self, bits: u64, side: usize, word: usize, bound: f64) -> u64 {
-        let levels = &self.turns.level.as_chunks::<64>().0[side * self.words + word];
-        if bits.count_ones() >= DENSE {
-            return pack(|bit| levels[bit] < bound) & bits;
-        }
-        ones(bits).fold(0, |below, bit| below | u64::from(levels[bit as usize] < bound) << bit)
-    }
-
-    pub(super) fn queue(&mut self, lane: u32) {
-        if !std::mem::replace(&mut self.turns.is_candidate[lane as usize], true) {
-            self.turns.candidates.push(lane);
+    fn turn(&self, flow: u32) -> Turn {
+        let turn = self.turns.turns[flow as usize];
+        if turn.run == self.turns.run {
+            turn
+        } else {
+            let Turn { written, links, .. } = turn;
+            Turn { run: self.turns.run, written, links, ..Turn::default() }
         }
     }
 
-    /// Has the links looked at that stand behind this one.
-    fn queue_behind(&mut self, lane: u32) {
-        let mut behind = std::mem::take(&mut self.turns.behind[lane as usize]);
-        behind.drain(..).for_each(|other| self.queue(other));
-        self.turns.behind[lane as usize] = behind;
+    fn links_of(&self, flow: u32) -> [u32; 2] {
+        self.turns.turns[flow as usize].links
     }
 
-    /// Has the next class of an open link in turn that has undecided flows.
-    fn open_class(&mut self, lane: u32) {
-        let (side, at) = (self.side(lane), lane as usize);
-        let order = &self.fans.at[at];
-        let line = self.fans.line(lane) as usize;
-        let mut waiting = 0;
-        while waiting == 0 {
-            let begin = self.turns.class[at][1];
-            let Some(&(key, _)) = order.get(begin) else { break };
-            let class = order[begin..].iter().take_while(|&&(other, _)| other == key);
-            let mut end = begin;
-            for &(_, fan) in class {
-                end += 1;
-                self.turns.put_in_turn(self.fans.fan(fan).coflow, side, line);
-                waiting +=
-                    (0..self.words).map(|word| self.undecided(fan, side, word).count_ones()).sum::<u32>();
-            }
-            self.turns.class[at] = [begin, end];
-        }
-        self.turns.waiting[at] = f64::from(waiting);
-        self.turns.level[at] = level_of(self.turns.left[at], self.turns.waiting[at]);
-        if waiting > 0 {
-            self.queue(lane);
-            self.queue_behind(lane);
-        }
+    fn cap(&self, flow: u32) -> f64 {
+        if self.turns.has_caps { self.service.flows[flow as usize].cap } else { f64::INFINITY }
     }
 
-    /// Takes `rate` for each flow of `bits` at 64 lines of a side, and those in turn there off the ones that wait.
-    #[inline]
-    pub(super) fn spend(&mut self, side: usize, word: usize, bits: u64, in_turn: u64, rate: f64) {
-        if bits == 0 {
-            return;
-        }
-        let block = side * self.words + word;
-        let Turns { left, waiting, level, capacity, touched, .. } = &mut *self.turns;
-        let left = &mut left.as_chunks_mut::<64>().0[block];
-        let waiting = &mut waiting.as_chunks_mut::<64>().0[block];
-        let level = &mut level.as_chunks_mut::<64>().0[block];
-        let capacity = &capacity.as_chunks::<64>().0[block];
-        if bits.count_ones() >= DENSE {
-            for line in 0..64 {
-                left[line] -= masked(rate, bits, line);
-                waiting[line] -= masked(1.0, in_turn, line);
-                level[line] = level_of(left[line], waiting[line]);
-            }
-            let over = pack(|line| level[line] == f64::INFINITY || left[line] <= NEGLIGIBLE * capacity[line]);
-            touched.extend(ones(over & bits).map(|line| 64 * block as u32 + line));
-            return;
-        }
-        for line in ones(bits) {
-            let at = line as usize;
-            left[at] -= rate;
-            waiting[at] -= masked(1.0, in_turn, at);
-            level[at] = level_of(left[at], waiting[at]);
-            if waiting[at] == 0.0 || left[at] <= NEGLIGIBLE * capacity[at] {
-                touched.push(64 * block as u32 + line);
-            }
-        }
-    }
-
-    /// Closes a link. What is undecided there gets nothing.
-    fn close(&mut self, lane: u32) {
-        let (side, at) = (self.side(lane), lane as usize);
-        self.turns.waiting[at] = 0.0;
-        self.turns.level[at] = f64::INFINITY;
-        for index in 0..self.turns.live[1 - side].len() {
-            for fan in self.fans.of_coflow(self.turns.live[1 - side][index], lane) {
-                for word in 0..self.words {
-                    let waits = self.in_turn(fan, 1 - side, word) & self.undecided(fan, side, word);
-                    self.spend(1 - side, word, waits, waits, 0.0);
-                }
-            }
-        }
-        self.turns.open[at / 64] &= !(1 << (lane % 64));
-        self.turns.blocked[at / 64] &= !(1 << (lane % 64));
-        self.queue_behind(lane);
-    }
-
-    /// Closes links that are full, and opens the next class where one is over.
-    pub(super) fn follow_up(&mut self) {
-        while let Some(lane) = self.turns.touched.pop() {
-            let at = lane as usize;
-            if !self.is_open(lane) {
-                continue;
-            }
-            if self.turns.left[at] <= NEGLIGIBLE * self.turns.capacity[at] {
-                self.close(lane);
-            } else if self.turns.waiting[at] == 0.0 {
-                self.open_class(lane);
-            }
-        }
-    }
-
-    /// Settles links until none can be.
-    fn settle_all(&mut self) {
-        loop {
-            while let Some(lane) = self.turns.candidates.pop() {
-                self.turns.is_candidate[lane as usize] = false;
-                self.settle(lane);
-            }
-            for word in 0..SIDES * self.words {
-                for bit in ones(self.turns.blocked[word]) {
-                    let at = 64 * word + bit as usize;
-                    let by = self.turns.blocked_by[at] as usize;
-                    if self.turns.level[by] >= self.turns.level[at] * (1.0 - SAME) {
-                        self.turns.blocked[word] &= !(1 << bit);
-                        self.queue(at as u32);
-                    }
-                }
-            }
-            if self.turns.candidates.is_empty() {
+    /// Has the next class of a link in turn, if none is.
+    fn open(&mut self, link: u32) {
+        let order = self.order;
+        while !self.link(link).is_closed && self.link(link).waiting == 0 {
+            let class = order.class(link, self.link(link).next);
+            if class.is_empty() {
                 return;
             }
-        }
-    }
-
-    /// Gives the flows in turn at a link its level, if it is settled.
-    fn settle(&mut self, lane: u32) {
-        let at = lane as usize;
-        if !self.is_open(lane) || self.turns.waiting[at] == 0.0 {
-            return;
-        }
-        let level = self.turns.level[at];
-        self.turns.rounds.begin(lane, level, false);
-        if !self.gather(lane, level * (1.0 - SAME)) {
-            self.turns.rounds.abandon();
-            return;
-        }
-        self.serve_last_round();
-        self.turns.left[at] = 0.0;
-        self.close(lane);
-        self.follow_up();
-    }
-
-    /// Puts the flows in turn at a link into the round that has begun, if they are in turn everywhere and none of their other
-    /// links has a level below `bound`; else notes what the link waits for.
-    fn gather(&mut self, lane: u32, bound: f64) -> bool {
-        let (side, other) = (self.side(lane), self.fans.first_lane(1 - self.side(lane)));
-        for &(_, fan) in self.class(lane) {
-            for word in 0..self.words {
-                let bits = self.undecided(fan, side, word);
-                let held = bits & !self.in_turn(fan, 1 - side, word);
-                if held != 0 {
-                    let behind = other as usize + 64 * word + held.trailing_zeros() as usize;
-                    self.turns.behind[behind].push(lane);
-                    return false;
+            let record = &mut self.turns.links[link as usize];
+            record.next += class.len();
+            record.members.clear();
+            record.from = 0;
+            for &account in class {
+                for &flow in &order.accounts[account as usize].flows {
+                    self.enter(flow, link);
                 }
-                self.turns.rounds.bits.push(bits);
             }
-            self.turns.rounds.end_fan(fan);
-        }
-        for word in 0..self.words {
-            let any = self.turns.rounds.last().fold(0, |any, (_, bits)| any | bits[word]);
-            let lower = if any == 0 { 0 } else { self.below(any, 1 - side, word, bound) };
-            if lower != 0 {
-                self.turns.blocked[lane as usize / 64] |= 1 << (lane % 64);
-                self.turns.blocked_by[lane as usize] = other + 64 * word as u32 + lower.trailing_zeros();
-                return false;
+            if class.len() > 1 {
+                // In runs, which a stable sort merges.
+                self.turns.links[link as usize].members.sort();
             }
+            self.turns.queue(link);
         }
-        true
     }
 
-    /// Takes what the last round gives from the links at the other ends, and notes that its flows have their rates.
-    pub(super) fn serve_last_round(&mut self) {
-        let round = *self.turns.rounds.rounds.last().expect("a round has begun");
-        let side = self.side(round.lane);
-        for at in round.first..round.end {
-            let fan = self.turns.rounds.fans[at];
-            for word in 0..self.words {
-                let bits = self.turns.rounds.bits[at * self.words + word];
-                let in_turn = bits & self.in_turn(fan, 1 - side, word);
-                self.spend(1 - side, word, bits, in_turn, round.rate);
-                self.turns.taken[fan as usize * self.words + word] |= bits;
+    /// Notes that a flow is in turn at a link, if it can be sent at all.
+    fn enter(&mut self, flow: u32, link: u32) {
+        let mut turn = self.turn(flow);
+        let links = turn.links;
+        if turn.is_decided || self.cap(flow) <= 0.0 || links.iter().any(|&link| self.link(link).is_closed) {
+            return;
+        }
+        if turn.at == [false; 2] {
+            links.iter().for_each(|&link| self.turns.links[link as usize].touched.push(flow));
+        }
+        turn.at[usize::from(links[0] != link)] = true;
+        self.turns.turns[flow as usize] = turn;
+        let record = &mut self.turns.links[link as usize];
+        record.members.push(flow);
+        record.waiting += 1;
+        if turn.is_ready() {
+            for link in links {
+                self.turns.links[link as usize].ready += 1;
+                self.turns.queue(link);
             }
-            self.turns.taken_in.push(fan);
+        }
+    }
+
+    /// Gives the flows of the batch their rates, and what follows from that.
+    fn decide(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        for (flow, rate) in batch.drain(..) {
+            self.give(flow, rate);
+        }
+        self.batch = batch;
+        while let Some(link) = self.changed.pop() {
+            let record = &mut self.turns.links[link as usize];
+            record.is_changed = false;
+            if !record.is_closed && record.left <= NEGLIGIBLE * self.turns.capacity[link as usize] {
+                record.is_closed = true;
+                let touched = std::mem::take(&mut record.touched);
+                for &flow in &touched {
+                    if !self.turn(flow).is_decided {
+                        self.give(flow, 0.0);
+                    }
+                }
+                self.turns.links[link as usize].touched = touched;
+            }
+            self.open(link);
+            self.turns.queue(link);
+        }
+    }
+
+    fn give(&mut self, flow: u32, rate: f64) {
+        let turn = &mut self.turns.turns[flow as usize];
+        assert!(!turn.is_decided && turn.run == self.turns.run, "a flow gets one rate in a run");
+        (turn.rate, turn.is_decided) = (rate, true);
+        let turn = *turn;
+        if rate > 0.0 {
+            self.turns.served.push(flow);
+        }
+        for (link, is_in_turn) in turn.links.into_iter().zip(turn.at) {
+            let record = &mut self.turns.links[link as usize];
+            record.left -= rate;
+            record.waiting -= u32::from(is_in_turn);
+            record.ready -= u32::from(turn.is_ready());
+            if !std::mem::replace(&mut record.is_changed, true) {
+                self.changed.push(link);
+            }
+        }
+    }
+
+    /// The level up to which a flow that is in turn everywhere may rise, and the link that has it; none where that is its cap.
+    fn lowest(&self, flow: u32) -> (f64, Option<u32>) {
+        self.links_of(flow).into_iter().fold((self.cap(flow), None), |(least, at), link| {
+            let level = self.link(link).level();
+            if level < least * (1.0 - SAME) { (level, Some(link)) } else { (least, at) }
+        })
+    }
+
+    /// Gives the flows in turn at a link their rates if that link is settled.
+    fn settle(&mut self, link: u32) {
+        let record = self.link(link);
+        let all_ready = record.ready == record.waiting;
+        if record.is_closed || record.waiting == 0 || !(all_ready || self.turns.has_caps) {
+            return;
+        }
+        let level = record.level();
+        let (mut batch, mut waits_for) = (std::mem::take(&mut self.batch), None);
+        for &flow in &self.link(link).members[self.link(link).from..] {
+            let turn = self.turn(flow);
+            if turn.is_decided || !turn.is_ready() {
+                continue;
+            }
+            match self.lowest(flow) {
+                (cap, None) => {
+                    (waits_for, batch) = (None, vec![(flow, cap)]);
+                    break;
+                }
+                (least, Some(lower)) if least < level * (1.0 - SAME) => {
+                    waits_for = waits_for.or(Some(lower));
+                    if !self.turns.has_caps {
+                        break;
+                    }
+                }
+                _ if all_ready => batch.push((flow, level)),
+                _ => {}
+            }
+        }
+        if let Some(lower) = waits_for {
+            batch.clear();
+            self.turns.links[lower as usize].behind.push(link);
+        }
+        self.batch = batch;
+        self.decide();
+    }
+
+    /// The flows in turn at a link that have no rate yet.
+    fn in_turn(&self, link: u32) -> impl Iterator<Item = u32> {
+        self.link(link).members[self.link(link).from..]
+            .iter()
+            .copied()
+            .filter(|&flow| !self.turn(flow).is_decided)
+    }
+
+    /// The first flow in turn at a link, if any.
+    fn first_at(&mut self, link: u32) -> Option<u32> {
+        let Link { members, from, .. } = self.link(link);
+        let skipped = members[*from..].iter().position(|&flow| !self.turn(flow).is_decided);
+        let from = from + skipped.unwrap_or(members.len() - from);
+        self.turns.links[link as usize].from = from;
+        self.link(link).members.get(from).copied()
+    }
+
+    /// The first of the flows in turn at the first link.
+    fn first_in_turn(&mut self) -> Option<u32> {
+        let links = &self.turns.links;
+        self.turns.first += links[self.turns.first..].iter().position(|link| link.waiting > 0)?;
+        self.first_at(self.turns.first as u32)
+    }
+
+    /// Flows that wait for each other, found by going from a flow to the one that it waits for until one comes again.
+    fn ring(&mut self, first: u32) -> Vec<u32> {
+        let mut walk = vec![first];
+        loop {
+            let next = self.waits_for(walk[walk.len() - 1]);
+            if let Some(at) = walk.iter().position(|&flow| flow == next) {
+                return walk.split_off(at);
+            }
+            walk.push(next);
+        }
+    }
+
+    fn waits_for(&mut self, flow: u32) -> u32 {
+        let turn = self.turn(flow);
+        if let Some(side) = turn.at.iter().position(|is_in_turn| !is_in_turn) {
+            return self.first_at(self.links_of(flow)[side]).expect("a class is in turn before another");
+        }
+        let lowest = self.lowest(flow).1.expect("a flow that rises to its cap waits for no other");
+        let level = self.link(lowest).level();
+        let is_held = |&flow: &u32| !self.turn(flow).is_ready() || self.lowest(flow).0 < level * (1.0 - SAME);
+        self.in_turn(lowest).find(is_held).expect("a link without such a flow is settled")
+    }
+
+    /// Shares the lowest link of a ring evenly.
+    fn share(&mut self, ring: &[u32]) {
+        let ready: Vec<u32> = ring.iter().copied().filter(|&flow| self.turn(flow).is_ready()).collect();
+        let ring = if ready.is_empty() { ring } else { &ready };
+        let mut joining: Vec<u32> = Vec::new();
+        for &flow in ring {
+            let turn = self.turn(flow);
+            let links = self.links_of(flow).into_iter().zip(turn.at);
+            joining.extend(links.filter(|(_, is_in_turn)| !is_in_turn).map(|(link, _)| link));
+        }
+        let level = |link: u32| {
+            let joins = joining.iter().filter(|&&other| other == link).count() as u32;
+            self.link(link).left / f64::from(self.link(link).waiting + joins)
+        };
+        let mut of_ring: Vec<u32> = ring.iter().flat_map(|&flow| self.links_of(flow)).collect();
+        of_ring.sort_unstable();
+        let (mut lowest, mut share) = (of_ring[0], f64::INFINITY);
+        for link in of_ring {
+            if level(link) < share * (1.0 - SAME) {
+                (lowest, share) = (link, level(link));
+            }
+        }
+        let is_free = |&flow: &u32| {
+            let links = self.links_of(flow);
+            self.turn(flow).is_ready() && links.iter().all(|&link| level(link) >= share * (1.0 - SAME))
+        };
+        let of_ring = ring.iter().copied().filter(|&flow| self.links_of(flow).contains(&lowest));
+        let others = self.in_turn(lowest).filter(|flow| !ring.contains(flow)).filter(is_free);
+        let batch: Vec<(u32, f64)> =
+            of_ring.chain(others).map(|flow| (flow, share.min(self.cap(flow)))).collect();
+        self.turns.from_rings.extend(batch.iter().map(|&(flow, _)| flow));
+        self.batch = batch;
+        self.decide();
+    }
+
+    fn has_room(&self, flow: u32) -> bool {
+        let negligible = |link: u32| NEGLIGIBLE * self.turns.capacity[link as usize];
+        self.links_of(flow).into_iter().all(|link| self.link(link).left > negligible(link))
+    }
+
+    /// Gives to flows of rings what others could not use.
+    fn top_up(&mut self) {
+        let key = |&flow: &u32| {
+            let keys = self.service.flows[flow as usize].accounts.map(|account| self.order.key(account));
+            (keys[0].min(keys[1]), flow)
+        };
+        let mut from_rings = std::mem::take(&mut self.turns.from_rings);
+        from_rings.retain(|&flow| self.has_room(flow));
+        from_rings.sort_unstable_by_key(key);
+        self.turns.from_rings = from_rings;
+        for index in 0..self.turns.from_rings.len() {
+            let flow = self.turns.from_rings[index];
+            let links = self.links_of(flow).map(|link| link as usize);
+            let least = |of: &dyn Fn(usize) -> f64| of(links[0]).min(of(links[1]));
+            let rate = self.turns.turns[flow as usize].rate;
+            let more = least(&|link| self.turns.links[link].left).min(self.cap(flow) - rate);
+            if more > NEGLIGIBLE * least(&|link| self.turns.capacity[link]) {
+                self.turns.turns[flow as usize].rate += more;
+                links.iter().for_each(|&link| self.turns.links[link].left -= more);
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Flows that are served at rates set one by one: bytes left, when each ends, what each account has been sent.
 //!
-//! Bytes are settled only when a rate changes; when a flow ends follows from its rate and is kept in a tree of minima by
-//! the link where it enters, so changing a rate costs O(log links + flows served on the link).
+//! The book of the allocators for shortest flow first and for links with priorities of their own. Bytes are settled only when a rate changes; when a
+//! flow ends follows from its rate and is kept in a tree of minima by the link where it enters, so changing a rate
+//! costs O(log links + flows served on the link).
 
 use crate::fill::Due;
 use crate::fill::NONE;
@@ -9,27 +10,74 @@ use crate::progress::attained::Attained;
 use crate::progress::min_tree::MinTree;
 use crate::progress::tolerance::tolerance;
 
+/// The part of [`Fill`](crate::Fill) that is the same for every allocator with a `service` and `accounts` that have lists of
+/// `flows`: what it is asked about flows and accounts, and what it is to watch. With `on two links`, also what links
+/// carry and have to carry.
+macro_rules! leave_to_service {
+    () => {
+        fn watch_flow(&mut self, flow: u32, remaining: f64, _now: f64) {
+            self.service.watch_flow(flow, remaining);
+        }
+
+        fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
+            self.service.watch_account(account, bytes, now);
+        }
+
+        fn unwatch_account(&mut self, account: u32) {
+            self.service.unwatch_account(account);
+        }
+
+        fn remaining(&self, flow: u32, now: f64) -> f64 {
+            self.service.remaining(flow, now)
+        }
+
+        fn attained(&self, account: u32, now: f64) -> f64 {
+            self.service.attained(account, now)
+        }
+
+        fn rate(&self, flow: u32) -> f64 {
+            self.service.flows[flow as usize].rate
+        }
+
+        fn visit_flows(&self, account: u32, visit: &mut dyn FnMut(u32)) {
+            self.accounts[account as usize].flows.iter().for_each(|&flow| visit(flow));
+        }
+    };
+    (on two links) => {
+        leave_to_service!();
+
+        fn add_use(&self, use_of_link: &mut [f64]) {
+            self.service.add_use(use_of_link);
+        }
+
+        fn loads(&self, account: u32, now: f64, visit: &mut dyn FnMut(u32, f64)) {
+            self.service.loads(&self.accounts[account as usize].flows, now, visit);
+        }
+    };
+}
+pub(crate) use leave_to_service;
+
 /// One flow.
 #[derive(Clone, Debug)]
-pub(super) struct Flow {
-    pub(super) links: [u32; 2],
-    /// Its account; [`NONE`] when it is not in the allocator.
-    pub(super) account: u32,
+pub(crate) struct Flow {
+    pub(crate) links: [u32; 2],
+    /// Its accounts, twice the same unless keys are per link; [`NONE`] when it is not in the allocator.
+    pub(crate) accounts: [u32; 2],
     /// Bytes left at `since`.
-    pub(super) left: f64,
-    pub(super) rate: f64,
-    pub(super) since: f64,
-    pub(super) cap: f64,
+    pub(crate) left: f64,
+    pub(crate) rate: f64,
+    pub(crate) since: f64,
+    pub(crate) cap: f64,
     /// Bytes left at which it is next reported.
     milestone: f64,
 }
 
 /// Flows, links and accounts with their rates.
 #[derive(Debug)]
-pub(super) struct Service {
-    pub(super) flows: Vec<Flow>,
+pub(crate) struct Service {
+    pub(crate) flows: Vec<Flow>,
     /// Flows with a rate, by link.
-    pub(super) on_link: Vec<Vec<u32>>,
+    pub(crate) on_link: Vec<Vec<u32>>,
     ends: MinTree,
     /// Links where flows enter whose entry in `ends` is outdated.
     outdated: Vec<u32>,
@@ -40,20 +88,20 @@ pub(super) struct Service {
 
 impl Flow {
     /// Bytes left at `now`.
-    pub(super) fn left_at(&self, now: f64) -> f64 {
+    pub(crate) fn left_at(&self, now: f64) -> f64 {
         (self.left - self.rate * (now - self.since)).max(0.0)
     }
 
-    pub(super) fn is_present(&self) -> bool {
-        self.account != NONE
+    pub(crate) fn is_present(&self) -> bool {
+        self.accounts[0] != NONE
     }
 }
 
 impl Service {
-    pub(super) fn new(links: usize, flows: usize) -> Self {
+    pub(crate) fn new(links: usize, flows: usize) -> Self {
         let absent = Flow {
             links: [0; 2],
-            account: NONE,
+            accounts: [NONE; 2],
             left: 0.0,
             rate: 0.0,
             since: 0.0,
@@ -71,25 +119,29 @@ impl Service {
         }
     }
 
-    pub(super) fn reserve_accounts(&mut self, count: usize) {
+    pub(crate) fn reserve_accounts(&mut self, count: usize) {
         self.attained.reserve(count);
     }
 
-    pub(super) fn add(&mut self, flow: u32, links: [u32; 2], account: u32, bytes: f64, now: f64) {
+    pub(crate) fn add(&mut self, flow: u32, links: [u32; 2], accounts: &[u32], bytes: f64, now: f64) {
+        let accounts = [accounts[0], accounts[accounts.len() - 1]];
         let record = &mut self.flows[flow as usize];
-        *record = Flow { links, account, left: bytes, since: now, ..record.clone() };
+        *record = Flow { links, accounts, left: bytes, since: now, ..record.clone() };
     }
 
     /// Changes the rate of `flow` and returns the bytes that it has sent since the last change.
-    pub(super) fn set_rate(&mut self, flow: u32, rate: f64, now: f64) -> f64 {
+    pub(crate) fn set_rate(&mut self, flow: u32, rate: f64, now: f64) -> f64 {
         let record = &mut self.flows[flow as usize];
         let sent = (record.rate * (now - record.since)).min(record.left);
         record.left -= sent;
         record.since = now;
         let before = std::mem::replace(&mut record.rate, rate);
-        let (links, account) = (record.links, record.account);
+        let (links, [near, far]) = (record.links, record.accounts);
         let (starts, stops) = (before == 0.0 && rate > 0.0, before > 0.0 && rate == 0.0);
-        self.attained.book(account, before, rate, now);
+        self.attained.book(near, before, rate, now);
+        if far != near {
+            self.attained.book(far, before, rate, now);
+        }
         for link in links {
             let on_link = &mut self.on_link[link as usize];
             if starts {
@@ -113,30 +165,30 @@ impl Service {
     }
 
     /// Takes a flow that has nothing left out of the book.
-    pub(super) fn remove(&mut self, flow: u32, now: f64) {
+    pub(crate) fn remove(&mut self, flow: u32, now: f64) {
         self.set_rate(flow, 0.0, now);
         let record = &mut self.flows[flow as usize];
         record.left = 0.0;
-        record.account = NONE;
+        record.accounts = [NONE; 2];
     }
 
-    pub(super) fn watch_flow(&mut self, flow: u32, remaining: f64) {
+    pub(crate) fn watch_flow(&mut self, flow: u32, remaining: f64) {
         if self.flows[flow as usize].is_present() {
             self.flows[flow as usize].milestone = remaining;
             self.update_end(self.flows[flow as usize].links[0]);
         }
     }
 
-    pub(super) fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
+    pub(crate) fn watch_account(&mut self, account: u32, bytes: f64, now: f64) {
         self.attained.watch(account, bytes, now);
     }
 
-    pub(super) fn unwatch_account(&mut self, account: u32) {
+    pub(crate) fn unwatch_account(&mut self, account: u32) {
         self.attained.unwatch(account);
     }
 
     /// After rates have changed: when flows end and watched accounts reach their amounts.
-    pub(super) fn finish_refill(&mut self, now: f64) {
+    pub(crate) fn finish_refill(&mut self, now: f64) {
         while let Some(link) = self.outdated.pop() {
             self.is_outdated[link as usize] = false;
             self.update_end(link);
@@ -144,12 +196,12 @@ impl Service {
         self.attained.update_watches(now);
     }
 
-    pub(super) fn next(&self) -> f64 {
+    pub(crate) fn next(&self) -> f64 {
         self.ends.min().min(self.attained.next())
     }
 
     /// Takes out what is due. Finished flows are still in the book, for the allocator to [`Service::remove`].
-    pub(super) fn take_due(&mut self, now: f64, due: &mut Due) {
+    pub(crate) fn take_due(&mut self, now: f64, due: &mut Due) {
         let reach = now + tolerance(now);
         self.attained.take_due(now, &mut due.accounts);
         let mut places = std::mem::take(&mut self.places);
@@ -174,17 +226,17 @@ impl Service {
         self.places = places;
     }
 
-    pub(super) fn remaining(&self, flow: u32, now: f64) -> f64 {
+    pub(crate) fn remaining(&self, flow: u32, now: f64) -> f64 {
         let record = &self.flows[flow as usize];
         if record.is_present() { record.left_at(now) } else { 0.0 }
     }
 
-    pub(super) fn attained(&self, account: u32, now: f64) -> f64 {
+    pub(crate) fn attained(&self, account: u32, now: f64) -> f64 {
         self.attained.at(account, now)
     }
 
     /// Calls `visit` with each link on which these flows have bytes left, and how many, in ascending order.
-    pub(super) fn loads(&self, flows: &[u32], now: f64, visit: &mut dyn FnMut(u32, f64)) {
+    pub(crate) fn loads(&self, flows: &[u32], now: f64, visit: &mut dyn FnMut(u32, f64)) {
         let mut loads = vec![0.0; self.on_link.len()];
         for &flow in flows {
             let record = &self.flows[flow as usize];
@@ -197,7 +249,7 @@ impl Service {
         }
     }
 
-    pub(super) fn add_use(&self, use_of_link: &mut [f64]) {
+    pub(crate) fn add_use(&self, use_of_link: &mut [f64]) {
         for (link, flows) in self.on_link.iter().enumerate() {
             use_of_link[link] += flows.iter().map(|&flow| self.flows[flow as usize].rate).sum::<f64>();
         }
