@@ -226,7 +226,7 @@ fn over_packets(scenario: &Scenario, policy: &Policy, rate: BitsPerSec) -> Resul
         Packets { mtu: FRAME, headers: HEADERS, in_band, ..Packets::over(Carrier::from(&transport)) };
     let conditions = Conditions { rate, ..scenario.conditions.clone() };
     let over = Scenario::new((*scenario.workload).clone(), conditions)?.with_policy(policy.clone());
-    Ok(over.on(Engine::Packet(packets)).run()?)
+    over.on(Engine::Packet(packets)).run()
 }
 
 /// Replays `workload`, `scale` times as large, on loopback under each of `policies`, and returns the table.
