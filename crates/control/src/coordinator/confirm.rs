@@ -38,9 +38,10 @@ struct Arrival {
 /// The bytes that receivers have confirmed to a sender, and those that it has used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Credit {
-    confirmed: u64,
+    /// Wider than any report can fill: were it full, what honest receivers confirm would be lost to the sender.
+    confirmed: u128,
     /// Bytes of parts that are over, and bytes that were not claimed in time.
-    spent: u64,
+    spent: u128,
     /// Bytes of present foreign parts that count.
     counted: u64,
     /// Bytes that counted before the host was forgotten: it says them again.
@@ -51,7 +52,8 @@ struct Credit {
 
 impl Credit {
     fn room(&self) -> u64 {
-        self.confirmed.saturating_sub(self.spent).saturating_sub(self.counted)
+        let room = self.confirmed.saturating_sub(self.spent).saturating_sub(self.counted.into());
+        room.try_into().unwrap_or(u64::MAX)
     }
 }
 
@@ -68,14 +70,14 @@ impl Confirmations {
     pub(super) fn end(&mut self, from: PortId, counted: u64) {
         if let Some(credit) = self.credits.get_mut(&from) {
             credit.counted = credit.counted.saturating_sub(counted);
-            credit.spent = credit.spent.saturating_add(counted);
+            credit.spent += u128::from(counted);
         }
     }
 
     /// So many bytes of a part that is over are said again: they were not used up.
     pub(super) fn give_back(&mut self, from: PortId, counted: u64) {
         if let Some(credit) = self.credits.get_mut(&from) {
-            credit.spent = credit.spent.saturating_sub(counted);
+            credit.spent = credit.spent.saturating_sub(counted.into());
             credit.returning = credit.returning.saturating_add(counted);
         }
     }
@@ -134,11 +136,11 @@ impl Coordinator {
         let young = Nanos(YOUNG_LEASES * self.config.lease.0);
         let fresh = Credit { since: now, ..Credit::default() };
         let credit = self.confirmations.credits.entry(from).or_insert(fresh);
-        credit.confirmed = credit.confirmed.saturating_add(more);
+        credit.confirmed += u128::from(more);
         let unclaimed = credit.room();
         let most = most.saturating_add(credit.returning);
         if now.since(credit.since) > young && unclaimed > most {
-            credit.spent = credit.spent.saturating_add(unclaimed - most);
+            credit.spent += u128::from(unclaimed - most);
         }
         self.count_waiting(now, from);
     }
@@ -189,6 +191,17 @@ mod tests {
         assert_eq!(confirmations.count(from, 0, 80), 20);
         assert_eq!(confirmations.count(from, 20, 0), 0);
         confirmations.give_back(from, 80);
+        assert_eq!(confirmations.count(from, 0, 80), 80);
+    }
+
+    #[test]
+    fn a_receiver_that_confirms_the_most_that_can_be_said_leaves_room_for_what_others_confirm() {
+        let (from, mut confirmations) = (PortId(0), Confirmations::default());
+        let most = u128::from(u64::MAX);
+        confirmations
+            .credits
+            .insert(from, Credit { confirmed: 2 * most, spent: 2 * most, ..Credit::default() });
+        confirmations.credits.get_mut(&from).expect("it was put in").confirmed += 100;
         assert_eq!(confirmations.count(from, 0, 80), 80);
     }
 }

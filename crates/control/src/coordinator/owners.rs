@@ -124,9 +124,7 @@ impl Coordinator {
         let holders = self.holders.get(&key).cloned().unwrap_or_default();
         for (&port, &number) in &holders {
             self.counters.foreign_parts += 1;
-            let part = self.peers.get(port).and_then(|peer| peer.parts.get(&number));
-            let counted = part.map_or(0, |part| part.counted);
-            self.leave_part(now, port, number, key);
+            let counted = self.leave_part(now, port, number, key);
             self.confirmations.give_back(port, counted);
             if let Some(peer) = self.peers.get_mut(port) {
                 peer.owes_snapshot = true;

@@ -280,16 +280,17 @@ impl Coordinator {
         self.hosted.close_flow(now, open.id);
     }
 
-    pub(super) fn leave_part(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) {
+    /// Ends a part with its flows. Returns how many of its bytes counted in the end: what its flows free may count at once.
+    pub(super) fn leave_part(&mut self, now: Instant, port: PortId, number: u32, key: CoflowKey) -> u64 {
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         let flows = peer.parts.get(&number).map(|part| part.flows.clone()).unwrap_or_default();
         flows.into_iter().for_each(|flow| self.close_flow(now, port, flow, 0));
         let peer = self.peers.get_mut(port).expect("parts belong to known peers");
         peer.unconfirmed.remove(&number);
         peer.overdrawn.remove(&number);
-        if let Some(over) = peer.parts.remove(&number) {
-            self.confirmations.end(port, over.counted);
-        }
+        let counted = peer.parts.remove(&number).map_or(0, |over| over.counted);
+        self.confirmations.end(port, counted);
         self.leave(now, port, number, key, false);
+        counted
     }
 }

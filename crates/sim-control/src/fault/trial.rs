@@ -275,6 +275,7 @@ impl<'a> Trial<'a> {
                 let again = || now + Nanos(between(dice, 1_000_000, 20_000_000));
                 world.hosts[host].crash_agent(now, until, again);
                 world.hang_up(port);
+                self.lost_since[host] = None;
                 if dice.happens(0.2) {
                     world.hosts[host].set_forward(Nanos(dice.below(2_000_000_000)));
                 }
@@ -309,6 +310,7 @@ impl<'a> Trial<'a> {
             }
             7 if self.choice.is_connected => {
                 world.hang_up(port);
+                self.lost_since[host] = None;
                 format!("the connection of host {host} ends")
             }
             8 => {
