@@ -1,7 +1,8 @@
-//! Builds a pair of files of this folder: programs for the kernel, and what they share with a crate. The switch's build script.
+//! Builds programs for the kernel and the Rust side of what they share with a crate: what the build scripts of `enforce` and
+//! `switch` have in common.
 //!
-//! Without clang, or where it fails, the crate is built without the programs and says so when they are used: a plain build needs
-//! nothing but a Rust toolchain. The shared header is read line by line; its grammar is in the first lines of `enforce.h`.
+//! Without clang, or where it fails, a crate is built without the programs and says so when they are used: a plain build needs
+//! nothing but a Rust toolchain. The shared headers are read line by line; their grammar is in the first lines of `enforce.h`.
 
 use std::env;
 use std::fmt::Write as _;
@@ -9,32 +10,32 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Makes `shared.rs` in cargo's folder: Rust of `NAME.h`, and `PROGRAMS`, which is `NAME.bpf.c` compiled or why it is not.
-pub(crate) fn build(name: &str, flags: &[&str]) {
+/// Makes `shared.rs` in cargo's folder. For each name and constant it has Rust of `NAME.h`, and under the constant `NAME.bpf.c`
+/// compiled, or why it is not.
+pub(crate) fn build(programs: &[(&str, &str)], flags: &[&str]) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo names the folder"));
-    for file in [format!("{name}.h"), format!("{name}.bpf.c"), "kernel.h".to_owned(), "spc_port.h".to_owned()]
-    {
-        println!("cargo:rerun-if-changed={}", sources.join(file).display());
-    }
+    println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=PATH");
-    let header = sources.join(name).with_extension("h");
-    let header = fs::read_to_string(header).expect("the header is part of the repository");
-    let mut shared = translate(&header).unwrap_or_else(|line| panic!("{name}.h: cannot read '{line}'"));
-    shared.push_str(
-        "/// The programs, or why this build has none.\npub(crate) const PROGRAMS: Result<&[u8], &str> =\n",
-    );
-    match compile(&sources.join(format!("{name}.bpf.c")), &out.join("programs.o"), flags) {
-        Ok(()) => {
-            shared
-                .push_str("Ok(aya::include_bytes_aligned!(concat!(env!(\"OUT_DIR\"), \"/programs.o\")));\n");
-        }
-        Err(reason) => {
-            // One line is what people are shown.
-            _ = writeln!(shared, "Err({:?});", reason.lines().next().unwrap_or_default());
-            // Looks again once something has been installed.
-            println!("cargo:rerun-if-changed=/usr/bin");
-        }
+    let mut shared = String::new();
+    for (name, constant) in programs {
+        let header = fs::read_to_string(sources.join(format!("{name}.h")))
+            .expect("the header is part of the repository");
+        shared += &translate(&header).unwrap_or_else(|line| panic!("{name}.h: cannot read '{line}'"));
+        let object = format!("{name}.o");
+        let value = match compile(&sources.join(format!("{name}.bpf.c")), &out.join(&object), flags) {
+            Ok(()) => format!("Ok(aya::include_bytes_aligned!(concat!(env!(\"OUT_DIR\"), \"/{object}\")))"),
+            Err(reason) => {
+                // Looks again once something has been installed.
+                println!("cargo:rerun-if-changed=/usr/bin");
+                // One line is what people are shown.
+                format!("Err({:?})", reason.lines().next().unwrap_or_default())
+            }
+        };
+        _ = writeln!(
+            shared,
+            "/// The programs of `{name}.bpf.c`, or why this build has none.\npub(crate) const {constant}: Result<&[u8], &str> = {value};"
+        );
     }
     fs::write(out.join("shared.rs"), shared).expect("cargo's folder can be written");
 }

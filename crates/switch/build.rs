@@ -4,5 +4,5 @@
 mod programs;
 
 fn main() {
-    programs::build("switch", &["-mcpu=v3", "-Wno-unused-parameter"]);
+    programs::build(&[("switch", "PROGRAMS")], &["-mcpu=v3", "-Wno-unused-parameter"]);
 }
