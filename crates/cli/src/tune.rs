@@ -143,6 +143,6 @@ mod tests {
         assert!(error("1,0.5\n2,0.4\n").contains("below the line before"));
         assert!(error("1,0.5\n").contains("the last share is not 1"));
         assert!(error("").contains("no line with a size"));
-        assert!(error("1,1.5\n").contains("no size and share"));
+        assert!(error("1,1.5\n").contains("is not a size and a share from 0 to 1"));
     }
 }
