@@ -16,6 +16,7 @@ use cavalcade_transport::tafe::Tafe;
 use cavalcade_transport::{Ack, FlowSetup, WindowLaw};
 
 use super::Law;
+use crate::functions::loadable;
 use crate::shared::{self, CONTROLS, Event, EventWords, LawWords, Pursuit, PursuitWords};
 
 /// What the function is told to do besides acknowledging, as in `bpf/congestion.bpf.c`.
@@ -36,17 +37,7 @@ struct Bench(Ebpf);
 
 impl Bench {
     fn new() -> Option<Self> {
-        let programs = match CONTROLS {
-            Ok(programs) => programs,
-            Err(reason) => {
-                cavalcade_skip::skipped(format_args!("programs for the kernel ({reason})"));
-                return None;
-            }
-        };
-        if !rustix::process::geteuid().is_root() {
-            cavalcade_skip::skipped("root, to load programs into the kernel");
-            return None;
-        }
+        let programs = loadable(CONTROLS)?;
         let Ok(types) = Btf::from_sys_fs() else {
             cavalcade_skip::skipped("the kernel's BTF");
             return None;
