@@ -64,7 +64,7 @@ const CONNECTIONS: u32 = 1_024;
 
 /// The DSCP of each class, the highest first: the one of packets without a mark.
 pub(crate) const CLASSES: [u8; 8] = [0, 8, 16, 24, 32, 40, 48, 56];
-/// What a class is entitled to whoever is before it, in bits per second: HTB asks for something.
+/// The rate guaranteed to a class behind busy higher ones, in bits per second: HTB does not take zero.
 const ENTITLED: u128 = 8_000;
 
 const CURE: &str = "use --transport loopback, or run as root on Linux with iproute2 installed";
@@ -309,7 +309,7 @@ fn shaping(device: &str, rate: BitsPerSec, ports: Ports) -> String {
 
 /// Commands that sort what is in the class of data by its DSCP.
 fn classes(device: &str, rate: u128, burst: u128, queue: u64) -> String {
-    // Two full packets: a class that has waited for long is owed no more.
+    // Two full packets: a class that has waited for long may not send more at once.
     let owed = PACKETS[0];
     let of_class = |(class, dscp): (usize, &u8)| {
         let filter = match dscp {

@@ -7,7 +7,7 @@
 //! may. A frame that was begun has to be finished in a while: else half of one would be kept for ever. So has what is still to be
 //! written when a connection is given up: else who reads nothing would keep it, and what waits for it.
 //!
-//! Messages are handed on a few at a time, and others get their turn in between: a connection full of them keeps nobody waiting.
+//! Messages are handed on a few at a time, and others get their turn in between: a connection full of them keeps no other waiting.
 
 use std::cell::{Cell, RefCell};
 use std::io;

@@ -12,7 +12,7 @@
 //! | none is lost | after the faults the coordinator believes what the agents do; agents believe what clients do; and where no process crashed, that is what was sent |
 //! | no flow waits for nothing | none is off for [`PATIENCE`] while its links are idle; in the end all bytes arrive |
 //! | one coordinator at a time | no two believe that they lead; no agent goes back to a lower term |
-//! | agents find the leader | where they are connected, no agent that can reach the leader obeys another or none for longer than [`FAILOVER`] |
+//! | agents find the leader | where they are connected, no agent that can reach the leader obeys another or none for longer than [`FAILOVER`]; a fault that ends its connection begins the time again |
 //! | the kill switch stays where it was put | an agent that has heard that it was thrown obeys nothing until its end is said, whichever coordinators come and go; unless all who knew are gone at once, all know after the faults |
 //! | a host harms only itself | terms come from the store and throws from the operator; no flow is off for [`HOSTILE_PATIENCE`] while its links are idle; no bytes count but those that were sent |
 //! | the schedule recovers | [`RECOVERY`] after the faults, each flow is told what a coordinator tells it that was given the same state at once and never saw a fault |

@@ -3,7 +3,7 @@
 //! One thread plays all hosts, another is the switch, where that is a process. Generators that send as fast as they can starve a forwarder on
 //! the same cores and measure the scheduler; so packets leave at a rate, and the figures are the highest rate without loss and
 //! processor time for a packet: of the switch's thread, and of everything. What forwards in the kernel does so in the time of
-//! whoever sent, or in the kernel's own threads when those are busy; so forwarders are compared by the second figure, in which hosts
+//! the sender, or in the kernel's own threads when those are busy; so forwarders are compared by the second figure, in which hosts
 //! are the same.
 
 use std::io;

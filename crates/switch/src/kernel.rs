@@ -11,7 +11,7 @@
 //!
 //! # What differs from the process
 //! The kernel has no queues here, so a port polices where the process would hold packets back, and SPC overtakes nothing; no shares
-//! for flows (RCP). The head of `bpf/switch.bpf.c` says why. A question that goes to all ports, since nobody has been heard from its
+//! for flows (RCP). The head of `bpf/switch.bpf.c` says why. A question that goes to all ports, since no frame has come from its
 //! destination, is answered by the process with sums of its own; they are gone after two epochs.
 //!
 //! # Rejected

@@ -250,7 +250,7 @@ fn last_words(log: &[u8]) -> String {
 /// # Safety
 /// The request has to be one of the command's, and what its addresses point to has to be there for the call.
 unsafe fn call<T>(command: libc::c_long, request: &T) -> io::Result<OwnedFd> {
-    // SAFETY: as promised by the caller; what comes back is a new descriptor of nobody else.
+    // SAFETY: as promised by the caller; what comes back is a new descriptor that nothing else owns.
     unsafe { raw_call(command, request).map(|descriptor| OwnedFd::from_raw_fd(descriptor as i32)) }
 }
 

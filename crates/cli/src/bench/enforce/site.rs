@@ -142,7 +142,7 @@ fn built(builder: WorkloadBuilder) -> Result<Workload, Failure> {
 }
 
 /// The pauses between the end of a coflow and the first byte of the next. Some may have gone ahead before there were orders;
-/// they have waited for nobody.
+/// these waited for no other coflow.
 fn pauses(measured: &Measured) -> Vec<Nanos> {
     let ends = measured.outcome.flow_finish.iter();
     let mut turns: Vec<(Instant, Instant)> = ends.copied().zip(measured.resumed.iter().copied()).collect();
