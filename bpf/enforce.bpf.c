@@ -9,6 +9,9 @@
  * gate         counts new data as it leaves, and refuses it while the flow is off
  * refresh      goes over all TCP sockets: sets what has changed, and pushes what waited at a gate that has opened
  *
+ * Where this host sorts messages by itself (demotion.h), their class is set with each packet, whatever class the orders say, unless that
+ * is one of flows with deadlines.
+ *
  * Invariants. Without a sign of life from the enforcer for settings.silence every gate is open, and a connection that sends
  * gets back its own rate and class within a round trip. Retransmissions, acknowledgements and everything without payload
  * always pass. Whatever a program cannot read or find it lets pass.
@@ -17,6 +20,7 @@
  * changed. TCP keeps refused data as unsent, and a push makes it try again at once.
  */
 #include "steer.h"
+#include "demotion.h"
 
 #define COFLOWS 4096
 #define DEEPEST_GROUP 16
@@ -180,23 +184,75 @@ static inline_always void remember_own(void *sk, int is_v6, struct cv_socket *so
 	socket->own_priority = priority;
 }
 
-/* Sets what the orders say, or what the application had said where there are none. */
-static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, const struct cv_order *order)
+/*
+ * The class, plus one, that this host gives to a message which has sent so much; 0 where it gives none. A flow with a deadline goes
+ * above all messages as long as the orders, or else the clock, let it, and after that below them.
+ */
+static inline_always __u32 sort(const struct cv_socket *socket, const struct cv_order *order, __u64 sent, __u64 now)
 {
-	__u32 own_rate, generation = order ? order->generation : 0;
+	struct cv_demotion *rule = read_demotion();
+	struct cv_settings *all = read_settings();
+	struct cv_flow flow = flow_of(socket);
+	__u64 deadline, size;
+	struct cv_goal *goal;
+
+	if (!rule || !all || is_lifted(all, now) || (order && order->class < rule->first))
+		return 0;
+	goal = bpf_map_lookup_elem(&goals, &flow);
+	size = goal ? goal->size : 0;
+	if (!goal) {
+		to_all_peers(&flow);
+		goal = bpf_map_lookup_elem(&goals, &flow);
+	}
+	deadline = goal && rule->first ? goal->deadline : 0;
+	if (deadline && order && order->class != CV_KEEP)
+		return 0;
+	if (deadline)
+		return now < deadline ? 1 : rule->last + 1;
+	return class_of_message(rule, socket, sent, size) + 1;
+}
+
+/* The same of a message whose next bytes are sent now, which may begin it; `is_done` if all before them have been acknowledged. */
+static inline_always __u32 sort_next(struct cv_socket *socket, const struct cv_order *order, int is_done, __u64 now)
+{
+	struct cv_settings *all = read_settings();
+	int begins = all && begins_message(socket, is_done, now, all->idle);
+
+	if (begins)
+		socket->lifts = 0;
+	return sort(socket, order, begins ? 0 : socket->message, now);
+}
+
+/* Sets what the orders say and what this host's own sorting says, or what the application had said where there is neither. */
+static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, const struct cv_order *order,
+				 __u32 class)
+{
+	__u32 own_rate, index = class - 1, generation = order ? order->generation : 0;
+	struct cv_class *sorted = class ? bpf_map_lookup_elem(&classes, &index) : 0;
 	__u32 rate, tos, priority;
 
-	if (generation == socket->applied)
+	if (generation == socket->applied && class == socket->class)
 		return;
-	if (!socket->applied)
+	if (!socket->applied && !socket->class)
 		remember_own(sk, is_v6, socket);
 	own_rate = socket->own_rate;
 	rate = order && order->rate < own_rate ? order->rate : own_rate;
 	tos = order && order->tos != CV_KEEP ? order->tos : (__u32)socket->own_tos;
 	priority = order && order->priority != CV_KEEP ? order->priority : (__u32)socket->own_priority;
-	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
-	set_class(sk, is_v6, tos, priority);
+	if (generation != socket->applied)
+		bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	set_class(sk, is_v6, sorted ? sorted->tos : tos, sorted ? sorted->priority : priority);
 	socket->applied = generation;
+	socket->class = class;
+}
+
+/* Brings a connection up to date. */
+static inline_always void update(void *sk, int is_v6, struct cv_socket *socket)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct cv_order *order = order_of(socket, now);
+
+	follow(sk, is_v6, socket, order, sort(socket, order, socket->message, now));
 }
 
 /* Gives a socket the place's congestion control, or its own where there is none, or no marks to go by. */
@@ -388,11 +444,33 @@ static inline_always struct cv_socket *take_claim(struct bpf_sock_ops *ops, stru
 	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
+/* Has a packet with new bytes, or ones that are sent again, go in the class of its message. */
+static inline_always void sort_packet(struct bpf_sock_ops *ops, int is_v6, struct cv_socket *socket)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct cv_order *order;
+
+	/* Without payload it belongs to no message. */
+	if (!ops->skb_len || !read_demotion())
+		return;
+	order = order_of(socket, now);
+	follow(ops, is_v6, socket, order, sort_next(socket, order, ops->snd_una == ops->snd_nxt, now));
+}
+
+/* What `connections` is to be told of a connection. */
+static inline_always int wanted(void)
+{
+	int flags = BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG;
+
+	return read_demotion() ? flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG : flags;
+}
+
 SEC("sockops")
 int connections(struct bpf_sock_ops *ops)
 {
 	struct bpf_sock *sk = ops->sk;
 	int is_v6 = ops->family == AF_INET6;
+	struct cv_demotion *rule;
 	struct cv_socket *socket;
 
 	if (ops->op == BPF_SOCK_OPS_NEEDS_ECN)
@@ -413,11 +491,13 @@ int connections(struct bpf_sock_ops *ops)
 		learn_peer(ops, socket);
 		announce(ops, socket);
 		choose_control(ops, socket, 1);
-		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		update(ops, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		if (ops->skb_tcp_flags & FLAG_SYN)
 			bpf_reserve_hdr_opt(ops, sizeof(struct option), 0);
+		else if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS && socket->coflow)
+			sort_packet(ops, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
 		write_option(ops, socket);
@@ -426,14 +506,14 @@ int connections(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		learn_peer(ops, socket);
 		bpf_sock_ops_cb_flags_set(ops, (ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG) |
-						       BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG);
+						       wanted());
 		if (!socket->coflow && !adopt(socket))
 			break;
 		if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
 			tell(ops, socket);
 		count_socket(socket, 1);
 		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
-		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		update(ops, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_RTT_CB:
 		if (!socket->coflow) {
@@ -442,11 +522,19 @@ int connections(struct bpf_sock_ops *ops)
 			count_socket(socket, 1);
 		}
 		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
-		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		update(ops, is_v6, socket);
+		break;
+	case BPF_SOCK_OPS_RTO_CB:
+		rule = read_demotion();
+		if (!rule)
+			break;
+		/* The time-outs in a row before this one. */
+		time_out(rule, socket, ops->args[0] + 1);
+		update(ops, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		choose_control(ops, socket, 1);
-		follow(ops, is_v6, socket, order_of(socket, bpf_ktime_get_ns()));
+		update(ops, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[1] == TCP_CLOSE)
@@ -494,11 +582,9 @@ static inline_always int read_segment(struct __sk_buff *skb, struct tcp_segment 
 	return 1;
 }
 
-static inline_always void count_data(struct cv_socket *socket, struct cv_count *count, __u32 bytes, __u64 now,
-				     __u64 idle)
+static inline_always void count_data(struct cv_socket *socket, struct cv_count *count, __u32 bytes, __u64 now)
 {
-	if (!socket->passed_at || now - socket->passed_at > idle)
-		__sync_fetch_and_add(&count->messages, 1);
+	socket->message += bytes;
 	__sync_fetch_and_add(&count->sent, bytes);
 	if (count->waiting)
 		count->resumed_at = now;
@@ -507,8 +593,11 @@ static inline_always void count_data(struct cv_socket *socket, struct cv_count *
 	socket->is_refused = 0;
 }
 
-/* Decides over a packet of a connection whose next new byte is `next`: 1 lets it pass. */
-static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket, __u32 next)
+/*
+ * Decides over a packet of a connection: 1 lets it pass. `next` is its next new byte, `written` the one behind the last that the
+ * application has written; all before `arrived` is acknowledged.
+ */
+static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket, __u32 next, __u32 written, __u32 arrived)
 {
 	struct cv_settings *all = read_settings();
 	struct tcp_segment segment;
@@ -523,13 +612,20 @@ static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket,
 		return 1;
 	now = bpf_ktime_get_ns();
 	order = order_of(socket, now);
+	/* What waits at the gate began when it came there. */
+	if (begins_message(socket, arrived == next, now, all->idle)) {
+		__sync_fetch_and_add(&count->messages, 1);
+		socket->message = socket->lifts = 0;
+	}
+	socket->is_unsent = 1;
 	if (order && order->gate == CV_OFF && (skb->gso_segs > 1 || now - socket->passed_at < all->trickle)) {
 		__sync_fetch_and_add(&count->refused, 1);
 		count->waiting = 1;
 		socket->is_refused = 1;
 		return 0;
 	}
-	count_data(socket, count, segment.payload, now, all->idle);
+	count_data(socket, count, segment.payload, now);
+	socket->is_unsent = segment.sequence + segment.payload != written;
 	return 1;
 }
 
@@ -538,7 +634,7 @@ int gate(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 	struct cv_socket *socket;
-	struct bpf_tcp_sock *tcp;
+	struct tcp_sock *tcp;
 
 	if (!sk)
 		return 1;
@@ -548,8 +644,10 @@ int gate(struct __sk_buff *skb)
 	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	if (socket && !socket->coflow && adopt(socket))
 		count_socket(socket, 1);
-	tcp = socket && socket->coflow ? bpf_tcp_sock(sk) : 0;
-	return tcp ? decide(skb, socket, tcp->snd_nxt) : 1;
+	if (!socket || !socket->coflow)
+		return 1;
+	tcp = bpf_skc_to_tcp_sock(sk);
+	return tcp ? decide(skb, socket, tcp->snd_nxt, tcp->write_seq, tcp->snd_una) : 1;
 }
 
 /* What a packet's socket carries where tests run the gate as a function: the kernel gives such packets no TCP socket. */
@@ -560,14 +658,35 @@ struct {
 	__type(value, struct cv_socket);
 } trial SEC(".maps");
 
-/* The gate, of a packet whose mark is the next new byte of its connection. Nothing attaches it. */
+/* The gate, of a packet whose mark is the next new byte of its connection, and its priority the one behind the last that was
+ * written; its control block has the bytes before it that are not acknowledged. Nothing attaches it. */
 SEC("cgroup_skb/egress")
 int gate_as_function(struct __sk_buff *skb)
 {
 	__u32 zero = 0;
 	struct cv_socket *socket = bpf_map_lookup_elem(&trial, &zero);
 
-	return socket ? decide(skb, socket, skb->mark) : 1;
+	return socket ? decide(skb, socket, skb->mark, skb->priority, skb->mark - skb->cb[1]) : 1;
+}
+
+/* This host's sorting, of a packet before its gate, or of the time-out that is so many in a row as its control block says. The class,
+ * plus one, is what the socket carries afterwards. Nothing attaches it. */
+SEC("cgroup_skb/egress")
+int sort_as_function(struct __sk_buff *skb)
+{
+	__u32 zero = 0, in_a_row = skb->cb[0];
+	struct cv_socket *socket = bpf_map_lookup_elem(&trial, &zero);
+	struct cv_demotion *rule = read_demotion();
+	__u64 now = bpf_ktime_get_ns();
+	struct cv_order *order;
+
+	if (!socket || !rule)
+		return 1;
+	order = order_of(socket, now);
+	if (in_a_row)
+		time_out(rule, socket, in_a_row);
+	socket->class = in_a_row ? sort(socket, order, socket->message, now) : sort_next(socket, order, !skb->cb[1], now);
+	return 1;
 }
 
 struct in6_addr {
@@ -607,7 +726,7 @@ static inline_always void push(void *tcp)
  */
 static inline_always int is_followed(void *tcp, struct cv_socket *socket)
 {
-	int flags = BPF_SOCK_OPS_STATE_CB_FLAG | BPF_SOCK_OPS_RTT_CB_FLAG;
+	int flags = wanted();
 
 	if (socket->is_counted || !(socket->peer_low | socket->peer_high))
 		return 1;
@@ -659,7 +778,7 @@ int refresh(struct bpf_iter__tcp *at)
 	order = order_of(socket, bpf_ktime_get_ns());
 	if (is_followed(tcp, socket)) {
 		choose_control(tcp, socket, common->skc_state == TCP_LISTEN || has_marks(tcp));
-		follow(tcp, is_v6, socket, order);
+		update(tcp, is_v6, socket);
 	}
 	if (socket->is_refused && !(order && order->gate == CV_OFF)) {
 		socket->is_refused = 0;

@@ -12,6 +12,7 @@
 #define CV_OPEN 0 /* Gate: new data passes. */
 #define CV_OFF 1 /* Gate: new data is refused, but for the trickle. */
 #define CV_UNLIMITED 0xffffffff /* Rate: none is asked for. */
+#define CV_CLASSES 32 /* The most classes of a host that sorts messages by itself. */
 #define CV_KEEP 0xffffffff /* TOS or priority: the application's own stays. */
 #define CV_LISTENING 0 /* Peer of orders that hold for every peer without orders of its own. */
 
@@ -31,12 +32,30 @@ struct cv_order {
 	__u32 rate; /* Bytes per second, or CV_UNLIMITED. */
 	__u32 tos; /* The byte that has the DSCP in its upper six bits, or CV_KEEP. */
 	__u32 priority; /* SO_PRIORITY, or CV_KEEP. */
+	__u32 class; /* The class of these two, or CV_KEEP. */
+};
+
+/* How this host sorts messages by itself. */
+struct cv_demotion {
+	__u32 is_on; /* Other than 0: it does. */
+	__u32 first; /* The class in which messages begin; above it are flows with deadlines. */
+	__u32 last; /* The class below all thresholds; at most CV_CLASSES - 1. */
+	__u32 by_size; /* Other than 0: messages of known size stand where that says. */
+	__u32 least_patience; /* A connection lifts its message after so many time-outs in a row at least, */
+	__u32 most_patience; /* and so many at most. */
+};
+
+/* A class of messages that this host sorts by itself. */
+struct cv_class {
+	__u64 end; /* Bytes at which a message goes to the next class. */
+	__u64 tos; /* As in cv_order. */
+	__u64 priority; /* As in cv_order. */
 };
 
 /* What a flow has done. */
 struct cv_count {
 	__u64 sent; /* Bytes of payload, each once. */
-	__u64 messages; /* Messages: bytes after the connection was idle for so long begin one. */
+	__u64 messages; /* Messages: bytes after a connection was done and idle for so long begin one. */
 	__u64 refused; /* Packets that the gate refused. */
 	__u64 waiting; /* Whether data waits at the gate: what was refused last has not passed since. */
 	__u64 sockets; /* Connections that are open. */
@@ -48,7 +67,7 @@ struct cv_settings {
 	__u64 alive_at; /* When the enforcer was last alive, by the kernel's monotonic clock, in nanoseconds. */
 	__u64 silence; /* After so many nanoseconds without a sign of life all limits are lifted. */
 	__u64 trickle; /* A gate that is off passes one segment of a connection in so many nanoseconds. */
-	__u64 idle; /* After so many idle nanoseconds the next byte of a connection begins a message. */
+	__u64 idle; /* After so many idle nanoseconds the next byte of a connection that is done begins a message. */
 	__u64 is_lifted; /* Other than 0: nothing is limited. */
 	__u64 vouches; /* Other than 0: connections say their coflow to the other end, and are told of to the enforcer. */
 	__u64 control_0; /* The name of the congestion control for connections of coflows, in two words; 0 leaves their own. */
@@ -101,6 +120,11 @@ struct cv_socket {
 	__u64 control; /* First word of the congestion control's name that was set; 0 if the application's own is. */
 	__u64 own_control_0; /* The name of the application's own control, */
 	__u64 own_control_1; /* which comes back when the limits are lifted. */
+	__u64 class; /* The class, plus one, that is set because this host sorts messages; 0 if none is. */
+	__u64 message; /* Bytes of the message that were sent since it began, or was lifted to the top. */
+	__u64 is_unsent; /* Whether the application had written more than has passed when a packet was last seen. */
+	__u64 patience; /* The time-outs in a row after which it is lifted; 0 until they are drawn. */
+	__u64 lifts; /* How often it was lifted. */
 };
 
 #endif

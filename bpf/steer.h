@@ -18,6 +18,9 @@
 
 struct tcp_sock {
 	__u8 ecn_flags;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 write_seq;
 } __attribute__((preserve_access_index));
 
 static inline_always int has_marks(const struct tcp_sock *tcp)

@@ -35,10 +35,12 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
         let failed = |reason| Failure::input(format!("[enforce] tag = \"{text}\": {reason}"));
         rules.push(rule(text).map_err(failed)?);
     }
+    let demotion = options.demote.clone().map_or_else(|| table.demotion(), |rule| Ok(Some(rule)))?;
+    let classes = options.dscp.or(table.dscp).unwrap_or_default();
     let conditions = Conditions {
         door: door.clone(),
         agent: agent.clone(),
-        classes: options.dscp.or(table.dscp).unwrap_or_default(),
+        classes,
         rules,
         of_user: options.coflows_of_user.or(table.coflows_of_user).unwrap_or(COFLOWS_OF_USER),
         containers: folders,
@@ -52,6 +54,9 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     if let Some(law) = options.congestion {
         let &Enforce { line_rate, marking, largest, .. } = options;
         kernel.control(Some(Control { law, line_rate, marking, largest })).map_err(lacking)?;
+    }
+    if let Some(rule) = demotion {
+        kernel.demote(&rule, classes).map_err(lacking)?;
     }
     let enforcer = Enforcer::new(kernel, conditions).map_err(lacking)?;
     cavalcade_runtime::ready();
@@ -107,7 +112,7 @@ const COFLOWS_OF_USER: usize = 256;
 fn lacking(error: Error) -> Failure {
     let failure = Failure::new(Kind::Capability, error.to_string());
     match error {
-        Error::InUse(_) => failure,
+        Error::InUse(_) | Error::Foreign(_) => failure,
         _ => failure.help(
             "'cavalcade doctor' tries each feature; programs that use a client library need none of them",
         ),

@@ -16,6 +16,16 @@ const LOWEST_CLASS: u16 = 6;
 /// a minute after everybody else has ended.
 const CRAWL: BitsPerSec = BitsPerSec(1_000_000);
 
+/// The DSCP of a class, without the bits for ECN.
+pub(crate) fn dscp_of(class: u16, map: DscpMap) -> u8 {
+    map.0[usize::from(class).min(map.0.len() - 1)] & 0x3f
+}
+
+/// The `SO_PRIORITY` of a class.
+pub(crate) fn priority_of(class: u16) -> u8 {
+    (LOWEST_CLASS - class.min(LOWEST_CLASS)) as u8
+}
+
 /// All connections of a coflow to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flow {
@@ -61,15 +71,15 @@ pub struct Order {
     pub dscp: Option<u8>,
     /// Its packets' priority at the host's own queue; none leaves the application's own.
     pub priority: Option<u8>,
+    /// The class of which these two are; none where they are of no class.
+    pub class: Option<u16>,
 }
 
 impl Order {
     /// The order that an agent's directive makes, with classes as DSCP by `map`.
     pub fn new(directive: Directive, map: DscpMap) -> Self {
-        let dscp = |class| map.0[usize::from(class).min(map.0.len() - 1)] & 0x3f;
-        let priority = |class: u16| (LOWEST_CLASS - class.min(LOWEST_CLASS)) as u8;
         let Directive { gate, class } = directive;
-        Self { gate, dscp: class.map(dscp), priority: class.map(priority) }
+        Self { gate, dscp: class.map(|class| dscp_of(class, map)), priority: class.map(priority_of), class }
     }
 
     /// Rates are 32 bits of bytes per second there: beyond 34 Gbps there is no limit.
@@ -83,14 +93,15 @@ impl Order {
         let gate = if self.gate == (Gate::Off {}) { shared::OFF } else { shared::OPEN };
         let tos = self.dscp.map_or(shared::KEEP, |dscp| u32::from(dscp) << 2);
         let priority = self.priority.map_or(shared::KEEP, u32::from);
-        shared::Order { generation, gate, rate, tos, priority }.to_words()
+        let class = self.class.map_or(shared::KEEP, u32::from);
+        shared::Order { generation, gate, rate, tos, priority, class }.to_words()
     }
 }
 
 impl From<Gate> for Order {
     /// An order that leaves packets unmarked.
     fn from(gate: Gate) -> Self {
-        Self { gate, dscp: None, priority: None }
+        Self { gate, dscp: None, priority: None, class: None }
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Nothing is attached, so no traffic of this machine is touched, and every packet can be made that no TCP would send.
 
+mod demotion;
+
 use std::net::Ipv4Addr;
 
 use aya::maps::{Array, HashMap, MapData};
@@ -19,8 +21,13 @@ const COFLOW: u32 = 7;
 const NEXT: u32 = 1_000;
 const PASSES: u32 = 1;
 const IS_REFUSED: u32 = 0;
+/// Programs.
+const GATE: &str = "gate_as_function";
+const SORT: &str = "sort_as_function";
 /// Places in the kernel's `struct __sk_buff`, and its length.
 const MARK: usize = 8;
+const PRIORITY: usize = 32;
+const CONTROL_BLOCK: usize = 48;
 const SEGMENTS: usize = 164;
 const CONTEXT: usize = 192;
 /// Flags of TCP.
@@ -45,8 +52,10 @@ struct Bench(Ebpf);
 impl Bench {
     fn new() -> Option<Self> {
         let mut bench = Self(EbpfLoader::new().load(loadable(PROGRAMS)?).unwrap());
-        let gate: &mut CgroupSkb = bench.0.program_mut("gate_as_function").unwrap().try_into().unwrap();
-        gate.load().unwrap();
+        for name in [GATE, SORT] {
+            let program: &mut CgroupSkb = bench.0.program_mut(name).unwrap().try_into().unwrap();
+            program.load().unwrap();
+        }
         let mut coflows: HashMap<&mut MapData, u32, u64> = bench.map("coflows");
         coflows.insert(COFLOW, 1, 0).unwrap();
         bench.limit(Limits { silence: Nanos::from_secs(3600), ..Limits::default() }, Nanos::ZERO);
@@ -79,9 +88,19 @@ impl Bench {
         map.set(0, socket.to_words(), 0).unwrap();
     }
 
+    /// What the socket carries now.
+    fn carried(&mut self) -> Socket {
+        let map: Array<&mut MapData, SocketWords> = self.map("trial");
+        Socket::from_words(map.get(&0, 0).unwrap())
+    }
+
     fn order(&mut self, gate: Gate) {
+        self.order_as(Order::from(gate));
+    }
+
+    fn order_as(&mut self, order: Order) {
         let mut map: HashMap<&mut MapData, FlowWords, OrderWords> = self.map("orders");
-        map.insert(flow().to_kernel(), Order::from(gate).to_kernel(1), 0).unwrap();
+        map.insert(flow().to_kernel(), order.to_kernel(1), 0).unwrap();
     }
 
     fn count(&mut self) -> Count {
@@ -91,17 +110,23 @@ impl Bench {
 
     /// The verdict on an IP packet that was made of so many segments.
     fn judge_made_of(&mut self, segments: u32, packet: &[u8]) -> u32 {
+        self.run(GATE, &[(SEGMENTS, segments)], packet)
+    }
+
+    /// What a program returns for an IP packet, with these words of its context.
+    fn run(&mut self, program: &str, words: &[(usize, u32)], packet: &[u8]) -> u32 {
         let mut frame = vec![0; 14];
         let kind: u16 = if packet.first().is_some_and(|first| first >> 4 == 6) { 0x86dd } else { 0x0800 };
         frame[12..].copy_from_slice(&kind.to_be_bytes());
         frame.extend_from_slice(packet);
         let mut context = [0; CONTEXT];
-        context[MARK..MARK + 4].copy_from_slice(&NEXT.to_ne_bytes());
-        context[SEGMENTS..SEGMENTS + 4].copy_from_slice(&segments.to_ne_bytes());
-        let gate: &mut CgroupSkb = self.0.program_mut("gate_as_function").unwrap().try_into().unwrap();
+        for &(place, word) in [(MARK, NEXT)].iter().chain(words) {
+            context[place..place + 4].copy_from_slice(&word.to_ne_bytes());
+        }
+        let program: &mut CgroupSkb = self.0.program_mut(program).unwrap().try_into().unwrap();
         let options =
             TestRunOptions { data_in: Some(&frame), ctx_in: Some(&context), ..TestRunOptions::default() };
-        gate.test_run(options).unwrap().return_value
+        program.test_run(options).unwrap().return_value
     }
 
     fn judge(&mut self, packet: &[u8]) -> u32 {

@@ -13,7 +13,8 @@ use aya::programs::{
     CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, Iter, Program, ProgramError, SockOps,
 };
 use aya::{Btf, Ebpf, EbpfLoader};
-use cavalcade_model::Nanos;
+use cavalcade_client::DscpMap;
+use cavalcade_model::{Demotion, Nanos};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::congestion::{self, Control, Goal};
@@ -22,10 +23,10 @@ use crate::groups::{self, Group, Hierarchy};
 use crate::namespaces::{Walkers, walk_everywhere};
 use crate::pins::Pins;
 use crate::shared::{
-    self, Claim, ClaimWords, CountWords, FlowWords, GoalWords, Made, MadeWords, NetworkWords, OrderWords,
-    PROGRAMS, Pair, PairWords, Settings, SettingsWords, SocketWords,
+    self, Claim, ClaimWords, ClassWords, CountWords, DemotionWords, FlowWords, GoalWords, Made, MadeWords,
+    NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings, SettingsWords, SocketWords,
 };
-use crate::{Error, inherited, leftovers};
+use crate::{Error, demotion, inherited, leftovers};
 
 /// Names of what is pinned; programs and tables have the same in `bpf/enforce.bpf.c`.
 pub(crate) const SETTINGS: &str = "settings";
@@ -70,7 +71,8 @@ pub struct Limits {
     /// A flow that is off may send a segment in so long on each connection: it is not given up, and a gate that opens by
     /// silence is noticed.
     pub trickle: Nanos,
-    /// After so long without new data the next byte of a connection begins a message (PIAS §4.1).
+    /// After so long without new data, with all that was written sent and acknowledged, the next byte of a connection begins a
+    /// message (PIAS §4.1).
     pub idle: Nanos,
 }
 
@@ -95,6 +97,8 @@ struct Tables {
     sockets: SkStorage<MapData, SocketWords>,
     goals: HashMap<MapData, FlowWords, GoalWords>,
     network: Array<MapData, NetworkWords>,
+    demotion: Array<MapData, DemotionWords>,
+    classes: Array<MapData, ClassWords>,
     /// Those that congestion controls use.
     of_controls: BTreeMap<&'static str, OwnedFd>,
 }
@@ -334,6 +338,21 @@ impl Kernel {
         self.tables.goals.insert(flow.to_kernel(), words, 0).map_err(Error::refused("one more goal"))
     }
 
+    /// Has this host sort messages of coflows by itself, with classes as DSCP by `map`: connections that belong to a coflow from now
+    /// on are marked by what they have sent, or are to send, whatever class the orders say, unless that is one of deadlines. It
+    /// holds without any orders.
+    ///
+    /// # Errors
+    /// If the rule has too many classes, or the kernel refuses.
+    pub fn demote(&mut self, rule: &Demotion, map: DscpMap) -> Result<(), Error> {
+        let (words, classes) = demotion::to_kernel(rule, map)
+            .map_err(|reason| Error::Refused { what: "the rule of demotion", reason })?;
+        for (class, words) in classes {
+            self.tables.classes.set(class, words, 0).map_err(Error::refused("a class"))?;
+        }
+        self.tables.demotion.set(0, words, 0).map_err(Error::refused("the rule of demotion"))
+    }
+
     /// Gives the sign of life without which all limits end after [`Limits::silence`].
     ///
     /// # Errors
@@ -553,6 +572,8 @@ impl Tables {
             sockets: take("sockets").try_into().map_err(refused())?,
             goals: take("goals").try_into().map_err(refused())?,
             network: take("network").try_into().map_err(refused())?,
+            demotion: take("demotion").try_into().map_err(refused())?,
+            classes: take("classes").try_into().map_err(refused())?,
             of_controls,
         })
     }

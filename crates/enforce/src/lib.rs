@@ -6,6 +6,10 @@
 //! says: it refuses new data at the group's egress while the flow is off, holds connections to a rate, and marks their
 //! packets. `bpf/enforce.bpf.c` has the programs, `bpf/enforce.h` what they and this crate say to each other.
 //!
+//! Where flows sort themselves by what they send (PIAS; Karuna's types 2 and 3), nobody has to be asked: the kernel demotes each
+//! connection's message at its thresholds and lifts it when it starves ([`Kernel::demote`], `bpf/demotion.h`), with the packet and
+//! without a coordinator. Gates and rates of orders hold beside it.
+//!
 //! To the agent the kernel is one more client ([`Enforcer`]): it opens flows, says what they have sent, and is told how to
 //! send. So the live system has one way to carry out orders, and each user's coflows stay that user's: for each coflow there
 //! is a connection to the agent under the user who asked for it.
@@ -78,6 +82,8 @@
 //! - A program with a time-out of its own may give up while its flow is off. libmemcached's `memccp`, which waits 5 s for its socket to
 //!   take more, failed behind a download of 150 MB under `fifo`.
 //! - No rate is lower than 1 Mbps: whole packets would be seconds apart, and the pause behind the last one cannot be called off.
+//! - Of a write that a rate stretches, the first burst may count as a message of its own where demotion is on: what leaves with the
+//!   first bytes is all that has been written so far.
 //! - A rate is held over the time of some bursts. At round trips of microseconds a burst is 64 KB unless
 //!   `net.ipv4.tcp_tso_rtt_log` is 0, which `cavalcade doctor` asks for and nothing here sets.
 //! - A flow that opens to a rate rather than without one waits for the walk, which sets the rate; so do connections that only a
@@ -100,6 +106,7 @@
 pub mod bench;
 pub mod congestion;
 pub mod containers;
+mod demotion;
 mod door;
 mod enforcer;
 mod error;

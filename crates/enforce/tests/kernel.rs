@@ -285,7 +285,7 @@ fn packets_are_marked_by_class_and_the_applications_own_mark_comes_back() {
         (tos, support::option(&socket, libc::SOL_SOCKET, libc::SO_PRIORITY))
     };
     assert_eq!(marks(), (0, 0));
-    let order = Order { gate: Gate::Open {}, dscp: Some(40), priority: Some(6) };
+    let order = Order { gate: Gate::Open {}, dscp: Some(40), priority: Some(6), class: Some(0) };
     kernel.order(to("127.0.0.1"), order).unwrap();
     kernel.refresh().unwrap();
     assert_eq!(marks(), (40 << 2, 6));

@@ -5,6 +5,7 @@
 //! - [`Fabric`]: links with capacities and the path between two hosts: the big switch, trees, leaf–spines and fat-trees.
 //! - [`SplitMix64`]: the random numbers of drivers and statistics, and [`mix`], the hash of small numbers.
 //! - [`MeasuredSizes`]: the flow sizes of web search and data mining.
+//! - [`Demotion`]: how hosts sort flows by themselves, by bytes sent or sizes.
 //! - [`contract`]: what a policy is told ([`Event`]), may look at ([`Observe`], [`Foresee`]) and decides ([`Decision`]).
 //!
 //! Nothing here does I/O, reads a clock, or knows which driver (fluid, packet, live) is running.
@@ -15,6 +16,7 @@
 )]
 
 pub mod contract;
+mod demotion;
 mod fabric;
 mod flow_sizes;
 mod ids;
@@ -29,6 +31,7 @@ pub use contract::{
     Clairvoyant, ClassShares, CoflowFacts, Decision, Discipline, Event, Excess, FlowFacts, Foresee, History,
     NonClairvoyant, Observe, Policy, PolicyFactory, Priority, Scope, Setting, Target, Terms,
 };
+pub use demotion::{Demotion, Progress};
 pub use fabric::{
     BigSwitch, Exception, Fabric, FabricError, FabricSpec, FabricSpecError, FatTree, LeafSpine, Level,
     LinkException, Node, Oversubscription, Path, Shape, Tier, Topology, Tree, shapes,

@@ -6,7 +6,7 @@
 //! registry can hold all of them. What can be found out is not stated twice: the scope is read from the terms, and
 //! whether a policy knows sizes from the kind of instance that it builds.
 
-use cavalcade_model::{Bytes, Policy, Setting, Terms};
+use cavalcade_model::{Bytes, Demotion, History, Policy, Setting, Terms};
 use cavalcade_spec::{Complaint, Kind, Parameter, ParameterInfo, SpecError, configure, describe};
 
 /// Description of a policy, for those who choose one.
@@ -133,6 +133,12 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
         Bytes::ZERO
     }
 
+    /// The rule by which hosts sort their flows without asking, where that is what the policy does.
+    fn demotion(&self, history: &History) -> Option<Demotion> {
+        let _ = history;
+        None
+    }
+
     /// Gives up the staleness that the policy models, where a live system has its own: `standard` are the defaults, and what
     /// differs from them was asked for.
     fn go_live(&mut self, standard: &Self) {
@@ -156,6 +162,7 @@ pub(crate) trait Object: Send + Sync {
     fn terms(&self) -> Terms;
     fn build(&self, setting: &Setting<'_>) -> Policy;
     fn quiet(&self, ports: u32) -> Bytes;
+    fn demotion(&self, history: &History) -> Option<Demotion>;
     fn go_live(&mut self);
     fn go_to_queues(&mut self, queues: u32);
 }
@@ -184,6 +191,10 @@ impl<D: Definition> Object for D {
 
     fn quiet(&self, ports: u32) -> Bytes {
         Definition::quiet(self, ports)
+    }
+
+    fn demotion(&self, history: &History) -> Option<Demotion> {
+        Definition::demotion(self, history)
     }
 
     fn go_live(&mut self) {

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use cavalcade_model::{BitsPerSec, Bytes, History, Policy, PolicyFactory, Scope, Setting, Terms};
+use cavalcade_model::{BitsPerSec, Bytes, Demotion, History, Policy, PolicyFactory, Scope, Setting, Terms};
 use cavalcade_spec::{Kind, ParameterInfo, SpecError, find, print};
 
 use crate::definition::{About, Definition, Named, Object, Paper};
@@ -176,6 +176,12 @@ impl Configured {
         let mut sorted = self.clone();
         sorted.policy.go_to_queues(queues);
         sorted
+    }
+
+    /// The rule by which hosts sort their flows without asking anybody, where that is what the policy does: `pias`, `karuna`.
+    /// `history` has the sizes for which thresholds are computed, where they are.
+    pub fn demotion(&self, history: &History) -> Option<Demotion> {
+        self.policy.demotion(history)
     }
 
     /// Returns whether its instances are told sizes.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use cavalcade_client::DscpMap;
 use cavalcade_enforce::{Amount, Law, Request, Rule, Subject};
-use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_model::{BitsPerSec, Bytes, Demotion, History, Nanos};
 use clap::{Args, ValueEnum};
 
 use super::live::ConfigFile;
@@ -54,6 +54,11 @@ pub(crate) struct Enforce {
     /// Size of the largest flow, used by tafe
     #[arg(long, value_name = "BYTES", default_value = "30MB", requires = "congestion")]
     pub(crate) largest: Bytes,
+    /// Sort messages on this host, by what they send, without waiting for anybody's decision: the class of a connection's packets
+    /// follows the rule of this policy, pias or karuna, as karuna:thresholds=100KB/1MB. Use it where the coordinator runs
+    /// the same policy, or none runs
+    #[arg(long, value_name = "POLICY", value_parser = demotion)]
+    pub(crate) demote: Option<Demotion>,
     /// DSCP of each class of packets, the highest class first; classes beyond the list use its last value [default:
     /// 40,32,24,16,0,1]
     #[arg(long, value_name = "NUMBERS")]
@@ -157,6 +162,21 @@ pub(crate) fn rule(text: &str) -> Result<Rule, String> {
     Ok(Rule { subject, request })
 }
 
+/// Reads a policy by whose rule a host sorts messages itself.
+///
+/// # Errors
+/// If it is no policy, or decides in another way.
+pub(crate) fn demotion(text: &str) -> Result<Demotion, String> {
+    let policy = cavalcade_policy::parse(text).map_err(|error| error.to_string())?;
+    // There are no sizes of past flows: computed thresholds are the web search table's.
+    policy.demotion(&History::default()).ok_or_else(|| {
+        format!(
+            "'{}' does not sort flows on hosts by what they have sent: expected pias or karuna",
+            policy.name()
+        )
+    })
+}
+
 /// The number of a user, from it or from the user's name in /etc/passwd.
 fn user_number(user: &str) -> Result<u32, String> {
     let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -199,6 +219,14 @@ mod tests {
         assert_eq!(subject("user:root=admin"), Subject::User(0));
         assert_eq!(subject("user:1234=jobs:background"), Subject::User(1234));
         assert_eq!(subject("label:app=web=site"), Subject::Label("app".to_owned(), "web".to_owned()));
+    }
+
+    #[test]
+    fn only_policies_that_hosts_follow_by_themselves_demote() {
+        assert_eq!(demotion("pias:thresholds=1KB/2KB").unwrap().thresholds, [Bytes(1_000), Bytes(2_000)]);
+        assert_eq!(demotion("karuna").unwrap().last(), 7);
+        assert!(demotion("sebf").unwrap_err().contains("expected pias or karuna"));
+        assert!(demotion("pia").unwrap_err().contains("pias"));
     }
 
     #[test]

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use cavalcade_control::Budget;
-use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_model::{BitsPerSec, Bytes, Demotion, Nanos};
 use cavalcade_runtime::lease::LeasePlace;
 use serde::{Deserialize, Deserializer, de};
 
-use crate::arguments::{LogFormat, LogLevel};
+use crate::arguments::{LogFormat, LogLevel, demotion};
 use crate::failure::{Excerpt, Failure};
 
 /// The whole file.
@@ -122,6 +122,20 @@ pub(crate) struct EnforceTable {
     pub(crate) dscp: Option<cavalcade_client::DscpMap>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) coflows_of_user: Option<usize>,
+    /// The policy by whose rule the host sorts messages itself.
+    pub(crate) demote: Option<String>,
+}
+
+impl EnforceTable {
+    /// The rule by which the host sorts messages itself.
+    ///
+    /// # Errors
+    /// If the policy is none, or has no such rule.
+    pub(crate) fn demotion(&self) -> Result<Option<Demotion>, Failure> {
+        let failed = |text: &str, reason| Failure::input(format!("[enforce] demote = \"{text}\": {reason}"));
+        let read = |text: &String| demotion(text).map_err(|reason| failed(text, reason));
+        self.demote.as_ref().map(read).transpose()
+    }
 }
 
 /// `[log]`

@@ -217,6 +217,30 @@ pub(crate) fn play() {
             let sink = Sink::new("127.0.0.1");
             flood(TcpStream::connect(sink.address).unwrap());
         }
+        // Sends a message of so many bytes to itself, and then others of one byte when it is told to; says how packets were marked.
+        ["witness", bytes] => {
+            say("ready");
+            wait_for_go();
+            let bytes = bytes.parse().unwrap();
+            let (wire, sink) = (Wire::open(), Sink::new("127.0.0.1"));
+            let mut socket = TcpStream::connect(sink.address).unwrap();
+            socket.set_nodelay(true).unwrap();
+            rustix::net::sockopt::set_socket_send_buffer_size(&socket, 200_000).unwrap();
+            socket.write_all(&vec![0; bytes]).unwrap();
+            say("written");
+            eventually("all bytes", || sink.received() == bytes as u64);
+            let marks = wire.marks(sink.address.port());
+            let first = marks.first().unwrap().0;
+            let marks: Vec<String> =
+                marks.iter().map(|(number, tos)| format!("{}:{tos}", number.wrapping_sub(first))).collect();
+            say(marks.join(" "));
+            for more in 1.. {
+                wait_for_go();
+                socket.write_all(b"x").unwrap();
+                eventually("the byte", || sink.received() == bytes as u64 + more);
+                say(wire.marks(sink.address.port()).last().unwrap().1);
+            }
+        }
         // Is connected before it is told to go.
         ["early", to] => {
             let socket = TcpStream::connect(to).unwrap();
@@ -247,6 +271,28 @@ pub(crate) fn play() {
                 say(format!("{who} process: {}", verdict(moved)));
             }
         }
+        // Asks for nothing in particular.
+        ["ask", door] => {
+            say("ready");
+            wait_for_go();
+            let mut stream = std::os::unix::net::UnixStream::connect(door).unwrap();
+            stream.write_all(b"\n").unwrap();
+            say("asked");
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            say(answer.trim_end());
+        }
+        // Loads on a kernel that refuses a command of bpf(2), or all of them.
+        ["lack", command, error, above, name] => {
+            say("ready");
+            wait_for_go();
+            refuse_bpf(command.parse().unwrap(), error.parse().unwrap());
+            let place = Place { above: above.into(), name: name.to_owned() };
+            match Kernel::load(place, Limits::default()) {
+                Ok(_) => say("loaded"),
+                Err(error) => say(error),
+            }
+        }
         // Holds a coflow of a place: off, with so many milliseconds of silence.
         ["hold", above, name, group, millis] => {
             let place = Place { above: above.into(), name: name.to_owned() };
@@ -261,6 +307,36 @@ pub(crate) fn play() {
         }
         _ => panic!("no role {role}"),
     }
+}
+
+/// Has the kernel refuse a command of `bpf(2)` to this thread, or all of them where it is negative.
+fn refuse_bpf(command: i32, error: u32) {
+    let statement = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
+    let unless_equal = |k, jf| libc::sock_filter { code: BPF_JEQ, jt: 0, jf, k };
+    const BPF_LOAD: u16 = 0x20;
+    const BPF_JEQ: u16 = 0x15;
+    const BPF_RETURN: u16 = 0x06;
+    const ALLOW: u32 = 0x7fff_0000;
+    const REFUSE: u32 = 0x0005_0000;
+    // Places in `struct seccomp_data`: the call's number, and the lower half of its first argument.
+    let (number, argument) = (0, if cfg!(target_endian = "big") { 20 } else { 16 });
+    let mut filter = vec![statement(BPF_LOAD, number), unless_equal(libc::SYS_bpf as u32, 3)];
+    if let Ok(command) = u32::try_from(command) {
+        filter.extend([statement(BPF_LOAD, argument), unless_equal(command, 1)]);
+    } else {
+        filter[1].jf = 1;
+    }
+    filter.extend([statement(BPF_RETURN, REFUSE | error), statement(BPF_RETURN, ALLOW)]);
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    #[expect(unsafe_code, reason = "there is no safe way to filter system calls")]
+    // SAFETY: the kernel copies the program, which outlives the calls.
+    let results = unsafe {
+        [
+            libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0),
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program),
+        ]
+    };
+    assert_eq!(results, [0; 2], "{}", std::io::Error::last_os_error());
 }
 
 fn become_stranger() {
@@ -303,6 +379,36 @@ fn name_of(path: &str) -> &str {
 fn flood(mut socket: TcpStream) {
     let chunk = vec![0; 256 << 10];
     while socket.write_all(&chunk).is_ok() {}
+}
+
+/// Everything that is sent in this network namespace.
+struct Wire(std::os::fd::OwnedFd);
+
+impl Wire {
+    fn open() -> Self {
+        use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
+        // IPv4, in network order.
+        let protocol = Protocol::from_raw(u32::from(0x0800_u16.to_be()).try_into().unwrap());
+        let flags = SocketFlags::NONBLOCK;
+        Self(socket_with(AddressFamily::PACKET, SocketType::DGRAM, flags, Some(protocol)).unwrap())
+    }
+
+    /// The sequence numbers of packets with payload to a port since the last call, each with the byte that has its mark.
+    fn marks(&self, port: u16) -> Vec<(u32, u8)> {
+        let mut found = Vec::new();
+        let mut packet = [0; 2048];
+        while let Ok((length, _)) =
+            rustix::net::recv(&self.0, &mut packet[..], rustix::net::RecvFlags::empty())
+        {
+            let transport = usize::from(packet[0] & 15) * 4;
+            let word = |at: usize| u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
+            let payload = length - transport - usize::from(packet[transport + 12] >> 4) * 4;
+            if packet[9] == 6 && word(transport) as u16 == port && payload > 0 {
+                found.push((word(transport + 4), packet[1]));
+            }
+        }
+        found
+    }
 }
 
 /// Takes in whatever anybody sends, and counts it.

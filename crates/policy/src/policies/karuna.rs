@@ -23,15 +23,15 @@
 //!
 //! # Left out
 //! The packet level of MCP (ECN, price of the link: docs/protocols.md §1.2) belongs to a transport; aging by timeouts needs
-//! packets. Of the eight queues one is type 1's, so seven levels and six thresholds are left, and the last of a
+//! packets, and is where a host's kernel carries the rule out ([`Demotion`]). Of the eight queues one is type 1's, so seven levels and six thresholds are left, and the last of a
 //! published table of seven is not used. Karuna chooses the thresholds of types 2 and 3 together; `optimised`
 //! computes each for itself.
 
 use std::collections::BTreeMap;
 
 use cavalcade_model::{
-    BitsPerSec, Bytes, Clairvoyant, Decision, Discipline, Event, FlowId, Foresee, Instant, Nanos, Policy,
-    Priority, Scope, Setting, Target, Terms,
+    BitsPerSec, Bytes, Clairvoyant, Decision, Demotion, Discipline, Event, FlowId, Foresee, History, Instant,
+    Nanos, Policy, Priority, Progress, Scope, Setting, Target, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -40,6 +40,8 @@ use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// Queues below that of the deadline flows.
 const LEVELS: usize = 7;
+/// Time-outs in a row after which a flow without deadline is lifted: each draws its own number (docs/protocols.md §1.4).
+const PATIENCE: core::ops::RangeInclusive<u32> = 2..=10;
 
 /// Parameters of `karuna`.
 #[derive(Clone)]
@@ -117,10 +119,8 @@ impl Definition for Karuna {
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {
-        let sorting = if self.sizes_known { Sorting::BySize } else { Sorting::BySent };
         Policy::Clairvoyant(Box::new(Instance {
-            sorting,
-            thresholds: self.thresholds.resolve(self.load, LEVELS, sorting, setting.history),
+            rule: self.rule(setting.history),
             update: self.update,
             guard: self.guard,
             line_rate: setting.line_rate,
@@ -128,12 +128,24 @@ impl Definition for Karuna {
             awake_at: None,
         }))
     }
+
+    fn demotion(&self, history: &History) -> Option<Demotion> {
+        Some(self.rule(history))
+    }
+}
+
+impl Karuna {
+    fn rule(&self, history: &History) -> Demotion {
+        let sorting = if self.sizes_known { Sorting::BySize } else { Sorting::BySent };
+        let thresholds = self.thresholds.resolve(self.load, LEVELS, sorting, history);
+        Demotion { first: 1, thresholds, by_size: self.sizes_known, patience: PATIENCE }
+    }
 }
 
 /// One host.
 struct Instance {
-    sorting: Sorting,
-    thresholds: Vec<Bytes>,
+    /// Where flows without deadline stand.
+    rule: Demotion,
     update: Nanos,
     guard: Nanos,
     line_rate: BitsPerSec,
@@ -160,31 +172,21 @@ impl Instance {
         Some(rate.min(self.line_rate))
     }
 
-    /// The level of a flow without deadline, after `bytes`: how much it is to send or, for type 3, has sent.
-    fn level(&self, bytes: Bytes) -> usize {
-        self.thresholds.partition_point(|&threshold| match self.sorting {
-            Sorting::BySize => threshold < bytes,
-            Sorting::BySent => threshold <= bytes,
-        })
-    }
-
     /// Puts a flow without deadline where it belongs.
     fn place(&self, flow: FlowId, view: &dyn Foresee, decision: &mut Decision) {
         let sent = view.flow_attained(flow);
-        let bytes = match self.sorting {
-            Sorting::BySize => sent + view.flow_remaining(flow),
-            Sorting::BySent => sent,
-        };
-        let level = self.level(bytes);
-        decision.set_flow(flow, Priority::new(1 + level as u16, 0));
-        if let (Sorting::BySent, Some(&next)) = (self.sorting, self.thresholds.get(level)) {
+        let size = self.rule.by_size.then(|| sent + view.flow_remaining(flow));
+        let class = self.rule.class(&Progress { size, sent, lifts: 0 });
+        decision.set_flow(flow, Priority::new(class, 0));
+        let level = usize::from(class - self.rule.first);
+        if let (false, Some(&next)) = (self.rule.by_size, self.rule.thresholds.get(level)) {
             decision.watch(Target::Flow(flow), next);
         }
     }
 
     fn give_up(&self, flow: FlowId, decision: &mut Decision) {
         decision.cap(flow, None);
-        decision.set_flow(flow, Priority::new(1 + self.thresholds.len() as u16, 0));
+        decision.set_flow(flow, Priority::new(self.rule.last(), 0));
     }
 
     /// A new flow of type 1.

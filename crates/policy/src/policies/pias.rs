@@ -3,7 +3,8 @@
 //! Shortest flow first without knowing sizes: a flow starts at the top and goes one level down at each threshold. Each
 //! host tags its own flows; switches only obey tags, so nothing is coordinated and coflows play no part. Equal levels
 //! share fairly (DCTCP). What keeps PIAS from starving long flows is that a sender lifts a flow after three timeouts;
-//! without packets there are none, so starvation freedom is not claimed.
+//! without packets there are none, so starvation freedom is not claimed. Where a host's kernel carries the rule out
+//! ([`Demotion`]), there are.
 //!
 //! Thresholds: the published tables are for a 10 Gbps leaf–spine with those two workloads (docs/protocols.md §2.2);
 //! `optimised` computes them for the flow sizes of the history.
@@ -11,8 +12,8 @@
 //! Nothing is stored: the level follows from the driver's counter.
 
 use cavalcade_model::{
-    Bytes, Decision, Discipline, Event, Instant, NonClairvoyant, Observe, Policy, Priority, Scope, Setting,
-    Target, Terms,
+    Decision, Demotion, Discipline, Event, History, Instant, NonClairvoyant, Observe, Policy, Priority,
+    Scope, Setting, Target, Terms,
 };
 use cavalcade_spec::{Complaint, Parameter};
 
@@ -21,6 +22,8 @@ use crate::support::thresholds::{DEFAULT_LOAD, Sorting, Thresholds};
 
 /// Number of priority queues of a switch.
 const QUEUES: usize = 8;
+/// Time-outs in a row after which a sender lifts a flow (PIAS' kernel module, docs/protocols.md §2.1).
+const PATIENCE: u32 = 3;
 
 /// Parameters of `pias`.
 #[derive(Clone)]
@@ -73,25 +76,35 @@ impl Definition for Pias {
     }
 
     fn build(&self, setting: &Setting<'_>) -> Policy {
-        let thresholds = self.thresholds.resolve(self.load, QUEUES, Sorting::BySent, setting.history);
-        Policy::NonClairvoyant(Box::new(Instance { thresholds }))
+        Policy::NonClairvoyant(Box::new(Instance { rule: self.rule(setting.history) }))
+    }
+
+    fn demotion(&self, history: &History) -> Option<Demotion> {
+        Some(self.rule(history))
+    }
+}
+
+impl Pias {
+    fn rule(&self, history: &History) -> Demotion {
+        let thresholds = self.thresholds.resolve(self.load, QUEUES, Sorting::BySent, history);
+        Demotion { first: 0, thresholds, by_size: false, patience: PATIENCE..=PATIENCE }
     }
 }
 
 struct Instance {
-    thresholds: Vec<Bytes>,
+    rule: Demotion,
 }
 
 impl NonClairvoyant for Instance {
     fn handle(&mut self, _: Instant, event: Event, view: &dyn Observe, decision: &mut Decision) {
         let (Event::FlowArrived(flow) | Event::Reached(Target::Flow(flow))) = event else { return };
         let sent = view.flow_attained(flow);
-        let level = self.thresholds.partition_point(|&threshold| threshold <= sent);
+        let level = self.rule.level_by_sent(sent);
         // A new flow is at the top anyway.
         if level > 0 {
             decision.set_flow(flow, Priority::new(level as u16, 0));
         }
-        if let Some(&next) = self.thresholds.get(level) {
+        if let Some(&next) = self.rule.thresholds.get(level) {
             decision.watch(Target::Flow(flow), next);
         }
     }
@@ -100,6 +113,8 @@ impl NonClairvoyant for Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cavalcade_model::Bytes;
+
     use crate::scripted::{Script, drive};
 
     #[test]

@@ -1,0 +1,125 @@
+//! Messages that this host sorts by itself, on the wire of a network namespace.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::process::Command;
+use std::time::Duration;
+
+use cavalcade_client::DscpMap;
+use cavalcade_enforce::{Flow, Group, Kernel};
+use cavalcade_model::{Bytes, Demotion, History};
+use cavalcade_protocol::Gate;
+use support::{Ground, Player, eventually};
+
+/// The gate that refuses new data.
+const OFF: Gate = Gate::Off {};
+/// The DSCP of the classes.
+const DSCP: [u8; 3] = [40, 32, 24];
+
+#[test]
+fn plays_a_role_for_other_tests() {
+    support::play();
+}
+
+fn rule(spec: &str) -> Demotion {
+    cavalcade_policy::parse(spec).unwrap().demotion(&History::default()).unwrap()
+}
+
+/// Runs a command in the network namespace of a process.
+fn run_beside(player: &Player, line: &str) {
+    let process = player.number().to_string();
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &process, "--net", "sh", "-c", line]);
+    assert!(command.status().unwrap().success(), "{line}");
+}
+
+/// A process in a namespace and a coflow of its own, in which packets are of one segment.
+fn player(kernel: &mut Kernel, rule: &Demotion, role: &str) -> (Player, Group) {
+    kernel.demote(rule, DscpMap::default()).unwrap();
+    let group = kernel.tag(&kernel.place().above.clone(), 1).unwrap();
+    let player = Player::new_apart(role);
+    run_beside(&player, "ip link set lo mtu 1500 gso_max_segs 1");
+    run_beside(&player, "echo 1 > /proc/sys/net/ipv4/tcp_ecn");
+    kernel.admit(player.number(), &group, 1).unwrap();
+    (player, group)
+}
+
+fn can_make_namespaces() -> bool {
+    let can = ["unshare", "nsenter"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
+    if !can {
+        cavalcade_skip::skipped("unshare and nsenter, for a network namespace");
+    }
+    can
+}
+
+#[test]
+fn each_packet_has_the_mark_of_what_its_message_has_sent_and_the_next_message_begins_at_the_top() {
+    let Some(ground) = Ground::new() else { return };
+    if !can_make_namespaces() {
+        return;
+    }
+    let rule = rule("pias:thresholds=5KB/20KB");
+    let mut kernel = ground.load();
+    let (mut player, _group) = player(&mut kernel, &rule, "witness 40000");
+    // The message waits whole, so that nothing but its bytes decides.
+    kernel.order(Flow::of_all_peers(1), OFF.into()).unwrap();
+    player.go();
+    assert_eq!(player.hears(), "written");
+    kernel.order(Flow::of_all_peers(1), Gate::Open {}.into()).unwrap();
+    kernel.refresh().unwrap();
+    let heard = player.hears();
+    let marks: Vec<(u64, u8)> = heard
+        .split(' ')
+        .map(|mark| mark.split_once(':').unwrap())
+        .map(|(sent, tos)| (sent.parse().unwrap(), tos.parse().unwrap()))
+        .collect();
+    let mut seen = std::collections::BTreeSet::new();
+    for (sent, tos) in marks {
+        let class =
+            usize::from(rule.class(&cavalcade_model::Progress {
+                sent: Bytes(sent),
+                ..cavalcade_model::Progress::default()
+            }));
+        assert_eq!(tos >> 2, DSCP[class], "the packet behind {sent} bytes");
+        // The bits for ECN are TCP's own: this connection has agreed on marks.
+        assert_eq!(tos & 3, 2, "the packet behind {sent} bytes");
+        seen.insert(class);
+    }
+    assert_eq!(seen.len(), 3, "{heard}");
+    // Once what was sent is acknowledged, a pause makes a message of what follows.
+    eventually("new message", || {
+        std::thread::sleep(Duration::from_millis(50));
+        player.go();
+        player.hears() == (DSCP[0] << 2 | 2).to_string()
+    });
+}
+
+#[test]
+fn a_message_that_starves_is_lifted_and_sinks_again() {
+    let Some(ground) = Ground::new() else { return };
+    if !can_make_namespaces() {
+        return;
+    }
+    let mut kernel = ground.load();
+    let (mut player, _group) = player(&mut kernel, &rule("pias:thresholds=5KB/20KB"), "solo");
+    player.go();
+    let tos = || {
+        let sockets = support::connections_of(player.number());
+        let marks: Vec<u32> = sockets
+            .iter()
+            .map(|socket| support::option(socket, libc::IPPROTO_IP, libc::IP_TOS) & !3)
+            .collect();
+        // The end that only receives stays at the top.
+        marks.into_iter().min().unwrap_or_default()
+    };
+    let of_class = |class: usize| u32::from(DSCP[class]) << 2;
+    eventually("fall", || tos() == of_class(2));
+    run_beside(&player, "ip link set lo down");
+    eventually("lift", || tos() == of_class(0));
+    run_beside(&player, "ip link set lo up");
+    eventually("second fall", || tos() == of_class(2));
+    drop(kernel);
+    assert_eq!(tos(), 0, "the application's own mark comes back");
+}
