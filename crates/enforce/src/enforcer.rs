@@ -40,6 +40,8 @@ const TICK: Nanos = Nanos::from_millis(100);
 const THOROUGH: u32 = 10;
 /// The most processes that may be asking at once.
 const ASKERS: usize = 64;
+/// The most of these of one user: they keep no others out.
+const ASKERS_OF_USER: usize = 16;
 /// The most connections that may wait for their coflow's key; those beyond are not vouched for.
 const UNSAID: usize = 4096;
 /// The longest that a request may take to come: a process that does not ask keeps others out no longer.
@@ -229,7 +231,14 @@ impl Enforcer {
     fn hear_askers(&mut self, now: Instant, at_door: bool) {
         while at_door && self.askers.len() < ASKERS {
             let Some(asker) = self.door.accept() else { break };
-            self.askers.push(asker);
+            let is_its = |other: &&Asker| other.user == asker.user;
+            if self.askers.iter().filter(is_its).count() < ASKERS_OF_USER {
+                self.askers.push(asker);
+            } else {
+                asker.answer(Err(format!(
+                    "{ASKERS_OF_USER} processes of this user are asking already; try again in a second"
+                )));
+            }
         }
         for mut asker in std::mem::take(&mut self.askers) {
             match asker.read() {

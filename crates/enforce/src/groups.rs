@@ -69,10 +69,11 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group below `parent`, or takes over the one that is there.
+    /// Makes a group below `parent`, or takes over the one that is there, if this user has made it: the owner of a group may move
+    /// processes into it.
     ///
     /// # Errors
-    /// If there is no right to.
+    /// If there is no right to, or it is another user's.
     pub fn make(parent: &Path, name: &str) -> Result<Self, Error> {
         let path = parent.join(name);
         match fs::create_dir(&path) {
@@ -80,6 +81,10 @@ impl Group {
                 return Err(Error::file("make the control group", path)(error));
             }
             _ => {}
+        }
+        let owner = fs::metadata(&path).map_err(Error::file("read", &path))?.uid();
+        if owner != rustix::process::geteuid().as_raw() {
+            return Err(Error::Foreign(path));
         }
         let mut group = Self::found(path)?;
         group.is_own = true;

@@ -1,7 +1,8 @@
 //! The folder in which programs are pinned, so that they outlive the process that loaded them.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
@@ -12,6 +13,9 @@ use crate::Error;
 const MOUNT: &str = "/sys/fs/bpf";
 /// The number by which the file system of pins is known.
 const MAGIC: u64 = 0xcafe_4a11;
+
+/// Only the enforcer's user may see what is pinned, and take it out.
+const PRIVATE: u32 = 0o700;
 
 /// A folder of pins, and the right to change them: one process at a time has it.
 #[derive(Debug)]
@@ -26,8 +30,18 @@ impl Pins {
     pub(crate) fn take(name: &str) -> Result<Self, Error> {
         mount()?;
         let folder = Path::new(MOUNT).join(name);
-        fs::create_dir_all(&folder).map_err(Error::file("make", &folder))?;
+        match DirBuilder::new().mode(PRIVATE).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(Error::file("make", folder)(error));
+            }
+            _ => {}
+        }
         let lock = File::open(&folder).map_err(Error::file("open", &folder))?;
+        let found = lock.metadata().map_err(Error::file("read", &folder))?;
+        // Where all users may make folders there, one may have waited to take pins out.
+        if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            return Err(Error::Foreign(folder));
+        }
         match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { folder, _lock: lock }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::InUse(folder)),

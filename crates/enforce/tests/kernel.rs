@@ -148,6 +148,28 @@ fn another_user_can_neither_open_tables_nor_move_processes_into_a_coflow() {
 }
 
 #[test]
+fn what_another_user_has_laid_out_for_an_enforcer_is_not_used() {
+    let Some(ground) = Ground::new() else { return };
+    let laid = |path: &std::path::Path| {
+        std::fs::create_dir(path).unwrap();
+        std::os::unix::fs::chown(path, Some(support::STRANGER), None).unwrap();
+    };
+    drop(ground.load());
+    let pins = std::path::Path::new("/sys/fs/bpf").join(&ground.place.name);
+    laid(&pins);
+    assert!(matches!(
+        Kernel::load(ground.place.clone(), limits(Duration::from_secs(1))),
+        Err(Error::Foreign(_))
+    ));
+    std::fs::remove_dir(&pins).unwrap();
+    let mut kernel = ground.load();
+    let group = ground.place.above.join(format!("{}.1", ground.place.name));
+    laid(&group);
+    assert!(matches!(kernel.tag(&ground.place.above, 1), Err(Error::Foreign(_))));
+    std::fs::remove_dir(&group).unwrap();
+}
+
+#[test]
 fn a_push_reaches_what_waits_at_a_gate_that_has_opened_without_a_walk() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();

@@ -1,6 +1,7 @@
 //! A tagged coflow: its processes, and its flows as the agent has been told of them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cavalcade_model::{Bytes, Instant, Nanos};
@@ -18,7 +19,7 @@ const IDLE: Nanos = Nanos::from_millis(100);
 /// A coflow without connections or processes ends this long after it began at the earliest: the agent has to hear of it first.
 const GRACE: Nanos = Nanos::from_secs(1);
 
-/// The most peers of which a request may say what is sent to them.
+/// The most peers of which a coflow's commands may say what is sent to them.
 const MOST_PEERS: usize = 1_024;
 
 /// A flow as the agent has been told of it.
@@ -72,9 +73,15 @@ impl Tagged {
 
     /// A command of it has said how much it sends. A flow that has begun already keeps the size that it was told with.
     pub(super) fn will_send(&mut self, amounts: &[Amount]) {
-        for &Amount { peer, bytes } in amounts.iter().take(MOST_PEERS) {
-            let size = self.sizes.entry(peer.to_canonical()).or_default();
-            *size = size.saturating_add(bytes.0);
+        for &Amount { peer, bytes } in amounts {
+            let is_full = self.sizes.len() >= MOST_PEERS;
+            match self.sizes.entry(peer.to_canonical()) {
+                Entry::Vacant(_) if is_full => {}
+                size => {
+                    let size = size.or_default();
+                    *size = size.saturating_add(bytes.0);
+                }
+            }
         }
     }
 

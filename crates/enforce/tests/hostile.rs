@@ -1,0 +1,139 @@
+//! Hosts that lack something, and users who ask for too much.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use cavalcade_client::DscpMap;
+use cavalcade_enforce::{Conditions, Enforcer, leftovers};
+use cavalcade_protocol::Gate;
+use support::{Ground, Player};
+
+/// The gate that refuses new data.
+const OFF: Gate = Gate::Off {};
+
+#[test]
+fn plays_a_role_for_other_tests() {
+    support::play();
+}
+
+/// An enforcer whose door is open, in a thread that serves once it is told to.
+struct Serving {
+    go: Sender<()>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Returns it with its door.
+    fn new(ground: &Ground) -> (Self, PathBuf) {
+        let door = std::env::temp_dir().join(format!("{}-door", ground.place.name));
+        let (kernel, at) = (ground.load(), door.clone());
+        let (go, begin) = channel();
+        let (say, opened) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let conditions = Conditions {
+                door: at,
+                agent: "/nowhere".into(),
+                classes: DscpMap::default(),
+                rules: Vec::new(),
+                of_user: 1,
+                containers: Vec::new(),
+                site: None,
+            };
+            let enforcer = Enforcer::new(kernel, conditions).unwrap();
+            say.send(()).unwrap();
+            begin.recv().unwrap();
+            enforcer.serve(&stopped).unwrap();
+        });
+        opened.recv().unwrap();
+        (Self { go, stop, thread }, door)
+    }
+
+    fn begin(&self) {
+        self.go.send(()).unwrap();
+    }
+
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+/// Commands of `bpf(2)`, by their numbers.
+const ANY: i32 = -1;
+const MAP_CREATE: i32 = 0;
+const PROG_LOAD: i32 = 5;
+const OBJ_PIN: i32 = 6;
+const BTF_LOAD: i32 = 18;
+const LINK_CREATE: i32 = 28;
+
+#[test]
+fn a_kernel_that_lacks_a_part_is_told_of_and_left_as_it_was() {
+    let Some(ground) = Ground::new() else { return };
+    // Without BPF; a container that allows none of it; before its types, links (Linux 5.7) or pins could be made.
+    let lacks = [
+        (ANY, libc::ENOSYS),
+        (ANY, libc::EPERM),
+        (MAP_CREATE, libc::EINVAL),
+        (BTF_LOAD, libc::EINVAL),
+        (PROG_LOAD, libc::EINVAL),
+        (OBJ_PIN, libc::EPERM),
+        (LINK_CREATE, libc::EINVAL),
+    ];
+    for (command, error) in lacks {
+        let role = format!("lack {command} {error} {} {}", ground.place.above.display(), ground.place.name);
+        let mut player = Player::new(&role);
+        player.go();
+        let said = player.hears();
+        assert!(said.contains("the kernel refuses") && said.contains("it takes Linux"), "{command}: {said}");
+        assert_eq!(leftovers::find(&ground.place).unwrap(), Vec::<PathBuf>::new(), "{command}");
+    }
+}
+
+#[test]
+fn a_user_who_asks_with_very_many_processes_at_once_keeps_no_others_out() {
+    let Some(ground) = Ground::new() else { return };
+    let (serving, door) = Serving::new(&ground);
+    let others: Vec<UnixStream> = (0..16).map(|_| UnixStream::connect(&door).unwrap()).collect();
+    let mut one_more = UnixStream::connect(&door).unwrap();
+    let mut stranger = Player::new(&format!("stranger ask {}", door.display()));
+    stranger.go();
+    assert_eq!(stranger.hears(), "asked");
+    serving.begin();
+    let mut answer = String::new();
+    one_more.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("no 16 processes of this user"), "{answer}");
+    // Another user is heard, and told what is wrong with what they say.
+    assert!(stranger.hears().contains("neither a coflow nor a task"), "{answer}");
+    drop(others);
+    serving.end();
+    assert!(!door.exists());
+}
+
+#[test]
+fn bytes_that_are_no_request_are_answered_or_cut_off() {
+    let Some(ground) = Ground::new() else { return };
+    let (serving, door) = Serving::new(&ground);
+    serving.begin();
+    let endless = [b'x'; 100_000];
+    for request in [&b"\n"[..], b"\xff\xfe\0\n", b"task=a task=b\n", b"coflow=1.2\n", &endless] {
+        let mut stream = UnixStream::connect(&door).unwrap();
+        // It may be cut off before it has said everything.
+        let _ = stream.write_all(request);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"no "), "{answer:?}");
+    }
+    serving.end();
+}
