@@ -2,9 +2,9 @@
 //!
 //! To the agent each tagged coflow is a client: it opens a flow for each peer, says what the kernel has counted, and is told
 //! how to send. So the live system knows one way to carry out orders, and a coflow is its user's, with that user's limits.
-//! One thread does everything; it wakes for an agent's word, and for flows that begin and end, at once. It looks at counts each
-//! [`PERIOD`], as often as agents hear of them, but takes no more than a small share of its time for that: it goes before all
-//! ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no others.
+//! One thread does everything; it wakes for an agent's word at once, and for flows that begin and end, but no more often than each
+//! [`BRIEF`]. It looks at counts each [`PERIOD`], as often as agents hear of them, but takes no more than a small share of its time
+//! for that: it goes before all ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no others.
 
 mod rules;
 mod tagged;
@@ -32,6 +32,8 @@ use crate::{Error, Flow, Goal, Kernel, Order, urgency};
 
 /// The time between two looks at the counts while there are coflows.
 const PERIOD: Nanos = Nanos::from_millis(10);
+/// The time from a look to the next for flows that begin or end meanwhile: short ones share looks, and what those wake.
+const BRIEF: Nanos = Nanos::from_millis(2);
 /// With very many flows a look takes long: the time between two is so many times as long as the last one took.
 const SPARING: u64 = 20;
 /// The time between two signs of life, and between two looks for what has ended.
@@ -175,9 +177,11 @@ impl Enforcer {
         let streams =
             self.coflows.iter().filter_map(|(&number, tagged)| Some((number, tagged.link.stream()?)));
         let (numbers, streams): (Vec<u32>, Vec<_>) = streams.unzip();
-        let heard = [self.door.listener.as_fd(), self.kernel.turned_descriptor()]
-            .into_iter()
+        // Where a look is due for flows that have begun or ended, more of them change nothing.
+        let turned = (!self.has_turned).then(|| self.kernel.turned_descriptor());
+        let heard = std::iter::once(self.door.listener.as_fd())
             .chain(streams.into_iter().map(AsFd::as_fd))
+            .chain(turned)
             .chain(self.askers.iter().map(|asker| asker.stream.as_fd()))
             .chain(self.peers.iter().flat_map(|peers| [peers.socket.as_fd(), self.kernel.made_descriptor()]));
         let mut heard: Vec<PollFd<'_>> =
@@ -189,7 +193,7 @@ impl Enforcer {
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
         let spoke = |at: usize| !heard[at].revents().is_empty();
-        let streams = numbers.into_iter().enumerate().filter(|(at, _)| spoke(at + 2));
+        let streams = numbers.into_iter().enumerate().filter(|(at, _)| spoke(at + 1));
         Heard { at_door: spoke(0), coflows: streams.map(|(_, number)| number).collect() }
     }
 
@@ -205,7 +209,7 @@ impl Enforcer {
             self.has_turned = false;
             self.look(now)?;
             let pause = Nanos(self.now().since(now).0.saturating_mul(SPARING));
-            (self.rest_until, self.look_at) = (now + pause, now + PERIOD.max(pause));
+            (self.rest_until, self.look_at) = (now + BRIEF.max(pause), now + PERIOD.max(pause));
         }
         self.talk(now, heard, is_look_due)?;
         if now.since(self.ticked_at) >= TICK {
