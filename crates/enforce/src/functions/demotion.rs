@@ -82,7 +82,9 @@ fn agrees(spec: &str, size: Option<Bytes>) {
             in_a_row = if random.below(3) == 0 { 0 } else { in_a_row };
             let quiet = if random.below(6) == 0 { Nanos(2 * IDLE.0) } else { Nanos::ZERO };
             let (unacknowledged, more) = (random.below(2) as u32, random.below(2) as u32);
-            let bytes = 1 + random.below(3_000) as usize;
+            // Some end where a threshold is.
+            let unit = if random.below(4) == 0 { 1 } else { 500 };
+            let bytes = (1 + random.below(3_000 / unit)) as usize * unit as usize;
             if step > 0 {
                 bench.rest(quiet);
                 message.resume(quiet, is_drained && unacknowledged == 0, IDLE);
