@@ -93,7 +93,8 @@ fn network() -> Option<(Net, [String; 2], Switch)> {
     let mut net = Net::new()?;
     let place = net.add("sw");
     let hosts = [1, 2].map(|number| net.host(number, &place));
-    let switch = Switch::start(&place, 1, &["p1".to_owned(), "p2".to_owned()]);
+    let switch =
+        Switch::carried(cavalcade_switch::Carrier::Process, &place, 1, &["p1".to_owned(), "p2".to_owned()]);
     Some((net, hosts, switch))
 }
 

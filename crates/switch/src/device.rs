@@ -48,8 +48,8 @@ impl Device {
     pub fn open(name: &str) -> Result<Self, SwitchError> {
         let index = index_of(name).ok_or_else(|| SwitchError::NoInterface { name: name.to_owned() })?;
         let socket = socket(name)?;
-        let (up, mtu) = state_of(&socket, name)?;
-        if !up {
+        let (flags, mtu) = (flags_of(&socket, name)?, mtu_of(&socket, name)?);
+        if flags & libc::IFF_UP == 0 {
             return Err(SwitchError::Down { name: name.to_owned() });
         }
         if mtu < u32::from(SMALLEST) {
@@ -92,6 +92,11 @@ impl Device {
     /// Returns the largest IP packet that it carries.
     pub fn mtu(&self) -> u32 {
         self.mtu
+    }
+
+    /// Returns whether there is something at the other end of its link.
+    pub(crate) fn is_connected(&self) -> bool {
+        flags_of(&self.socket, &self.name).is_ok_and(|flags| flags & libc::IFF_RUNNING != 0)
     }
 
     /// Returns whether the interface has gone.
@@ -345,22 +350,30 @@ fn socket(name: &str) -> Result<OwnedFd, SwitchError> {
     })
 }
 
-/// Returns whether an interface is up, and its MTU.
-fn state_of(socket: &OwnedFd, name: &str) -> Result<(bool, u32), SwitchError> {
+/// Returns the flags of an interface.
+fn flags_of(socket: &OwnedFd, name: &str) -> Result<libc::c_int, SwitchError> {
     #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
     // SAFETY: the kernel reads the name, which ends with a zero, and writes the union of the request, of which the field is read
     // that the call is about.
     unsafe {
         let mut request = request_of(name);
-        let failed = || SwitchError::system(format!("ask about {name}"));
         if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) < 0 {
-            return Err(failed());
+            return Err(SwitchError::system(format!("ask about {name}")));
         }
-        let up = libc::c_int::from(request.ifr_ifru.ifru_flags) & libc::IFF_UP != 0;
+        Ok(libc::c_int::from(request.ifr_ifru.ifru_flags))
+    }
+}
+
+/// Returns the MTU of an interface.
+fn mtu_of(socket: &OwnedFd, name: &str) -> Result<u32, SwitchError> {
+    #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
+    // SAFETY: as for its flags.
+    unsafe {
+        let mut request = request_of(name);
         if libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut request) < 0 {
-            return Err(failed());
+            return Err(SwitchError::system(format!("ask about {name}")));
         }
-        Ok((up, u32::try_from(request.ifr_ifru.ifru_mtu).unwrap_or(0)))
+        Ok(u32::try_from(request.ifr_ifru.ifru_mtu).unwrap_or(0))
     }
 }
 

@@ -133,6 +133,18 @@ impl Kernel {
         Some(shared::Place::from_words(place).port as usize)
     }
 
+    /// Forgets the addresses behind a port whose link is cut.
+    pub(crate) fn forget(&mut self, port: usize) {
+        let learned = &mut self.tables.learned;
+        let behind = learned
+            .iter()
+            .flatten()
+            .filter(|(_, place)| shared::Place::from_words(*place).port == port as u64);
+        let behind: Vec<u64> = behind.map(|(address, _)| address).collect();
+        // One that has made room meanwhile is gone as well.
+        behind.iter().for_each(|address| drop(learned.remove(address)));
+    }
+
     /// Says how many bytes the process has sent by a port.
     ///
     /// # Errors

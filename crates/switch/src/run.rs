@@ -12,7 +12,7 @@ use crate::packet::{addresses, is_group};
 use crate::port::Packet;
 use crate::switch::{Report, Setup, Switch};
 
-/// It looks this often whether it is to stop.
+/// It looks this often whether it is to stop, and whether links are there.
 const LOOK: Nanos = Nanos(100_000_000);
 
 /// What carries a switch's frames.
@@ -91,7 +91,8 @@ pub fn run(
     let opens = clock() + watch;
     let mut forwards = false;
     let mut pending: Vec<Vec<Packet>> = devices.iter().map(|_| Vec::with_capacity(BATCH)).collect();
-    let mut observed = clock();
+    let (mut observed, mut looked) = (clock(), clock());
+    let mut connected: Vec<bool> = devices.iter().map(Device::is_connected).collect();
     while !stop.is_asked() {
         let now = clock();
         let stuck = pending.iter().any(|pending| !pending.is_empty());
@@ -103,6 +104,16 @@ pub fn run(
         if let Some(kernel) = kernel.as_mut().filter(|_| !forwards && now >= opens) {
             kernel.forward()?;
             forwards = true;
+        }
+        if now.since(looked) >= LOOK {
+            looked = now;
+            for (port, device) in devices.iter().enumerate() {
+                let was = std::mem::replace(&mut connected[port], device.is_connected());
+                if was && !connected[port] {
+                    switch.forget(port);
+                    kernel.iter_mut().for_each(|kernel| kernel.forget(port));
+                }
+            }
         }
         for (port, device) in devices.iter_mut().enumerate().filter(|(port, _)| ready[*port]) {
             device.receive(|frame, unfinished, piece| {

@@ -187,6 +187,11 @@ impl Switch {
         self.table.learn(now, address, port);
     }
 
+    /// Forgets the addresses behind a port whose link is cut.
+    pub fn forget(&mut self, port: usize) {
+        self.table.forget(port);
+    }
+
     /// Returns the bytes that have left by a port.
     pub fn sent(&self, port: usize) -> u64 {
         self.ports[port].class(SPC_CLASS).bytes + self.ports[port].class(PLAIN_CLASS).bytes

@@ -1,7 +1,7 @@
 //! Which address is behind which port: learned from sources of frames, or said beforehand.
 //!
 //! The table is bounded, so that a flood of made-up sources cannot exhaust memory: the entry that has been silent for
-//! longest makes room. Entries that were said stay. What is not in the table goes to all ports, as in any bridge.
+//! longest makes room. What was learned behind a link is forgotten when that is cut. Entries that were said stay. What is not in the table goes to all ports, as in any bridge.
 
 use std::collections::BTreeMap;
 
@@ -56,6 +56,11 @@ impl Table {
         self.places.insert(source, Place { port, heard: Some(now) });
     }
 
+    /// Forgets what was learned behind a port, as when its link is cut: who was there may be elsewhere now.
+    pub fn forget(&mut self, port: usize) {
+        self.places.retain(|_, place| place.port != port || place.heard.is_none());
+    }
+
     /// Finds the port of an address.
     pub fn port_of(&self, now: Instant, address: Address) -> Option<usize> {
         let place = self.places.get(&address)?;
@@ -108,5 +113,16 @@ mod tests {
         assert_eq!(table.port_of(Instant(AGEING.get()), address(1)), None);
         table.learn(Instant(0), [0xff; 6], 1);
         assert_eq!(table.port_of(Instant(0), [0xff; 6]), None);
+    }
+
+    #[test]
+    fn what_was_learned_behind_a_link_that_is_cut_is_forgotten_and_what_was_said_stays() {
+        let mut table = Table::new(4);
+        table.fix(address(0), 1);
+        table.learn(Instant(0), address(1), 1);
+        table.learn(Instant(0), address(2), 2);
+        table.forget(1);
+        let ports: Vec<_> = (0..=2).map(|number| table.port_of(Instant(0), address(number))).collect();
+        assert_eq!(ports, [Some(1), None, Some(2)]);
     }
 }

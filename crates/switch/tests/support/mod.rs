@@ -3,15 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
 use std::fs::File;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cavalcade_model::{BitsPerSec, Nanos};
-use cavalcade_spc::{Options, Settings};
+use cavalcade_spc::{Endpoint, Options, Settings};
 use cavalcade_switch::device::{Device, receive_offload};
 use cavalcade_switch::port::Packet;
 use cavalcade_switch::{Carrier, Running, Setup, Stop, SwitchError, run};
@@ -30,7 +31,8 @@ pub(crate) struct Net {
     names: Vec<String>,
 }
 
-fn ip(arguments: &[&str]) -> bool {
+/// Runs `ip`, and returns whether it did what it was told.
+pub(crate) fn ip(arguments: &[&str]) -> bool {
     let status = Command::new("ip").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
@@ -73,6 +75,7 @@ impl Net {
     pub(crate) fn host(&mut self, number: u8, switch: &str) -> String {
         let name = self.add(&format!("h{number}"));
         self.join((&name, "eth0"), (switch, &format!("p{number}")));
+        assert!(ip(&["-n", &name, "link", "set", "eth0", "address", &station(number)]));
         assert!(ip(&["-n", &name, "addr", "add", &format!("10.9.0.{number}/24"), "dev", "eth0"]));
         name
     }
@@ -98,6 +101,11 @@ pub(crate) fn within<T: Send + 'static>(
     })
 }
 
+/// A host's Ethernet address.
+pub(crate) fn station(host: u8) -> String {
+    format!("02:00:00:00:09:{host:02x}")
+}
+
 pub(crate) fn address(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 0, host)), port)
 }
@@ -115,17 +123,17 @@ pub(crate) struct Switch {
 }
 
 impl Switch {
-    pub(crate) fn start(namespace: &str, id: u64, ports: &[String]) -> Self {
-        Self::carried(Carrier::Process, namespace, id, ports)
+    pub(crate) fn carried(carrier: Carrier, namespace: &str, id: u64, ports: &[String]) -> Self {
+        Self::with(carrier, namespace, Setup { id, ..Setup::default() }, ports)
     }
 
-    pub(crate) fn carried(carrier: Carrier, namespace: &str, id: u64, ports: &[String]) -> Self {
+    pub(crate) fn with(carrier: Carrier, namespace: &str, setup: Setup, ports: &[String]) -> Self {
         let ports: Vec<_> = ports.iter().map(|port| (port.clone(), RATE)).collect();
         let stop = Stop::default();
         let asked = stop.clone();
         static LIVES: AtomicU32 = AtomicU32::new(1);
         let life = u64::from(LIVES.fetch_add(1, Ordering::Relaxed));
-        let setup = Setup { id, life, base_rtt: ROUND_TRIP, ..Setup::default() };
+        let setup = Setup { life, base_rtt: ROUND_TRIP, ..setup };
         let thread = within(namespace, move || {
             let mut last = None;
             let ended = run(&ports, setup, carrier, &asked, Nanos(1_000_000_000), |running| {
@@ -149,6 +157,68 @@ impl Switch {
         ended.unwrap();
         last.unwrap()
     }
+}
+
+/// Makes of each function here a test for each carrier.
+#[allow(unused_macros, reason = "tests of other crates need one carrier")]
+macro_rules! by_each_carrier {
+    ($($test:ident)*) => {
+        mod process {
+            $(#[test]
+            fn $test() {
+                super::$test(cavalcade_switch::Carrier::Process);
+            })*
+        }
+        mod kernel {
+            $(#[test]
+            fn $test() {
+                match cavalcade_switch::kernel::missing() {
+                    Some(why) => cavalcade_skip::skipped(format_args!("programs for the kernel ({why})")),
+                    None => super::$test(cavalcade_switch::Carrier::Kernel),
+                }
+            })*
+        }
+    };
+}
+
+/// The port of servers.
+pub(crate) const PORT: u16 = 4_000;
+
+/// Serves `streams` streams at a host: each is read to its end, and what was read is returned by task.
+pub(crate) fn sink(host: &str, number: u8, streams: usize) -> JoinHandle<Vec<(u32, Vec<u8>, Instant)>> {
+    let (ready, started) = std::sync::mpsc::channel();
+    let thread = within(host, move || {
+        let listener = Endpoint::bind(address(number, PORT), options()).unwrap().listen();
+        ready.send(()).unwrap();
+        let readers: Vec<_> = (0..streams)
+            .map(|_| {
+                let (mut stream, _) = listener.accept().unwrap();
+                std::thread::spawn(move || {
+                    let mut all = Vec::new();
+                    stream.read_to_end(&mut all).unwrap();
+                    (stream.task(), all, Instant::now())
+                })
+            })
+            .collect();
+        readers.into_iter().map(|reader| reader.join().unwrap()).collect()
+    });
+    started.recv().unwrap();
+    thread
+}
+
+/// Sends bytes from a host under a task, and waits until they are acknowledged.
+pub(crate) fn send(host: &str, to: u8, task: u32, bytes: Vec<u8>) -> JoinHandle<io::Result<()>> {
+    within(host, move || {
+        let mut stream = Endpoint::bind("0.0.0.0:0", options())?.connect(address(to, PORT), task)?;
+        stream.write_all(&bytes)?;
+        stream.shutdown(Shutdown::Write)?;
+        stream.wait_acknowledged()
+    })
+}
+
+/// The ports of a switch at which these hosts are.
+pub(crate) fn ports(numbers: &[u8]) -> Vec<String> {
+    numbers.iter().map(|number| format!("p{number}")).collect()
 }
 
 pub(crate) fn text(length: usize, seed: u64) -> Vec<u8> {

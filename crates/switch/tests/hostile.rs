@@ -1,0 +1,267 @@
+//! Switches among hosts, cables and people that do wrong.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[macro_use]
+#[allow(dead_code, reason = "other tests have other needs")]
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use cavalcade_spc::Endpoint;
+use cavalcade_switch::device::Device;
+use cavalcade_switch::port::Packet;
+use cavalcade_switch::{Carrier, Setup, Stop, SwitchError};
+use cavalcade_transport::spc::{Returned, SpcHeader};
+use cavalcade_transport::stream::frame::{Frame, FrameKind};
+use support::{Net, PORT, Switch, address, ip, options, ports, send, sink, station, text, within};
+
+by_each_carrier! {
+    a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone
+    a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task
+    a_host_that_moves_to_another_port_is_found_there_and_no_byte_is_lost
+    interfaces_that_will_not_do_are_refused_before_anything_is_changed
+    of_two_switches_with_one_id_the_second_is_refused
+    a_loop_and_an_interface_that_goes_away_end_the_switch_with_an_error
+}
+
+/// Sends questions under ever new task-ids from ever new addresses, each tenth with a header that cannot be, until it is stopped. Returns how
+/// many of both there were.
+fn flood(host: &str, to: u8, stop: Stop) -> JoinHandle<[u64; 2]> {
+    within(host, move || {
+        let mut device = Device::open("eth0").unwrap();
+        let (mut number, mut malformed) = (0u32, 0);
+        while !stop.is_asked() {
+            let batch: Vec<Packet> = (0..32)
+                .map(|_| {
+                    number += 1;
+                    let is_malformed = number.is_multiple_of(10);
+                    malformed += u64::from(is_malformed);
+                    Packet { bytes: question(number, to, is_malformed), unfinished: None }
+                })
+                .collect();
+            device.send(&batch).unwrap();
+            thread::sleep(Duration::from_millis(4));
+        }
+        [u64::from(number) - malformed, malformed]
+    })
+}
+
+/// A question of a task behind all real ones, whose destination's kernel drops it: IP's checksum is wrong.
+fn question(number: u32, to: u8, is_malformed: bool) -> Vec<u8> {
+    let spc = SpcHeader::new(1_000_000 + number, 0).asking(1, 200, &Returned::default());
+    let mut payload = Vec::new();
+    Frame { payload: &[], ..Frame::new(FrameKind::Data, u64::from(number), spc) }.encode(&mut payload);
+    if is_malformed {
+        payload[23] |= 7;
+    }
+    let source = number.to_be_bytes();
+    let mut bytes = vec![2, 0, 0, 0, 9, to, 2, 1, source[0], source[1], source[2], source[3], 8, 0, 0x45, 0];
+    bytes.extend((28 + payload.len() as u16).to_be_bytes());
+    bytes.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 77, 10, 9, 0, to]);
+    bytes.extend(
+        [4_000, 5_000, 8 + payload.len() as u16, 0].iter().flat_map(|field: &u16| field.to_be_bytes()),
+    );
+    bytes.extend(payload);
+    bytes
+}
+
+fn a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone(carrier: Carrier) {
+    const MOST: usize = 64;
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=4).map(|number| net.host(number, &sw)).collect();
+    let setup = Setup { id: 1, tasks: MOST, addresses: MOST, ..Setup::default() };
+    let switch = Switch::with(carrier, &sw, setup, &ports(&[1, 2, 3, 4]));
+    let stop = Stop::default();
+    let flooding = flood(&hosts[3], 3, stop.clone());
+    thread::sleep(Duration::from_millis(300));
+    let tcp_server = within(&hosts[2], || {
+        let listener = TcpListener::bind(address(3, 5_000)).unwrap();
+        let mut all = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
+        all
+    });
+    let sunk = sink(&hosts[2], 3, 2);
+    thread::sleep(Duration::from_millis(50));
+    let late = send(&hosts[1], 3, 20, text(4_000_000, 20));
+    thread::sleep(Duration::from_millis(60));
+    let early = send(&hosts[0], 3, 10, text(1_000_000, 10));
+    let tcp = within(&hosts[0], || {
+        TcpStream::connect(address(3, 5_000)).unwrap().write_all(&text(400_000, 5)).unwrap();
+    });
+    early.join().unwrap().unwrap();
+    late.join().unwrap().unwrap();
+    tcp.join().unwrap();
+    stop.stop();
+    let [fresh, malformed] = flooding.join().unwrap();
+    assert!(tcp_server.join().unwrap() == text(400_000, 5));
+    let mut arrived = sunk.join().unwrap();
+    arrived.sort_by_key(|(task, ..)| *task);
+    assert!(arrived[0].1 == text(1_000_000, 10) && arrived[1].1 == text(4_000_000, 20));
+    assert!(arrived[0].2 < arrived[1].2, "the earlier task ends first, though it began later");
+    let report = switch.end().report;
+    assert!(fresh > 10 * MOST as u64, "{fresh}");
+    // In the kernel the process keeps tasks of its own, of questions to addresses that nobody has heard yet.
+    let tables = if carrier == Carrier::Kernel { 2 } else { 1 };
+    assert!(report.ports.iter().all(|port| port.tasks <= tables * MOST), "{report:?}");
+    assert!(report.addresses <= MOST, "{}", report.addresses);
+    assert!(
+        (1..=malformed).contains(&report.counters.malformed),
+        "{} of {malformed}",
+        report.counters.malformed
+    );
+}
+
+fn a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=3).map(|number| net.host(number, &sw)).collect();
+    let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2, 3]));
+    let (ready, started) = channel();
+    let (go_on, told) = channel::<()>();
+    let reader = within(&hosts[2], move || {
+        let listener = Endpoint::bind(address(3, PORT), options()).unwrap().listen();
+        ready.send(()).unwrap();
+        let (mut stalled, _) = listener.accept().unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        assert_eq!((stalled.task(), other.task()), (1, 2));
+        let mut all = [Vec::new(), Vec::new()];
+        other.read_to_end(&mut all[1]).unwrap();
+        drop(other);
+        told.recv().unwrap();
+        stalled.read_to_end(&mut all[0]).unwrap();
+        all
+    });
+    started.recv().unwrap();
+    let stalled = send(&hosts[0], 3, 1, text(6_000_000, 1));
+    // It opens first, and fills what the receiver has room for.
+    thread::sleep(Duration::from_millis(500));
+    send(&hosts[1], 3, 2, text(1_000_000, 2)).join().unwrap().unwrap();
+    assert!(!stalled.is_finished(), "nobody reads what it sends");
+    go_on.send(()).unwrap();
+    stalled.join().unwrap().unwrap();
+    let [first, second] = reader.join().unwrap();
+    assert!(first == text(6_000_000, 1) && second == text(1_000_000, 2));
+    drop(switch.end());
+}
+
+fn a_host_that_moves_to_another_port_is_found_there_and_no_byte_is_lost(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
+    net.join((&hosts[1], "eth1"), (&sw, "p3"));
+    // Without addresses of version 6 the kernel says nothing of its own there.
+    assert!(ip(&[
+        "-n",
+        &hosts[1],
+        "link",
+        "set",
+        "eth1",
+        "address",
+        &station(2),
+        "addrgenmode",
+        "none",
+        "down"
+    ]));
+    let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2, 3]));
+    let sunk = sink(&hosts[1], 2, 1);
+    let sent = send(&hosts[0], 2, 1, text(4_000_000, 3));
+    thread::sleep(Duration::from_millis(300));
+    assert!(ip(&["-n", &hosts[1], "link", "set", "eth0", "down"]));
+    assert!(ip(&["-n", &hosts[1], "addr", "del", "10.9.0.2/24", "dev", "eth0"]));
+    assert!(ip(&["-n", &hosts[1], "link", "set", "eth1", "up"]));
+    assert!(ip(&["-n", &hosts[1], "addr", "add", "10.9.0.2/24", "dev", "eth1"]));
+    sent.join().unwrap().unwrap();
+    assert!(sunk.join().unwrap()[0].1 == text(4_000_000, 3));
+    let report = switch.end().report;
+    let sent = |port: usize| report.ports[port].spc.bytes;
+    assert!(sent(1) > 100_000 && sent(2) > 1_000_000, "{report:?}");
+}
+
+fn interfaces_that_will_not_do_are_refused_before_anything_is_changed(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    net.host(1, &sw);
+    let ended = |numbers: &[u8]| {
+        let ended = Switch::carried(carrier, &sw, 1, &ports(numbers)).ended();
+        assert!(!has_program(&sw));
+        ended
+    };
+    let set = |words: &[&str]| assert!(ip(&[&["-n", &sw, "link", "set", "p1"], words].concat()));
+    let missing = ended(&[1, 9]);
+    assert!(matches!(missing, Err(SwitchError::NoInterface { ref name }) if name == "p9"), "{missing:?}");
+    let twice = ended(&[1, 1]);
+    assert!(matches!(twice, Err(SwitchError::Twice { .. })), "{twice:?}");
+    set(&["mtu", "600"]);
+    let small = ended(&[1]);
+    assert!(matches!(small, Err(SwitchError::SmallMtu { mtu: 600, .. })), "{small:?}");
+    set(&["mtu", "1500", "down"]);
+    let down = ended(&[1]);
+    assert!(matches!(down, Err(SwitchError::Down { .. })), "{down:?}");
+}
+
+fn of_two_switches_with_one_id_the_second_is_refused(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let (sw, other) = (net.add("sw"), net.add("other"));
+    net.join((&sw, "c0"), (&other, "c0"));
+    let cable = ["c0".to_owned()];
+    let first = Switch::carried(carrier, &other, 7, &cable);
+    let second = Switch::carried(carrier, &sw, 7, &cable).ended();
+    assert!(matches!(second, Err(SwitchError::SameId { id: 7, .. })), "{second:?}");
+    drop(first.end());
+}
+
+fn a_loop_and_an_interface_that_goes_away_end_the_switch_with_an_error(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let (sw, other) = (net.add("sw"), net.add("other"));
+    net.join((&sw, "c0"), (&other, "c0"));
+    net.join((&sw, "c1"), (&other, "c1"));
+    let both = ["c0".to_owned(), "c1".to_owned()];
+    let first = Switch::carried(carrier, &other, 2, &both);
+    let second = Switch::carried(carrier, &sw, 1, &both);
+    let ended = second.ended();
+    assert!(matches!(ended, Err(SwitchError::Loop { .. })), "{ended:?}");
+    assert_eq!(first.end().report.counters.malformed, 0, "the one that was there goes on");
+    let alone = Switch::carried(carrier, &sw, 1, &both[..1]);
+    assert!(ip(&["-n", &sw, "link", "del", "c0"]));
+    let gone = alone.ended();
+    assert!(matches!(gone, Err(SwitchError::Gone { .. })), "{gone:?}");
+}
+
+#[test]
+fn a_switch_in_the_kernel_refuses_ports_that_will_not_do_and_leaves_nothing_behind() {
+    if let Some(why) = cavalcade_switch::kernel::missing() {
+        cavalcade_skip::skipped(format_args!("programs for the kernel ({why})"));
+        return;
+    }
+    let Some(mut net) = Net::new() else { return };
+    let carrier = Carrier::Kernel;
+    let (sw, other) = (net.add("sw"), net.add("other"));
+    net.host(1, &sw);
+    net.join((&sw, "c0"), (&other, "c0"));
+    let both = ["p1".to_owned(), "c0".to_owned()];
+    let first = Switch::carried(carrier, &sw, 1, &both);
+    let second = Switch::carried(carrier, &sw, 2, &both).ended();
+    assert!(matches!(second, Err(SwitchError::Occupied { ref name }) if name == "p1"), "{second:?}");
+    assert!(has_program(&sw));
+    drop(first.end());
+    assert!(!has_program(&sw), "the program goes with its switch");
+    if !ip(&["netns", "exec", &other, "ethtool", "-K", "c0", "gro", "off"]) {
+        cavalcade_skip::skipped("ethtool, to turn receive offload off");
+        return;
+    }
+    let lost = Switch::carried(carrier, &sw, 1, &both).ended();
+    assert!(matches!(lost, Err(SwitchError::NoRedirect { ref name }) if name == "c0"), "{lost:?}");
+    assert!(!has_program(&sw), "nothing was changed");
+}
+
+/// Returns whether an interface of a namespace has an XDP program.
+fn has_program(namespace: &str) -> bool {
+    let shown = Command::new("ip").args(["-n", namespace, "link"]).output().unwrap();
+    String::from_utf8(shown.stdout).unwrap().contains("prog/xdp")
+}
