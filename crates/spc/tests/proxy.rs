@@ -2,9 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../examples/multiget.rs"]
+mod multiget;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -115,6 +119,53 @@ fn an_unmodified_memcached_is_written_and_read_through_spc() {
     line.clear();
     stream.read_line(&mut line).unwrap();
     assert_eq!(line, "END\r\n");
+}
+
+#[test]
+fn a_multi_get_reads_from_several_memcacheds_at_once_as_one_task() {
+    let servers: Vec<_> = (0..3).map_while(|_| memcached()).collect();
+    if servers.len() < 3 {
+        return;
+    }
+    let value = |key: usize| format!("{key}").repeat(20_000);
+    for key in (0..30).filter(|key| key % 10 != 7) {
+        // As the client will look for it: keys go round the servers.
+        let mut stream = BufReader::new(TcpStream::connect(servers[key % 3].1).unwrap());
+        write!(stream.get_mut(), "set k{key} 0 0 {}\r\n{}\r\n", value(key).len(), value(key)).unwrap();
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        assert_eq!(line, "STORED\r\n");
+    }
+    let tasks = Arc::new(Mutex::new(Vec::new()));
+    let fronts: Vec<SocketAddr> = servers
+        .iter()
+        .map(|&(_, server)| {
+            let spc = SpcListener::bind(ANY).unwrap();
+            let (address, tasks) = (spc.local_addr().unwrap(), Arc::clone(&tasks));
+            thread::spawn(move || {
+                while let Ok((stream, _)) = spc.accept() {
+                    tasks.lock().unwrap().push(stream.task());
+                    let ends = Arc::new((stream, TcpStream::connect(server).unwrap()));
+                    let again = Arc::clone(&ends);
+                    thread::spawn(move || std::io::copy(&mut &ends.0, &mut &ends.1));
+                    thread::spawn(move || std::io::copy(&mut &again.1, &mut &again.0));
+                }
+            });
+            address
+        })
+        .collect();
+    let names: Vec<String> = (0..30).map(|key| format!("k{key}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (endpoint, counter) = (Endpoint::bind(ANY, Options::default()).unwrap(), TaskCounter::new(2, 4));
+    for _ in 0..2 {
+        let read = multiget::multi_get(&endpoint, &fronts, counter.next_id().unwrap(), &names).unwrap();
+        for (key, read) in read.into_iter().enumerate() {
+            assert_eq!(read, (key % 10 != 7).then(|| value(key).into_bytes()), "key {key}");
+        }
+    }
+    let mut tasks = tasks.lock().unwrap().clone();
+    tasks.sort_unstable();
+    assert_eq!(tasks, [2, 2, 2, 6, 6, 6], "a request is a task at each server");
 }
 
 /// Starts a server of SPC that answers each piece with the id of its stream's task, a space and the piece. Returns the client's side.
