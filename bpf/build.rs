@@ -13,7 +13,9 @@ use std::process::Command;
 /// Makes `shared.rs` in cargo's folder. For each name and constant it has Rust of `NAME.h`, and under the constant `NAME.bpf.c`
 /// compiled, or why it is not.
 pub(crate) fn build(programs: &[(&str, &str)], flags: &[&str]) {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    // Not `env!`: the script may have been compiled in another checkout, whose sources are not to be built then.
+    let sources = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo names the crate's folder"))
+        .join("../../bpf");
     let out = PathBuf::from(env::var("OUT_DIR").expect("cargo names the folder"));
     println!("cargo:rerun-if-changed={}", sources.display());
     println!("cargo:rerun-if-env-changed=PATH");

@@ -83,14 +83,18 @@ static inline_always void give_back(struct cv_port *port)
 
 /* --- Virtual queues --- */
 
-/* Takes what the link has carried out of both queues: SPC first, but one part in CV_PLAIN_SHARE for the other. */
+/*
+ * Takes what the link has carried out of both queues: SPC first, but one part in CV_PLAIN_SHARE for the other. What it has not used of the last
+ * CV_LATE it may catch up with, as it does in the process: hosts' timers are late, and a burst that makes up for it is no queue.
+ */
 static inline_always void drain(struct cv_port *port, __u64 now)
 {
-	__u64 time = between(port->drained_at, now), sum, carried, plain;
+	__u64 time = between(port->drained_at, now), late = CV_LATE, sum, carried, plain;
 
 	port->drained_at += time;
 	if (time >= port->emptied_after) {
 		port->fraction = port->spc_queued = port->plain_queued = 0;
+		port->drained_at -= least_of(late, port->drained_at);
 		return;
 	}
 	sum = time * port->rate + port->fraction;
@@ -99,9 +103,14 @@ static inline_always void drain(struct cv_port *port, __u64 now)
 	plain = least_of(port->plain_queued, carried / CV_PLAIN_SHARE);
 	sum = least_of(port->spc_queued, carried - plain);
 	port->spc_queued -= sum;
-	port->plain_queued -= least_of(port->plain_queued, carried - sum);
-	if (!port->spc_queued && !port->plain_queued)
-		port->fraction = 0;
+	carried -= sum;
+	plain = least_of(port->plain_queued, carried);
+	port->plain_queued -= plain;
+	carried -= plain;
+	if (port->spc_queued || port->plain_queued || !port->rate)
+		return;
+	port->fraction = 0;
+	port->drained_at -= least_of(least_of(carried * BYTE_NANOS / port->rate, late), port->drained_at);
 }
 
 /* --- Virtual capacity: transport's capacity.rs --- */

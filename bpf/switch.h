@@ -7,6 +7,7 @@
 
 #define CV_MOST_PORTS 64 /* Ports of a switch. */
 #define CV_MOST_TASKS 4194304 /* Tasks of all ports together. */
+#define CV_LATE 1000000 /* Nanoseconds that a link may catch up with. */
 #define CV_PLAIN_SHARE 16 /* Plain traffic has one part in so many of a link, where it wants it. */
 
 /* An output port: what it is told, its share of the state of Algorithm 1, its two virtual queues, its counts. */

@@ -67,7 +67,10 @@ impl Device {
         device.set(libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1 as libc::c_int)?;
         device.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1 as libc::c_int)?;
         device.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1 as libc::c_int)?;
-        device.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, KERNEL_BUFFER)?;
+        // Beyond what the host allows everybody it takes CAP_NET_ADMIN, which a switch can do without.
+        device
+            .set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, KERNEL_BUFFER)
+            .or_else(|_| device.set(libc::SOL_SOCKET, libc::SO_RCVBUF, KERNEL_BUFFER))?;
         let everything = libc::packet_mreq {
             mr_ifindex: index as libc::c_int,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -95,13 +98,19 @@ impl Device {
     }
 
     /// Returns whether there is something at the other end of its link.
-    pub(crate) fn is_connected(&self) -> bool {
-        flags_of(&self.socket, &self.name).is_ok_and(|flags| flags & libc::IFF_RUNNING != 0)
+    ///
+    /// # Errors
+    /// If the interface has gone.
+    pub(crate) fn is_connected(&self) -> Result<bool, SwitchError> {
+        if self.is_gone() {
+            return Err(SwitchError::Gone { name: self.name.clone() });
+        }
+        Ok(flags_of(&self.socket, &self.name)? & libc::IFF_RUNNING != 0)
     }
 
-    /// Returns whether the interface has gone.
+    /// Returns whether the interface has gone; another one of its name is not this one.
     pub(crate) fn is_gone(&self) -> bool {
-        index_of(&self.name).is_none()
+        index_of(&self.name) != Some(self.index)
     }
 
     pub(crate) fn raw(&self) -> RawFd {
@@ -227,20 +236,12 @@ impl Device {
 
     /// Returns whether the interface is still there after an error; one that only means "not now" is none.
     fn passing(&self, error: io::Error) -> Result<(), SwitchError> {
-        if self.is_gone() {
-            return Err(SwitchError::Gone { name: self.name.clone() });
-        }
         match error.raw_os_error() {
+            // Too often to look.
+            Some(libc::EAGAIN | libc::EINTR) => Ok(()),
+            _ if self.is_gone() => Err(SwitchError::Gone { name: self.name.clone() }),
             // ENETDOWN is said once when a link goes down, which may come up again.
-            Some(
-                libc::EAGAIN
-                | libc::EINTR
-                | libc::ENOBUFS
-                | libc::ENETDOWN
-                | libc::ENXIO
-                | libc::EMSGSIZE
-                | libc::EINVAL,
-            ) => Ok(()),
+            Some(libc::ENOBUFS | libc::ENETDOWN | libc::ENXIO | libc::EMSGSIZE | libc::EINVAL) => Ok(()),
             _ => Err(SwitchError::System { what: format!("use {}", self.name), error }),
         }
     }

@@ -19,7 +19,7 @@ use crate::packet::{ETHERNET, Unfinished};
 /// Plain traffic has one part in this many of a link, where it wants it.
 pub const PLAIN_SHARE: u64 = 16;
 /// A port catches up with what a late timer held up, by this much.
-const LATE: Nanos = Nanos(1_000_000);
+pub(crate) const LATE: Nanos = Nanos(1_000_000);
 const CLASSES: usize = 2;
 /// The class of SPC, and that of all else.
 pub const SPC_CLASS: usize = 0;

@@ -92,7 +92,7 @@ pub fn run(
     let mut forwards = false;
     let mut pending: Vec<Vec<Packet>> = devices.iter().map(|_| Vec::with_capacity(BATCH)).collect();
     let (mut observed, mut looked) = (clock(), clock());
-    let mut connected: Vec<bool> = devices.iter().map(Device::is_connected).collect();
+    let mut connected = devices.iter().map(Device::is_connected).collect::<Result<Vec<_>, _>>()?;
     while !stop.is_asked() {
         let now = clock();
         let stuck = pending.iter().any(|pending| !pending.is_empty());
@@ -108,7 +108,7 @@ pub fn run(
         if now.since(looked) >= LOOK {
             looked = now;
             for (port, device) in devices.iter().enumerate() {
-                let was = std::mem::replace(&mut connected[port], device.is_connected());
+                let was = std::mem::replace(&mut connected[port], device.is_connected()?);
                 if was && !connected[port] {
                     switch.forget(port);
                     kernel.iter_mut().for_each(|kernel| kernel.forget(port));

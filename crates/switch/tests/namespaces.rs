@@ -6,8 +6,9 @@
 #[allow(dead_code, reason = "other tests have other needs")]
 mod support;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -158,4 +159,38 @@ fn what_a_killed_sender_held_is_free_after_two_epochs(carrier: Carrier) {
     arrived.sort_by_key(|(task, ..)| *task);
     assert!(arrived[0].1 == text(20_000_000, 1) && arrived[1].1 == text(1_000_000, 2));
     drop(switch.end());
+}
+
+#[test]
+fn a_capture_of_live_hosts_opens_with_the_dissector() {
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
+    let switch = Switch::carried(Carrier::Process, &sw, 1, &ports(&[1, 2]));
+    let file = std::env::temp_dir().join(format!("cavalcade-switch-{}.pcap", std::process::id()));
+    let mut capture = Command::new("ip");
+    capture.args(["netns", "exec", &hosts[1], "tshark", "-i", "eth0", "-c", "100", "-w"]).arg(&file);
+    let Ok(mut capture) = capture.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() else { return };
+    // It says so once it captures.
+    let mut said = String::new();
+    let mut errors = BufReader::new(capture.stderr.take().unwrap());
+    while !said.contains("Capturing on") {
+        said.clear();
+        if errors.read_line(&mut said).unwrap() == 0 {
+            cavalcade_skip::skipped("tshark (Debian: tshark)");
+            return;
+        }
+    }
+    let sunk = sink(&hosts[1], 2, 1);
+    send(&hosts[0], 2, 77, text(1_000_000, 1)).join().unwrap().unwrap();
+    drop((sunk.join().unwrap(), switch.end()));
+    assert!(capture.wait().unwrap().success());
+    let script =
+        concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../docs/wireshark/cavalcade_spc.lua");
+    let fields = ["-Y", "spc.task", "-T", "fields", "-e", "spc.task", "-e", "spc.hops"];
+    let shown = Command::new("tshark").args(["-X", script, "-r"]).arg(&file).args(fields).output().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.lines().count() > 50 && shown.lines().all(|line| line.starts_with("77\t")), "{shown}");
+    assert!(shown.contains("77\t1"), "a switch has answered: {shown}");
 }

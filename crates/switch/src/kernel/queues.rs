@@ -3,7 +3,7 @@
 
 use cavalcade_model::{BitsPerSec, Instant};
 
-use crate::port::PLAIN_SHARE;
+use crate::port::{LATE, PLAIN_SHARE};
 
 /// Bits times nanoseconds of a byte a second.
 const BYTE: u128 = 8_000_000_000;
@@ -27,10 +27,14 @@ impl Queues {
         let plain = self.plain.min(carried / PLAIN_SHARE);
         let spc = self.spc.min(carried - plain);
         self.spc -= spc;
-        self.plain -= self.plain.min(carried - spc);
+        let plain = self.plain.min(carried - spc);
+        self.plain -= plain;
         if self.spc + self.plain == 0 {
-            // What a link does not use is gone.
+            // What a link does not use is gone, but for the time that it may catch up with.
             self.fraction = 0;
+            let unused = u128::from(carried - spc - plain) * BYTE / u128::from(rate.get());
+            let unused = u64::try_from(unused).unwrap_or(u64::MAX).min(LATE.get());
+            self.at = Instant(self.at.get().saturating_sub(unused));
         }
     }
 }
@@ -53,6 +57,17 @@ mod tests {
         assert!(85_000 + 99_000 - queues.spc - queues.plain == 1_500, "{queues:?}");
         queues.drain(Instant(1_000_000_000), RATE);
         assert_eq!((queues.spc, queues.plain), (0, 0));
+    }
+
+    #[test]
+    fn a_link_catches_up_with_a_millisecond_and_no_more() {
+        let mut queues = Queues::default();
+        queues.drain(Instant(5_000_000_000), RATE);
+        queues.spc = 30_000;
+        queues.drain(Instant(5_000_000_000), RATE);
+        assert_eq!(queues.spc, 20_000);
+        queues.drain(Instant(5_001_000_000), RATE);
+        assert_eq!(queues.spc, 10_000);
     }
 
     #[test]
