@@ -27,3 +27,16 @@ table3 50Mbps 1000 2ms tcp,rcp,spc 01
 for run in 01 02 03 04 05 06 07 08 09 10; do
     table3 20Mbps 200 4ms rcp,spc "$run"
 done
+# The same through both carriers of switches: the process, and XDP programs, which know no RCP.
+for n in 1 2 4 8; do
+    for run in 01 02 03 04 05 06 07 08 09 10; do
+        chrt -f 10 "$program" lab "$here/fig07-$n.txt" --fabric bigswitch:ports=4 --rate 50Mbps --round-trip 2ms \
+            --policies tcp,rcp,spc --carrier process,xdp --json > "$out/carriers-fig07-$n-$run.json"
+    done
+done
+"$program" trace generate "retrieval:tasks=200,rate=20Mbps" --out "$here/table3.txt"
+for run in 01 02 03 04 05; do
+    chrt -f 10 "$program" lab "$here/table3.txt" --fabric tree:pods=1,racks=5,hosts=4 --rate 20Mbps --round-trip 4ms \
+        --counters 4 --policies rcp,spc --carrier process,xdp --json > "$out/carriers-table3-20Mbps-$run.json"
+done
+rm "$here/table3.txt"

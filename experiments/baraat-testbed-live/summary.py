@@ -11,8 +11,9 @@ def of(pattern):
     return [json.load(open(path)) for path in sorted(glob.glob(f"{sys.argv[1]}/{pattern}.json"))]
 
 
-def times(runs, name, what, figure="mean_s"):
-    return [run[what][figure] for document in runs for run in document["runs"] if run["name"] == name]
+def times(runs, name, what, figure="mean_s", carrier="process"):
+    same = [run for document in runs for run in document["runs"] if run["name"] == name]
+    return [run[what][figure] for run in same if run.get("carrier", "process") == carrier]
 
 
 def spread(values, scale=1e3, digits=1):
@@ -42,6 +43,26 @@ def main():
             print("| " + " | ".join(cells + [f"{fluid[0] * 1e3:,.1f}"] + below) + " |")
     for rate in ["50Mbps", "20Mbps"]:
         table3(of(f"table3-{rate}-*"))
+    carriers()
+
+
+def carriers():
+    print()
+    print("| | | packets | process, live ms (least–most) | off by | XDP, live ms (least–most) | off by |")
+    print("|---|---|---|---|---|---|---|")
+    rows = [(f"n = {n}", f"carriers-fig07-{n}-*", "mean_s") for n in [1, 2, 4, 8]]
+    rows += [(f"Table 3, {figure[:-2]}", "carriers-table3-20Mbps-*", figure) for figure in ["mean_s", "p95_s", "p99_s"]]
+    for title, pattern, figure in rows:
+        runs = of(pattern)
+        for name in ["tcp", "rcp", "spc"]:
+            predicted = times(runs, name, "packets", figure)
+            if not predicted:
+                continue
+            cells = [title, name, f"{predicted[0] * 1e3:,.1f}"]
+            for carrier in ["process", "xdp"]:
+                live = times(runs, name, "measured", figure, carrier)
+                cells += [spread(live), percent(statistics.median(live) / predicted[0])] if live else ["–", "–"]
+            print("| " + " | ".join(cells) + " |")
 
 
 def table3(runs):

@@ -25,7 +25,9 @@ pub(crate) use live::{
     LogLevel, Logging, Ps, Reload, Renew, Revoke, SiteOptions, TaskCounters, Top, Up, user_budget,
 };
 #[cfg(feature = "live")]
-pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchCarrier, SwitchForwarder, SwitchOptions, TaskOf};
+pub(crate) use spc::{
+    SpcProxyOptions, SwitchBench, SwitchCarrier, SwitchContent, SwitchForwarder, SwitchOptions, TaskOf,
+};
 
 mod bench;
 mod conditions;

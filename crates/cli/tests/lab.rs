@@ -299,4 +299,19 @@ fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
     assert!(refused.code == 2 && refused.err.contains("--policies tcp,rcp,spc"), "{}", refused.err);
     let refused = lab(&place, &["trace.txt", "--fabric", "tree:pods=2,racks=2,hosts=2"]);
     assert!(refused.code == 2 && refused.err.contains("tree:pods=1"), "{}", refused.err);
+    let refused = lab(&place, &[&racks[..], &["--policies", "rcp", "--carrier", "xdp"]].concat());
+    if refused.err.contains("cannot switch in the kernel") {
+        cavalcade_skip::skipped("programs for the kernel");
+        return;
+    }
+    assert!(refused.code == 2 && refused.err.contains("--carrier process"), "{}", refused.err);
+    let ran = lab(&place, &[&racks[..], &["--policies", "tcp,spc", "--carrier", "process,xdp"]].concat());
+    if ran.err.contains("install ethtool") {
+        cavalcade_skip::skipped("ethtool, for switches in the kernel");
+        return;
+    }
+    let runs = self::runs(&ran);
+    let names = runs.iter().map(|run| [&run["name"], &run["carrier"]].map(|text| text.as_str().unwrap()));
+    let expected = [["tcp", "process"], ["tcp", "xdp"], ["spc", "process"], ["spc", "xdp"]];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
 }

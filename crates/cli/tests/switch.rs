@@ -124,34 +124,48 @@ fn a_switch_shows_itself_to_ps_top_and_a_monitoring_system() {
 }
 
 #[test]
-fn a_switch_in_the_kernel_shows_itself_and_is_gone_when_it_is_killed() {
-    let Some(net) = Net::new("kernel") else { return };
+fn a_switch_that_is_killed_leaves_nothing_and_starts_again() {
+    killed_and_started_again("process");
+}
+
+#[test]
+fn a_switch_in_the_kernel_that_is_killed_leaves_nothing_and_starts_again() {
+    killed_and_started_again("xdp");
+}
+
+fn killed_and_started_again(carrier: &str) {
+    let Some(net) = Net::new(carrier) else { return };
     let place = Place::new();
-    let started =
-        ["switch", "--port", "p0", "--port", "p1", "--carrier", "xdp", "--metrics", "127.0.0.1:9337"];
-    let refused = net.run(&place, &started);
-    if refused.err.contains("cannot switch in the kernel") {
-        cavalcade_skip::skipped("programs for the kernel");
-        return;
-    }
-    assert!(refused.code == 5 && refused.err.contains("ethtool"), "{} {}", refused.code, refused.err);
-    for host in ["h0", "h1"] {
-        if !ip(&["netns", "exec", net.name(), "ethtool", "-K", host, "gro", "on"]) {
-            cavalcade_skip::skipped("ethtool, for receive offload");
+    let ports = ["switch", "--port", "p0", "--port", "p1", "--carrier", carrier];
+    let started = [&ports[..], &["--metrics", "127.0.0.1:9337", "--administration", "switch.sock"]].concat();
+    if carrier == "xdp" {
+        // Their other ends have no receive offload yet.
+        let refused = net.run(&place, &started);
+        if refused.err.contains("cannot switch in the kernel") {
+            cavalcade_skip::skipped("programs for the kernel");
             return;
         }
+        assert!(refused.code == 5 && refused.err.contains("ethtool"), "{} {}", refused.code, refused.err);
+        for host in ["h0", "h1"] {
+            if !ip(&["netns", "exec", net.name(), "ethtool", "-K", host, "gro", "on"]) {
+                cavalcade_skip::skipped("ethtool, for receive offload");
+                return;
+            }
+        }
     }
-    let switch = net.start(&place, &started);
-    eventually("the switch forwards", || fetch(&net, "/readyz").contains("200 OK"));
-    assert!(fetch(&net, "/metrics").contains("cavalcade_switch_tasks{port=\"p1\"} 0"));
     let programs = || {
         let shown = Command::new("ip").args(["-n", net.name(), "link"]).output().unwrap();
         String::from_utf8(shown.stdout).unwrap().matches("prog/xdp").count()
     };
-    assert_eq!(programs(), 2);
-    // Dropping kills it.
-    drop(switch);
-    eventually("the kernel lets the programs go", || programs() == 0);
+    for _ in 0..2 {
+        let switch = net.start(&place, &started);
+        eventually("the switch forwards", || fetch(&net, "/readyz").contains("200 OK"));
+        assert!(fetch(&net, "/metrics").contains("cavalcade_switch_tasks{port=\"p1\"} 0"));
+        assert_eq!(programs(), if carrier == "xdp" { 2 } else { 0 });
+        // Dropping kills it. Its socket stays, and is the next one's.
+        drop(switch);
+        eventually("the kernel lets the programs go", || programs() == 0);
+    }
 }
 
 #[test]
@@ -195,32 +209,38 @@ fn a_switch_that_cannot_be_says_why_before_it_begins() {
 }
 
 #[test]
-fn without_the_right_to_raw_packets_a_switch_names_the_capability() {
+fn without_the_right_to_packets_or_programs_a_switch_names_the_capability() {
     let Some(net) = Net::new("rights") else { return };
+    // Else the switch in the kernel has a second reason not to begin.
+    let _ = ip(&["netns", "exec", net.name(), "ethtool", "-K", "h0", "gro", "on"]);
     let place = Place::new();
     let program = place.command();
-    let output = Command::new("ip")
-        .args([
-            "netns",
-            "exec",
-            net.name(),
-            "setpriv",
-            "--bounding-set=-all",
-            "--inh-caps=-all",
-            "--ambient-caps=-all",
-        ])
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(program.get_program())
-        .args(["switch", "--port", "p0"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let command = |capabilities: &str, carrier: &str| {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", net.name(), "setpriv"])
+            .args(["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}={capabilities}")))
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .arg(program.get_program())
+            .args(["switch", "--port", "p0", "--carrier", carrier, "--metrics", "127.0.0.1:9337"]);
+        command
+    };
+    let with = |capabilities: &str, carrier: &str| {
+        let output = command(capabilities, carrier).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = with("-all", "process");
     if said.contains("setpriv") || said.contains("Permission denied") {
         cavalcade_skip::skipped("setpriv, and a program that other users may run");
         return;
     }
-    assert_eq!(output.status.code(), Some(5), "{said}");
-    assert!(said.contains("CAP_NET_RAW"), "{said}");
+    assert!(code == Some(5) && said.contains("CAP_NET_RAW"), "{said}");
+    let (code, said) = with("-all,+net_raw", "xdp");
+    let needs = if said.contains("this build") { "clang" } else { "CAP_BPF" };
+    assert!(code == Some(5) && said.contains(needs), "{said}");
+    let switch = Running(command("-all,+net_raw", "process").stderr(Stdio::null()).spawn().unwrap());
+    eventually("a switch without any other right forwards", || fetch(&net, "/readyz").contains("200 OK"));
+    drop(switch);
 }
 
 #[test]

@@ -1,17 +1,20 @@
 //! Racks of hosts joined by software switches: Baraat's testbed (§5.1) on one machine.
 //!
 //! Each host is a namespace with a cable to the namespace of its rack's switch, and each of those has one to the root's. A switch is a
-//! process, `cavalcade switch`, over the ends of its cables; it paces what leaves by each port, so cables need no other shaper.
+//! process, `cavalcade switch`, over the ends of its cables; it paces what leaves by each port, so cables need no other shaper. Where its
+//! programs in the kernel carry frames instead, they drop what the link would not have carried ([`Carrier::Kernel`]).
 //! A host's own link is held by HTB at its interface, as a network card would: else everything that a host sends would wait
 //! at its rack's switch.
 //!
 //! Rates are those of IP packets, as at the switches; HTB counts Ethernet frames, and is given as much more.
 
+use std::process::{Command, Stdio};
+
 use cavalcade_model::BitsPerSec;
 
 use crate::error::LabError;
 use crate::namespaces::{Namespaces, host_address, ip, packet, tc, use_reno};
-use crate::run::Racks;
+use crate::run::{Carrier, Racks};
 
 /// Bytes that may wait at a host for its link: as many as at a port of a switch.
 const QUEUE: u64 = 360_000;
@@ -42,10 +45,10 @@ impl Racks {
         let root = built.add("root")?;
         for rack in 0..self.racks {
             let switch = built.add(&format!("t{rack}"))?;
-            cable((&switch, "uplink"), (&root, &format!("d{rack}")))?;
+            self.cable((&switch, "uplink"), (&root, &format!("d{rack}")))?;
             for host in rack * self.hosts..(rack + 1) * self.hosts {
                 let namespace = built.add(&format!("h{host}"))?;
-                cable((&namespace, "eth0"), (&switch, &format!("p{host}")))?;
+                self.cable((&namespace, "eth0"), (&switch, &format!("p{host}")))?;
                 let own = host_address(host);
                 ip(Some(&namespace), &format!("addr add {own}/16 dev eth0\nlink set lo up\n"))?;
                 ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
@@ -55,17 +58,33 @@ impl Racks {
         }
         Ok(built)
     }
+
+    /// Joins two namespaces by a cable with these ends.
+    fn cable(&self, one: (&str, &str), other: (&str, &str)) -> Result<(), LabError> {
+        let [(at, name), (far, far_name)] = [one, other];
+        ip(None, &format!("link add {name} netns {at} type veth peer name {far_name} netns {far}\n"))?;
+        for (namespace, device) in [one, other] {
+            // Without addresses of version 6 the kernel sends nothing of its own there.
+            ip(Some(namespace), &format!("link set {device} addrgenmode none up\n"))?;
+            if self.carrier == Carrier::Kernel {
+                receive_offload(namespace, device)?;
+            }
+        }
+        Ok(())
+    }
 }
 
-/// Joins two namespaces by a cable with these ends.
-fn cable(one: (&str, &str), other: (&str, &str)) -> Result<(), LabError> {
-    let [(at, name), (far, far_name)] = [one, other];
-    ip(None, &format!("link add {name} netns {at} type veth peer name {far_name} netns {far}\n"))?;
-    for (namespace, device) in [one, other] {
-        // Without addresses of version 6 the kernel sends nothing of its own there.
-        ip(Some(namespace), &format!("link set {device} addrgenmode none up\n"))?;
+/// Turns receive offload on, without which a virtual cable loses what XDP sends to its end.
+fn receive_offload(namespace: &str, device: &str) -> Result<(), LabError> {
+    let words = ["netns", "exec", namespace, "ethtool", "-K", device, "gro", "on"];
+    let done = Command::new("ip").args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if done.is_ok_and(|status| status.success()) {
+        return Ok(());
     }
-    Ok(())
+    Err(LabError::Missing {
+        what: format!("receive offload of {device} cannot be turned on, which switches in the kernel need"),
+        cure: "install ethtool, or take '--carrier process'",
+    })
 }
 
 /// Writes the commands that hold what leaves a host to its link's rate.
@@ -89,7 +108,7 @@ mod tests {
     #[test]
     fn every_host_has_a_port_at_its_racks_switch_and_every_rack_one_at_the_root() {
         let (rate, uplink) = (BitsPerSec(50), BitsPerSec(200));
-        let racks = Racks { racks: 5, hosts: 4, uplink, round_trip: Nanos(1) };
+        let racks = Racks { racks: 5, hosts: 4, uplink, round_trip: Nanos(1), carrier: Carrier::Process };
         let switches = racks.switches(rate);
         assert_eq!(switches.iter().map(|switch| switch.ports.len()).collect::<Vec<_>>(), [5; 6]);
         let third: Vec<_> = switches[2].ports.iter().map(|(name, rate)| (name.as_str(), rate.0)).collect();

@@ -34,6 +34,18 @@ pub struct Racks {
     pub uplink: BitsPerSec,
     /// The round trip across the root that hosts and switches are told.
     pub round_trip: Nanos,
+    /// The carrier of the switches' frames.
+    pub carrier: Carrier,
+}
+
+/// The carrier of a switch's frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carrier {
+    /// The switch's process.
+    #[default]
+    Process,
+    /// Its programs in the kernel (XDP).
+    Kernel,
 }
 
 /// The part that carries out orders at hosts.

@@ -16,7 +16,7 @@ use crate::message::{Said, Told};
 use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
-use crate::run::{Enforcement, Setup, Transport};
+use crate::run::{Carrier, Enforcement, Setup, Transport};
 use crate::workload::Scheduler;
 
 /// The prefix of names of folders; the number of the lab's process stands behind it.
@@ -201,7 +201,9 @@ impl Site {
             let (id, round_trip) = (id.to_string(), nanos(racks.round_trip));
             let own = ["switch", "--id", &id, "--round-trip", &round_trip, "--administration", &socket];
             let ports = place.ports.into_iter().map(|(name, rate)| format!("--port={name}={}bps", rate.0));
-            let arguments: Vec<String> = own.map(str::to_owned).into_iter().chain(ports).collect();
+            let carrier = (racks.carrier == Carrier::Kernel).then_some("--carrier=xdp");
+            let own = own.into_iter().chain(carrier).map(str::to_owned);
+            let arguments: Vec<String> = own.chain(ports).collect();
             let namespace = self.namespaces.as_ref().map(|namespaces| namespaces.of(&place.part));
             self.launch(format!("switch {}", place.part), namespace.as_deref()).service(&arguments)
         };

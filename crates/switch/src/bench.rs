@@ -25,12 +25,25 @@ use crate::switch::Setup;
 
 /// One in so many packets of SPC asks: at 1 Gbps and a round trip of 1 ms a flow sends 83 in the time of a question.
 pub const QUESTIONS: u64 = 16;
+/// The first task-id of a flood.
+const FRESH: u32 = 1_000_000;
 /// The switch's ports are no bottleneck.
 const PORT_RATE: BitsPerSec = BitsPerSec(10_000_000_000);
 /// Before the first packet counts.
 const SETTLE: Nanos = Nanos(400_000_000);
 /// The time for packets to arrive after the last was sent.
 const DRAIN: Nanos = Nanos(100_000_000);
+
+/// What packets are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// UDP that no switch knows.
+    Plain,
+    /// SPC, a task of each host.
+    Spc,
+    /// An attack: each packet asks, under a task-id of its own that is behind all others.
+    Flood,
+}
 
 /// The offered load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +54,8 @@ pub struct Load {
     pub packet: u16,
     /// For how long.
     pub time: Nanos,
-    /// True if packets are SPC's.
-    pub spc: bool,
+    /// What packets are.
+    pub content: Content,
 }
 
 /// What joins the switch's ends of the cables.
@@ -211,8 +224,12 @@ impl Hosts {
             return Ok(false);
         }
         let [asking, plain] = &self.packets[host];
-        let pick = |number: u64| if number.is_multiple_of(QUESTIONS) { asking } else { plain };
-        let batch: Vec<Packet> = (0..count).map(|at| pick(self.sent[host] + at).clone()).collect();
+        let pick = |number: u64| match self.load.content {
+            Content::Flood => under_task(asking, FRESH + number as u32),
+            _ if number.is_multiple_of(QUESTIONS) => asking.clone(),
+            _ => plain.clone(),
+        };
+        let batch: Vec<Packet> = (0..count).map(|at| pick(self.sent[host] + at)).collect();
         self.sent[host] += self.devices[host].send(&batch)? as u64;
         Ok(true)
     }
@@ -231,6 +248,13 @@ impl Hosts {
     }
 }
 
+/// Returns a packet of SPC as it looks under another task; it has no UDP checksum.
+fn under_task(packet: &Packet, task: u32) -> Packet {
+    let mut packet = packet.clone();
+    packet.bytes[ETHERNET + 28..ETHERNET + 32].copy_from_slice(&task.to_be_bytes());
+    packet
+}
+
 /// Makes a UDP datagram from one host to another, with a frame of SPC in it or something else.
 fn frame(from: u8, to: u8, load: Load, asks: bool) -> Vec<u8> {
     let size = usize::from(load.packet);
@@ -240,7 +264,7 @@ fn frame(from: u8, to: u8, load: Load, asks: bool) -> Vec<u8> {
     let stated = checksum(&bytes[ETHERNET..], 0);
     bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&stated.to_be_bytes());
     bytes.extend([4_000, 5_000, (size - 20) as u16, 0].iter().flat_map(|field: &u16| field.to_be_bytes()));
-    if load.spc {
+    if load.content != Content::Plain {
         let plain = SpcHeader::new(u32::from(from) + 1, scale_for(PORT_RATE));
         let spc = if asks { plain.asking(1, 10, &Returned::default()) } else { plain };
         let payload = vec![0; size - 28 - HEADER];

@@ -8,7 +8,7 @@ use cavalcade_model::{BitsPerSec, Nanos};
 use clap::{Args, ValueEnum};
 
 use super::spc::round_trip;
-use super::{Input, factor, period, rate};
+use super::{Input, SwitchCarrier, factor, period, rate};
 use crate::fabric::argument::FabricArgument;
 
 /// `cavalcade lab`.
@@ -63,6 +63,9 @@ pub(crate) struct Lab {
     /// With --fabric: number of independent counters that clients take task-ids from
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) counters: NonZeroU32,
+    /// With --fabric: carrier of the switches' frames, or both in turn as process,xdp
+    #[arg(long, value_name = "CARRIERS", default_value = "process", value_delimiter = ',')]
+    pub(crate) carrier: Vec<SwitchCarrier>,
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,

@@ -140,6 +140,17 @@ pub(crate) enum SwitchForwarder {
     Xdp,
 }
 
+/// What the packets are that a forwarder is measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SwitchContent {
+    /// UDP that no switch knows
+    Plain,
+    /// SPC, a task of each host
+    Spc,
+    /// An attack: every packet asks, under a task-id that no other had
+    Flood,
+}
+
 /// `cavalcade bench switch`.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench switch --offered 50Mbps,100Mbps,200Mbps")]
@@ -156,6 +167,9 @@ pub(crate) struct SwitchBench {
     /// Forwarders to measure
     #[arg(long, value_name = "FORWARDERS", value_delimiter = ',', default_value = "bridge,process,xdp")]
     pub(crate) forwarders: Vec<SwitchForwarder>,
+    /// Packets to measure with; the bridge is measured with plain ones alone
+    #[arg(long, value_name = "CONTENTS", value_delimiter = ',', default_value = "plain,spc")]
+    pub(crate) content: Vec<SwitchContent>,
     /// Duration of each rate
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "1s")]
     pub(crate) time: Nanos,

@@ -6,10 +6,10 @@
 use std::process::{Command, Stdio};
 
 use cavalcade_switch::Carrier;
-use cavalcade_switch::bench::{Forwarder, Load, Measured, QUESTIONS, measure};
+use cavalcade_switch::bench::{Content, Forwarder, Load, Measured, QUESTIONS, measure};
 use serde_json::{Value, json};
 
-use crate::arguments::{SwitchBench, SwitchForwarder};
+use crate::arguments::{SwitchBench, SwitchContent, SwitchForwarder};
 use crate::failure::{Failure, Kind};
 use crate::output::{print, tell};
 use crate::switch::failure;
@@ -81,6 +81,7 @@ fn outside(options: &SwitchBench) -> Result<(), Failure> {
             "--forwarders",
             &options.forwarders.iter().map(|&one| name_of(one)).collect::<Vec<_>>().join(","),
         ])
+        .args(["--content", &options.content.iter().map(|&one| word(one)).collect::<Vec<_>>().join(",")])
         .args([
             "--offered",
             &options.offered.iter().map(|rate| format!("{}bps", rate.get())).collect::<Vec<_>>().join(","),
@@ -161,13 +162,15 @@ fn inside(options: &SwitchBench) -> Result<(), Failure> {
     if !options.json {
         print(&header(options))?;
     }
-    let load = |rate, spc| Load { rate, packet: options.packet, time: options.time, spc };
+    let load =
+        |rate, content| Load { rate, packet: options.packet, time: options.time, content: packets(content) };
+    let kinds = kinds(&forwarders, &options.content);
     let mut runs = Vec::new();
     for &rate in &options.offered {
-        for (forwarder, spc) in kinds(&forwarders) {
-            let load = load(rate, spc);
+        for &(forwarder, content) in &kinds {
+            let load = load(rate, content);
             let measured = measure_one(&pairs, load, forwarder, false)?;
-            let run = Run::new(forwarder, load, measured, options.ports);
+            let run = Run::new(forwarder, content, load, measured, options.ports);
             if !options.json {
                 print(&run.row())?;
             }
@@ -176,47 +179,78 @@ fn inside(options: &SwitchBench) -> Result<(), Failure> {
     }
     // The kernel's clock for its programs costs as much as the program, so it runs by itself.
     let mut programs = Vec::new();
-    for (forwarder, spc) in kinds(&forwarders).filter(|&(forwarder, _)| forwarder == SwitchForwarder::Xdp) {
+    for &(forwarder, content) in kinds.iter().filter(|(forwarder, _)| *forwarder == SwitchForwarder::Xdp) {
         let lowest = options.offered.iter().copied().min().unwrap_or_default();
-        let timed = measure_one(&pairs, load(lowest, spc), forwarder, true)?;
-        programs.extend(timed.program.map(|time| (spc, time.get())));
+        let timed = measure_one(&pairs, load(lowest, content), forwarder, true)?;
+        programs.extend(timed.program.map(|time| (content, time.get())));
     }
     if options.json {
-        let best: Vec<Value> = kinds(&forwarders)
-            .filter_map(|(forwarder, spc)| best(&runs, forwarder, spc).map(Run::json))
+        let best: Vec<Value> = kinds
+            .iter()
+            .filter_map(|&(forwarder, content)| best(&runs, forwarder, content).map(Run::json))
             .collect();
-        let programs: Vec<Value> =
-            programs.iter().map(|(spc, time)| json!({ "spc": spc, "ns_per_packet": time })).collect();
+        let programs: Vec<Value> = programs
+            .iter()
+            .map(|(content, time)| json!({ "content": word(*content), "ns_per_packet": time }))
+            .collect();
         let document = json!({
-            "schema_version": 2, "ports": options.ports, "packet_bytes": options.packet, "question_each": QUESTIONS,
+            "schema_version": 3, "ports": options.ports, "packet_bytes": options.packet, "question_each": QUESTIONS,
             "runs": runs.iter().map(Run::json).collect::<Vec<_>>(),
             "without_loss": best, "xdp_program": programs,
         });
         return print(&format!("{document:#}\n"));
     }
-    for (forwarder, spc) in kinds(&forwarders) {
-        let text = best(&runs, forwarder, spc).map_or("no rate without loss".to_owned(), |run| {
+    for &(forwarder, content) in &kinds {
+        let text = best(&runs, forwarder, content).map_or("no rate without loss".to_owned(), |run| {
             let (rate, cost) = (run.load.rate, run.whole_cost());
             format!(
                 "no loss up to {rate} at each port, {cost:.0} ns of all processor time for a packet there"
             )
         });
-        print(&format!("{:<8}{:<6}{text}\n", name_of(forwarder), content(spc)))?;
+        print(&format!("{:<8}{:<6}{text}\n", name_of(forwarder), shown(content)))?;
     }
-    for (spc, time) in programs {
-        print(&format!("{:<8}{:<6}{time} ns of the program for a packet\n", "xdp", content(spc)))?;
+    for (content, time) in programs {
+        print(&format!("{:<8}{:<6}{time} ns of the program for a packet\n", "xdp", shown(content)))?;
     }
     Ok(())
 }
 
 /// What is measured: each forwarder with plain packets, and those that know SPC with that too.
-fn kinds(forwarders: &[SwitchForwarder]) -> impl Iterator<Item = (SwitchForwarder, bool)> {
-    let pairs = forwarders.iter().flat_map(|&forwarder| [(forwarder, false), (forwarder, true)]);
-    pairs.filter(|&(forwarder, spc)| !(spc && forwarder == SwitchForwarder::Bridge))
+fn kinds(
+    forwarders: &[SwitchForwarder],
+    contents: &[SwitchContent],
+) -> Vec<(SwitchForwarder, SwitchContent)> {
+    let pairs =
+        forwarders.iter().flat_map(|&forwarder| contents.iter().map(move |&content| (forwarder, content)));
+    let is_known =
+        |forwarder, content| forwarder != SwitchForwarder::Bridge || content == SwitchContent::Plain;
+    pairs.filter(|&(forwarder, content)| is_known(forwarder, content)).collect()
 }
 
-fn content(spc: bool) -> &'static str {
-    if spc { "SPC" } else { "plain" }
+/// What packets are, as the bench has it.
+fn packets(content: SwitchContent) -> Content {
+    match content {
+        SwitchContent::Plain => Content::Plain,
+        SwitchContent::Spc => Content::Spc,
+        SwitchContent::Flood => Content::Flood,
+    }
+}
+
+/// The name of packets on the command line.
+fn word(content: SwitchContent) -> &'static str {
+    match content {
+        SwitchContent::Plain => "plain",
+        SwitchContent::Spc => "spc",
+        SwitchContent::Flood => "flood",
+    }
+}
+
+/// The name of packets in tables.
+fn shown(content: SwitchContent) -> &'static str {
+    match content {
+        SwitchContent::Spc => "SPC",
+        _ => word(content),
+    }
 }
 
 fn header(options: &SwitchBench) -> String {
@@ -228,14 +262,15 @@ fn header(options: &SwitchBench) -> String {
 }
 
 /// Returns the run at the highest rate that was offered in full and carried without loss.
-fn best(runs: &[Run], forwarder: SwitchForwarder, spc: bool) -> Option<&Run> {
-    let of_kind = runs.iter().filter(|run| run.forwarder == forwarder && run.load.spc == spc);
+fn best(runs: &[Run], forwarder: SwitchForwarder, content: SwitchContent) -> Option<&Run> {
+    let of_kind = runs.iter().filter(|run| run.forwarder == forwarder && run.content == content);
     of_kind.filter(|run| run.kept_up && run.lost() <= LOSS).max_by_key(|run| run.load.rate)
 }
 
 /// A load and what came of it.
 struct Run {
     forwarder: SwitchForwarder,
+    content: SwitchContent,
     load: Load,
     measured: Measured,
     /// False where the hosts offered less than they were to: on few cores they may not get to it.
@@ -243,9 +278,21 @@ struct Run {
 }
 
 impl Run {
-    fn new(forwarder: SwitchForwarder, load: Load, measured: Measured, ports: u8) -> Self {
+    fn new(
+        forwarder: SwitchForwarder,
+        content: SwitchContent,
+        load: Load,
+        measured: Measured,
+        ports: u8,
+    ) -> Self {
         let due = load.rate.bytes_in(measured.elapsed).get() / u64::from(load.packet) * u64::from(ports);
-        Self { forwarder, load, measured, kept_up: measured.offered as f64 >= due as f64 * LEAST_OFFERED }
+        Self {
+            forwarder,
+            content,
+            load,
+            measured,
+            kept_up: measured.offered as f64 >= due as f64 * LEAST_OFFERED,
+        }
     }
 
     fn lost(&self) -> f64 {
@@ -284,7 +331,7 @@ impl Run {
             "{:>10} {:<8}{:<6}{:>10.1}{:>9.3}{:>9.3}%{:>9.0}{:>9.0}{:>7.2}{}\n",
             self.load.rate.to_string(),
             name_of(self.forwarder),
-            content(self.load.spc),
+            shown(self.content),
             self.packets_per_second() / 1e3,
             self.gbps(),
             self.lost() * 100.0,
@@ -297,7 +344,7 @@ impl Run {
 
     fn json(&self) -> Value {
         json!({
-            "forwarder": name_of(self.forwarder), "offered_bps": self.load.rate.get(), "spc": self.load.spc, "kept_up": self.kept_up,
+            "forwarder": name_of(self.forwarder), "offered_bps": self.load.rate.get(), "content": word(self.content), "kept_up": self.kept_up,
             "packets_offered": self.measured.offered, "packets_delivered": self.measured.delivered,
             "packets_per_second": self.packets_per_second(), "gbps": self.gbps(), "lost_share": self.lost(),
             "ns_per_packet": self.cost(), "cores": self.cores(),

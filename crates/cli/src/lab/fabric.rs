@@ -2,7 +2,8 @@
 //!
 //! Racks of namespaces are joined by `cavalcade switch` processes. Each coflow is a task: its flows go over the kernel's TCP, or as SPC
 //! streams under the id of the task, or as the same streams with RCP's rates, with which Baraat was compared. The packet engine is given the same links, headers and counters; its links' delays make up
-//! the round trip that hosts and switches are told.
+//! the round trip that hosts and switches are told. Frames are carried by the switches' processes, or by their programs in the kernel, or by each
+//! in turn; RCP's rates need state for each flow, which the kernel's switches have not.
 //!
 //! Processes that wait for the processor look like a slow network. Where other work keeps the machine busy, start the lab with
 //! priority over it: `chrt -f 10 cavalcade lab …`.
@@ -10,14 +11,15 @@
 use std::fmt::Write as _;
 
 use cavalcade::{Conditions, Engine, Packets, Scenario, Transport as Carrier};
-use cavalcade_lab::{Measured, Prepared, Racks, Scheduler, Setup, Transport};
+use cavalcade_lab::{Carrier as SwitchedBy, Measured, Prepared, Racks, Scheduler, Setup, Transport};
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Fabric, Nanos, PortId, Workload};
+use cavalcade_switch::SwitchError;
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
 
 use super::{PLAIN, STOPPED, ccts, failure, limit, setup};
-use crate::arguments::Lab;
+use crate::arguments::{Lab, SwitchCarrier};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::output::{print, tell};
@@ -54,12 +56,29 @@ const CARRIED: [Carried; 3] = [
     },
 ];
 
-/// The result of one.
+/// The result of one over one carrier of switches.
 struct Row {
     name: &'static str,
+    carrier: SwitchedBy,
     measured: Measured,
     packets: Outcome,
     fluid: Outcome,
+}
+
+impl Row {
+    fn label(&self) -> String {
+        match self.carrier {
+            SwitchedBy::Process => self.name.to_owned(),
+            SwitchedBy::Kernel => format!("{}, {}", self.name, self.carrier()),
+        }
+    }
+
+    fn carrier(&self) -> &'static str {
+        match self.carrier {
+            SwitchedBy::Process => "process",
+            SwitchedBy::Kernel => "xdp",
+        }
+    }
 }
 
 /// Runs the command.
@@ -67,7 +86,7 @@ struct Row {
 /// # Errors
 /// If the fabric is none of racks, the machine cannot carry a lab, or a run fails.
 pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared) -> Result<(), Failure> {
-    let carried = carried(options)?;
+    let runs = runs(options)?;
     let spec = argument.checked(options.rate)?;
     let rate = spec.rate.unwrap_or(options.rate);
     let fabric = argument.build(rate)?;
@@ -79,7 +98,7 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
         Conditions { rate, fabric: Some(spec), counters: options.counters, ..Conditions::default() };
     let scenario = Scenario::new(prepared.workload.clone(), conditions)?;
     let mut rows = Vec::new();
-    for Carried { name, scheduler, packets, headers, fluid } in carried {
+    for (Carried { name, scheduler, packets, headers, fluid }, carriers) in runs {
         let fluid = scenario.under(fluid).map_err(|error| Failure::usage(error.to_string()))?.run()?;
         let transport =
             cavalcade::transport::parse(packets).map_err(|error| Failure::usage(error.to_string()))?;
@@ -93,20 +112,51 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
             packets.coflow_finish.len(),
             seconds(packets.makespan().0)
         ));
-        let setup = Setup {
-            hosts: fabric.ports(),
-            limit: limit(options, &packets),
-            ..setup(Transport::Racks(racks), rate, options.period)
-        };
-        let measured =
-            cavalcade_lab::run(&setup, &scenario.workload, scheduler, &[], &STOPPED).map_err(failure)?;
-        rows.push(Row { name, measured, packets, fluid });
+        for carrier in carriers {
+            let setup = Setup {
+                hosts: fabric.ports(),
+                limit: limit(options, &packets),
+                ..setup(Transport::Racks(Racks { carrier, ..racks }), rate, options.period)
+            };
+            let measured =
+                cavalcade_lab::run(&setup, &scenario.workload, scheduler, &[], &STOPPED).map_err(failure)?;
+            rows.push(Row { name, carrier, measured, packets: packets.clone(), fluid: fluid.clone() });
+        }
     }
     if options.json {
         return print(&format!("{:#}\n", as_json(&rows, racks, rate, &scenario.workload)));
     }
     print(&table(&rows))?;
     print(&footnotes(racks, rate, &scenario.workload))
+}
+
+/// Returns what is run, and over which carriers of switches.
+fn runs(options: &Lab) -> Result<Vec<(&'static Carried, Vec<SwitchedBy>)>, Failure> {
+    if let Some(why) =
+        cavalcade_switch::kernel::missing().filter(|_| options.carrier.contains(&SwitchCarrier::Xdp))
+    {
+        return Err(crate::switch::failure(SwitchError::NoPrograms { why }));
+    }
+    let has_process = options.carrier.contains(&SwitchCarrier::Process);
+    let is_named = !options.policies.is_empty();
+    let mut runs = Vec::new();
+    for carried in carried(options)? {
+        let needs_process = carried.scheduler == Scheduler::Rcp;
+        if needs_process && !has_process && is_named {
+            return Err(Failure::usage(
+                "rcp: switches in the kernel keep no state for each flow, which it needs",
+            )
+            .help("give --carrier process, or process,xdp"));
+        }
+        let carriers = options.carrier.iter().map(|carrier| match carrier {
+            SwitchCarrier::Process => SwitchedBy::Process,
+            SwitchCarrier::Xdp => SwitchedBy::Kernel,
+        });
+        let carriers: Vec<_> =
+            carriers.filter(|&carrier| !needs_process || carrier == SwitchedBy::Process).collect();
+        runs.push((carried, carriers));
+    }
+    Ok(runs)
 }
 
 /// Returns what the command line names, or all.
@@ -129,6 +179,7 @@ fn unknown(name: &str) -> Failure {
 
 /// Returns racks of equal size below one root, where the fabric is that.
 fn racks(fabric: &Fabric, round_trip: Nanos) -> Option<Racks> {
+    let carrier = SwitchedBy::Process;
     let links = |to: u32| fabric.find_path(PortId(0), PortId(to)).map(|path| path.len());
     let ports = fabric.ports();
     let hosts = (1..ports).find(|&host| links(host) != Some(2)).unwrap_or(ports);
@@ -139,7 +190,7 @@ fn racks(fabric: &Fabric, round_trip: Nanos) -> Option<Racks> {
         _ => fabric.capacity(fabric.ingress(PortId(0))),
     };
     let alike = fabric.links().all(|link| !fabric.has_failed(link));
-    (all_below_one_root && alike && ports > 1).then_some(Racks { racks, hosts, uplink, round_trip })
+    (all_below_one_root && alike && ports > 1).then_some(Racks { racks, hosts, uplink, round_trip, carrier })
 }
 
 /// Returns the delay of links with which a full packet there and an answer back take the round trip on the longest path.
@@ -159,7 +210,7 @@ fn seconds(nanos: u64) -> String {
 
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<5}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
+        "{:<8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
         "", "mean TCT", "p95", "p99", "packets", "off by", "fluid", "off by", "below", "packets", "fluid"
     );
     let of = |outcome: &Outcome| Summary::of(&ccts(outcome));
@@ -172,8 +223,8 @@ fn table(rows: &[Row]) -> String {
         };
         let _ = writeln!(
             text,
-            "{:<5}  {:>7.4} s  {:>7.4} s  {:>7.4} s  {:>7.4} s  {:>8}  {:>7.4} s  {:>8}  {:>8}  {:>8}  {:>8}",
-            row.name,
+            "{:<8}  {:>7.4} s  {:>7.4} s  {:>7.4} s  {:>7.4} s  {:>8}  {:>7.4} s  {:>8}  {:>8}  {:>8}  {:>8}",
+            row.label(),
             live.mean_s,
             live.p95_s,
             live.p99_s,
@@ -213,7 +264,7 @@ fn as_json(rows: &[Row], racks: Racks, rate: BitsPerSec, workload: &Workload) ->
     };
     let runs = rows.iter().map(|row| {
         json!({
-            "name": row.name, "measured": of(&row.measured.outcome), "packets": of(&row.packets), "fluid": of(&row.fluid),
+            "name": row.name, "carrier": row.carrier(), "measured": of(&row.measured.outcome), "packets": of(&row.packets), "fluid": of(&row.fluid),
         })
     });
     json!({
