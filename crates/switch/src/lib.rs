@@ -24,10 +24,16 @@
 //! until its grant expires, after two epochs. There is no authentication in the header's 26 bytes.
 //!
 //! # Cost
-//! A system call for up to 64 packets each way, one copy of each packet, no allocation once buffers are there.
+//! A system call for up to 64 packets each way, one copy of each packet, no allocation once buffers are there. What limits is the kernel: of the
+//! time of hosts and switch at 4 × 0.9 Gbps, packets of 1,500 bytes and SPC, 85 % pass in system calls: 39 in `sendmmsg` (17 of them at the
+//! other end of the virtual cable), 33 in `recvmmsg` (9 of them the copy), 5 in `ppoll` (`perf record`). The port logic does not show.
 //!
-//! Rejected: AF_PACKET's ring of version 3, whose block timer adds a millisecond to each round trip, which is as much as the
-//! round trip of the paper's testbed.
+//! # Rejected
+//! - AF_PACKET's ring of version 3, whose block timer adds a millisecond to each round trip, which is as much as the
+//!   round trip of the paper's testbed. That of version 2 took 0.91 of a core for plain packets at 4 × 1 Gbps, and this takes 0.93.
+//! - A thread for each core. Hosts and switch take 5.83 µs for a packet at 4 × 1 Gbps on two cores, which are full with that. Two switches
+//!   of two ports, each with hosts of its own, are what threads would be that share nothing and wait for no lock: 5.72 µs. They carry 4.00
+//!   Gbps and one thread 3.94 to 3.98, so at the very best there are 2 % to be had.
 
 pub mod bench;
 pub mod device;
