@@ -465,6 +465,19 @@ static inline_always int wanted(void)
 	return read_demotion() ? flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG : flags;
 }
 
+/* The storage of a connection that was accepted with marks and belongs to no coflow, where those get the control as well: an end
+ * without one keeps echoing a mark until it is told that the window was cut. */
+static inline_always struct cv_socket *answer_marks(struct bpf_sock_ops *ops, struct bpf_sock *sk)
+{
+	struct cv_settings *all = read_settings();
+	struct cv_socket fresh = { .coflow = CV_NOBODY };
+
+	if (ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB || !all || !all->answers || !all->control_0 ||
+	    is_lifted(all, bpf_ktime_get_ns()) || !has_marks(bpf_skc_to_tcp_sock(sk)))
+		return 0;
+	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
 SEC("sockops")
 int connections(struct bpf_sock_ops *ops)
 {
@@ -482,6 +495,8 @@ int connections(struct bpf_sock_ops *ops)
 		socket = tag_by_port(ops, sk);
 	if (!socket)
 		socket = take_claim(ops, sk);
+	if (!socket)
+		socket = answer_marks(ops, sk);
 	if (ops->op == BPF_SOCK_OPS_TCP_LISTEN_CB && vouches())
 		save_syns(ops);
 	if (!socket)

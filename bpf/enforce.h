@@ -14,6 +14,7 @@
 #define CV_UNLIMITED 0xffffffff /* Rate: none is asked for. */
 #define CV_CLASSES 32 /* The most classes of a host that sorts messages by itself. */
 #define CV_KEEP 0xffffffff /* TOS or priority: the application's own stays. */
+#define CV_NOBODY 0xffffffff /* Coflow of connections that have none: they are neither counted nor limited. */
 #define CV_LISTENING 0 /* Peer of orders that hold for every peer without orders of its own. */
 
 /* A flow as the kernel knows one: all connections of a coflow to one peer. */
@@ -72,6 +73,7 @@ struct cv_settings {
 	__u64 vouches; /* Other than 0: connections say their coflow to the other end, and are told of to the enforcer. */
 	__u64 control_0; /* The name of the congestion control for connections of coflows, in two words; 0 leaves their own. */
 	__u64 control_1; /* Second word of it. */
+	__u64 answers; /* Other than 0: what listeners accept with marks gets the control too, even if it belongs to no coflow. */
 };
 
 /* A connection from outside, as its own host knows it. */

@@ -52,8 +52,8 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
     let mut kernel = Kernel::load(place, limits).map_err(lacking)?;
     if let Some(law) = options.congestion {
-        let &Enforce { line_rate, marking, largest, .. } = options;
-        kernel.control(Some(Control { law, line_rate, marking, largest })).map_err(lacking)?;
+        let &Enforce { line_rate, marking, largest, answer_marks: answers, .. } = options;
+        kernel.control(Some(Control { law, line_rate, marking, largest, answers })).map_err(lacking)?;
     }
     if let Some(rule) = demotion {
         kernel.demote(&rule, classes).map_err(lacking)?;

@@ -1,5 +1,6 @@
 //! `cavalcade lab`: a trace over real sockets, under each policy in turn, beside what the fluid engine predicts.
 
+mod congestion;
 mod fabric;
 
 use std::fmt::Write as _;
@@ -14,6 +15,8 @@ use cavalcade_lab::{
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
 use serde_json::{Value, json};
+
+use congestion::{Asked, Windows};
 
 use crate::arguments::{Lab, LabEnforcement, LabHost, LabTransport};
 use crate::failure::{Failure, Kind};
@@ -45,6 +48,8 @@ pub(crate) struct Contender {
     predicted: Policy,
     /// The same for ports that hold to classes, where its order is theirs.
     sorted: Option<Policy>,
+    /// The congestion control of its connections under the kernel path; without one they keep Reno.
+    windows: Option<Windows>,
 }
 
 /// The result of a contender.
@@ -57,6 +62,8 @@ pub(crate) struct Row {
     controlled: Option<Outcome>,
     /// The same over packets, where ports hold to classes.
     packets: Option<Outcome>,
+    /// The congestion control of connections, where it is not Reno.
+    windows: Option<Windows>,
 }
 
 impl Row {
@@ -87,7 +94,8 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     if let Some(argument) = &options.fabric {
         return fabric::run(options, argument, &prepared);
     }
-    let contenders = contenders(options)?;
+    let ways = ways(options)?;
+    let contenders = contenders(options, &ways)?;
     let faults = options.fault.clone();
     refuse_ports(&prepared.workload, options.hosts, &faults)?;
     let transport = match options.transport {
@@ -96,7 +104,6 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
     };
     let conditions = Conditions { rate: options.rate, ..Conditions::default() };
     let repeat = options.repeat.unwrap_or(if faults.is_empty() { REPEAT } else { 1 });
-    let ways = ways(options)?;
     let rows =
         measure(&contenders, &ways, prepared.workload.clone(), conditions, &faults, repeat, |predicted| {
             Setup {
@@ -121,8 +128,8 @@ pub(crate) fn stop_when_interrupted() {
 /// Conditions of runs on as many hosts as the trace has ports.
 pub(crate) fn setup(transport: Transport, rate: BitsPerSec, period: Nanos) -> Setup {
     let program = std::env::current_exe().unwrap_or_else(|_| "cavalcade".into());
-    let (enforcement, by_class, limit) = (Enforcement::Library, false, Nanos::MAX);
-    Setup { program, transport, enforcement, by_class, hosts: 0, rate, period, limit }
+    let (enforcement, by_class, congestion, limit) = (Enforcement::Library, false, None, Nanos::MAX);
+    Setup { program, transport, enforcement, by_class, congestion, hosts: 0, rate, period, limit }
 }
 
 /// The time after which a run has failed that was predicted like this.
@@ -176,7 +183,7 @@ pub(crate) fn measure(
 ) -> Result<Vec<Row>, Failure> {
     let scenario = Scenario::new(workload, conditions)?;
     let mut rows = Vec::new();
-    for Contender { label, scheduler, predicted: policy, sorted } in contenders {
+    for Contender { label, scheduler, predicted: policy, sorted, windows } in contenders {
         let fluid = scenario.with_policy(policy.clone());
         let predicted = fluid.run()?;
         let setup = setup(&predicted);
@@ -193,8 +200,11 @@ pub(crate) fn measure(
         let ways = if *scheduler == Scheduler::Tcp { &[Enforcement::Library] } else { ways };
         for &enforcement in ways {
             let sorted = sorted.as_ref().filter(|_| enforcement == Enforcement::Kernel);
-            let setup = Setup { enforcement, by_class: sorted.is_some(), ..setup.clone() };
-            let packets = sorted.map(|policy| over_packets(&scenario, policy, setup.rate)).transpose()?;
+            let windows = windows.clone().filter(|_| enforcement == Enforcement::Kernel);
+            let congestion = windows.as_ref().and_then(Windows::congestion);
+            let setup = Setup { enforcement, by_class: sorted.is_some(), congestion, ..setup.clone() };
+            let packets = sorted.map(|policy| over_packets(&scenario, policy, windows.as_ref(), setup.rate));
+            let packets = packets.transpose()?;
             let run = |_| cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
             let mut runs = (0..repeat).map(run).collect::<Result<Vec<_>, _>>().map_err(failure)?;
             runs.sort_by(|a, b| mean(&a.outcome).total_cmp(&mean(&b.outcome)));
@@ -205,7 +215,7 @@ pub(crate) fn measure(
                 Enforcement::Kernel => format!("{label}, kernel"),
             };
             let controlled = controlled.clone().filter(|_| packets.is_none());
-            rows.push(Row { label, runs, predicted: predicted.clone(), controlled, packets });
+            rows.push(Row { label, runs, predicted: predicted.clone(), controlled, packets, windows });
         }
     }
     Ok(rows)
@@ -216,11 +226,14 @@ const FRAME: u16 = 1_514;
 const HEADERS: u16 = 66;
 
 /// Runs `policy` on the packet engine over links, queues and timers like those of a lab's ports of `rate`.
-fn over_packets(scenario: &Scenario, policy: &Policy, rate: BitsPerSec) -> Result<Outcome, Failure> {
-    let transport = format!("reno:minimum_rto=10ms,buffer={}", cavalcade_lab::port_buffer(rate));
+fn over_packets(
+    scenario: &Scenario,
+    policy: &Policy,
+    windows: Option<&Windows>,
+    rate: BitsPerSec,
+) -> Result<Outcome, Failure> {
+    let transport = congestion::for_prediction(windows, rate)?;
     let rate = BitsPerSec((u128::from(rate.0) * u128::from(FRAME) / u128::from(FRAME - HEADERS)) as u64);
-    let transport =
-        cavalcade::transport::parse(&transport).map_err(|error| Failure::usage(error.to_string()))?;
     let in_band = policy.terms().scope == Scope::Host;
     let packets =
         Packets { mtu: FRAME, headers: HEADERS, in_band, ..Packets::over(Carrier::from(&transport)) };
@@ -249,10 +262,34 @@ pub(crate) fn demonstrate(
     Ok(table(&rows))
 }
 
-fn contenders(options: &Lab) -> Result<Vec<Contender>, Failure> {
+fn contenders(options: &Lab, ways: &[Enforcement]) -> Result<Vec<Contender>, Failure> {
+    let asked = asked(options, ways)?;
     let named: Vec<&str> = options.policies.iter().chain(&options.policy).map(String::as_str).collect();
     let specs = if named.is_empty() { DEFAULT.to_vec() } else { named };
-    specs.into_iter().map(contender).collect()
+    let with_windows = |spec: &str| {
+        let windows = match spec {
+            PLAIN => None,
+            _ => asked.for_policy(configured(spec)?.name()),
+        };
+        contender(spec).map(|contender| Contender { windows, ..contender })
+    };
+    specs.into_iter().map(with_windows).collect()
+}
+
+/// The congestion control that the command line asks for under the kernel path.
+fn asked(options: &Lab, ways: &[Enforcement]) -> Result<Asked, Failure> {
+    let asked = Asked::read(options.congestion.as_deref())?;
+    if options.congestion.is_some() && !ways.contains(&Enforcement::Kernel) {
+        return Err(Failure::usage("--congestion: hosts have one under the kernel path only")
+            .help("add --enforce kernel"));
+    }
+    match cavalcade_lab::marks_missing() {
+        Some(reason) if asked != Asked::Nothing && ways.contains(&Enforcement::Kernel) => {
+            tell(&format!("ports mark nothing, and connections keep Reno: {reason}"));
+            Ok(Asked::Nothing)
+        }
+        _ => Ok(asked),
+    }
 }
 
 /// The contender that `spec` names.
@@ -262,7 +299,8 @@ fn contenders(options: &Lab) -> Result<Vec<Contender>, Failure> {
 pub(crate) fn contender(spec: &str) -> Result<Contender, Failure> {
     if spec == PLAIN {
         let predicted = Policy::from(configured(PLAIN_PREDICTED)?);
-        return Ok(Contender { label: spec.to_owned(), scheduler: Scheduler::Tcp, predicted, sorted: None });
+        let (label, scheduler) = (spec.to_owned(), Scheduler::Tcp);
+        return Ok(Contender { label, scheduler, predicted, sorted: None, windows: None });
     }
     let policy = configured(spec)?;
     let sorted = (policy.terms().scope == Scope::Host || SORTED_BY_SWITCHES.contains(&policy.name()))
@@ -272,7 +310,7 @@ pub(crate) fn contender(spec: &str) -> Result<Contender, Failure> {
         Scope::Fabric => Scheduler::Coordinator(spec.to_owned()),
         _ => Scheduler::Hosts(spec.to_owned()),
     };
-    Ok(Contender { label: predicted.label().to_owned(), scheduler, predicted, sorted })
+    Ok(Contender { label: predicted.label().to_owned(), scheduler, predicted, sorted, windows: None })
 }
 
 fn refuse_ports(workload: &Workload, hosts: Option<u32>, faults: &[Fault]) -> Result<(), Failure> {
@@ -396,7 +434,7 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
     );
     text += "predicted: by the fluid engine, without delays; plain TCP as fair sharing. with Δ: by the control plane itself, over links that share at once. cpu/Gbps: agent and client library, or agent and enforcer, share of a core.\n";
     if rows.iter().any(|row| row.packets.is_some()) {
-        text += "packets: by the packet engine over Reno and ports like these, whose eight queues hold to the class of packets; gates are left open there.\n";
+        text += "packets: by the packet engine over ports and congestion controls like these, whose eight queues hold to the class of packets; gates are left open there.\n";
     }
     if prepared.local_flows > 0 {
         let (flows, bytes) = (prepared.local_flows, prepared.local_bytes);
@@ -417,9 +455,15 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
                 counts.join(" ")
             };
             let (syns, timeouts, drops) = (of(|of| of.syns_again), of(|of| of.timeouts), of(|of| of.drops));
+            let marked = match &row.windows {
+                Some(windows) => {
+                    format!("; over {}, packets marked {}", windows.label(), of(|of| of.marked.unwrap_or(0)))
+                }
+                None => String::new(),
+            };
             let _ = writeln!(
                 text,
-                "{}: SYNs sent again {syns}; time-outs {timeouts}; packets dropped {drops} (a number for each run)",
+                "{}: SYNs sent again {syns}; time-outs {timeouts}; packets dropped {drops}{marked} (a number for each run)",
                 row.label
             );
         }
@@ -465,6 +509,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
             json!({
                 "mean_cct_s": summary.mean_s, "p50_s": summary.p50_s, "p95_s": summary.p95_s,
                 "p99_s": summary.p99_s, "makespan_s": outcome.makespan().0 as f64 / 1e9,
+                "cct_ns": ccts(outcome).iter().map(|cct| cct.0).collect::<Vec<_>>(),
             })
         };
         let recoveries = row.measured().recoveries.iter().map(|recovery| {
@@ -478,6 +523,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
             let losses = run.losses.map(|losses| {
                 json!({
                     "syns_again": losses.syns_again, "timeouts": losses.timeouts, "drops": losses.drops,
+                    "marked": losses.marked,
                 })
             });
             json!({ "measured": of(&run.outcome), "losses": losses })
@@ -487,6 +533,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
             "policy": row.label, "measured": of(&row.measured().outcome), "predicted": of(&row.predicted),
             "predicted_with_control": row.controlled.as_ref().map(of),
             "predicted_over_packets": row.packets.as_ref().map(of),
+            "congestion": row.windows.as_ref().map(Windows::label),
             "cost": {
                 "agents_cpu_ns": agents.0, "clients_cpu_ns": clients.0, "enforcers_cpu_ns": enforcers.0,
                 "coordinator_cpu_ns": coordinator.0, "wall_ns": wall.0,

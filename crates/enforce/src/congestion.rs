@@ -40,7 +40,8 @@
 //! - The first window is the kernel's (10 segments), also for MCP.
 //! - A flow's size is what its coflow sends to that peer in all; parallel connections of a flow each take what remains of
 //!   it for theirs. Without a size D2TCP has urgency 1, TAFE takes the flow for the largest, MCP is DCTCP.
-//! - Marks are told exactly only by another end that has a control of these as well.
+//! - Marks are told exactly only by another end that has a control of these as well: one that is tagged, or whose enforcer gives it
+//!   to all that is accepted with marks ([`Control::answers`]).
 //!
 //! # Rejected
 //! - aya: up to 0.16 it parses no such programs and makes no such tables. Its parser does the relocations all the same; the
@@ -130,6 +131,9 @@ pub struct Control {
     pub marking: Bytes,
     /// The size of the largest flow.
     pub largest: Bytes,
+    /// True if connections that listeners of the place accept with marks get it as well when they belong to no coflow: a server
+    /// that nothing has tagged tells marks exactly only so.
+    pub answers: bool,
 }
 
 impl Control {
@@ -140,6 +144,7 @@ impl Control {
             line_rate: BitsPerSec(10_000_000_000),
             marking: Bytes(65 * 1_500),
             largest: Bytes(30_000_000),
+            answers: false,
         }
     }
 
@@ -176,18 +181,25 @@ const COMMON: [(&str, &str); 4] =
 #[derive(Debug)]
 pub(crate) struct Loaded {
     name: String,
+    /// As [`Control::answers`].
+    pub(crate) answers: bool,
     _registered: Registered,
 }
 
 impl Loaded {
     /// Registers the control of a place, whose tables are given.
-    pub(crate) fn new(law: Law, place: &str, tables: &BTreeMap<&str, BorrowedFd<'_>>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        control: Control,
+        place: &str,
+        tables: &BTreeMap<&str, BorrowedFd<'_>>,
+    ) -> Result<Self, Error> {
+        let Control { law, answers, .. } = control;
         let kinds = Kinds::read()?;
         let programs = Programs::read(CONTROLS.map_err(Error::NotBuilt)?, tables)?;
         let name = name_at(law, place);
         let members: Vec<(&str, &str)> = COMMON.into_iter().chain([("cong_control", law.on_ack())]).collect();
         let registered = loader::register(&kinds, &programs, &name, &members)?;
-        Ok(Self { name, _registered: registered })
+        Ok(Self { name, answers, _registered: registered })
     }
 
     /// Its name in two words.

@@ -323,7 +323,7 @@ impl Kernel {
             let words = control.to_kernel().to_words();
             self.tables.network.set(0, words, 0).map_err(Error::refused("the network's rates"))?;
             let tables = self.tables.of_controls.iter().map(|(&name, table)| (name, table.as_fd())).collect();
-            self.control = Some(congestion::Loaded::new(control.law, &self.place.name, &tables)?);
+            self.control = Some(congestion::Loaded::new(control, &self.place.name, &tables)?);
         }
         self.stay_alive()?;
         if former.is_some() || self.control.is_some() { self.refresh() } else { Ok(()) }
@@ -360,7 +360,8 @@ impl Kernel {
     pub fn stay_alive(&mut self) -> Result<(), Error> {
         let vouches = u64::from(self.vouches);
         let [control_0, control_1] = self.control.as_ref().map_or([0; 2], congestion::Loaded::name_words);
-        let words = Settings { vouches, control_0, control_1, ..settings(self.limits) }.to_words();
+        let answers = u64::from(self.control.as_ref().is_some_and(|control| control.answers));
+        let words = Settings { vouches, control_0, control_1, answers, ..settings(self.limits) }.to_words();
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
     }
 

@@ -9,6 +9,7 @@ use cavalcade_enforce::{Group, Hierarchy, Place, leftovers, missing};
 use crate::error::LabError;
 use crate::namespaces::{CLASSES, PREFIX, is_stale};
 use crate::process::Process;
+use crate::run::Congestion;
 use crate::site::Site;
 
 const CURE: &str = "use --enforce library; 'cavalcade doctor' says what this host lacks for the kernel path";
@@ -48,7 +49,24 @@ impl Site {
             "--dscp",
             &CLASSES.map(|dscp| dscp.to_string()).join(","),
         ];
-        let arguments = arguments.map(str::to_owned);
+        let mut arguments = arguments.map(str::to_owned).to_vec();
+        if let Some((Congestion { law, marking, largest }, rate)) = self.congestion() {
+            let (rate, marking) = (format!("{}bps", rate.0), format!("{}B", marking.at.0));
+            let largest = format!("{}B", largest.0);
+            let told = [
+                "--congestion",
+                law.name(),
+                "--line-rate",
+                &rate,
+                "--marking",
+                &marking,
+                "--largest",
+                &largest,
+            ];
+            arguments.extend(told.map(str::to_owned));
+            // What receives belongs to no coflow of its host.
+            arguments.push("--answer-marks".to_owned());
+        }
         match self.launch(format!("enforcer {host}"), Some(namespace)).service(&arguments) {
             Ok(process) => Ok(Enforcer { process, group }),
             Err(error) => {

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::{Bytes, Session};
+use cavalcade_enforce::Group;
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_spc::{Endpoint, Options, Rates, Settings, SpcListener};
 use socket2::{Domain, Socket, Type};
@@ -84,6 +85,11 @@ pub fn serve_host<W: Write + Send + 'static>(
 ) -> Result<(), LabError> {
     let listening = || LabError::system(format!("listen at {}", setup.address));
     let endpoint = setup.streams.map(|told| endpoint(setup.address, told)).transpose().map_err(listening())?;
+    // What the enforcer does for listeners it does for those of its group's processes.
+    if let Some(kernel) = &setup.kernel {
+        let entered = Group::found(kernel.group.clone()).and_then(|group| group.admit(std::process::id()));
+        entered.map_err(|error| LabError::system("enter a control group")(io::Error::other(error)))?;
+    }
     let listener = listen(setup).map_err(listening())?;
     let mut senders = setup.kernel.clone().map(|kernel| Senders::new(setup.address, kernel)).transpose()?;
     let at = match &endpoint {

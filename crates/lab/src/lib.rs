@@ -112,6 +112,7 @@ mod bucket;
 mod enforcers;
 mod error;
 mod host;
+mod marks;
 mod message;
 mod namespaces;
 mod payload;
@@ -125,12 +126,13 @@ mod workload;
 
 pub use error::LabError;
 pub use host::{HostSetup, Streams, serve_host};
+pub use marks::{Marking, missing as marks_missing};
 pub use namespaces::{
     CONTROL_PORT, Losses, Namespaces, Ports, coordinator_address, host_address, port_buffer,
 };
 pub use payload::digest_of;
 pub use replay::{Fault, Victim};
-pub use run::{Carrier, Cost, Enforcement, Measured, Racks, Recovery, Setup, Transport, run};
+pub use run::{Carrier, Congestion, Cost, Enforcement, Measured, Racks, Recovery, Setup, Transport, run};
 pub use senders::{KernelPath, serve_sender};
 pub use site::{find_stale, remove_stale};
 pub use workload::{Prepared, Scheduler, prepare};

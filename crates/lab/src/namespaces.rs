@@ -39,6 +39,7 @@ use std::process::{Command, Stdio};
 use cavalcade_model::{BitsPerSec, Bytes};
 
 use crate::error::LabError;
+use crate::marks::{Marking, Marks};
 
 /// The prefix of names of namespaces.
 pub(crate) const PREFIX: &str = "cvl-";
@@ -77,11 +78,14 @@ pub enum Ports {
     Plain,
     /// By class.
     Classes,
+    /// By class, and with marks where the switch's ports lead to hosts.
+    Marking(Marking),
 }
 
 /// Namespaces of one lab; dropping removes them.
 #[derive(Debug)]
 pub struct Namespaces {
+    pub(crate) marks: Option<Marks>,
     prefix: String,
     names: Vec<String>,
 }
@@ -107,11 +111,20 @@ impl Namespaces {
         ip(Some(&switch), "link add br0 type bridge\nlink set br0 up\n")?;
         for host in 0..hosts {
             let namespace = built.add_from(&seed, &format!("h{host}"))?;
-            join(&namespace, &switch, &format!("p{host}"), host_address(host))?;
+            join(&namespace, &switch, &port_of(host), host_address(host))?;
             ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
             use_reno(&namespace)?;
-            tc(&namespace, &shaping("eth0", rate, ports))?;
-            tc(&switch, &shaping(&format!("p{host}"), rate, ports))?;
+            let buffer = match ports {
+                Ports::Marking(marking) => marking.buffer,
+                Ports::Plain | Ports::Classes => port_buffer(rate),
+            };
+            tc(&namespace, &shaping("eth0", rate, ports, buffer))?;
+            tc(&switch, &shaping(&port_of(host), rate, ports, buffer))?;
+        }
+        if let Ports::Marking(marking) = ports {
+            let to_hosts: Vec<String> = (0..hosts).map(port_of).collect();
+            let rate = u64::try_from(frames(rate) / 8).unwrap_or(u64::MAX);
+            built.marks = Some(Marks::put(&switch, &to_hosts, rate, marking)?);
         }
         let coordinator = built.add("co")?;
         join(&coordinator, &switch, "pco", coordinator_address())?;
@@ -138,14 +151,14 @@ impl Namespaces {
     /// # Errors
     /// If there is no such host.
     pub fn set_link(&self, host: Option<u32>, is_up: bool) -> Result<(), LabError> {
-        let port = host.map_or_else(|| "pco".to_owned(), |host| format!("p{host}"));
+        let port = host.map_or_else(|| "pco".to_owned(), port_of);
         let state = if is_up { "up" } else { "down" };
         ip(Some(&self.of("sw")), &format!("link set {port} {state}\n"))
     }
 
     /// Begins without any.
     pub(crate) fn none() -> Self {
-        Self { prefix: format!("{PREFIX}{}-", std::process::id()), names: Vec::new() }
+        Self { marks: None, prefix: format!("{PREFIX}{}-", std::process::id()), names: Vec::new() }
     }
 
     /// Adds one.
@@ -215,6 +228,11 @@ pub(crate) fn remove(name: &str) {
     let _ = Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status();
 }
 
+/// The port of the switch that leads to a host.
+fn port_of(host: u32) -> String {
+    format!("p{host}")
+}
+
 /// Joins `namespace` to the bridge in `switch`.
 fn join(namespace: &str, switch: &str, port: &str, address: IpAddr) -> Result<(), LabError> {
     ip(None, &format!("link add eth0 netns {namespace} type veth peer name {port} netns {switch}\n"))?;
@@ -266,9 +284,9 @@ fn frames(rate: BitsPerSec) -> u128 {
     u128::from(rate.0) * 1514 / 1448
 }
 
-/// Commands that hold what leaves `device` to `rate`.
-fn shaping(device: &str, rate: BitsPerSec, ports: Ports) -> String {
-    let queue = port_buffer(rate).0;
+/// Commands that hold what leaves `device` to `rate`, with queues of `buffer`.
+fn shaping(device: &str, rate: BitsPerSec, ports: Ports, buffer: Bytes) -> String {
+    let queue = buffer.0;
     let rate = frames(rate);
     let control = (rate / 20).max(1_000);
     // An acknowledgement is counted with 66 bytes or, with holes reported, a few more.
@@ -280,7 +298,7 @@ fn shaping(device: &str, rate: BitsPerSec, ports: Ports) -> String {
     // Packets without a mark.
     let default = match ports {
         Ports::Plain => "20",
-        Ports::Classes => "40",
+        Ports::Classes | Ports::Marking(_) => "40",
     };
     let mut text = format!(
         "qdisc add dev {device} root handle 1: htb default {default}\n\
@@ -293,7 +311,7 @@ fn shaping(device: &str, rate: BitsPerSec, ports: Ports) -> String {
     );
     text += &match ports {
         Ports::Plain => format!("qdisc add dev {device} parent 1:20 bfifo limit {queue}\n"),
-        Ports::Classes => classes(device, rate, burst, queue),
+        Ports::Classes | Ports::Marking(_) => classes(device, rate, burst, queue),
     };
     for (side, port) in [("dport", CONTROL_PORT), ("sport", CONTROL_PORT), ("dport", PEER_PORT)] {
         text += &format!(
@@ -338,6 +356,8 @@ pub struct Losses {
     pub timeouts: u64,
     /// Packets that full queues dropped.
     pub drops: u64,
+    /// Packets that ports marked, where they do.
+    pub marked: Option<u64>,
 }
 
 impl Namespaces {
@@ -350,7 +370,13 @@ impl Namespaces {
             losses.timeouts += counter(&counters, "TCPTimeouts")?;
             losses.drops += drops(&output(&["tc", "-n", name, "-s", "-j", "qdisc", "show"])?)?;
         }
+        losses.marked = self.marked().map(|(_, marked)| marked);
         Some(losses)
+    }
+
+    /// The packets that ports could have marked so far, and those that they have; none where ports do not mark.
+    pub fn marked(&self) -> Option<(u64, u64)> {
+        self.marks.as_ref().and_then(|marks| marks.passed().ok())
     }
 }
 
@@ -423,8 +449,9 @@ mod tests {
 
     #[test]
     fn every_class_has_a_queue_and_all_but_packets_without_a_mark_a_filter() {
-        let plain = shaping("eth0", BitsPerSec(200_000_000), Ports::Plain);
-        let text = shaping("eth0", BitsPerSec(200_000_000), Ports::Classes);
+        let rate = BitsPerSec(200_000_000);
+        let plain = shaping("eth0", rate, Ports::Plain, port_buffer(rate));
+        let text = shaping("eth0", rate, Ports::Classes, port_buffer(rate));
         let count = |what: &str| text.matches(what).count();
         assert_eq!((count("parent 1:4"), count("at 1 flowid 1:4")), (8, 7));
         // What no filter names would else leave without a limit: an inner class holds nothing.

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use cavalcade_enforce::Law;
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Workload};
 
 use crate::error::LabError;
+use crate::marks::Marking;
 use crate::namespaces::Losses;
 use crate::replay::{Fault, Replayed, replay};
 use crate::site::Site;
@@ -58,6 +60,17 @@ pub enum Enforcement {
     Kernel,
 }
 
+/// The congestion control of connections, and the ports that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Congestion {
+    /// The law of windows.
+    pub law: Law,
+    /// The ports of the switch.
+    pub marking: Marking,
+    /// The size of the largest flow, as the law is told.
+    pub largest: Bytes,
+}
+
 /// Conditions of all runs.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -69,6 +82,9 @@ pub struct Setup {
     pub enforcement: Enforcement,
     /// True if flows are told their class alone, and ports hold to it: with [`Enforcement::Kernel`], whose ports do.
     pub by_class: bool,
+    /// The congestion control of coflows' connections, with [`Enforcement::Kernel`]; without one they keep Reno, and ports
+    /// mark nothing.
+    pub congestion: Option<Congestion>,
     /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,
     /// The rate of each port each way, in payload; in racks that of the link, headers included.

@@ -8,7 +8,7 @@ use std::process::ChildStdin;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use cavalcade_model::{Nanos, Workload};
+use cavalcade_model::{BitsPerSec, Nanos, Workload};
 
 use crate::enforcers::{self, Enforcer};
 use crate::error::LabError;
@@ -16,7 +16,7 @@ use crate::message::{Said, Told};
 use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
-use crate::run::{Carrier, Enforcement, Setup, Transport};
+use crate::run::{Carrier, Congestion, Enforcement, Setup, Transport};
 use crate::workload::Scheduler;
 
 /// The prefix of names of folders; the number of the lab's process stands behind it.
@@ -98,9 +98,10 @@ impl Site {
         let (namespaces, coordinator, peer_port) = match setup.transport {
             Transport::Namespaces => {
                 let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
-                let ports = match setup.enforcement {
-                    Enforcement::Library => Ports::Plain,
-                    Enforcement::Kernel => Ports::Classes,
+                let ports = match (setup.enforcement, setup.congestion) {
+                    (Enforcement::Library, _) => Ports::Plain,
+                    (Enforcement::Kernel, None) => Ports::Classes,
+                    (Enforcement::Kernel, Some(congestion)) => Ports::Marking(congestion.marking),
                 };
                 (Some(Namespaces::build_with(hosts, setup.rate, ports)?), at, namespaces::PEER_PORT)
             }
@@ -135,6 +136,11 @@ impl Site {
     /// The losses since the network was built, where it is one that can lose something.
     pub(crate) fn losses(&self) -> Option<Losses> {
         self.namespaces.as_ref().and_then(Namespaces::losses)
+    }
+
+    /// The congestion control, and the rate of hosts' links.
+    pub(crate) fn congestion(&self) -> Option<(Congestion, BitsPerSec)> {
+        self.setup.congestion.map(|congestion| (congestion, self.setup.rate))
     }
 
     /// Returns the socket on which a host's agent listens for clients.

@@ -59,6 +59,10 @@ pub(crate) struct Enforce {
     /// the same policy, or none runs
     #[arg(long, value_name = "POLICY", value_parser = demotion)]
     pub(crate) demote: Option<Demotion>,
+    /// Give the congestion control also to accepted connections without a coflow if both ends agree on ECN. A server that is
+    /// not tagged reports marks exactly only with it
+    #[arg(long, requires = "congestion")]
+    pub(crate) answer_marks: bool,
     /// DSCP of each class of packets, the highest class first; classes beyond the list use its last value [default:
     /// 40,32,24,16,0,1]
     #[arg(long, value_name = "NUMBERS")]

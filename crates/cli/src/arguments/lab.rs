@@ -39,6 +39,11 @@ pub(crate) struct Lab {
     /// or both in turn as library,kernel
     #[arg(long, value_name = "PARTS", default_value = "library", value_delimiter = ',')]
     pub(crate) enforce: Vec<LabEnforcement>,
+    /// With --enforce kernel: TCP congestion control for connections of coflows, dctcp, d2tcp, tafe or mcp with settings as
+    /// of the packet engine's transport (dctcp:marking=30KB), or none for Reno. Ports then mark from its threshold on
+    /// [default: what each policy's paper proposes, where that is one of these]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) congestion: Option<String>,
     /// Time between agents' reports, and between the coordinator's orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
@@ -55,7 +60,7 @@ pub(crate) struct Lab {
     /// Racks of hosts under one root, such as tree:pods=1,racks=5,hosts=4, joined by software switches that speak
     /// SPC; --policies are then tcp, rcp and spc, each shown beside the predictions of the fluid and the packet
     /// engine
-    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "enforce"])]
+    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "enforce", "congestion"])]
     pub(crate) fabric: Option<FabricArgument>,
     /// With --fabric: round-trip time across the root that hosts and switches assume
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "4ms")]

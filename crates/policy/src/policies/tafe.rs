@@ -86,6 +86,11 @@ impl Definition for Tafe {
         Terms::strict(Scope::Fabric, Discipline::ShortestFlow)
     }
 
+    /// Queues alone do not tell tasks apart: hosts that did on their own links would keep an order that no switch keeps.
+    fn go_to_queues(&mut self, _: u32) {
+        self.order = Order::Flow;
+    }
+
     fn build(&self, _: &Setting<'_>) -> Policy {
         let thresholds = self.thresholds.0.clone();
         Policy::Clairvoyant(Box::new(Instance { thresholds, order: self.order, tasks: BTreeMap::new() }))

@@ -1,0 +1,234 @@
+//! Marks at the ports of real labs: two senders, whose links together are faster than the port to the receiver.
+
+#![allow(clippy::print_stdout, reason = "what children say to the test")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use aya::programs::loaded_programs;
+use cavalcade_enforce::{Control, Group, Hierarchy, Kernel, Law, Limits, Place, leftovers};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+
+use super::*;
+use crate::namespaces::{Namespaces, Ports, find_stale, host_address, remove};
+
+/// The environment variable that gives a child its role.
+const ROLE: &str = "CAVALCADE_MARKS_TEST_ROLE";
+const PORT: u16 = 9_000;
+const RATE: BitsPerSec = BitsPerSec(40_000_000);
+const MARKING: Marking = Marking { at: Bytes(30_000), buffer: Bytes(360_000) };
+const RECEIVER: u32 = 2;
+
+/// Tells whether there can be such labs here; reports the test as skipped where there cannot. It is tried once: tests run side by
+/// side, and a lab has the number of its process.
+fn is_possible() -> bool {
+    static TRIED: OnceLock<Option<String>> = OnceLock::new();
+    let lacking = TRIED.get_or_init(|| {
+        let trials = cavalcade_enforce::probe::try_all();
+        let needed = trials.iter().filter(|trial| ["kernel path", "congestion"].contains(&trial.feature));
+        let refused = needed.filter_map(|trial| trial.found.as_ref().err()).next().cloned();
+        refused.or_else(|| {
+            Namespaces::build_with(1, RATE, Ports::Marking(MARKING)).err().map(|error| error.to_string())
+        })
+    });
+    if let Some(why) = lacking {
+        cavalcade_skip::skipped(format_args!("ports that mark, and the kernel path ({why})"));
+    }
+    lacking.is_none()
+}
+
+/// A child that plays a role at a host; it ends with the test.
+struct Player(Child, BufReader<ChildStdout>);
+
+impl Player {
+    fn start(namespace: Option<&str>, group: &Group, role: &str) -> Self {
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.path().display());
+        let mut words = vec!["sh", "-c", &enter];
+        // 'ip netns exec' would hide control groups.
+        let net = namespace.map(|namespace| format!("--net={}", path_of(namespace).display()));
+        if let Some(net) = &net {
+            words.splice(0..0, ["nsenter", net.as_str()]);
+        }
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", "marks::live::plays_a_role", "--nocapture"])
+            .env(ROLE, role)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Self(child, lines)
+    }
+
+    fn hears(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.1.read_line(&mut line).unwrap() > 0, "the child is gone");
+            if let Some((_, said)) = line.trim_end().split_once("player: ") {
+                return said.to_owned();
+            }
+        }
+    }
+}
+
+impl Drop for Player {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a child does; nothing where this is the test itself.
+#[test]
+fn plays_a_role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    match role.as_str() {
+        "receive" => {
+            let listener = TcpListener::bind((host_address(RECEIVER), PORT)).unwrap();
+            println!("player: listening");
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || while stream.read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {});
+            }
+        }
+        "send" => {
+            let mut stream = TcpStream::connect((host_address(RECEIVER), PORT)).unwrap();
+            while stream.write_all(&[7; 16_384]).is_ok() {}
+        }
+        "mark" => {
+            let built = Namespaces::build_with(1, RATE, Ports::Marking(MARKING)).unwrap();
+            let of = built.marks.as_ref().unwrap().numbers();
+            println!("player: {} {}", built.of("sw"), of[0]);
+            std::thread::sleep(Duration::from_secs(60));
+        }
+        _ => panic!("no such role: {role}"),
+    }
+}
+
+/// Looks until what is looked for is there.
+fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "no {what} after a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A connection as `ss` shows it.
+#[derive(Debug)]
+struct Socket {
+    control: String,
+    round_trip: f64,
+    delivered: u64,
+    marked: u64,
+}
+
+/// The connections to the receiver of a host; of the receiver, those that it has accepted.
+fn sockets(built: &Namespaces, host: u32) -> Vec<Socket> {
+    let end = if host == RECEIVER { "sport" } else { "dport" };
+    let filter = format!("{end} = :{PORT}");
+    let shown = Command::new("ip")
+        .args(["netns", "exec", &built.of_host(host), "ss", "-tinHO", &filter])
+        .output()
+        .unwrap();
+    let read = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
+        let number = |key: &str| value(key).and_then(|text| text.parse().ok()).unwrap_or(0);
+        Some(Socket {
+            control: (*words.get(5)?).to_owned(),
+            round_trip: value("rtt:")?.split('/').next()?.parse().ok()?,
+            delivered: number("delivered:"),
+            marked: number("delivered_ce:"),
+        })
+    };
+    String::from_utf8(shown.stdout).unwrap().lines().filter_map(read).collect()
+}
+
+/// The mean round trip of both senders in milliseconds, over some looks after they have had time to find their windows.
+fn round_trip(built: &Namespaces) -> f64 {
+    let both = || [0, 1].into_iter().flat_map(|host| sockets(built, host));
+    eventually("two connections that have sent a megabyte", || {
+        (both().filter(|socket| socket.delivered > 700).count() == 2).then_some(())
+    });
+    let mut all = Vec::new();
+    while all.len() < 20 {
+        all.extend(both().map(|socket| socket.round_trip));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    all.iter().sum::<f64>() / all.len() as f64
+}
+
+#[test]
+fn ports_mark_what_agrees_to_it_and_nothing_else_and_its_queue_is_shorter() {
+    let Ok(Hierarchy { root }) = Hierarchy::find() else { return };
+    if !is_possible() {
+        return;
+    }
+    let above = Group::make(&root, &format!("cavalcade-marks-{}", std::process::id())).unwrap();
+    let built = Namespaces::build_with(3, RATE, Ports::Marking(MARKING)).unwrap();
+    let place = Place::below(above.path()).unwrap();
+    let mut kernel =
+        Kernel::load(place.clone(), Limits { silence: Nanos::from_secs(120), ..Limits::default() }).unwrap();
+    let at = |host: u32, group: &Group, role: &str| Player::start(Some(&built.of_host(host)), group, role);
+    let receive = || {
+        let mut receiver = at(RECEIVER, &above, "receive");
+        assert_eq!(receiver.hears(), "listening");
+        receiver
+    };
+    let long = {
+        let _receiver = receive();
+        let _senders = [0, 1].map(|host| at(host, &above, "send"));
+        round_trip(&built)
+    };
+    assert_eq!(built.marked(), Some((0, 0)), "plain TCP");
+    let control = Control { line_rate: RATE, marking: MARKING.at, answers: true, ..Control::new(Law::Dctcp) };
+    kernel.control(Some(control)).unwrap();
+    let groups = [1, 2].map(|coflow| kernel.tag(above.path(), coflow).unwrap());
+    let _receiver = receive();
+    let _senders = [0, 1].map(|host| at(host, &groups[host as usize], "send"));
+    let short = round_trip(&built);
+    let ends = [0, 1, RECEIVER].map(|host| sockets(&built, host));
+    let (markable, marked) = built.marked().unwrap();
+    eprintln!("round trip {short:.2} ms, without marks {long:.1}; marked {marked} of {markable}; {ends:?}");
+    assert!(marked > 20 && markable > 10 * 20, "{marked} of {markable}");
+    assert!(2.0 * short < long, "{short} ms against {long}");
+    // The receiver is tagged with nothing, and has the control all the same: it tells marks exactly. Otherwise it would echo a mark
+    // until the window is cut, and nearly all would be reported.
+    assert!(ends.iter().flatten().all(|socket| socket.control.starts_with("cv_dctcp")), "{ends:?}");
+    let told: u64 = ends[..2].iter().flatten().map(|socket| socket.marked).sum();
+    assert!(told > 0 && told <= marked + marked / 10, "{told} of {marked}");
+    drop(kernel);
+    assert_eq!(leftovers::find(&place).unwrap(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_killed_lab_leaves_no_program_and_its_namespaces_are_found() {
+    let Ok(Hierarchy { root }) = Hierarchy::find() else { return };
+    if !is_possible() {
+        return;
+    }
+    let group = Group::found(root).unwrap();
+    let mut player = Player::start(None, &group, "mark");
+    let said = player.hears();
+    let (switch, number) = said.split_once(' ').unwrap();
+    let number: u32 = number.parse().unwrap();
+    let is_loaded = || loaded_programs().flatten().any(|program| program.id() == number);
+    assert!(is_loaded());
+    player.0.kill().unwrap();
+    player.0.wait().unwrap();
+    eventually("end of the program", || (!is_loaded()).then_some(()));
+    let stale = find_stale();
+    assert!(stale.iter().any(|name| name == switch), "{switch} in {stale:?}");
+    let its = switch.strip_suffix("sw").unwrap();
+    stale.iter().filter(|name| name.starts_with(its)).for_each(|name| remove(name));
+    assert!(!find_stale().iter().any(|name| name.starts_with(its)));
+}
