@@ -46,14 +46,14 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
         containers: folders,
         site: site(options, &listed)?,
     };
+    let control = control(options, table)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     // Without the handler a signal ends the process, and the kernel lifts all limits.
     let _ = ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed));
     let mut kernel = Kernel::load(place, limits).map_err(lacking)?;
-    if let Some(law) = options.congestion {
-        let &Enforce { line_rate, marking, largest, answer_marks: answers, .. } = options;
-        kernel.control(Some(Control { law, line_rate, marking, largest, answers })).map_err(lacking)?;
+    if control.is_some() {
+        kernel.control(control).map_err(lacking)?;
     }
     if let Some(rule) = demotion {
         kernel.demote(&rule, classes).map_err(lacking)?;
@@ -66,6 +66,30 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
         agent.display()
     ));
     enforcer.serve(&stop).map_err(|error| Failure::new(Kind::Runtime, error.to_string()))
+}
+
+/// The congestion control for connections of coflows.
+fn control(options: &Enforce, table: &config::EnforceTable) -> Result<Option<Control>, Failure> {
+    let line_rate = options.line_rate.or(table.line_rate);
+    let marking = options.marking.or(table.marking);
+    let largest = options.largest.or(table.largest);
+    let answers = options.answer_marks || table.answer_marks;
+    let Some(law) = options.congestion.or(table.congestion) else {
+        if line_rate.is_some() || marking.is_some() || largest.is_some() || answers {
+            let problem =
+                "--line-rate, --marking, --largest and --answer-marks say something of a congestion control";
+            return Err(Failure::usage(problem).help("name one with --congestion, or leave them out"));
+        }
+        return Ok(None);
+    };
+    let usual = Control::new(law);
+    Ok(Some(Control {
+        law,
+        line_rate: line_rate.unwrap_or(usual.line_rate),
+        marking: marking.unwrap_or(usual.marking),
+        largest: largest.unwrap_or(usual.largest),
+        answers,
+    }))
 }
 
 /// The other enforcers of the site, where this host has a key in common with them.

@@ -212,13 +212,59 @@ fn where_ports_hold_to_classes_packets_are_predicted_and_policies_of_hosts_leave
     assert_eq!(place.names(), ["trace.txt"]);
 }
 
+/// Tells whether hosts can have congestion controls here; reports the test as skipped where they cannot.
+fn has_congestion_controls() -> bool {
+    let trials = cavalcade_enforce::probe::try_all();
+    let found = trials.iter().find(|trial| trial.feature == "congestion").map(|trial| &trial.found);
+    if let Some(Err(reason)) = found {
+        cavalcade_skip::skipped(format_args!("congestion controls of the kernel path ({reason})"));
+    }
+    matches!(found, Some(Ok(_)))
+}
+
+#[test]
+fn policies_run_over_the_congestion_control_of_their_paper_unless_another_is_named() {
+    if !has_namespaces() || !has_kernel_path() || !has_congestion_controls() {
+        return;
+    }
+    let place = Place::new();
+    // Two hosts send to one at once.
+    place.write("trace.txt", "3 2\n1 0 2 0 1 1 2:40\n2 20 2 0 1 1 2:40\n");
+    let arguments = ["trace.txt", "--rate", "200Mbps", "--repeat", "1", "--json", "--enforce", "kernel"];
+    let of = |more: &[&str]| runs(&lab(&place, &[&arguments[..], more].concat()));
+    let summary = |runs: &[Value]| {
+        let marked = |run: &Value| run["repeats"][0]["losses"]["marked"].as_u64().map(|marked| marked > 0);
+        runs.iter()
+            .map(|run| (run["congestion"].as_str().map(str::to_owned), marked(run)))
+            .collect::<Vec<_>>()
+    };
+    let over = |name: &str| (Some(name.to_owned()), Some(true));
+    let published = of(&["--policies", "tcp,karuna,tafe,pias,aalo"]);
+    assert_eq!(
+        summary(&published),
+        [(None, None), over("mcp"), over("tafe"), over("dctcp"), (None, None)],
+        "{published:?}"
+    );
+    assert_eq!(summary(&of(&["--policies", "pias", "--congestion", "none"])), [(None, None)]);
+    let named = ["--policies", "aalo", "--congestion", "dctcp:marking=30KB"];
+    assert_eq!(summary(&of(&named)), [over("dctcp:marking=30KB")]);
+    assert_eq!(place.names(), ["trace.txt"]);
+    for (words, cure) in [
+        (&["--policies", "pias", "--enforce", "library", "--congestion", "dctcp"], "--enforce kernel"),
+        (&["--policies", "pias", "--enforce", "kernel", "--congestion", "cubic"], "none"),
+    ] {
+        let refused = lab(&place, &[&["trace.txt"][..], words].concat());
+        assert!(refused.code == 2 && refused.err.contains(cure), "{}", refused.err);
+    }
+}
+
 #[test]
 fn groups_and_programs_of_a_killed_lab_are_removed_by_the_next_one() {
     if !has_namespaces() || !has_kernel_path() {
         return;
     }
     let place = Place::with_trace();
-    let arguments = ["lab", "trace.txt", "--rate", "50Mbps", "--policies", "fifo", "--enforce", "kernel"];
+    let arguments = ["lab", "trace.txt", "--rate", "50Mbps", "--policies", "pias", "--enforce", "kernel"];
     let mut killed = Running(
         place.command().env("TMPDIR", place.path("")).args(arguments).stderr(Stdio::null()).spawn().unwrap(),
     );

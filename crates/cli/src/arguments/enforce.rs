@@ -45,24 +45,24 @@ pub(crate) struct Enforce {
     /// names. Switches must mark packets, and the other host needs an enforcer with a congestion control as well
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<Law>,
-    /// Rate of this host's link, used by mcp
-    #[arg(long, value_name = "RATE", default_value = "10Gbps", requires = "congestion")]
-    pub(crate) line_rate: BitsPerSec,
-    /// Queue length at which switches begin to mark, used by mcp
-    #[arg(long, value_name = "BYTES", default_value = "97500B", requires = "congestion")]
-    pub(crate) marking: Bytes,
-    /// Size of the largest flow, used by tafe
-    #[arg(long, value_name = "BYTES", default_value = "30MB", requires = "congestion")]
-    pub(crate) largest: Bytes,
+    /// Rate of this host's link, used by mcp [default: 10Gbps]
+    #[arg(long, value_name = "RATE")]
+    pub(crate) line_rate: Option<BitsPerSec>,
+    /// Queue length at which switches begin to mark, used by mcp [default: 97500B]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) marking: Option<Bytes>,
+    /// Size of the largest flow, used by tafe [default: 30MB]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) largest: Option<Bytes>,
+    /// Give the congestion control also to accepted connections without a coflow if both ends agree on ECN. A server that is
+    /// not tagged reports marks exactly only with it
+    #[arg(long)]
+    pub(crate) answer_marks: bool,
     /// Sort messages on this host, by what they send, without waiting for anybody's decision: the class of a connection's packets
     /// follows the rule of this policy, pias or karuna, as karuna:thresholds=100KB/1MB. Use it where the coordinator runs
     /// the same policy, or none runs
     #[arg(long, value_name = "POLICY", value_parser = demotion)]
     pub(crate) demote: Option<Demotion>,
-    /// Give the congestion control also to accepted connections without a coflow if both ends agree on ECN. A server that is
-    /// not tagged reports marks exactly only with it
-    #[arg(long, requires = "congestion")]
-    pub(crate) answer_marks: bool,
     /// DSCP of each class of packets, the highest class first; classes beyond the list use its last value [default:
     /// 40,32,24,16,0,1]
     #[arg(long, value_name = "NUMBERS")]

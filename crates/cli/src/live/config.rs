@@ -122,6 +122,15 @@ pub(crate) struct EnforceTable {
     pub(crate) dscp: Option<cavalcade_client::DscpMap>,
     pub(crate) listen: Option<SocketAddr>,
     pub(crate) coflows_of_user: Option<usize>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) congestion: Option<cavalcade_enforce::Law>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) line_rate: Option<BitsPerSec>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) marking: Option<Bytes>,
+    #[serde(deserialize_with = "from_text")]
+    pub(crate) largest: Option<Bytes>,
+    pub(crate) answer_marks: bool,
     /// The policy by whose rule the host sorts messages itself.
     pub(crate) demote: Option<String>,
 }
@@ -237,6 +246,27 @@ mod tests {
         assert_eq!(file.coordinator.period, Some(Nanos::from_millis(10)));
         assert!(file.coordinator.certificates.is_some() && file.agent.certificates.is_some());
         assert_eq!((file.log.format, file.log.level), (Some(LogFormat::Json), Some(LogLevel::Info)));
+    }
+
+    #[test]
+    fn what_the_example_leaves_out_can_be_read_as_well() {
+        let is_key = |text: &str| {
+            let name = text.split_once(" = ").map_or("", |(name, _)| name);
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        };
+        let whole = |line: &str| match line.strip_prefix("# ").filter(|text| is_key(text)) {
+            Some(left_out) => format!("{left_out}\n"),
+            None => format!("{line}\n"),
+        };
+        let text: String = include_str!("../../../../docs/cavalcade.toml").lines().map(whole).collect();
+        let EnforceTable { congestion, line_rate, marking, largest, answer_marks, .. } =
+            read_text(&text).unwrap().enforce;
+        let law = congestion.unwrap();
+        let usual = cavalcade_enforce::Control::new(law);
+        assert_eq!(
+            (line_rate, marking, largest, answer_marks),
+            (Some(usual.line_rate), Some(usual.marking), Some(usual.largest), true)
+        );
     }
 
     #[test]
