@@ -38,8 +38,9 @@
 //! # What differs from the transports
 //! - After a time-out the window grows as RFC 5681 has it; the transport holds one segment until all is repaired.
 //! - The first window is the kernel's (10 segments), also for MCP.
-//! - A flow's size is what its coflow sends to that peer in all; parallel connections of a flow each take what remains of
-//!   it for theirs. Without a size D2TCP has urgency 1, TAFE takes the flow for the largest, MCP is DCTCP.
+//! - A flow's size is what its coflow's commands said they send to that peer in all (`cavalcade run --sends`);
+//!   parallel connections of a flow each take what remains of it for theirs. Without a size D2TCP has urgency 1, TAFE takes the flow
+//!   for the largest, MCP is DCTCP.
 //! - Marks are told exactly only by another end that has a control of these as well: one that is tagged, or whose enforcer gives it
 //!   to all that is accepted with marks ([`Control::answers`]).
 //!

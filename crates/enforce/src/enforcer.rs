@@ -17,18 +17,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
 use cavalcade_model::{Instant, Nanos, TaskClass};
-use cavalcade_protocol::{ClientEvent, Gate};
+use cavalcade_protocol::{ClientEvent, Directive, Gate};
 pub use rules::{Rule, Subject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tagged::Tagged;
 
-use crate::door::{Asker, Door, Name, Request};
+use crate::door::{Amount, Asker, Door, Name, Request};
 use crate::groups::{Group, Hierarchy};
-use crate::kernel::monotonic;
 use crate::link::Link;
 use crate::shared::Made;
 use crate::vouch::{Peers, Report, Site};
-use crate::{Error, Flow, Goal, Kernel, Order, urgency};
+use crate::{Error, Flow, Kernel, Order, urgency};
 
 /// The time between two looks at the counts while there are coflows.
 const PERIOD: Nanos = Nanos::from_millis(10);
@@ -262,14 +261,23 @@ impl Enforcer {
             Err(reason) => return asker.answer(Err(reason)),
         };
         let admitted = self.admit(&asker, number).map_err(|error| error.to_string());
-        let Some(tagged) = self.coflows.get_mut(&number) else { return };
         if admitted.is_ok() {
-            tagged.will_send(&sends);
+            self.take_sizes(number, &sends);
         }
+        let Some(tagged) = self.coflows.get_mut(&number) else { return };
         match (admitted, tagged.key) {
             (Err(reason), _) => asker.answer(Err(reason)),
             (Ok(()), Some(key)) => asker.answer(Ok(key)),
             (Ok(()), None) => tagged.askers.push(asker),
+        }
+    }
+
+    /// Learns what a command of a coflow sends: the agent is told with its flows, and congestion controls go by it at once.
+    fn take_sizes(&mut self, number: u32, sends: &[Amount]) {
+        let Some(tagged) = self.coflows.get_mut(&number) else { return };
+        for (peer, goal) in tagged.will_send(sends) {
+            // Where somebody has filled the kernel's table, a law does without.
+            let _ = self.kernel.aim(Flow { coflow: number, peer }, goal);
         }
     }
 
@@ -335,12 +343,12 @@ impl Enforcer {
                  --coflows-of-user"
             ));
         }
-        if let Some(left) = request.deadline {
-            let goal = Goal { deadline: Some(Nanos(monotonic().0.saturating_add(left.0))), size: None };
+        let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
+        let tagged = Tagged::new(now, user, link, request);
+        if let Some(goal) = tagged.goal() {
             self.kernel.aim(Flow::of_all_peers(number), goal).map_err(|error| error.to_string())?;
         }
-        let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
-        self.coflows.insert(number, Tagged::new(now, user, link, request));
+        self.coflows.insert(number, tagged);
         Ok(())
     }
 
@@ -427,12 +435,13 @@ impl Enforcer {
                     }
                     ClientEvent::Directed(of_client) => {
                         let directive = tagged.link.client.directive(of_client);
-                        let Some((peer, known)) = tagged.flow_of(of_client) else { continue };
-                        let was_off = std::mem::replace(&mut known.is_off, directive.gate == Gate::Off {});
-                        let opens = was_off && !known.is_off;
+                        let Some((peer, gate, opens)) = tagged.direct(of_client, directive.gate) else {
+                            continue;
+                        };
+                        let directive = Directive { gate, ..directive };
                         // One that is paced is not to burst before the walk has set its rate; what only a rule has tagged
                         // is found by a walk alone.
-                        if opens && directive.gate == (Gate::Open {}) && !tagged.groups.is_empty() {
+                        if opens && gate == (Gate::Open {}) && !tagged.groups.is_empty() {
                             woken.extend(tagged.groups.iter().flat_map(Group::all_members));
                         } else {
                             has_opened |= opens;

@@ -26,6 +26,24 @@ pub(crate) fn priority_of(class: u16) -> u8 {
     (LOWEST_CLASS - class.min(LOWEST_CLASS)) as u8
 }
 
+/// A lower rate is none: a segment takes longer than a tenth of a second at it. A policy that shares out exactly gives such rates to
+/// what it wants to wait, the rest of a division for instance.
+const NOTHING: BitsPerSec = BitsPerSec(100_000);
+
+/// So much a new connection sends at once, without waiting for any answer.
+const FIRST_WINDOW: u64 = 10 * 1_448;
+
+/// Returns the gate that comes nearest to `gate` for a flow with so many bytes left to send, where that is known. At a rate that is
+/// none a flow would crawl, and whenever the rate rises finish the pause behind its last burst first, tens of milliseconds; a gate
+/// that opens lets it go in less than one. Its last segments go at once: nobody waits long for them.
+pub(crate) fn nearest(gate: Gate, left: Option<u64>) -> Gate {
+    match (gate, left) {
+        (Gate::Paced { rate }, Some(left)) if rate < NOTHING && left <= FIRST_WINDOW => Gate::Open {},
+        (Gate::Paced { rate }, Some(_)) if rate < NOTHING => Gate::Off {},
+        _ => gate,
+    }
+}
+
 /// All connections of a coflow to one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flow {
@@ -158,6 +176,22 @@ mod tests {
         assert_eq!(rate(100_000_000_000), shared::UNLIMITED);
         assert_eq!(rate(8_000_000), 1_000_000);
         assert_eq!(rate(1), 125_000);
+    }
+
+    #[test]
+    fn next_to_no_rate_closes_the_gate_of_a_flow_with_much_to_send_and_lets_the_last_bytes_go() {
+        let paced = |rate| Gate::Paced { rate: BitsPerSec(rate) };
+        assert_eq!(nearest(paced(99_999), Some(1_000_000)), Gate::Off {});
+        assert_eq!(nearest(paced(1), Some(10_000)), Gate::Open {});
+        // How much is left may not be known, and would then wait for ever.
+        for (gate, left) in [
+            (paced(1), None),
+            (paced(100_000), Some(1_000_000)),
+            (Gate::Off {}, Some(1)),
+            (Gate::Open {}, None),
+        ] {
+            assert_eq!(nearest(gate, left), gate);
+        }
     }
 
     #[test]

@@ -87,7 +87,8 @@
 //!   their TOS.
 //! - A program with a time-out of its own may give up while its flow is off. libmemcached's `memccp`, which waits 5 s for its socket to
 //!   take more, failed behind a download of 150 MB under `fifo`.
-//! - No rate is lower than 1 Mbps: whole packets would be seconds apart, and the pause behind the last one cannot be called off.
+//! - No rate is lower than 1 Mbps: whole packets would be seconds apart, and the pause behind the last one cannot be called off. Below
+//!   0.1 Mbps a flow whose size is known waits at its gate instead, and opens in less than a millisecond.
 //! - Of a write that a rate stretches, the first burst may count as a message of its own where demotion is on: what leaves with the
 //!   first bytes is all that has been written so far.
 //! - A rate is held over the time of some bursts. At round trips of microseconds a burst is 64 KB unless

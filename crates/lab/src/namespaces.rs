@@ -26,8 +26,11 @@
 //! With [`Ports::Classes`] what a port sends as data has eight queues, of which a higher one always goes first, by the DSCP of
 //! packets: what PIAS, Karuna and TAFE ask of a switch, and what a policy of hosts needs, since no sender knows what meets at a
 //! receiver's port. HTB does that by itself: eight classes that are entitled to next to nothing and may borrow everything, the
-//! higher ones first; no program in the kernel is needed. Packets without a mark are in the highest class, where a flow is before
-//! it is told its class. Each queue is as long as that of a plain port, as marks and drops of one class are not to be another's.
+//! higher ones first. Packets without a DSCP are in the highest class, where a flow is before it is told its class. Each queue is as long as that of a plain port, as marks and drops of one class are not to be another's.
+//!
+//! With [`Ports::Marking`] those of the switch that lead to hosts also mark packets (ECN), by a program in the kernel (`marks`), and
+//! all queues are as long as the transport asks that marks are for. A port's queue is where flows of several hosts meet; a host's own
+//! link marks nothing.
 //!
 //! Names tell the lab and the process that made it: `cvl-PID-h3`. A namespace whose process is gone is a crashed lab's.
 
@@ -253,11 +256,13 @@ fn give_small_tables(seed: &str) {
     let _ = output(&["ip", "netns", "exec", seed, "sh", "-c", &setting]);
 }
 
-/// Has connections in `namespace` use Reno, and find losses soon.
+/// Has connections in `namespace` use Reno, find losses soon, and send bursts that are short at low rates too, as `doctor` asks of
+/// hosts with an enforcer.
 pub(crate) fn use_reno(namespace: &str) -> Result<(), LabError> {
     let folder = "/proc/sys/net/ipv4";
     let commands = format!(
-        "echo {LEAST_TIMEOUT_MICROS} 2>/dev/null > {folder}/tcp_rto_min_us; echo reno > {folder}/tcp_congestion_control"
+        "echo {LEAST_TIMEOUT_MICROS} 2>/dev/null > {folder}/tcp_rto_min_us; echo 0 2>/dev/null > {folder}/tcp_tso_rtt_log; \
+         echo reno > {folder}/tcp_congestion_control"
     );
     let written = Command::new("ip")
         .args(["netns", "exec", namespace, "sh", "-c", &commands])

@@ -6,12 +6,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use aya::maps::Array;
 use aya::programs::SchedClassifier;
 use aya::{Btf, Ebpf, EbpfLoader};
+use cavalcade_client::DscpMap;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_skip::skipped;
 use rustix::net::sockopt::set_tcp_congestion;
@@ -21,7 +23,7 @@ use rustix::thread::set_thread_res_uid;
 use super::{Control, Goal, Law};
 use crate::kernel::monotonic;
 use crate::shared::CONTROLS;
-use crate::{Flow, Group, Hierarchy, Kernel, Limits, Place, leftovers};
+use crate::{Conditions, Enforcer, Flow, Group, Hierarchy, Kernel, Limits, Place, Request, leftovers};
 
 /// The environment variable that gives a child its role.
 const ROLE: &str = "CAVALCADE_CONGESTION_TEST_ROLE";
@@ -200,6 +202,7 @@ fn run(host: &str, tool: &str, words: &str) -> String {
 /// A connection as `ss` shows it.
 #[derive(Clone, Debug, PartialEq)]
 struct Socket {
+    local: String,
     control: String,
     window: u64,
     round_trip: f64,
@@ -211,6 +214,7 @@ impl Socket {
         let words: Vec<&str> = line.split_whitespace().collect();
         let value = |key: &str| words.iter().find_map(|word| word.strip_prefix(key));
         Some(Self {
+            local: (*words.get(3)?).to_owned(),
             control: (*words.get(5)?).to_owned(),
             window: value("cwnd:")?.parse().ok()?,
             round_trip: value("rtt:")?.split('/').next()?.parse().ok()?,
@@ -269,6 +273,11 @@ fn plays_a_role() {
     match words[..] {
         ["receive"] => receive(),
         ["send", control, seconds] => send(control, seconds.parse().unwrap()),
+        ["ask", door, request, sends] => {
+            let request: Request = format!("{request} sends={sends}").parse().unwrap();
+            request.send(Path::new(door)).unwrap();
+            send("-", 60);
+        }
         ["enforce", above, name] => enforce(above, name),
         _ => panic!("no such role: {role}"),
     }
@@ -286,6 +295,7 @@ fn receive() {
 fn send(control: &str, seconds: u64) {
     let address: SocketAddr = format!("{RECEIVER}:{PORT}").parse().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
+    println!("player: {}", stream.local_addr().unwrap());
     if control != "-" {
         set_tcp_congestion(&stream, control).unwrap();
     }
@@ -392,6 +402,47 @@ fn little_to_go_gets_more_than_much_under_tafe() {
     let much = Goal { deadline: None, size: Some(Bytes(10_000_000_000)) };
     let Some(share) = share_of_first(Law::Tafe, [little, much], 24_000_000) else { return };
     assert!(share > 1.3, "{share}");
+}
+
+#[test]
+fn what_commands_say_that_they_send_reaches_the_law() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    // The receiver belongs to no coflow.
+    kernel.control(Some(Control { answers: true, ..control(Law::Tafe) })).unwrap();
+    let folder = std::env::temp_dir().join(&ground.name);
+    std::fs::create_dir(&folder).unwrap();
+    let door = folder.join("door");
+    let (at, agent, stop) = (door.clone(), folder.join("no-agent"), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    let serving = std::thread::spawn(move || {
+        let (classes, rules, containers) = (DscpMap::default(), Vec::new(), Vec::new());
+        let conditions = Conditions { door: at, agent, classes, rules, of_user: 8, containers, site: None };
+        Enforcer::new(kernel, conditions).unwrap().serve(&stopped)
+    });
+    eventually("door", || door.exists().then_some(()));
+    let above = ground.place.above.clone();
+    let _receiver = ground.receiver(&above);
+    let mut senders =
+        [("coflow=1.0.1", 30_000_000), ("coflow=2.0.2", 10_000_000_000_u64)].map(|(of, bytes)| {
+            ground.start("a", &above, &format!("ask {} {of} {RECEIVER}:{bytes}", door.display()))
+        });
+    let ends = senders.each_mut().map(Player::hears);
+    let sent = || {
+        let sockets = ground.sockets();
+        let of =
+            |end: &String| sockets.iter().find(|socket| socket.local == *end).map(|found| found.acknowledged);
+        Some([of(&ends[0])?, of(&ends[1])?])
+    };
+    let after = |bytes: u64| eventually("bytes", || sent().filter(|sent| sent[0] + sent[1] > bytes));
+    let (begun, ended) = (after(6_000_000), after(24_000_000));
+    let [little, much] = [0, 1].map(|at| (ended[at] - begun[at]) as f64);
+    eprintln!("{little} against {much} bytes; {:?}", ground.sockets());
+    drop(senders);
+    stop.store(true, Ordering::Relaxed);
+    serving.join().unwrap().unwrap();
+    std::fs::remove_dir_all(folder).unwrap();
+    assert!(little > 1.3 * much, "{little} against {much}");
 }
 
 #[test]

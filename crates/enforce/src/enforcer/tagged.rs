@@ -5,12 +5,14 @@ use std::collections::btree_map::Entry;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cavalcade_model::{Bytes, Instant, Nanos};
-use cavalcade_protocol::{CoflowKey, Endpoints, Registration};
+use cavalcade_protocol::{CoflowKey, Endpoints, Gate, Registration};
 
-use crate::Count;
 use crate::door::{Amount, Asker, Name, Request};
+use crate::flow::nearest;
 use crate::groups::Group;
+use crate::kernel::monotonic;
 use crate::link::Link;
+use crate::{Count, Goal};
 
 /// A flow without new bytes for so long has nothing to send, unless data waits at its gate. Longer than the pauses of a
 /// connection that is held to some Mbps.
@@ -24,12 +26,12 @@ const MOST_PEERS: usize = 1_024;
 
 /// A flow as the agent has been told of it.
 #[derive(Debug)]
-pub(super) struct Known {
+struct Known {
     /// Its number as a client's flow, while it has connections.
-    pub(super) number: Option<u32>,
+    number: Option<u32>,
     sent: u64,
     moved_at: Instant,
-    pub(super) is_off: bool,
+    is_off: bool,
 }
 
 /// A coflow with the processes that were tagged with it.
@@ -46,6 +48,8 @@ pub(super) struct Tagged {
     flows: BTreeMap<IpAddr, Known>,
     /// The bytes that its commands said they send, by peer.
     sizes: BTreeMap<IpAddr, u64>,
+    /// When it is to be done, by this host's monotonic clock.
+    pub(super) deadline: Option<Nanos>,
     pub(super) is_obedient: bool,
     began: Instant,
     /// True where it had connections at the last look.
@@ -67,22 +71,45 @@ impl Tagged {
             }
         };
         let (groups, askers, flows, sizes) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let deadline = deadline.map(|left| Nanos(monotonic().0.saturating_add(left.0)));
         let (is_obedient, began, has_sockets) = (false, now, true);
-        Self { user, name, groups, link, key, askers, flows, sizes, is_obedient, began, has_sockets }
+        Self {
+            user,
+            name,
+            groups,
+            link,
+            key,
+            askers,
+            flows,
+            sizes,
+            deadline,
+            is_obedient,
+            began,
+            has_sockets,
+        }
     }
 
-    /// A command of it has said how much it sends. A flow that has begun already keeps the size that it was told with.
-    pub(super) fn will_send(&mut self, amounts: &[Amount]) {
+    /// A command of it has said how much it sends. A flow that has begun already keeps the size that the agent was told. Returns
+    /// what each of these flows is to reach.
+    pub(super) fn will_send(&mut self, amounts: &[Amount]) -> Vec<(IpAddr, Goal)> {
+        let mut goals = Vec::new();
         for &Amount { peer, bytes } in amounts {
-            let is_full = self.sizes.len() >= MOST_PEERS;
-            match self.sizes.entry(peer.to_canonical()) {
+            let (peer, is_full) = (peer.to_canonical(), self.sizes.len() >= MOST_PEERS);
+            match self.sizes.entry(peer) {
                 Entry::Vacant(_) if is_full => {}
                 size => {
                     let size = size.or_default();
                     *size = size.saturating_add(bytes.0);
+                    goals.push((peer, Goal { deadline: self.deadline, size: Some(Bytes(*size)) }));
                 }
             }
         }
+        goals
+    }
+
+    /// What its flows of unknown size are to reach; nothing where there is nothing.
+    pub(super) fn goal(&self) -> Option<Goal> {
+        self.deadline.map(|deadline| Goal { deadline: Some(deadline), size: None })
     }
 
     /// Tells whether it is without processes and connections.
@@ -91,10 +118,14 @@ impl Tagged {
         !has_connections && now.since(self.began) >= GRACE && !self.groups.iter().any(Group::is_populated)
     }
 
-    /// The peer, and what is known, of a client's flow.
-    pub(super) fn flow_of(&mut self, of_client: u32) -> Option<(IpAddr, &mut Known)> {
+    /// Takes in how a client's flow is to be sent. Returns its peer, the gate that comes nearest to that, and whether it opens.
+    pub(super) fn direct(&mut self, of_client: u32, gate: Gate) -> Option<(IpAddr, Gate, bool)> {
         let mut flows = self.flows.iter_mut();
-        flows.find(|(_, known)| known.number == Some(of_client)).map(|(&peer, known)| (peer, known))
+        let (&peer, known) = flows.find(|(_, known)| known.number == Some(of_client))?;
+        let left = self.sizes.get(&peer).map(|size| size.saturating_sub(known.sent));
+        let gate = nearest(gate, left);
+        let was_off = std::mem::replace(&mut known.is_off, gate == Gate::Off {});
+        Some((peer, gate, was_off && !known.is_off))
     }
 
     /// Tells whether what waits at the gate to a peer need not.

@@ -149,6 +149,12 @@ mod tests {
     use crate::scripted::{Script, drive};
 
     #[test]
+    fn queues_keep_no_order_of_tasks() {
+        let sorted = crate::parse("tafe:thresholds=1MB").unwrap().for_queues(8);
+        assert_eq!(sorted.label(), "tafe:thresholds=1MB,order=flow");
+    }
+
+    #[test]
     fn a_task_sinks_with_all_its_coflows_and_stays_down_in_the_next_stage() {
         let mut script = Script::new();
         let (a, b, next) = (script.add_coflow(5, 0), script.add_coflow(5, 0), script.add_coflow(5, 0));
