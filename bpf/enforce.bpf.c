@@ -472,8 +472,8 @@ static inline_always struct cv_socket *answer_marks(struct bpf_sock_ops *ops, st
 	struct cv_settings *all = read_settings();
 	struct cv_socket fresh = { .coflow = CV_NOBODY };
 
-	if (ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB || !all || !all->answers || !all->control_0 ||
-	    is_lifted(all, bpf_ktime_get_ns()) || !has_marks(bpf_skc_to_tcp_sock(sk)))
+	if (ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB || !all || !all->answers || is_lifted(all, bpf_ktime_get_ns()) ||
+	    !has_marks(bpf_skc_to_tcp_sock(sk)))
 		return 0;
 	return bpf_sk_storage_get(&sockets, sk, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
@@ -703,26 +703,6 @@ int sort_as_function(struct __sk_buff *skb)
 	socket->class = in_a_row ? sort(socket, order, socket->message, now) : sort_next(socket, order, !skb->cb[1], now);
 	return 1;
 }
-
-struct in6_addr {
-	union {
-		__u32 u6_addr32[4];
-	} in6_u;
-} __attribute__((preserve_access_index));
-
-struct sock_common {
-	unsigned short skc_family;
-	volatile unsigned char skc_state;
-	__u32 skc_daddr;
-	__u16 skc_dport;
-	__u16 skc_num;
-	struct in6_addr skc_v6_daddr;
-} __attribute__((preserve_access_index));
-
-struct bpf_iter__tcp {
-	struct bpf_iter_meta *meta;
-	struct sock_common *sk_common;
-} __attribute__((preserve_access_index));
 
 /* TCP sends what it holds back when TCP_NODELAY is set; the application's own choice comes back at once. */
 static inline_always void push(void *tcp)

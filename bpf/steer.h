@@ -16,11 +16,32 @@
 #define AGREED_ON_ECN 1
 #define AGREED_ON_ACCURATE_ECN 16
 
+/* The kernel's structures, as far as they are used: places are those of the running kernel (CO-RE). */
 struct tcp_sock {
 	__u8 ecn_flags;
 	__u32 snd_nxt;
 	__u32 snd_una;
 	__u32 write_seq;
+} __attribute__((preserve_access_index));
+
+struct in6_addr {
+	union {
+		__u32 u6_addr32[4];
+	} in6_u;
+} __attribute__((preserve_access_index));
+
+struct sock_common {
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	__u32 skc_daddr;
+	__u16 skc_dport;
+	__u16 skc_num;
+	struct in6_addr skc_v6_daddr;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
 } __attribute__((preserve_access_index));
 
 static inline_always int has_marks(const struct tcp_sock *tcp)
