@@ -33,6 +33,9 @@
 //! - Deferred acceptance, in which the links where flows enter decide (Gale and Shapley): A alone gets all in these cases.
 //! - To begin at the present rates and let links answer until nothing changes: what comes out depends on what was before, and
 //!   on rings of three, where each link ranks another flow first, it never ends.
+//! - Not rejected, not done: to have the lowest link of all that have a flow in turn everywhere share, in place of the lowest of a
+//!   ring. It is shorter, no numbering of flows decides, and every scene of `contradicting_links` passes as here. It would
+//!   move figures of Baraat wherever heavy tasks share links.
 //!
 //! O(rounds × flows × hops), with a round for each link or ring.
 
