@@ -64,7 +64,7 @@ fn ends(scenario: &Scenario, policy: &str) -> Option<Vec<String>> {
     let group = Group::make(&root, &name).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/applications.sh");
     let output = Command::new("unshare")
-        .args(["--net", "bash", script, env!("CARGO_BIN_EXE_cavalcade")])
+        .args(["--net", "--mount", "bash", script, env!("CARGO_BIN_EXE_cavalcade")])
         .args([place.path(""), group.path().to_owned()])
         .args([policy, scenario.name])
         .output()

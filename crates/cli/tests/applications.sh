@@ -1,8 +1,10 @@
 # Unmodified applications on one link of 200 Mbps: a bulk copy, and once 8 MB of it have come two jobs that send less. Prints the
-# name of each as it ends. Run in a network namespace of its own:
+# name of each as it ends. Run in network and mount namespaces of its own:
 #   applications.sh CAVALCADE FOLDER GROUP POLICY SCENARIO    (the policy "plain": nothing is scheduled)
 set -e
 cavalcade=$1 folder=$2 group=$3 policy=$4 scenario=$5
+# A copy that waits for a disk has nothing to send meanwhile, and others go before it.
+mount -t tmpfs -o mode=777 copies "$folder"
 cd "$folder"
 
 # Each scenario says at which ports servers send, and has: prepare, bulk, copied (how many MB have come), first, second.
