@@ -5,8 +5,7 @@
 #[allow(dead_code, reason = "other tests have other needs")]
 mod support;
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read;
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
@@ -18,7 +17,10 @@ use cavalcade_switch::port::Packet;
 use cavalcade_switch::{Carrier, Setup, Stop, SwitchError};
 use cavalcade_transport::spc::{Returned, SpcHeader};
 use cavalcade_transport::stream::frame::{Frame, FrameKind};
-use support::{Net, PORT, Switch, address, ip, options, ports, send, sink, station, text, within};
+use support::{
+    Net, PORT, Switch, address, an_early_task_overtakes_a_late_one, ip, options, ports, send, sink, station,
+    text, within,
+};
 
 by_each_carrier! {
     a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone
@@ -80,33 +82,12 @@ fn a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone(carrier
     let stop = Stop::default();
     let flooding = flood(&hosts[3], 3, stop.clone());
     thread::sleep(Duration::from_millis(300));
-    let tcp_server = within(&hosts[2], || {
-        let listener = TcpListener::bind(address(3, 5_000)).unwrap();
-        let mut all = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
-        all
-    });
-    let sunk = sink(&hosts[2], 3, 2);
-    thread::sleep(Duration::from_millis(50));
-    let late = send(&hosts[1], 3, 20, text(4_000_000, 20));
-    thread::sleep(Duration::from_millis(60));
-    let early = send(&hosts[0], 3, 10, text(1_000_000, 10));
-    let tcp = within(&hosts[0], || {
-        TcpStream::connect(address(3, 5_000)).unwrap().write_all(&text(400_000, 5)).unwrap();
-    });
-    early.join().unwrap().unwrap();
-    late.join().unwrap().unwrap();
-    tcp.join().unwrap();
+    an_early_task_overtakes_a_late_one(&hosts);
     stop.stop();
     let [fresh, malformed] = flooding.join().unwrap();
-    assert!(tcp_server.join().unwrap() == text(400_000, 5));
-    let mut arrived = sunk.join().unwrap();
-    arrived.sort_by_key(|(task, ..)| *task);
-    assert!(arrived[0].1 == text(1_000_000, 10) && arrived[1].1 == text(4_000_000, 20));
-    assert!(arrived[0].2 < arrived[1].2, "the earlier task ends first, though it began later");
     let report = switch.end().report;
     assert!(fresh > 10 * MOST as u64, "{fresh}");
-    // In the kernel the process keeps tasks of its own, of questions to addresses that nobody has heard yet.
+    // In the kernel the process also keeps tasks: those of questions to addresses from which no frame has come yet.
     let tables = if carrier == Carrier::Kernel { 2 } else { 1 };
     assert!(report.ports.iter().all(|port| port.tasks <= tables * MOST), "{report:?}");
     assert!(report.addresses <= MOST, "{}", report.addresses);
@@ -142,7 +123,7 @@ fn a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task(carrier: Ca
     // It opens first, and fills what the receiver has room for.
     thread::sleep(Duration::from_millis(500));
     send(&hosts[1], 3, 2, text(1_000_000, 2)).join().unwrap().unwrap();
-    assert!(!stalled.is_finished(), "nobody reads what it sends");
+    assert!(!stalled.is_finished(), "its receiver does not read yet");
     go_on.send(()).unwrap();
     stalled.join().unwrap().unwrap();
     let [first, second] = reader.join().unwrap();

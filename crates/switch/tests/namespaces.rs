@@ -6,15 +6,17 @@
 #[allow(dead_code, reason = "other tests have other needs")]
 mod support;
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use cavalcade_spc::Endpoint;
 use cavalcade_switch::{Carrier, Stop};
-use support::{Net, PORT, RATE, Switch, address, bad_cable, ip, options, ports, send, sink, text, within};
+use support::{
+    Net, PORT, RATE, Switch, address, an_early_task_overtakes_a_late_one, bad_cable, ip, options, ports,
+    send, sink, text, within,
+};
 
 by_each_carrier! {
     tasks_go_in_order_and_tcp_beside_them_gets_through_whole
@@ -29,32 +31,7 @@ fn tasks_go_in_order_and_tcp_beside_them_gets_through_whole(carrier: Carrier) {
     let sw = net.add("sw");
     let hosts: Vec<_> = (1..=3).map(|number| net.host(number, &sw)).collect();
     let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2, 3]));
-    let tcp_server = within(&hosts[2], || {
-        let listener = TcpListener::bind(address(3, 5_000)).unwrap();
-        let mut all = Vec::new();
-        listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
-        all
-    });
-    let sunk = sink(&hosts[2], 3, 2);
-    thread::sleep(Duration::from_millis(50));
-    let begun = Instant::now();
-    let late = send(&hosts[1], 3, 20, text(4_000_000, 20));
-    thread::sleep(Duration::from_millis(60));
-    let early = send(&hosts[0], 3, 10, text(1_000_000, 10));
-    let tcp = within(&hosts[0], || {
-        let mut stream = TcpStream::connect(address(3, 5_000)).unwrap();
-        stream.write_all(&text(400_000, 5)).unwrap();
-    });
-    early.join().unwrap().unwrap();
-    late.join().unwrap().unwrap();
-    tcp.join().unwrap();
-    assert!(tcp_server.join().unwrap() == text(400_000, 5));
-    let mut arrived = sunk.join().unwrap();
-    arrived.sort_by_key(|(task, ..)| *task);
-    assert!(arrived[0].1 == text(1_000_000, 10) && arrived[1].1 == text(4_000_000, 20));
-    let times: Vec<_> = arrived.iter().map(|(.., at)| at.duration_since(begun).as_millis()).collect();
-    // The later task began first, and still ends last: alone it takes 680 ms, the earlier one 170 ms.
-    assert!(times[0] < times[1], "{times:?}");
+    an_early_task_overtakes_a_late_one(&hosts);
     let running = switch.end();
     let port = &running.report.ports[2];
     assert!(port.questions > 0 && port.plain.packets > 250, "{port:?}");

@@ -4,7 +4,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -214,6 +214,37 @@ pub(crate) fn send(host: &str, to: u8, task: u32, bytes: Vec<u8>) -> JoinHandle<
         stream.shutdown(Shutdown::Write)?;
         stream.wait_acknowledged()
     })
+}
+
+/// Holds that of two tasks the one with the lower id ends first, though it begins later, and TCP beside them gets through: the first
+/// hosts of a switch send to the third.
+pub(crate) fn an_early_task_overtakes_a_late_one(hosts: &[String]) {
+    let tcp_server = within(&hosts[2], || {
+        let listener = TcpListener::bind(address(3, 5_000)).unwrap();
+        let mut all = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
+        all
+    });
+    let sunk = sink(&hosts[2], 3, 2);
+    std::thread::sleep(Duration::from_millis(50));
+    let begun = Instant::now();
+    let late = send(&hosts[1], 3, 20, text(4_000_000, 20));
+    std::thread::sleep(Duration::from_millis(60));
+    let early = send(&hosts[0], 3, 10, text(1_000_000, 10));
+    let tcp = within(&hosts[0], || {
+        let mut stream = TcpStream::connect(address(3, 5_000)).unwrap();
+        stream.write_all(&text(400_000, 5)).unwrap();
+    });
+    early.join().unwrap().unwrap();
+    late.join().unwrap().unwrap();
+    tcp.join().unwrap();
+    assert!(tcp_server.join().unwrap() == text(400_000, 5));
+    let mut arrived = sunk.join().unwrap();
+    arrived.sort_by_key(|(task, ..)| *task);
+    assert!(arrived[0].1 == text(1_000_000, 10) && arrived[1].1 == text(4_000_000, 20));
+    let times: Vec<_> = arrived.iter().map(|(.., at)| at.duration_since(begun).as_millis()).collect();
+    // Alone the late one takes 680 ms, the early one 170 ms.
+    assert!(times[0] < times[1], "{times:?}");
 }
 
 /// The ports of a switch at which these hosts are.
