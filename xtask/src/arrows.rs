@@ -57,7 +57,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("client", &["model", "protocol"]),
     ("enforce", &["model", "protocol", "client"]),
     ("runtime", &["model", "protocol", "control"]),
-    ("lab", &["model", "metrics", "client", "enforce", "spc"]),
+    ("lab", &["model", "metrics", "client", "enforce", "spc", "switch"]),
     ("skip", &[]),
     (
         "cli",

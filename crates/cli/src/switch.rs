@@ -8,11 +8,11 @@ use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_runtime::administration::proto;
 use cavalcade_runtime::ready;
 use cavalcade_switch::port::ClassCounters;
-use cavalcade_switch::{Carrier, PortReport, Running, Setup, Stop, SwitchError, run as turn};
+use cavalcade_switch::{PortReport, Running, Setup, Stop, SwitchError, run as turn};
 use cavalcade_transport::spc::Spc;
 
 use crate::administration::versioned;
-use crate::arguments::{SwitchCarrier, SwitchOptions};
+use crate::arguments::SwitchOptions;
 use crate::failure::{Failure, Kind};
 use crate::live::{allow, show_switch};
 use crate::output::{print, tell};
@@ -49,10 +49,7 @@ pub(crate) fn run(options: &SwitchOptions) -> Result<(), Failure> {
     let (mut printed, mut told) = (Ok(()), false);
     let watched = Nanos(setup.watch.get());
     let (id, mut due) = (setup.id, options.report);
-    let carrier = match options.carrier {
-        SwitchCarrier::Process => Carrier::Process,
-        SwitchCarrier::Xdp => Carrier::Kernel,
-    };
+    let carrier = options.carrier.into();
     let outcome = turn(&ports, setup, carrier, &stop, LOOK, |running| {
         let shown = shown(id, running);
         if let Some(time) = due.filter(|time| running.elapsed >= *time || stop.is_asked()) {

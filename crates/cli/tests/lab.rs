@@ -158,10 +158,15 @@ fn namespaces_carry_all_bytes_and_are_gone_afterwards() {
 
 /// Tells whether there can be enforcers here; reports the test as skipped where there cannot.
 fn has_kernel_path() -> bool {
+    is_found("kernel path", "the kernel path")
+}
+
+/// Tells whether this machine has a feature, by the program's own trial of it; reports the test as skipped where it has not.
+fn is_found(feature: &str, name: &str) -> bool {
     let trials = cavalcade_enforce::probe::try_all();
-    let found = trials.iter().find(|trial| trial.feature == "kernel path").map(|trial| &trial.found);
+    let found = trials.iter().find(|trial| trial.feature == feature).map(|trial| &trial.found);
     if let Some(Err(reason)) = found {
-        cavalcade_skip::skipped(format_args!("the kernel path ({reason})"));
+        cavalcade_skip::skipped(format_args!("{name} ({reason})"));
     }
     matches!(found, Some(Ok(_)))
 }
@@ -212,19 +217,10 @@ fn where_ports_hold_to_classes_packets_are_predicted_and_policies_of_hosts_leave
     assert_eq!(place.names(), ["trace.txt"]);
 }
 
-/// Tells whether hosts can have congestion controls here; reports the test as skipped where they cannot.
-fn has_congestion_controls() -> bool {
-    let trials = cavalcade_enforce::probe::try_all();
-    let found = trials.iter().find(|trial| trial.feature == "congestion").map(|trial| &trial.found);
-    if let Some(Err(reason)) = found {
-        cavalcade_skip::skipped(format_args!("congestion controls of the kernel path ({reason})"));
-    }
-    matches!(found, Some(Ok(_)))
-}
-
 #[test]
 fn policies_run_over_the_congestion_control_of_their_paper_unless_another_is_named() {
-    if !has_namespaces() || !has_kernel_path() || !has_congestion_controls() {
+    let has_controls = || is_found("congestion", "congestion controls of the kernel path");
+    if !has_namespaces() || !has_kernel_path() || !has_controls() {
         return;
     }
     let place = Place::new();
@@ -352,10 +348,6 @@ fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
     }
     assert!(refused.code == 2 && refused.err.contains("--carrier process"), "{}", refused.err);
     let ran = lab(&place, &[&racks[..], &["--policies", "tcp,spc", "--carrier", "process,xdp"]].concat());
-    if ran.err.contains("install ethtool") {
-        cavalcade_skip::skipped("ethtool, for switches in the kernel");
-        return;
-    }
     let runs = self::runs(&ran);
     let names = runs.iter().map(|run| [&run["name"], &run["carrier"]].map(|text| text.as_str().unwrap()));
     let expected = [["tcp", "process"], ["tcp", "xdp"], ["spc", "process"], ["spc", "xdp"]];

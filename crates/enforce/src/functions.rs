@@ -35,23 +35,12 @@ const FIN: u8 = 1;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-/// Returns programs that this build has and this user may load; else the test is left out.
-pub(crate) fn loadable(programs: Result<&'static [u8], &str>) -> Option<&'static [u8]> {
-    if let Err(reason) = programs {
-        cavalcade_skip::skipped(format_args!("programs for the kernel ({reason})"));
-    } else if !rustix::process::geteuid().is_root() {
-        cavalcade_skip::skipped("root, to load programs into the kernel");
-        return None;
-    }
-    programs.ok()
-}
-
 /// The programs, loaded, with one coflow and one connection.
 struct Bench(Ebpf);
 
 impl Bench {
     fn new() -> Option<Self> {
-        let mut bench = Self(EbpfLoader::new().load(loadable(PROGRAMS)?).unwrap());
+        let mut bench = Self(EbpfLoader::new().load(cavalcade_skip::loadable(PROGRAMS)?).unwrap());
         for name in [GATE, SORT] {
             let program: &mut CgroupSkb = bench.0.program_mut(name).unwrap().try_into().unwrap();
             program.load().unwrap();

@@ -8,18 +8,15 @@
 //! Nothing is pinned. Since Linux 6.6 a program is held by a link of this process and goes with it, however that ends; before that
 //! it goes with the device, and so with the namespace.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 
 use aya::maps::{Array, MapError};
 use aya::programs::{SchedClassifier, TcAttachType, tc};
 use aya::{Ebpf, EbpfLoader};
 use cavalcade_model::Bytes;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::LabError;
-use crate::namespaces::{CLASSES, path_of};
+use crate::namespaces::{CLASSES, within};
 
 /// What the program and this crate say to each other: made by `build.rs` from `bpf/port.h`, with the program itself.
 mod shared {
@@ -66,19 +63,15 @@ impl Marks {
             what: format!("no ports that mark: {error}"),
             cure: CURE,
         };
-        let file = File::open(path_of(namespace)).map_err(|error| failed(&error))?;
         let Marking { at, buffer } = marking;
         let settings = Port { rate, mark_at: at.get(), limit: buffer.get() };
         let put = || {
-            // Devices have names in their namespace only, and namespaces are those of threads.
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                .map_err(|error| failed(&error))?;
             let programs =
                 ports.iter().map(|port| program_at(port, settings).map_err(|error| failed(&*error)));
             programs.collect::<Result<_, _>>().map(Self)
         };
-        std::thread::scope(|scope| scope.spawn(put).join())
-            .unwrap_or_else(|_| Err(failed(&"the thread that puts them there has panicked")))
+        // Devices have names in their namespace only.
+        within(namespace, put).map_err(|error| failed(&error))?
     }
 
     /// The kernel's numbers of the programs.
@@ -157,14 +150,7 @@ mod tests {
 
     /// A port that sends next to nothing, and marks from two full packets on; none where this machine takes no programs.
     fn port() -> Option<Ebpf> {
-        if let Some(reason) = missing() {
-            cavalcade_skip::skipped(format_args!("programs for the kernel ({reason})"));
-            return None;
-        }
-        if !rustix::process::geteuid().is_root() {
-            cavalcade_skip::skipped("root, to load programs into the kernel");
-            return None;
-        }
+        cavalcade_skip::loadable(shared::PROGRAMS)?;
         Some(load(Port { rate: 1, mark_at: 2 * FRAME as u64, limit: 4 * FRAME as u64 }).unwrap())
     }
 

@@ -34,12 +34,15 @@
 //!
 //! Names tell the lab and the process that made it: `cvl-PID-h3`. A namespace whose process is gone is a crashed lab's.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cavalcade_model::{BitsPerSec, Bytes};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::LabError;
 use crate::marks::{Marking, Marks};
@@ -218,6 +221,24 @@ pub(crate) fn is_stale(name: &str) -> bool {
 /// The file that stands for a namespace.
 pub(crate) fn path_of(namespace: &str) -> PathBuf {
     Path::new(FOLDER).join(namespace)
+}
+
+/// Does something in a namespace, on a thread of its own: namespaces are those of threads.
+///
+/// # Errors
+/// If there is no such namespace, or no right to enter it.
+///
+/// # Panics
+/// If `work` does.
+pub(crate) fn within<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let file = File::open(path_of(namespace))?;
+    let enter = || {
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+        Ok(work())
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(enter).join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
+    })
 }
 
 /// Tells whether there is no process of that number.

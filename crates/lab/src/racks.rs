@@ -8,13 +8,13 @@
 //!
 //! Rates are those of IP packets, as at the switches; HTB counts Ethernet frames, and is given as much more.
 
-use std::process::{Command, Stdio};
-
 use cavalcade_model::BitsPerSec;
+use cavalcade_switch::Carrier;
+use cavalcade_switch::device::receive_offload;
 
 use crate::error::LabError;
-use crate::namespaces::{Namespaces, host_address, ip, packet, tc, use_reno};
-use crate::run::{Carrier, Racks};
+use crate::namespaces::{Namespaces, host_address, ip, packet, tc, use_reno, within};
+use crate::run::Racks;
 
 /// Bytes that may wait at a host for its link: as many as at a port of a switch.
 const QUEUE: u64 = 360_000;
@@ -67,7 +67,7 @@ impl Racks {
             // Without addresses of version 6 the kernel sends nothing of its own there.
             ip(Some(namespace), &format!("link set {device} addrgenmode none up\n"))?;
             if self.carrier == Carrier::Kernel {
-                receive_offload(namespace, device)?;
+                take_redirected(namespace, device)?;
             }
         }
         Ok(())
@@ -75,16 +75,13 @@ impl Racks {
 }
 
 /// Turns receive offload on, without which a virtual cable loses what XDP sends to its end.
-fn receive_offload(namespace: &str, device: &str) -> Result<(), LabError> {
-    let words = ["netns", "exec", namespace, "ethtool", "-K", device, "gro", "on"];
-    let done = Command::new("ip").args(words).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    if done.is_ok_and(|status| status.success()) {
-        return Ok(());
-    }
-    Err(LabError::Missing {
-        what: format!("receive offload of {device} cannot be turned on, which switches in the kernel need"),
-        cure: "install ethtool, or take '--carrier process'",
-    })
+fn take_redirected(namespace: &str, device: &str) -> Result<(), LabError> {
+    let failed = |error: &dyn std::fmt::Display| LabError::Missing {
+        what: format!("switches in the kernel cannot be had: {error}"),
+        cure: "take '--carrier process'",
+    };
+    let turned = within(namespace, || receive_offload(device)).map_err(|error| failed(&error))?;
+    turned.map_err(|error| failed(&error))
 }
 
 /// Writes the commands that hold what leaves a host to its link's rate.

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use cavalcade_enforce::Law;
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Workload};
+use cavalcade_switch::Carrier;
 
 use crate::error::LabError;
 use crate::marks::Marking;
@@ -38,16 +39,6 @@ pub struct Racks {
     pub round_trip: Nanos,
     /// The carrier of the switches' frames.
     pub carrier: Carrier,
-}
-
-/// The carrier of a switch's frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Carrier {
-    /// The switch's process.
-    #[default]
-    Process,
-    /// Its programs in the kernel (XDP).
-    Kernel,
 }
 
 /// The part that carries out orders at hosts.

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cavalcade_model::{BitsPerSec, Nanos, Workload};
+use cavalcade_switch::Carrier;
 
 use crate::enforcers::{self, Enforcer};
 use crate::error::LabError;
@@ -16,7 +17,7 @@ use crate::message::{Said, Told};
 use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
-use crate::run::{Carrier, Congestion, Enforcement, Setup, Transport};
+use crate::run::{Congestion, Enforcement, Setup, Transport};
 use crate::workload::Scheduler;
 
 /// The prefix of names of folders; the number of the lab's process stands behind it.

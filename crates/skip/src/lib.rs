@@ -32,3 +32,16 @@ pub fn public_data(path: &str) -> Option<Vec<u8>> {
     }
     bytes
 }
+
+/// Programs for the kernel that a test may load: those of this build, for a test that runs as root. Where there are none, or it does
+/// not, the test is reported as skipped and has to return.
+#[must_use]
+pub fn loadable(programs: Result<&'static [u8], &str>) -> Option<&'static [u8]> {
+    if let Err(reason) = programs {
+        skipped(format_args!("programs for the kernel ({reason})"));
+    } else if !rustix::process::geteuid().is_root() {
+        skipped("root, to load programs into the kernel");
+        return None;
+    }
+    programs.ok()
+}

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_switch::Carrier;
 use clap::{Args, ValueEnum};
 
 use super::{period, rate};
@@ -138,6 +139,15 @@ pub(crate) enum SwitchForwarder {
     Process,
     /// The switch, with --carrier xdp
     Xdp,
+}
+
+impl From<SwitchCarrier> for Carrier {
+    fn from(carrier: SwitchCarrier) -> Self {
+        match carrier {
+            SwitchCarrier::Process => Self::Process,
+            SwitchCarrier::Xdp => Self::Kernel,
+        }
+    }
 }
 
 /// What the packets are that a forwarder is measured with.

@@ -11,10 +11,10 @@
 use std::fmt::Write as _;
 
 use cavalcade::{Conditions, Engine, Packets, Scenario, Transport as Carrier};
-use cavalcade_lab::{Carrier as SwitchedBy, Measured, Prepared, Racks, Scheduler, Setup, Transport};
+use cavalcade_lab::{Measured, Prepared, Racks, Scheduler, Setup, Transport};
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Fabric, Nanos, PortId, Workload};
-use cavalcade_switch::SwitchError;
+use cavalcade_switch::{Carrier as SwitchedBy, SwitchError};
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
 
@@ -148,10 +148,7 @@ fn runs(options: &Lab) -> Result<Vec<(&'static Carried, Vec<SwitchedBy>)>, Failu
             )
             .help("give --carrier process, or process,xdp"));
         }
-        let carriers = options.carrier.iter().map(|carrier| match carrier {
-            SwitchCarrier::Process => SwitchedBy::Process,
-            SwitchCarrier::Xdp => SwitchedBy::Kernel,
-        });
+        let carriers = options.carrier.iter().map(|&carrier| SwitchedBy::from(carrier));
         let carriers: Vec<_> =
             carriers.filter(|&carrier| !needs_process || carrier == SwitchedBy::Process).collect();
         runs.push((carried, carriers));

@@ -16,7 +16,6 @@ use cavalcade_transport::tafe::Tafe;
 use cavalcade_transport::{Ack, FlowSetup, WindowLaw};
 
 use super::Law;
-use crate::functions::loadable;
 use crate::shared::{self, CONTROLS, Event, EventWords, LawWords, Pursuit, PursuitWords};
 
 /// What the function is told to do besides acknowledging, as in `bpf/congestion.bpf.c`.
@@ -37,7 +36,7 @@ struct Bench(Ebpf);
 
 impl Bench {
     fn new() -> Option<Self> {
-        let programs = loadable(CONTROLS)?;
+        let programs = cavalcade_skip::loadable(CONTROLS)?;
         let Ok(types) = Btf::from_sys_fs() else {
             cavalcade_skip::skipped("the kernel's BTF");
             return None;

@@ -13,7 +13,7 @@ use cavalcade_enforce::{Control, Group, Hierarchy, Kernel, Law, Limits, Place, l
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 
 use super::*;
-use crate::namespaces::{Namespaces, Ports, find_stale, host_address, remove};
+use crate::namespaces::{Namespaces, Ports, find_stale, host_address, path_of, remove};
 
 /// The environment variable that gives a child its role.
 const ROLE: &str = "CAVALCADE_MARKS_TEST_ROLE";

@@ -35,14 +35,7 @@ struct Bench {
 
 impl Bench {
     fn new(setup: &Setup) -> Option<Self> {
-        if let Some(why) = missing() {
-            cavalcade_skip::skipped(format_args!("programs for the kernel ({why})"));
-            return None;
-        }
-        if !rustix::process::geteuid().is_root() {
-            cavalcade_skip::skipped("root, to load programs into the kernel");
-            return None;
-        }
+        cavalcade_skip::loadable(PROGRAMS)?;
         let mut programs = load(setup).unwrap();
         let mut tables = Tables::take_from(&mut programs).unwrap();
         // Devmaps take real interfaces only; a run as a function redirects nothing.
