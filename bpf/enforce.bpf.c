@@ -755,6 +755,7 @@ int refresh(struct bpf_iter__tcp *at)
 	struct cv_socket *socket;
 	struct cv_order *order;
 	void *tcp;
+	__u64 now;
 	int is_v6;
 
 	if (!common)
@@ -770,10 +771,11 @@ int refresh(struct bpf_iter__tcp *at)
 		socket = take_vouched(common, tcp, is_v6);
 	if (!socket || (!socket->coflow && !adopt(socket)))
 		return 0;
-	order = order_of(socket, bpf_ktime_get_ns());
+	now = bpf_ktime_get_ns();
+	order = order_of(socket, now);
 	if (is_followed(tcp, socket)) {
 		choose_control(tcp, socket, common->skc_state == TCP_LISTEN || has_marks(tcp));
-		update(tcp, is_v6, socket);
+		follow(tcp, is_v6, socket, order, sort(socket, order, socket->message, now));
 	}
 	if (socket->is_refused && !(order && order->gate == CV_OFF)) {
 		socket->is_refused = 0;

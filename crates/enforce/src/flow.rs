@@ -35,7 +35,7 @@ const FIRST_WINDOW: u64 = 10 * 1_448;
 
 /// Returns the gate that comes nearest to `gate` for a flow with so many bytes left to send, where that is known. At a rate that is
 /// none a flow would crawl, and whenever the rate rises finish the pause behind its last burst first, tens of milliseconds; a gate
-/// that opens lets it go in less than one. Its last segments go at once: nobody waits long for them.
+/// that opens lets it go in less than one. Its last segments are sent at once: they delay others only briefly.
 pub(crate) fn nearest(gate: Gate, left: Option<u64>) -> Gate {
     match (gate, left) {
         (Gate::Paced { rate }, Some(left)) if rate < NOTHING && left <= FIRST_WINDOW => Gate::Open {},

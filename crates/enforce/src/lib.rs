@@ -6,9 +6,9 @@
 //! says: it refuses new data at the group's egress while the flow is off, holds connections to a rate, and marks their
 //! packets. `bpf/enforce.bpf.c` has the programs, `bpf/enforce.h` what they and this crate say to each other.
 //!
-//! Where flows sort themselves by what they send (PIAS; Karuna's types 2 and 3), nobody has to be asked: the kernel demotes each
-//! connection's message at its thresholds and lifts it when it starves ([`Kernel::demote`], `bpf/demotion.h`), with the packet and
-//! without a coordinator. Gates and rates of orders hold beside it.
+//! Where flows sort themselves by what they send (PIAS; Karuna's types 2 and 3), no coordinator is needed: the kernel demotes each
+//! connection's message at its thresholds, with the very packet that reaches one, and lifts it when it starves ([`Kernel::demote`],
+//! `bpf/demotion.h`). Gates and rates of orders hold beside it.
 //!
 //! To the agent the kernel is one more client ([`Enforcer`]): it opens flows, says what they have sent, and is told how to
 //! send. So the live system has one way to carry out orders, and each user's coflows stay that user's: for each coflow there

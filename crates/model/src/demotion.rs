@@ -1,6 +1,6 @@
 //! How a host sorts its own flows without a deadline, by what it counts itself.
 //!
-//! PIAS and Karuna ask nobody: a message sinks from level to level with the bytes that it has sent (Karuna's type 3), or stands
+//! PIAS and Karuna need no coordinator: a message sinks from level to level with the bytes that it has sent (Karuna's type 3), or stands
 //! on one by its size (type 2), and the host marks its packets. This is the rule that policies follow over flows, and that
 //! programs in the kernel follow over connections, where it has two more parts that only packets show.
 //!

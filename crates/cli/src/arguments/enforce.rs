@@ -58,7 +58,7 @@ pub(crate) struct Enforce {
     /// not tagged reports marks exactly only with it
     #[arg(long)]
     pub(crate) answer_marks: bool,
-    /// Sort messages on this host, by what they send, without waiting for anybody's decision: the class of a connection's packets
+    /// Sort messages on this host by the bytes that they have sent, without a coordinator: the class of a connection's packets
     /// follows the rule of this policy, pias or karuna, as karuna:thresholds=100KB/1MB. Use it where the coordinator runs
     /// the same policy, or none runs
     #[arg(long, value_name = "POLICY", value_parser = demotion)]
