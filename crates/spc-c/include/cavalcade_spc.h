@@ -34,7 +34,8 @@ const char *cavalcade_spc_error(void);
 int cavalcade_spc_endpoint_open(const char *address, const cavalcade_spc_fabric *fabric, cavalcade_spc_endpoint **out);
 /* Its address, with a zero at the end; returns its length, or -ENOBUFS. */
 int cavalcade_spc_endpoint_address(const cavalcade_spc_endpoint *endpoint, char *out, size_t size);
-/* Streams and listeners go on; the last of all handles waits until what was written is acknowledged or given up. */
+/* Streams and listeners go on; closing the last of all handles waits until what was written is acknowledged, but not for a peer that has been
+ * silent, or without room, for 3 s. What such a one has not got is tried on as long as the process is there. */
 void cavalcade_spc_endpoint_close(cavalcade_spc_endpoint *endpoint);
 
 /* Opens a stream under a task-id; lower ids go first. Returns once it is open; a host that is silent is given up after 30 s. */

@@ -5,15 +5,16 @@
 //! connection and wakes the thread.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cavalcade_model::Instant;
+use cavalcade_model::{Instant, Nanos};
 use cavalcade_transport::stream::frame::Reason;
 use cavalcade_transport::stream::{Connection, Ending, SMALLEST, Settings};
 use rustix::event::{EventfdFlags, eventfd};
@@ -32,11 +33,15 @@ pub struct Options {
     pub backlog: usize,
     /// Connections that it may have.
     pub most_connections: usize,
+    /// Dropping the last handle waits until what was written is acknowledged, but not for a peer that has said nothing, or has had no room,
+    /// for so long. The endpoint's thread goes on without a handle, as long as the process does.
+    pub linger: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { settings: Settings::default(), backlog: 128, most_connections: 16_384 }
+        let linger = Duration::from_secs(3);
+        Self { settings: Settings::default(), backlog: 128, most_connections: 16_384, linger }
     }
 }
 
@@ -138,19 +143,21 @@ impl Shared {
     }
 }
 
-/// The part that every handle owns; the last one waits for the thread.
+/// The part that every handle owns; the last one waits for the thread, as [`Options::linger`] says.
 pub(crate) struct Owner {
     pub(crate) shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    /// Says nothing, and is closed when the thread ends.
+    running: Mutex<Receiver<Infallible>>,
 }
 
 impl Drop for Owner {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closing = true;
-        // What is not open yet will not be wanted.
-        let unopened = state.entries.iter().filter(|(_, entry)| !entry.connection.is_open());
-        for key in unopened.map(|(&key, _)| key).collect::<Vec<_>>() {
+        // What is not open yet, or was not accepted, will not be wanted.
+        let waiting = std::mem::take(&mut state.waiting);
+        let unwanted = |(key, entry): &(&Key, &Entry)| !entry.connection.is_open() || waiting.contains(key);
+        for key in state.entries.iter().filter(unwanted).map(|(&key, _)| key).collect::<Vec<_>>() {
             if let Some(entry) = state.entries.get_mut(&key) {
                 entry.connection.abort();
             }
@@ -158,9 +165,16 @@ impl Drop for Owner {
         }
         drop(state);
         self.shared.wake();
-        if let Some(thread) = self.thread.take() {
-            // It has no panic of its own to hand on: what fails in it is in the state.
-            let _ = thread.join();
+        let Self { shared, running } = self;
+        let running = running.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let linger = shared.options.linger;
+        while running.recv_timeout(linger) == Err(RecvTimeoutError::Timeout) {
+            let (state, now) = (shared.lock(), shared.now());
+            let least = Nanos(u64::try_from(linger.as_nanos()).unwrap_or(u64::MAX));
+            let is_heard = |entry: &Entry| now.since(entry.connection.heard()) < least;
+            if !state.entries.values().any(|entry| is_heard(entry) && !entry.connection.is_held_back()) {
+                return;
+            }
         }
     }
 }
@@ -206,9 +220,13 @@ impl Endpoint {
             started: std::time::Instant::now(),
         });
         let turned = Arc::clone(&shared);
-        let thread =
-            std::thread::Builder::new().name("spc".to_owned()).spawn(move || reactor::run(&turned))?;
-        Ok(Self { owner: Arc::new(Owner { shared, thread: Some(thread) }) })
+        let (runs, running) = channel();
+        let run = move || {
+            let _runs = runs;
+            reactor::run(&turned);
+        };
+        std::thread::Builder::new().name("spc".to_owned()).spawn(run)?;
+        Ok(Self { owner: Arc::new(Owner { shared, running: Mutex::new(running) }) })
     }
 
     /// An endpoint from which `peer` can be reached.

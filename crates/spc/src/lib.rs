@@ -33,8 +33,11 @@
 //! - Every byte arrives once and in order, or the stream fails with an error that says why.
 //! - What arrives and is no frame, or a broken one, is dropped and counted ([`Counters`]).
 //! - Memory is bounded: by the buffers of each connection, and by their number ([`Options`]).
-//! - The last handle on an endpoint (streams and listeners are handles as well) waits until what was written is
-//!   acknowledged, or its peer is given up.
+//! - Dropping the last handle on an endpoint (streams and listeners are handles as well) waits until what was written is
+//!   acknowledged, and 0.3 s for what comes again; a late task so waits for its turn. It does not wait for a peer that has said
+//!   nothing, or has had no room, for [`Options::linger`], which is 3 s. For these the endpoint's thread goes on without a
+//!   handle until the peer is given up, but not beyond the end of the process: who must know calls
+//!   [`SpcStream::wait_acknowledged`] before.
 //!
 //! # What is trusted
 //! The hosts of the fabric. A host that can send arbitrary packets can use a task-id of another, or send faster than its grant; a

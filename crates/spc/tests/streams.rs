@@ -4,10 +4,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, UdpSocket};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use cavalcade_model::Nanos;
+use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_spc::{Endpoint, Options, Rates, Settings, SpcListener, SpcStream};
 
 const ANY: &str = "127.0.0.1:0";
@@ -163,6 +164,73 @@ fn a_read_with_a_timeout_comes_back_and_one_of_a_peer_that_has_gone_fails() {
     });
     let kind = ended.map(|error| error.kind());
     assert!(matches!(kind, Some(ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted)), "{kind:?}");
+}
+
+/// Writes bytes from an endpoint of its own and drops the stream; says so when it has let go.
+fn write_and_drop(options: Options, to: SocketAddr, bytes: Vec<u8>) -> Receiver<()> {
+    let (let_go, told) = channel();
+    thread::spawn(move || {
+        let mut stream = Endpoint::bind(ANY, options).unwrap().connect(to, 2).unwrap();
+        stream.write_all(&bytes).unwrap();
+        drop(stream);
+        let_go.send(()).unwrap();
+    });
+    told
+}
+
+const SHORT: Duration = Duration::from_millis(50);
+const LONG: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_dropped_stream_does_not_wait_for_a_receiver_without_room_and_every_byte_arrives_later() {
+    let listener = SpcListener::bind(ANY).unwrap();
+    let sent = text(1_800_000, 5);
+    let options = Options { linger: SHORT, ..Options::default() };
+    let let_go = write_and_drop(options, listener.local_addr().unwrap(), sent.clone());
+    let (mut stream, _) = listener.accept().unwrap();
+    // For ever, where dropping waits until all is acknowledged.
+    let_go.recv_timeout(LONG).unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert!(all == sent);
+}
+
+#[test]
+fn a_dropped_stream_waits_for_a_slow_receiver_until_every_byte_has_arrived() {
+    let listener = SpcListener::bind(ANY).unwrap();
+    let sent = text(800_000, 5);
+    // Twice as long as it may be silent.
+    let settings = Settings { line_rate: BitsPerSec(3_200_000), ..Settings::default() };
+    let options = Options { linger: Duration::from_secs(1), settings, ..Options::default() };
+    let let_go = write_and_drop(options, listener.local_addr().unwrap(), sent.clone());
+    let (mut stream, _) = listener.accept().unwrap();
+    let_go.recv_timeout(LONG).unwrap();
+    // Nothing is on its way any more.
+    stream.set_read_timeout(Some(Duration::ZERO));
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).unwrap();
+    assert!(all == sent);
+}
+
+#[test]
+fn a_dropped_stream_does_not_wait_for_a_peer_that_is_silent() {
+    let listener = SpcListener::bind(ANY).unwrap();
+    let cable = UdpSocket::bind(ANY).unwrap();
+    let told = write_and_drop(
+        Options { linger: SHORT, ..Options::default() },
+        cable.local_addr().unwrap(),
+        text(100_000, 5),
+    );
+    // The opening goes one way and its answer back, and nothing after that.
+    let far = UdpSocket::bind(ANY).unwrap();
+    far.connect(listener.local_addr().unwrap()).unwrap();
+    let mut frame = vec![0; 65_536];
+    let (length, client) = cable.recv_from(&mut frame).unwrap();
+    far.send(&frame[..length]).unwrap();
+    let length = far.recv(&mut frame).unwrap();
+    cable.send_to(&frame[..length], client).unwrap();
+    // 30 s, where dropping waits until the peer is given up.
+    told.recv_timeout(LONG).unwrap();
 }
 
 #[test]

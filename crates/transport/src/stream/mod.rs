@@ -296,6 +296,16 @@ impl Connection {
         self.halves.as_ref().is_some_and(|halves| halves.outgoing.is_waiting())
     }
 
+    /// Returns the time at which the peer was last heard.
+    pub fn heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// Returns whether something is written that the peer has no room for.
+    pub fn is_held_back(&self) -> bool {
+        self.halves.as_ref().is_some_and(|halves| halves.outgoing.is_held_back())
+    }
+
     /// Ends what is written.
     pub fn finish(&mut self, now: Instant) {
         if let Some(halves) = &mut self.halves {

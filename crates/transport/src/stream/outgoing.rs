@@ -106,6 +106,11 @@ impl Outgoing {
         !self.segments.is_empty()
     }
 
+    /// Returns whether all has arrived that the receiver has room for, and there is more.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.edge < self.end() && self.sender.is_done()
+    }
+
     /// Takes bytes, as many as there is room for, and returns how many.
     pub(crate) fn write(&mut self, now: Instant, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(self.room());
@@ -144,8 +149,7 @@ impl Outgoing {
     fn extend(&mut self, now: Instant) {
         let may = self.end().min(self.edge.max(self.sender.begun()));
         self.sender.extend(now, may.max(self.sender.begun()));
-        let held_back = may < self.end() && self.sender.is_done();
-        if !held_back {
+        if !self.is_held_back() {
             (self.inquire_at, self.inquiries) = (None, 0);
         } else if self.inquire_at.is_none() {
             self.inquire_at = Some(now + Nanos(INQUIRY.get() << self.inquiries.min(MOST_DOUBLINGS)));
