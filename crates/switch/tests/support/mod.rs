@@ -102,8 +102,13 @@ pub(crate) fn within<T: Send + 'static>(
 }
 
 /// A host's Ethernet address.
+pub(crate) fn ethernet(host: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 9, host]
+}
+
+/// The same as text.
 pub(crate) fn station(host: u8) -> String {
-    format!("02:00:00:00:09:{host:02x}")
+    ethernet(host).map(|byte| format!("{byte:02x}")).join(":")
 }
 
 pub(crate) fn address(host: u8, port: u16) -> SocketAddr {
