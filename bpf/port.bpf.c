@@ -2,10 +2,9 @@
 /*
  * Marks at a port of the lab: a packet that joins a queue of so many bytes or more is marked (ECN), as a switch does it for DCTCP.
  *
- * The queues are virtual. HTB, which holds the port to its rate, says nothing of its queues to programs, and lets bursts through
- * after a pause; so the program keeps the sums that eight queues with strict priority would have at a port of exactly that rate.
- * What arrives is added to its class, and what the time since has sent is taken away, from the highest class first. A virtual queue
- * is never shorter than the real one but for what timers are late by.
+ * The queues are virtual. HTB, which holds the port to its rate, says nothing of its queues to programs; so the program keeps the
+ * sums that its queues have. What arrives is added to its class, and what the time since has sent is taken away, from the highest
+ * class first. An idle port saves up a burst, as HTB does: what passes at once has no queue, and lengthens no round trip.
  *
  * Packets of a flow arrive joined (GSO): all of them find the queue that the first finds, and are marked or not together.
  *
@@ -53,6 +52,8 @@ struct queues {
 	struct bpf_spin_lock lock;
 	/* What left by then is taken away. */
 	__u64 drained_at;
+	/* Bytes that pass at once. */
+	__u64 saved;
 	__u64 bytes[CV_CLASSES];
 };
 
@@ -64,9 +65,9 @@ struct {
 } queues SEC(".maps");
 
 /* Takes away what the time until `now` has sent. What is left of it, less than a byte, counts the next time. */
-static inline_always void drain(struct queues *of, __u64 rate, __u64 now)
+static inline_always void drain(struct queues *of, __u64 rate, __u64 burst, __u64 now)
 {
-	__u64 budget, elapsed = now > of->drained_at ? now - of->drained_at : 0;
+	__u64 budget, saved, elapsed = now > of->drained_at ? now - of->drained_at : 0;
 
 	/* Whole seconds by themselves: the product is to fit into a word. */
 	if (elapsed >= SECOND) {
@@ -82,18 +83,23 @@ static inline_always void drain(struct queues *of, __u64 rate, __u64 now)
 		of->bytes[class] -= sent;
 		budget -= sent;
 	}
-	/* An idle port saves nothing up. */
-	if (budget)
-		of->drained_at = now;
+	if (!budget)
+		return;
+	of->drained_at = now;
+	saved = of->saved + budget;
+	of->saved = saved < burst ? saved : burst;
 }
 
 /* Lets a packet join, and returns the bytes that it found in its queue. */
 static inline_always __u64 join(struct queues *of, const struct cv_port *settings, __u32 class, __u32 bytes, __u64 now)
 {
-	__u64 found, rate = settings->rate, limit = settings->limit;
+	__u64 found, passing, rate = settings->rate, burst = settings->burst, limit = settings->limit;
 
 	bpf_spin_lock(&of->lock);
-	drain(of, rate, now);
+	drain(of, rate, burst, now);
+	passing = bytes < of->saved ? bytes : of->saved;
+	of->saved -= passing;
+	bytes -= passing;
 	found = of->bytes[class & (CV_CLASSES - 1)];
 	if (found + bytes <= limit)
 		of->bytes[class & (CV_CLASSES - 1)] = found + bytes;

@@ -12,6 +12,7 @@
 /* What a port is like. */
 struct cv_port {
 	__u64 rate; /* Bytes of frames that it sends in a second. */
+	__u64 burst; /* Bytes that it sends at once after a pause. */
 	__u64 mark_at; /* What joins a queue of so many bytes or more is marked. */
 	__u64 limit; /* Bytes that a queue holds; what does not fit is dropped by the port itself. */
 };

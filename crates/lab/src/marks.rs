@@ -52,11 +52,11 @@ impl std::fmt::Debug for Marks {
 }
 
 impl Marks {
-    /// Has each of `ports`, devices in a namespace that send `rate` bytes of frames a second, mark.
+    /// Has each of `ports`, devices in a namespace that send `rate` bytes of frames a second and `burst` at once after a pause, mark.
     pub(crate) fn put(
         namespace: &str,
         ports: &[String],
-        rate: u64,
+        (rate, burst): (u64, u64),
         marking: Marking,
     ) -> Result<Self, LabError> {
         let failed = |error: &dyn std::fmt::Display| LabError::Missing {
@@ -64,7 +64,7 @@ impl Marks {
             cure: CURE,
         };
         let Marking { at, buffer } = marking;
-        let settings = Port { rate, mark_at: at.get(), limit: buffer.get() };
+        let settings = Port { rate, burst, mark_at: at.get(), limit: buffer.get() };
         let put = || {
             let programs =
                 ports.iter().map(|port| program_at(port, settings).map_err(|error| failed(&*error)));
@@ -147,11 +147,19 @@ mod tests {
     const WIRE: usize = 160;
     const MARKABLE: u8 = 2;
     const MARKED: u8 = 3;
+    /// A rate at which all has left before the next packet comes.
+    const FAST: u64 = 10_000_000_000;
 
     /// A port that sends next to nothing, and marks from two full packets on; none where this machine takes no programs.
     fn port() -> Option<Ebpf> {
         cavalcade_skip::loadable(shared::PROGRAMS)?;
-        Some(load(Port { rate: 1, mark_at: 2 * FRAME as u64, limit: 4 * FRAME as u64 }).unwrap())
+        Some(load(Port { rate: 1, burst: 0, mark_at: 2 * FRAME as u64, limit: 4 * FRAME as u64 }).unwrap())
+    }
+
+    /// Makes a port another.
+    fn set(port: &mut Ebpf, to: Port) {
+        let mut settings = Array::<_, PortWords>::try_from(port.map_mut("port").unwrap()).unwrap();
+        settings.set(0, to.to_words(), 0).unwrap();
     }
 
     /// Sends a packet of a DSCP, and returns its ECN bits as they are then.
@@ -212,9 +220,20 @@ mod tests {
             send(&mut port, CLASSES[class], MARKABLE, FRAME);
         }
         // At this rate everything has left before the next packet comes.
-        let fast = Port { rate: 10_000_000_000, mark_at: 1, limit: 4 * FRAME as u64 };
-        let mut settings = Array::<_, PortWords>::try_from(port.map_mut("port").unwrap()).unwrap();
-        settings.set(0, fast.to_words(), 0).unwrap();
+        set(&mut port, Port { rate: FAST, burst: 0, mark_at: 1, limit: 4 * FRAME as u64 });
         assert_eq!(send(&mut port, CLASSES[1], MARKABLE, FRAME), MARKABLE);
+    }
+
+    #[test]
+    fn what_an_idle_port_has_saved_up_passes_without_a_queue_and_once() {
+        let Some(mut port) = port() else { return };
+        let frame = FRAME as u64;
+        let idle = Port { rate: FAST, burst: 3 * frame, mark_at: 2 * frame, limit: 4 * frame };
+        set(&mut port, idle);
+        // The port has been idle until this one, which takes a third of what is saved.
+        send(&mut port, CLASSES[7], 0, FRAME);
+        set(&mut port, Port { rate: 1, ..idle });
+        let sent = [0; 5].map(|_| send(&mut port, 0, MARKABLE, FRAME));
+        assert_eq!(sent, [MARKABLE, MARKABLE, MARKABLE, MARKABLE, MARKED]);
     }
 }

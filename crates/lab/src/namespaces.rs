@@ -129,8 +129,9 @@ impl Namespaces {
         }
         if let Ports::Marking(marking) = ports {
             let to_hosts: Vec<String> = (0..hosts).map(port_of).collect();
-            let rate = u64::try_from(frames(rate) / 8).unwrap_or(u64::MAX);
-            built.marks = Some(Marks::put(&switch, &to_hosts, rate, marking)?);
+            let [rate, burst] = [frames(rate) / 8, burst(frames(rate))];
+            let [rate, burst] = [rate, burst].map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
+            built.marks = Some(Marks::put(&switch, &to_hosts, (rate, burst), marking)?);
         }
         let coordinator = built.add("co")?;
         join(&coordinator, &switch, "pco", coordinator_address())?;
@@ -310,6 +311,11 @@ fn frames(rate: BitsPerSec) -> u128 {
     u128::from(rate.0) * 1514 / 1448
 }
 
+/// The bytes that a port sends at once after a pause, at a rate of frames: two milliseconds, which is what a timer may be late by.
+fn burst(rate: u128) -> u128 {
+    (rate / 8 / 500).max(2 * PACKETS[0])
+}
+
 /// Commands that hold what leaves `device` to `rate`, with queues of `buffer`.
 fn shaping(device: &str, rate: BitsPerSec, ports: Ports, buffer: Bytes) -> String {
     let queue = buffer.0;
@@ -319,8 +325,7 @@ fn shaping(device: &str, rate: BitsPerSec, ports: Ports, buffer: Bytes) -> Strin
     let acknowledgements = (rate / 32).max(1_000);
     let whole = rate + acknowledgements;
     let data = rate - control;
-    // Two milliseconds: what a timer may be late by.
-    let burst = (rate / 8 / 500).max(2 * PACKETS[0]);
+    let burst = burst(rate);
     // Packets without a mark.
     let default = match ports {
         Ports::Plain => "20",
