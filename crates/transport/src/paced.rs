@@ -21,6 +21,13 @@
 //! one when it grows. [`crate::stream`] makes connections of it. A real clock is late: a sender
 //! told so ([`PacedSender::tolerate`]) makes up for packets that its timer held up.
 //!
+//! A flow's round trip is its own path's, and no answer is sooner. Streams are told the fabric's, and may hear sooner:
+//! 0.08 ms in place of 2 where a machine plays the fabric. So they ask once in the told time ([`PacedSender::stream`]). When they
+//! asked on every answer, a flow that was entitled to a link, and had to wait until others gave it back, asked 12,000 times a second. Such
+//! questions are half of a link of 20 Mbps; where no queue held them up (XDP) they kept its virtual queue full, this its
+//! capacity at half, and that the flows waiting. Four of six runs of Baraat's Table 3 fell into that for seconds, and ended with a
+//! mean 57 to 227 % above the packet engine's; with a question in a round trip four of four are within 6 %.
+//!
 //! Rejected: to send a window at line rate while the first question is on its way. It saves a round trip for flows that are
 //! alone, and breaks what priorities promise to those who are not.
 
@@ -85,6 +92,8 @@ pub struct PacedSender<L> {
     free_at: u64,
     /// The most that it may be behind its pace and still catch up, in picoseconds; one packet's time at least.
     late: u64,
+    /// The least time from a question to the next.
+    least_gap: Nanos,
     wake: Instant,
 }
 
@@ -102,14 +111,16 @@ impl<L: RateLaw> PacedSender<L> {
             ask_at: Some(setup.start),
             free_at: 0,
             late: 0,
+            least_gap: Nanos::ZERO,
             wake: setup.start + setup.base_rtt,
         }
     }
 
-    /// For a stream, which has nothing to send yet. The setup's size is a bound on what it may ever have.
+    /// For a stream, which has nothing to send yet. The setup's size is a bound on what it may ever have, and its round trip that of
+    /// the fabric's longest path: an answer that is here sooner does not make the next question come sooner.
     pub fn stream(setup: &FlowSetup, law: L, reliability: Reliability, window: u32) -> Self {
         let board = Scoreboard::new(0, setup.base_rtt, reliability);
-        Self { board, ..Self::new(setup, law, reliability, window) }
+        Self { board, least_gap: setup.base_rtt, ..Self::new(setup, law, reliability, window) }
     }
 
     /// Lets it catch up with what the driver's timers hold up, by `late` at most.
@@ -261,9 +272,10 @@ impl<L: RateLaw> Sender<L::Extra> for PacedSender<L> {
     fn handle_packet(&mut self, now: Instant, header: &Header, extra: &L::Extra) {
         self.board.handle_ack(now, header);
         let before = self.law.rate(now);
+        let least = self.asked.map_or(now, |asked| asked + self.least_gap);
         let next = match self.law.answer(now, extra) {
             Answer::Stale => None,
-            Answer::AskIn(time) => Some(Some(now + time)),
+            Answer::AskIn(time) => Some(Some((now + time).max(least))),
             Answer::Settled => Some(None),
         };
         if let Some(ask_at) = next {

@@ -33,6 +33,8 @@ struct Pair {
     settings: Settings,
     broken: u64,
     packets: u64,
+    /// The client's questions: their time and demand, which is zero where it gives back what it has.
+    asked: Vec<(u64, u8)>,
 }
 
 impl Pair {
@@ -48,6 +50,7 @@ impl Pair {
             settings,
             broken: 0,
             packets: 0,
+            asked: Vec::new(),
         }
     }
 
@@ -82,6 +85,8 @@ impl Pair {
         for at in 0..2 {
             let now = Instant(self.now);
             while let Some(frame) = self.ends[at].as_mut().and_then(|end| end.poll_transmit(now)) {
+                let asks = at == 0 && frame.kind.is_of_sender() && frame.spc.asks();
+                self.asked.extend(asks.then_some((self.now, frame.spc.demand)));
                 frame.encode(&mut bytes);
                 self.launch(1 - at, bytes.clone());
             }
@@ -191,6 +196,20 @@ fn a_path_with_smaller_packets_is_found_at_the_opening() {
     assert_eq!(pair.end(0).payload(), Some(SMALLEST - OVERHEAD));
     let sent = [message(1, 50_000), Vec::new()];
     assert!(exchange(&mut pair, &sent, 4_000)[1] == sent[0]);
+}
+
+#[test]
+fn a_path_that_answers_sooner_than_the_fabrics_round_trip_is_asked_no_more_than_once_in_that() {
+    let mut pair = Pair::new(Weather::default(), Settings::default());
+    let sent = [message(1, 2_000_000), Vec::new()];
+    let [_, arrived] = exchange(&mut pair, &sent, 1 << 16);
+    assert!(arrived == sent[0]);
+    // Between two without a return.
+    let pairs = pair.asked.windows(2).filter(|pair| pair[0].1 > 0 && pair[1].1 > 0);
+    let gaps: Vec<u64> = pairs.map(|pair| pair[1].0 - pair[0].0).collect();
+    let least = pair.settings.base_rtt.get();
+    assert!(2 * DELAY < least && gaps.len() > 2, "{:?}", pair.asked);
+    assert!(gaps.iter().all(|&gap| gap >= least), "{:?}", pair.asked);
 }
 
 #[test]
