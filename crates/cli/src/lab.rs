@@ -13,7 +13,7 @@ use cavalcade_lab::{
     Scheduler, Setup, Streams, Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
-use cavalcade_model::{BitsPerSec, Bytes, CoflowId, Nanos, PolicyFactory, Scope, Workload};
+use cavalcade_model::{BitsPerSec, Bytes, CoflowId, History, Nanos, PolicyFactory, Scope, Workload};
 use serde_json::{Value, json};
 
 use congestion::{Asked, Windows};
@@ -128,8 +128,18 @@ pub(crate) fn stop_when_interrupted() {
 /// Conditions of runs on as many hosts as the trace has ports.
 pub(crate) fn setup(transport: Transport, rate: BitsPerSec, period: Nanos) -> Setup {
     let program = std::env::current_exe().unwrap_or_else(|_| "cavalcade".into());
-    let (enforcement, by_class, congestion, limit) = (Enforcement::Library, false, None, Nanos::MAX);
-    Setup { program, transport, enforcement, by_class, congestion, hosts: 0, rate, period, limit }
+    Setup {
+        program,
+        transport,
+        enforcement: Enforcement::Library,
+        by_class: false,
+        congestion: None,
+        demotion: None,
+        hosts: 0,
+        rate,
+        period,
+        limit: Nanos::MAX,
+    }
 }
 
 /// The time after which a run has failed that was predicted like this.
@@ -181,9 +191,11 @@ pub(crate) fn measure(
     repeat: u32,
     setup: impl Fn(&Outcome) -> Setup,
 ) -> Result<Vec<Row>, Failure> {
+    let history = History::of(&workload);
     let scenario = Scenario::new(workload, conditions)?;
     let mut rows = Vec::new();
     for Contender { label, scheduler, predicted: policy, sorted, windows } in contenders {
+        let (scheduler, demotion) = &settled(scheduler, &history)?;
         let fluid = scenario.with_policy(policy.clone());
         let predicted = fluid.run()?;
         let setup = setup(&predicted);
@@ -202,7 +214,9 @@ pub(crate) fn measure(
             let sorted = sorted.as_ref().filter(|_| enforcement == Enforcement::Kernel);
             let windows = windows.clone().filter(|_| enforcement == Enforcement::Kernel);
             let congestion = windows.as_ref().and_then(Windows::congestion);
-            let setup = Setup { enforcement, by_class: sorted.is_some(), congestion, ..setup.clone() };
+            let by_class = sorted.is_some();
+            let demotion = demotion.clone().filter(|_| enforcement == Enforcement::Kernel);
+            let setup = Setup { enforcement, by_class, congestion, demotion, ..setup.clone() };
             let packets = sorted.map(|policy| over_packets(&scenario, policy, windows.as_ref(), setup.rate));
             let packets = packets.transpose()?;
             let run = |_| cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
@@ -219,6 +233,15 @@ pub(crate) fn measure(
         }
     }
     Ok(rows)
+}
+
+/// The scheduler as live programs are told of it, who have no history of their own; and the policy by whose rule kernels sort messages,
+/// where hosts do.
+fn settled(scheduler: &Scheduler, history: &History) -> Result<(Scheduler, Option<String>), Failure> {
+    let Scheduler::Hosts(spec) = scheduler else { return Ok((scheduler.clone(), None)) };
+    let policy = configured(spec)?.settled(history);
+    let demotion = policy.demotion(history).map(|_| policy.spec());
+    Ok((Scheduler::Hosts(policy.spec()), demotion))
 }
 
 /// The packets of a lab: Ethernet frames as HTB counts them, with what they carry of TCP's payload.
@@ -523,7 +546,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
             let losses = run.losses.map(|losses| {
                 json!({
                     "syns_again": losses.syns_again, "timeouts": losses.timeouts, "drops": losses.drops,
-                    "marked": losses.marked,
+                    "marked": losses.marked, "bytes_by_class": losses.by_class,
                 })
             });
             json!({ "measured": of(&run.outcome), "losses": losses })

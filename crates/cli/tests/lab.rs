@@ -255,6 +255,31 @@ fn policies_run_over_the_congestion_control_of_their_paper_unless_another_is_nam
 }
 
 #[test]
+fn kernels_sort_messages_where_policies_of_hosts_do_and_packets_go_in_the_class_of_what_was_sent() {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    let place = Place::new();
+    // Two flows of 100 KB, which are gone before an agent would look at them.
+    place.write("trace.txt", "2 2\n1 0 1 0 1 1:1\n2 20 1 0 1 1:1\n");
+    let arguments = ["trace.txt", "--rate", "400Mbps", "--scale", "0.1", "--repeat", "1", "--json"];
+    let more = ["--enforce", "kernel", "--congestion", "none", "--policies"];
+    let of = |policies: &str| {
+        let runs = runs(&lab(&place, &[&arguments[..], &more, &[policies]].concat()));
+        let classes = |run: &Value| run["repeats"][0]["losses"]["bytes_by_class"].as_array().unwrap().clone();
+        let bytes = |run| classes(run).iter().map(|bytes| bytes.as_u64().unwrap()).collect::<Vec<u64>>();
+        runs.iter().map(bytes).collect::<Vec<_>>()
+    };
+    // A packet with which a threshold is reached may be as long as what a host hands over at once.
+    let most = 2 * (20_000 + 20_000);
+    for classes in of("pias:thresholds=20KB,karuna:thresholds=20KB") {
+        let lowest = classes.iter().rposition(|bytes| *bytes > 0).unwrap();
+        assert!(classes[..lowest].iter().sum::<u64>() < most, "{classes:?}");
+        assert!(classes.iter().sum::<u64>() > 200_000 && lowest > 0, "{classes:?}");
+    }
+}
+
+#[test]
 fn groups_and_programs_of_a_killed_lab_are_removed_by_the_next_one() {
     if !has_namespaces() || !has_kernel_path() {
         return;

@@ -67,6 +67,9 @@ impl Site {
             // What receives belongs to no coflow of its host.
             arguments.push("--answer-marks".to_owned());
         }
+        if let Some(policy) = self.demotion() {
+            arguments.extend(["--demote", policy].map(str::to_owned));
+        }
         match self.launch(format!("enforcer {host}"), Some(namespace)).service(&arguments) {
             Ok(process) => Ok(Enforcer { process, group }),
             Err(error) => {

@@ -30,6 +30,8 @@
 //! what meets at a receiver, so with gates at senders alone `dcas` was 60 to 80 % above its prediction. Such runs stand beside the
 //! packet engine's of the same policy and congestion control, with frames, queues and timers like the lab's. Other policies of
 //! coordinators go by gates and rates, and what they call a class is marked as well.
+//! Under `pias` and `karuna` the kernel of each host sorts messages itself (`--demote`), so that the packet which reaches a threshold is in
+//! the next class. With orders of agents alone, flows of 100 KB at 400 Mbps were over in the highest class, at thresholds of 20 KB.
 //!
 //! # Congestion controls
 //! A paper that proposes a transport beside its policy is run over that, where the kernel path has it as a congestion control: `karuna`

@@ -389,6 +389,8 @@ pub struct Losses {
     pub drops: u64,
     /// Packets that ports marked, where they do.
     pub marked: Option<u64>,
+    /// Bytes of data that hosts sent in each class, the highest first, where ports have classes.
+    pub by_class: [u64; CLASSES.len()],
 }
 
 impl Namespaces {
@@ -399,7 +401,14 @@ impl Namespaces {
             let counters = output(&["ip", "netns", "exec", name, "cat", "/proc/net/netstat"])?;
             losses.syns_again += counter(&counters, "TCPSynRetrans")?;
             losses.timeouts += counter(&counters, "TCPTimeouts")?;
-            losses.drops += drops(&output(&["tc", "-n", name, "-s", "-j", "qdisc", "show"])?)?;
+            let queues = queues(&output(&["tc", "-n", name, "-s", "-j", "qdisc", "show"])?)?;
+            losses.drops += of_queues(&queues, "drops", |_| true);
+            // Those of the switch count the same packets again.
+            if !name.ends_with("-sw") {
+                for (class, sum) in losses.by_class.iter_mut().enumerate() {
+                    *sum += of_queues(&queues, "bytes", |parent| parent == format!("1:4{class}"));
+                }
+            }
         }
         losses.marked = self.marked().map(|(_, marked)| marked);
         Some(losses)
@@ -425,11 +434,17 @@ fn counter(text: &str, name: &str) -> Option<u64> {
     })
 }
 
-/// Returns what queues have dropped, by the JSON of tc; those above them count the same packets again.
-fn drops(text: &str) -> Option<u64> {
-    let queues: Vec<serde_json::Value> = serde_json::from_str(text).ok()?;
-    let of_queues = queues.iter().filter(|queue| queue["kind"] == "bfifo");
-    Some(of_queues.filter_map(|queue| queue["drops"].as_u64()).sum())
+/// The queues in the JSON of tc.
+fn queues(text: &str) -> Option<Vec<serde_json::Value>> {
+    serde_json::from_str(text).ok()
+}
+
+/// Sums a count of the queues whose class is asked for; what stands above queues counts the same packets again.
+fn of_queues(queues: &[serde_json::Value], count: &str, is_asked: impl Fn(&str) -> bool) -> u64 {
+    let is_its = |queue: &&serde_json::Value| {
+        queue["kind"] == "bfifo" && is_asked(queue["parent"].as_str().unwrap_or_default())
+    };
+    queues.iter().filter(is_its).filter_map(|queue| queue[count].as_u64()).sum()
 }
 
 /// Runs commands of `ip`.
@@ -497,8 +512,10 @@ mod tests {
         let text = "TcpExt: SyncookiesSent TCPTimeouts TCPSynRetrans\nTcpExt: 0 17 3\nIpExt: InMcastPkts\nIpExt: 5\n";
         assert_eq!((counter(text, "TCPTimeouts"), counter(text, "TCPSynRetrans")), (Some(17), Some(3)));
         assert_eq!(counter(text, "TCPAbort"), None);
-        let queues = r#"[{"kind":"htb","drops":9},{"kind":"bfifo","drops":7},{"kind":"bfifo","drops":2}]"#;
-        assert_eq!((drops(queues), drops("no JSON")), (Some(9), None));
+        let text = r#"[{"kind":"htb","drops":9},{"kind":"bfifo","parent":"1:40","drops":7},{"kind":"bfifo","drops":2}]"#;
+        let found = queues(text).unwrap();
+        let of = |class: &str| of_queues(&found, "drops", |parent| parent.starts_with(class));
+        assert_eq!((of(""), of("1:40"), queues("no JSON")), (9, 7, None));
     }
 
     #[test]

@@ -76,6 +76,9 @@ pub struct Setup {
     /// The congestion control of coflows' connections, with [`Enforcement::Kernel`]; without one they keep Reno, and ports
     /// mark nothing.
     pub congestion: Option<Congestion>,
+    /// The policy by whose rule kernels sort messages themselves, with all that the rule needs, where hosts' policies do so; with
+    /// [`Enforcement::Kernel`].
+    pub demotion: Option<String>,
     /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,
     /// The rate of each port each way, in payload; in racks that of the link, headers included.

@@ -144,6 +144,11 @@ impl Site {
         self.setup.congestion.map(|congestion| (congestion, self.setup.rate))
     }
 
+    /// The policy by whose rule kernels sort messages.
+    pub(crate) fn demotion(&self) -> Option<&str> {
+        self.setup.demotion.as_deref()
+    }
+
     /// Returns the socket on which a host's agent listens for clients.
     pub(crate) fn socket(&self, host: u32) -> PathBuf {
         self.folder.0.join(format!("agent{host}.sock"))

@@ -139,6 +139,11 @@ pub(crate) trait Definition: Clone + Default + Send + Sync + 'static {
         None
     }
 
+    /// Gives values that come from history as numbers, so that a text names them where there is no history.
+    fn settle(&mut self, history: &History) {
+        let _ = history;
+    }
+
     /// Gives up the staleness that the policy models, where a live system has its own: `standard` are the defaults, and what
     /// differs from them was asked for.
     fn go_live(&mut self, standard: &Self) {
@@ -163,6 +168,7 @@ pub(crate) trait Object: Send + Sync {
     fn build(&self, setting: &Setting<'_>) -> Policy;
     fn quiet(&self, ports: u32) -> Bytes;
     fn demotion(&self, history: &History) -> Option<Demotion>;
+    fn settle(&mut self, history: &History);
     fn go_live(&mut self);
     fn go_to_queues(&mut self, queues: u32);
 }
@@ -195,6 +201,10 @@ impl<D: Definition> Object for D {
 
     fn demotion(&self, history: &History) -> Option<Demotion> {
         Definition::demotion(self, history)
+    }
+
+    fn settle(&mut self, history: &History) {
+        Definition::settle(self, history);
     }
 
     fn go_live(&mut self) {

@@ -184,6 +184,14 @@ impl Configured {
         self.policy.demotion(history)
     }
 
+    /// The policy with the thresholds by which hosts sort listed as they come out for `history`: programs that are told it as text have
+    /// no history.
+    pub fn settled(&self, history: &History) -> Self {
+        let mut settled = self.clone();
+        settled.policy.settle(history);
+        settled
+    }
+
     /// Returns whether its instances are told sizes.
     pub fn knows_sizes(&self) -> bool {
         builds_clairvoyant(&*self.policy)

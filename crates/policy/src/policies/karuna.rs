@@ -132,13 +132,21 @@ impl Definition for Karuna {
     fn demotion(&self, history: &History) -> Option<Demotion> {
         Some(self.rule(history))
     }
+
+    fn settle(&mut self, history: &History) {
+        let sorting = self.sorting();
+        self.thresholds.settle(&mut self.load, LEVELS, sorting, history);
+    }
 }
 
 impl Karuna {
     fn rule(&self, history: &History) -> Demotion {
-        let sorting = if self.sizes_known { Sorting::BySize } else { Sorting::BySent };
-        let thresholds = self.thresholds.resolve(self.load, LEVELS, sorting, history);
+        let thresholds = self.thresholds.resolve(self.load, LEVELS, self.sorting(), history);
         Demotion { first: 1, thresholds, by_size: self.sizes_known, patience: PATIENCE }
+    }
+
+    fn sorting(&self) -> Sorting {
+        if self.sizes_known { Sorting::BySize } else { Sorting::BySent }
     }
 }
 

@@ -82,6 +82,10 @@ impl Definition for Pias {
     fn demotion(&self, history: &History) -> Option<Demotion> {
         Some(self.rule(history))
     }
+
+    fn settle(&mut self, history: &History) {
+        self.thresholds.settle(&mut self.load, QUEUES, Sorting::BySent, history);
+    }
 }
 
 impl Pias {

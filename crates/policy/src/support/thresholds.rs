@@ -98,6 +98,20 @@ impl Thresholds {
         }
     }
 
+    /// Lists the thresholds as they come out for `history`. Where there are none, nothing is to list.
+    pub(crate) fn settle(
+        &mut self,
+        load: &mut Option<u32>,
+        levels: usize,
+        sorting: Sorting,
+        history: &History,
+    ) {
+        let thresholds = self.resolve(*load, levels, sorting, history);
+        if !thresholds.is_empty() {
+            (*self, *load) = (Thresholds::Given(Ascending(thresholds)), None);
+        }
+    }
+
     /// The thresholds, at most `levels - 1` unless they were given one by one.
     pub(crate) fn resolve(
         &self,
@@ -370,6 +384,20 @@ mod tests {
                     assert!(best <= link.mean_time(&[first, second, last]) + 1e-9);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn thresholds_that_were_settled_hold_without_the_history_that_they_came_from() {
+        let (past, none) = (history(WEB), History::default());
+        for spec in
+            ["pias", "pias:thresholds=optimised,load=75", "karuna:thresholds=optimised,sizes_known=true"]
+        {
+            let policy = crate::parse(spec).unwrap();
+            let told = crate::parse(&policy.settled(&past).spec()).unwrap();
+            assert_eq!(told.demotion(&none), policy.demotion(&past), "{spec}");
+            let rests_on_history = policy.demotion(&none) != policy.demotion(&past);
+            assert_eq!(rests_on_history, spec.contains("optimised"), "{spec}");
         }
     }
 
