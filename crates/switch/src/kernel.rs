@@ -18,8 +18,8 @@
 //! - A spin lock of the kernel's in each port: no loop may stand under one, and Algorithm 1 walks the tasks before a question's own.
 //! - To go on in the mode without a driver's help where that has no XDP: it takes no frame larger than the MTU, so senders' large TCP would
 //!   be lost in silence; the process cuts it.
-//! - AF_XDP instead of packet sockets: with virtual cables it has its copying mode only, and a driver that could do better carries these
-//!   programs as well, without a way through a process.
+//! - AF_XDP instead of packet sockets (measured in the crate's own documentation): a driver that could do better than copy carries
+//!   these programs as well, without a way through a process.
 //! - A program at the traffic control's hook, behind which a queueing discipline could let SPC go first: switches that leave
 //!   disciplines behind when they are killed were not wanted. Not measured.
 
