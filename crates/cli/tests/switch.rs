@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
 use support::{Place, Ran, Running, eventually};
@@ -118,9 +119,56 @@ fn a_switch_shows_itself_to_ps_top_and_a_monitoring_system() {
     ] {
         assert!(figures.contains(line), "{line} in\n{figures}");
     }
+    assert_eq!(looked_at_twice(&place, "switch.sock"), [vec!["p0", "p1"], vec!["p0", "p1"]]);
+    watched(&place, "switch.sock", &["0000000000000007", "20Mbps", "questions"]);
     let asked = place.run(&["drain", "--at", "switch.sock"]);
     assert!(asked.code != 0 && asked.err.contains("a switch, which has no kill switch"), "{}", asked.err);
     drop(switch);
+}
+
+/// The names of the ports in each of two looks of `top`.
+fn looked_at_twice(place: &Place, at: &str) -> [Vec<String>; 2] {
+    let mut top = place.command();
+    top.args(["top", "--json", "--every", "50ms", "--at", at]).stdout(Stdio::piped());
+    let mut top = Running(top.spawn().unwrap());
+    let mut lines = BufReader::new(top.0.stdout.take().unwrap()).lines();
+    [(); 2].map(|()| {
+        let look: serde_json::Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(
+            (look["role"].as_str(), look["switch"]["id"].as_u64()),
+            (Some("switch"), Some(7)),
+            "{look}"
+        );
+        let ports = look["switch"]["ports"].as_array().unwrap();
+        ports.iter().map(|port| port["name"].as_str().unwrap().to_owned()).collect()
+    })
+}
+
+/// Has `top` draw on a terminal until all of `parts` have been there, and ends it with its key.
+fn watched(place: &Place, at: &str, parts: &[&str]) {
+    let command =
+        format!("stty cols 120 rows 20 && exec {} top --at {at}", place.command().get_program().display());
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).current_dir(place.path(".")).env("TERM", "xterm");
+    let Ok(mut script) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
+        cavalcade_skip::skipped("script (util-linux), for a terminal");
+        return;
+    };
+    let (mut keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let mut drawn = Vec::new();
+    let has_all = |drawn: &[u8]| {
+        let text = String::from_utf8_lossy(drawn);
+        parts.iter().all(|part| text.contains(part))
+    };
+    while !has_all(&drawn) {
+        let mut more = [0; 4_096];
+        let length = screen.read(&mut more).unwrap();
+        assert!(length > 0, "it ended: {}", String::from_utf8_lossy(&drawn));
+        drawn.extend(&more[..length]);
+    }
+    keys.write_all(b"q").unwrap();
+    io::copy(&mut screen, &mut io::sink()).unwrap();
+    assert!(script.wait().unwrap().success());
 }
 
 #[test]
