@@ -378,3 +378,25 @@ fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
     let expected = [["tcp", "process"], ["tcp", "xdp"], ["spc", "process"], ["spc", "xdp"]];
     assert_eq!(names.collect::<Vec<_>>(), expected);
 }
+
+#[test]
+fn behind_a_software_switch_the_kernel_path_carries_out_policies_beside_what_the_control_plane_predicts() {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    let place = Place::with_trace();
+    let racks =
+        ["trace.txt", "--fabric", "bigswitch:ports=3", "--rate", "50Mbps", "--scale", "0.02", "--json"];
+    let ran = lab(&place, &[&racks[..], &["--policies", "tcp,aalo,dcas", "--enforce", "kernel"]].concat());
+    let runs = runs(&ran);
+    let names: Vec<&str> = runs.iter().map(|run| run["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["tcp", "aalo", "dcas"]);
+    for run in &runs {
+        let is_ordered = run["name"] != "tcp";
+        assert_eq!([run["packets"].is_null(), run["with_control"].is_object()], [is_ordered; 2], "{run}");
+        assert!(run["measured"]["mean_s"].as_f64().unwrap() > 0.0, "{run}");
+    }
+    assert_eq!(place.names(), ["trace.txt"]);
+    let refused = lab(&place, &[&racks[..], &["--policies", "aalo"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("--enforce kernel"), "{}", refused.err);
+}

@@ -112,12 +112,11 @@ impl Namespaces {
     pub fn build_with(hosts: u32, rate: BitsPerSec, ports: Ports) -> Result<Self, LabError> {
         let mut built = Self::none();
         let switch = built.add("sw")?;
-        let seed = built.add("seed")?;
-        give_small_tables(&seed);
+        let seed = built.add_seed()?;
         ip(Some(&switch), "link add br0 type bridge\nlink set br0 up\n")?;
         for host in 0..hosts {
             let namespace = built.add_from(&seed, &format!("h{host}"))?;
-            join(&namespace, &switch, &port_of(host), host_address(host))?;
+            join((&namespace, "eth0"), (&switch, &port_of(host)), host_address(host))?;
             ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
             use_reno(&namespace)?;
             let buffer = match ports {
@@ -134,8 +133,21 @@ impl Namespaces {
             built.marks = Some(Marks::put(&switch, &to_hosts, (rate, burst), marking)?);
         }
         let coordinator = built.add("co")?;
-        join(&coordinator, &switch, "pco", coordinator_address())?;
+        join((&coordinator, "eth0"), (&switch, "pco"), coordinator_address())?;
         Ok(built)
+    }
+
+    /// Joins `hosts` hosts and a place for the coordinator by a network beside their own, as testbeds have one for what runs them.
+    pub(crate) fn add_control(&mut self, hosts: u32) -> Result<(), LabError> {
+        let coordinator = self.add("co")?;
+        let own = control_coordinator_address();
+        ip(
+            Some(&coordinator),
+            &format!("link add br0 type bridge\nlink set br0 up\naddr add {own}/16 dev br0\n"),
+        )?;
+        (0..hosts).try_for_each(|host| {
+            join((&self.of_host(host), "control"), (&coordinator, &port_of(host)), control_address(host))
+        })
     }
 
     /// The name of a host's namespace.
@@ -176,8 +188,15 @@ impl Namespaces {
         Ok(name)
     }
 
+    /// Adds one from which hosts are made ([`Namespaces::add_from`]), so that their tables of connections are small.
+    pub(crate) fn add_seed(&mut self) -> Result<String, LabError> {
+        let seed = self.add("seed")?;
+        give_small_tables(&seed);
+        Ok(seed)
+    }
+
     /// Adds one out of another, whose settings for namespaces made in it hold there.
-    fn add_from(&mut self, seed: &str, part: &str) -> Result<String, LabError> {
+    pub(crate) fn add_from(&mut self, seed: &str, part: &str) -> Result<String, LabError> {
         let name = format!("{}{part}", self.prefix);
         let seed = format!("--net={}", path_of(seed).display());
         let added = Command::new("nsenter").args([&seed, "ip", "netns", "add", &name]).output();
@@ -197,13 +216,30 @@ impl Drop for Namespaces {
 
 /// The address of a host.
 pub fn host_address(host: u32) -> IpAddr {
-    let [.., high, low] = (host + 1).to_be_bytes();
-    IpAddr::V4(Ipv4Addr::new(10, 77, high, low))
+    address(77, host + 1)
 }
 
 /// The address of the coordinator.
 pub fn coordinator_address() -> IpAddr {
-    IpAddr::V4(Ipv4Addr::new(10, 77, 255, 1))
+    address(77, COORDINATOR)
+}
+
+/// The address of a host on the network beside.
+fn control_address(host: u32) -> IpAddr {
+    address(78, host + 1)
+}
+
+/// The address of the coordinator on the network beside.
+pub(crate) fn control_coordinator_address() -> IpAddr {
+    address(78, COORDINATOR)
+}
+
+/// No host has so high a number.
+const COORDINATOR: u32 = 0xff01;
+
+fn address(network: u8, number: u32) -> IpAddr {
+    let [.., high, low] = number.to_be_bytes();
+    IpAddr::V4(Ipv4Addr::new(10, network, high, low))
 }
 
 /// Returns the names of namespaces of labs whose processes are gone.
@@ -258,11 +294,18 @@ fn port_of(host: u32) -> String {
     format!("p{host}")
 }
 
-/// Joins `namespace` to the bridge in `switch`.
-fn join(namespace: &str, switch: &str, port: &str, address: IpAddr) -> Result<(), LabError> {
-    ip(None, &format!("link add eth0 netns {namespace} type veth peer name {port} netns {switch}\n"))?;
+/// Joins a device of a namespace, with an address, to the bridge of another.
+fn join(
+    (namespace, device): (&str, &str),
+    (switch, port): (&str, &str),
+    address: IpAddr,
+) -> Result<(), LabError> {
+    ip(None, &format!("link add {device} netns {namespace} type veth peer name {port} netns {switch}\n"))?;
     ip(Some(switch), &format!("link set {port} master br0 up\n"))?;
-    ip(Some(namespace), &format!("addr add {address}/16 dev eth0\nlink set lo up\nlink set eth0 up\n"))
+    ip(
+        Some(namespace),
+        &format!("addr add {address}/16 dev {device}\nlink set lo up\nlink set {device} up\n"),
+    )
 }
 
 /// Returns the most that a host hands over at once.

@@ -7,6 +7,10 @@
 //! at its rack's switch.
 //!
 //! Rates are those of IP packets, as at the switches; HTB counts Ethernet frames, and is given as much more.
+//!
+//! Where hosts have agents and enforcers ([`Enforcement::Kernel`](crate::Enforcement::Kernel)), these and the coordinator talk over a
+//! network of their own: the switches know no class for them, and behind data an order would wait for a queue, 58 ms at 50 Mbps. Flows
+//! are plain traffic to the switches. There is one class for all of it, so policies go by gates and rates alone.
 
 use cavalcade_model::BitsPerSec;
 use cavalcade_switch::Carrier;
@@ -18,6 +22,11 @@ use crate::run::Racks;
 
 /// Bytes that may wait at a host for its link: as many as at a port of a switch.
 const QUEUE: u64 = 360_000;
+
+/// Returns the rate of payload on a link of `rate`: a full packet of TCP with its time stamps has 52 bytes of headers.
+pub(crate) fn payload(rate: BitsPerSec) -> BitsPerSec {
+    BitsPerSec(rate.0 / 1_500 * 1_448)
+}
 
 /// A switch of the racks: where it runs, and its ports with the rates of their links.
 #[derive(Debug)]
@@ -39,15 +48,15 @@ impl Racks {
         (0..self.racks).map(of_rack).chain([Place { part: "root".to_owned(), ports: down }]).collect()
     }
 
-    /// Builds namespaces and cables for hosts on links of `rate`.
-    pub(crate) fn build(&self, rate: BitsPerSec) -> Result<Namespaces, LabError> {
+    /// Builds namespaces and cables for hosts on links of `rate`; with a network beside them where there may be a coordinator and agents.
+    pub(crate) fn build(&self, rate: BitsPerSec, has_control: bool) -> Result<Namespaces, LabError> {
         let mut built = Namespaces::none();
-        let root = built.add("root")?;
+        let (root, seed) = (built.add("root")?, built.add_seed()?);
         for rack in 0..self.racks {
             let switch = built.add(&format!("t{rack}"))?;
             self.cable((&switch, "uplink"), (&root, &format!("d{rack}")))?;
             for host in rack * self.hosts..(rack + 1) * self.hosts {
-                let namespace = built.add(&format!("h{host}"))?;
+                let namespace = built.add_from(&seed, &format!("h{host}"))?;
                 self.cable((&namespace, "eth0"), (&switch, &format!("p{host}")))?;
                 let own = host_address(host);
                 ip(Some(&namespace), &format!("addr add {own}/16 dev eth0\nlink set lo up\n"))?;
@@ -55,6 +64,9 @@ impl Racks {
                 use_reno(&namespace)?;
                 tc(&namespace, &shaping(rate))?;
             }
+        }
+        if has_control {
+            built.add_control(self.racks * self.hosts)?;
         }
         Ok(built)
     }

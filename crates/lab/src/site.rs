@@ -16,7 +16,7 @@ use crate::error::LabError;
 use crate::message::{Said, Told};
 use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
-use crate::racks::Place;
+use crate::racks::{self, Place};
 use crate::run::{Congestion, Enforcement, Setup, Transport};
 use crate::workload::Scheduler;
 
@@ -107,9 +107,9 @@ impl Site {
                 (Some(Namespaces::build_with(hosts, setup.rate, ports)?), at, namespaces::PEER_PORT)
             }
             Transport::Racks(racks) => {
-                // There is no coordinator.
-                let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
-                (Some(racks.build(setup.rate)?), at, namespaces::PEER_PORT)
+                let at = SocketAddr::new(namespaces::control_coordinator_address(), namespaces::CONTROL_PORT);
+                let has_control = setup.enforcement == Enforcement::Kernel;
+                (Some(racks.build(setup.rate, has_control)?), at, namespaces::PEER_PORT)
             }
             Transport::Loopback => {
                 let address = IpAddr::V4(Ipv4Addr::new(127, 77, 255, 1));
@@ -168,7 +168,11 @@ impl Site {
     /// certificates are needed.
     fn common(&self) -> Vec<String> {
         let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
-        let rate = format!("{}bps", self.setup.rate.0);
+        let rate = match self.setup.transport {
+            Transport::Racks(_) => racks::payload(self.setup.rate),
+            Transport::Namespaces | Transport::Loopback => self.setup.rate,
+        };
+        let rate = format!("{}bps", rate.0);
         ["--hosts", &hosts.join(","), "--rate", &rate, "--insecure"].map(str::to_owned).to_vec()
     }
 

@@ -59,8 +59,8 @@ pub(crate) struct Lab {
     pub(crate) timeout: Option<Nanos>,
     /// Racks of hosts under one root, such as tree:pods=1,racks=5,hosts=4, joined by software switches that speak
     /// SPC; --policies are then tcp, rcp and spc, each shown beside the predictions of the fluid and the packet
-    /// engine
-    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "enforce", "congestion"])]
+    /// engine, and with --enforce kernel any policy, carried out over TCP by the kernel path
+    #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "congestion"])]
     pub(crate) fabric: Option<FabricArgument>,
     /// With --fabric: round-trip time across the root that hosts and switches assume
     #[arg(long, value_name = "TIME", value_parser = round_trip, default_value = "4ms")]

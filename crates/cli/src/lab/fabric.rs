@@ -10,19 +10,20 @@
 
 use std::fmt::Write as _;
 
-use cavalcade::{Conditions, Engine, Packets, Scenario, Transport as Carrier};
-use cavalcade_lab::{Measured, Prepared, Racks, Scheduler, Setup, Transport};
+use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
+use cavalcade_lab::{Enforcement, Measured, Prepared, Racks, Scheduler, Setup, Transport};
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Fabric, Nanos, PortId, Workload};
 use cavalcade_switch::{Carrier as SwitchedBy, SwitchError};
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
 
-use super::{PLAIN, STOPPED, ccts, failure, limit, setup};
-use crate::arguments::{Lab, SwitchCarrier};
+use super::{Contender, PLAIN, STOPPED, ccts, contender, failure, limit, mean, setup};
+use crate::arguments::{Lab, LabEnforcement, SwitchCarrier};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::output::{print, tell};
+use crate::policies::configured;
 
 /// Bytes of an IP packet.
 const MTU: u16 = 1_500;
@@ -56,19 +57,51 @@ const CARRIED: [Carried; 3] = [
     },
 ];
 
+/// What is run in each way, with what is expected of it.
+struct Contest {
+    name: String,
+    scheduler: Scheduler,
+    enforcement: Enforcement,
+    carriers: Vec<SwitchedBy>,
+    fluid: Policy,
+    expects: Expects,
+}
+
+/// The engine whose prediction a run is to be held to.
+enum Expects {
+    /// That of packets, over this transport and with so many bytes of headers.
+    Packets(&'static str, u16),
+    /// The control plane's, with Δ.
+    Control,
+}
+
 /// The result of one over one carrier of switches.
 struct Row {
-    name: &'static str,
+    name: String,
     carrier: SwitchedBy,
     measured: Measured,
-    packets: Outcome,
+    predicted: Predicted,
+}
+
+/// The predictions of a run.
+#[derive(Clone)]
+struct Predicted {
+    packets: Option<Outcome>,
+    control: Option<Outcome>,
     fluid: Outcome,
+}
+
+impl Predicted {
+    /// The one that the run is to be held to.
+    fn closest(&self) -> &Outcome {
+        self.packets.as_ref().or(self.control.as_ref()).unwrap_or(&self.fluid)
+    }
 }
 
 impl Row {
     fn label(&self) -> String {
         match self.carrier {
-            SwitchedBy::Process => self.name.to_owned(),
+            SwitchedBy::Process => self.name.clone(),
             SwitchedBy::Kernel => format!("{}, {}", self.name, self.carrier()),
         }
     }
@@ -86,7 +119,7 @@ impl Row {
 /// # Errors
 /// If the fabric is none of racks, the machine cannot carry a lab, or a run fails.
 pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared) -> Result<(), Failure> {
-    let runs = runs(options)?;
+    let contests = contests(options)?;
     let spec = argument.checked(options.rate)?;
     let rate = spec.rate.unwrap_or(options.rate);
     let fabric = argument.build(rate)?;
@@ -97,30 +130,26 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
     let conditions =
         Conditions { rate, fabric: Some(spec), counters: options.counters, ..Conditions::default() };
     let scenario = Scenario::new(prepared.workload.clone(), conditions)?;
+    let link_delay = link_delay(&fabric, options.round_trip);
     let mut rows = Vec::new();
-    for (Carried { name, scheduler, packets, headers, fluid }, carriers) in runs {
-        let fluid = scenario.under(fluid).map_err(|error| Failure::usage(error.to_string()))?.run()?;
-        let transport =
-            cavalcade::transport::parse(packets).map_err(|error| Failure::usage(error.to_string()))?;
-        let link_delay = link_delay(&fabric, options.round_trip);
-        let engine =
-            Packets { link_delay, mtu: MTU, headers: *headers, ..Packets::over(Carrier::from(&transport)) };
-        let over = Scenario { policy: None, ..scenario.on(Engine::Packet(engine)) };
-        let packets = over.run()?;
+    for Contest { name, scheduler, enforcement, carriers, fluid, expects } in contests {
+        let predicted = predict(&scenario, fluid, &expects, link_delay, options.period)?;
+        let closest = predicted.closest();
         tell(&format!(
             "{name}: {} tasks, predicted to take {}",
-            packets.coflow_finish.len(),
-            seconds(packets.makespan().0)
+            closest.coflow_finish.len(),
+            seconds(closest.makespan().0)
         ));
         for carrier in carriers {
             let setup = Setup {
                 hosts: fabric.ports(),
-                limit: limit(options, &packets),
+                limit: limit(options, closest),
+                enforcement,
                 ..setup(Transport::Racks(Racks { carrier, ..racks }), rate, options.period)
             };
             let measured =
-                cavalcade_lab::run(&setup, &scenario.workload, scheduler, &[], &STOPPED).map_err(failure)?;
-            rows.push(Row { name, carrier, measured, packets: packets.clone(), fluid: fluid.clone() });
+                cavalcade_lab::run(&setup, &scenario.workload, &scheduler, &[], &STOPPED).map_err(failure)?;
+            rows.push(Row { name: name.clone(), carrier, measured, predicted: predicted.clone() });
         }
     }
     if options.json {
@@ -130,48 +159,92 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
     print(&footnotes(racks, rate, &scenario.workload))
 }
 
+/// Asks the engines what a run will take.
+fn predict(
+    scenario: &Scenario,
+    fluid: Policy,
+    expects: &Expects,
+    link_delay: Nanos,
+    period: Nanos,
+) -> Result<Predicted, Failure> {
+    let ideal = scenario.with_policy(fluid);
+    let mut predicted = Predicted { packets: None, control: None, fluid: ideal.run()? };
+    match *expects {
+        Expects::Control => predicted.control = Some(ideal.on(Engine::Control { period }).run()?),
+        Expects::Packets(transport, headers) => {
+            let transport =
+                cavalcade::transport::parse(transport).map_err(|error| Failure::usage(error.to_string()))?;
+            let engine =
+                Packets { link_delay, mtu: MTU, headers, ..Packets::over(Carrier::from(&transport)) };
+            let over = Scenario { policy: None, ..scenario.on(Engine::Packet(engine)) };
+            predicted.packets = Some(over.run()?);
+        }
+    }
+    Ok(predicted)
+}
+
 /// Returns what is run, and over which carriers of switches.
-fn runs(options: &Lab) -> Result<Vec<(&'static Carried, Vec<SwitchedBy>)>, Failure> {
+fn contests(options: &Lab) -> Result<Vec<Contest>, Failure> {
     if let Some(why) =
         cavalcade_switch::kernel::missing().filter(|_| options.carrier.contains(&SwitchCarrier::Xdp))
     {
         return Err(crate::switch::failure(SwitchError::NoPrograms { why }));
     }
-    let has_process = options.carrier.contains(&SwitchCarrier::Process);
-    let is_named = !options.policies.is_empty();
-    let mut runs = Vec::new();
-    for carried in carried(options)? {
-        let needs_process = carried.scheduler == Scheduler::Rcp;
-        if needs_process && !has_process && is_named {
+    let named: Vec<&str> = options.policies.iter().chain(&options.policy).map(String::as_str).collect();
+    if named.is_empty() {
+        return CARRIED.iter().map(|carried| carried.contest(options, false)).collect();
+    }
+    let contest = |name: &str| match CARRIED.iter().find(|carried| carried.name == name) {
+        Some(carried) => carried.contest(options, true),
+        None => ordered(options, name),
+    };
+    named.into_iter().map(contest).collect()
+}
+
+/// Returns a policy whose orders enforcers carry out.
+fn ordered(options: &Lab, spec: &str) -> Result<Contest, Failure> {
+    if !options.enforce.contains(&LabEnforcement::Kernel) {
+        return Err(Failure::usage(format!(
+            "{spec}: in racks of software switches flows go over tcp, rcp or spc"
+        ))
+        .help("give --policies tcp,rcp,spc, or add --enforce kernel for other policies"));
+    }
+    let Contender { label, scheduler, predicted, .. } = contender(spec)?;
+    Ok(Contest {
+        name: label,
+        scheduler,
+        enforcement: Enforcement::Kernel,
+        carriers: carriers(options),
+        fluid: predicted,
+        expects: Expects::Control,
+    })
+}
+
+fn carriers(options: &Lab) -> Vec<SwitchedBy> {
+    options.carrier.iter().map(|&carrier| SwitchedBy::from(carrier)).collect()
+}
+
+impl Carried {
+    fn contest(&self, options: &Lab, is_named: bool) -> Result<Contest, Failure> {
+        let mut carriers = carriers(options);
+        if self.scheduler == Scheduler::Rcp {
+            carriers.retain(|&carrier| carrier == SwitchedBy::Process);
+        }
+        if carriers.is_empty() && is_named {
             return Err(Failure::usage(
                 "rcp: switches in the kernel keep no state for each flow, which it needs",
             )
             .help("give --carrier process, or process,xdp"));
         }
-        let carriers = options.carrier.iter().map(|&carrier| SwitchedBy::from(carrier));
-        let carriers: Vec<_> =
-            carriers.filter(|&carrier| !needs_process || carrier == SwitchedBy::Process).collect();
-        runs.push((carried, carriers));
+        Ok(Contest {
+            name: self.name.to_owned(),
+            scheduler: self.scheduler.clone(),
+            enforcement: Enforcement::Library,
+            carriers,
+            fluid: Policy::from(configured(self.fluid)?),
+            expects: Expects::Packets(self.packets, self.headers),
+        })
     }
-    Ok(runs)
-}
-
-/// Returns what the command line names, or all.
-fn carried(options: &Lab) -> Result<Vec<&'static Carried>, Failure> {
-    if let Some(policy) = options.policy.first() {
-        return Err(unknown(policy));
-    }
-    if options.policies.is_empty() {
-        return Ok(CARRIED.iter().collect());
-    }
-    let find =
-        |name: &String| CARRIED.iter().find(|carried| carried.name == name).ok_or_else(|| unknown(name));
-    options.policies.iter().map(find).collect()
-}
-
-fn unknown(name: &str) -> Failure {
-    Failure::usage(format!("{name}: in racks of software switches flows go over tcp, rcp or spc"))
-        .help("give --policies tcp,rcp,spc; policies of hosts and coordinators run without --fabric")
 }
 
 /// Returns racks of equal size below one root, where the fabric is that.
@@ -207,40 +280,63 @@ fn seconds(nanos: u64) -> String {
 
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
-        "", "mean TCT", "p95", "p99", "packets", "off by", "fluid", "off by", "below", "packets", "fluid"
+        "{:<8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
+        "",
+        "mean TCT",
+        "p95",
+        "p99",
+        "packets",
+        "off by",
+        "with Δ",
+        "off by",
+        "fluid",
+        "off by",
+        "below",
+        "packets",
+        "fluid"
     );
-    let of = |outcome: &Outcome| Summary::of(&ccts(outcome));
     let plain = ["rcp", PLAIN].iter().find_map(|name| rows.iter().find(|row| row.name == *name));
     for row in rows {
-        let (live, packets, fluid) = (of(&row.measured.outcome), of(&row.packets), of(&row.fluid));
-        let off = |predicted: f64| format!("{:+.1} %", 100.0 * (live.mean_s / predicted - 1.0));
-        let below = |of: &dyn Fn(&Row) -> f64| {
-            plain.map_or("–".to_owned(), |plain| format!("{:.1} %", 100.0 * (1.0 - of(row) / of(plain))))
-        };
+        let live = Summary::of(&ccts(&row.measured.outcome));
+        let Predicted { packets, control, fluid } = &row.predicted;
+        let predicted = [packets.as_ref(), control.as_ref(), Some(fluid)].map(|outcome| {
+            let of = outcome.map(mean);
+            let off = of.map(|of| format!("{:+.1} %", 100.0 * (live.mean_s / of - 1.0)));
+            format!("{:>9}  {:>8}", text_of(of.map(|of| format!("{of:.4} s"))), text_of(off))
+        });
+        let outcomes: [fn(&Row) -> Option<&Outcome>; 3] = [
+            |row| Some(&row.measured.outcome),
+            |row| row.predicted.packets.as_ref(),
+            |row| Some(&row.predicted.fluid),
+        ];
+        let below = outcomes.map(|of| {
+            let (own, plain) = (of(row).map(mean), plain.and_then(of).map(mean));
+            let below = own.zip(plain).map(|(own, plain)| format!("{:.1} %", 100.0 * (1.0 - own / plain)));
+            format!("{:>8}", text_of(below))
+        });
         let _ = writeln!(
             text,
-            "{:<8}  {:>7.4} s  {:>7.4} s  {:>7.4} s  {:>7.4} s  {:>8}  {:>7.4} s  {:>8}  {:>8}  {:>8}  {:>8}",
+            "{:<8}  {:>7.4} s  {:>7.4} s  {:>7.4} s  {}  {}",
             row.label(),
             live.mean_s,
             live.p95_s,
             live.p99_s,
-            packets.mean_s,
-            off(packets.mean_s),
-            fluid.mean_s,
-            off(fluid.mean_s),
-            below(&|row| of(&row.measured.outcome).mean_s),
-            below(&|row| of(&row.packets).mean_s),
-            below(&|row| of(&row.fluid).mean_s),
+            predicted.join("  "),
+            below.join("  "),
         );
     }
     text
 }
 
+/// The text, or a dash for none.
+fn text_of(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
 fn footnotes(racks: Racks, rate: BitsPerSec, workload: &Workload) -> String {
     format!(
         "\n{} tasks, {} flows, {:.1} MB; {} racks of {} hosts on links of {rate}, {} to the root. All bytes of all runs arrived as they were sent.\n\
-         packets, fluid: what these engines predict of the same run; below: by how much the mean is below rcp's (else tcp's), live and as predicted.\n",
+         packets, fluid: what these engines predict of the same run; with Δ: what the control plane itself does over links that share at once; below: by how much the mean is below rcp's (else tcp's), live and as predicted.\n",
         workload.coflow_count(),
         workload.flows().len(),
         workload.bytes().0 as f64 / 1e6,
@@ -261,7 +357,9 @@ fn as_json(rows: &[Row], racks: Racks, rate: BitsPerSec, workload: &Workload) ->
     };
     let runs = rows.iter().map(|row| {
         json!({
-            "name": row.name, "carrier": row.carrier(), "measured": of(&row.measured.outcome), "packets": of(&row.packets), "fluid": of(&row.fluid),
+            "name": row.name, "carrier": row.carrier(), "measured": of(&row.measured.outcome),
+            "packets": row.predicted.packets.as_ref().map(of), "with_control": row.predicted.control.as_ref().map(of),
+            "fluid": of(&row.predicted.fluid),
         })
     });
     json!({
