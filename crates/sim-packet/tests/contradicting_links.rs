@@ -29,7 +29,7 @@ struct Scene {
 }
 
 /// The scenes; the mean over different starts is compared. Where ranks are reversed any split of the link stands still: the
-/// definition shares it evenly, and over packets one of two flows keeps all, by chance either one. A ring of four never comes to rest, and
+/// definition shares it evenly, and over packets one of two flows keeps all, by chance either one. A circle of four never comes to rest, and
 /// loses capacity.
 const SCENES: &[Scene] = &[
     Scene {
@@ -57,7 +57,7 @@ const SCENES: &[Scene] = &[
         flows: &[(0, 1, &[0, 0]), (0, 1, &[0, 1])],
     },
     Scene {
-        name: "ring of four",
+        name: "circle of four",
         within: 0.6,
         fabric: "bigswitch:ports=2",
         flows: &[(0, 0, &[0, 1]), (0, 1, &[1, 0]), (1, 1, &[0, 1]), (1, 0, &[1, 0])],

@@ -16,9 +16,7 @@ struct Link {
     left: f64,
     /// The place in the link's order at which the next class begins.
     next: usize,
-    /// In ascending order; none before the place `from` waits for its rate.
     members: Vec<u32>,
-    from: usize,
     waiting: u32,
     ready: u32,
     is_closed: bool,
@@ -67,11 +65,9 @@ pub(super) struct Turns {
     /// Flows with a rate, and those of the run before.
     served: Vec<u32>,
     served_before: Vec<u32>,
-    from_rings: Vec<u32>,
+    at_bottlenecks: Vec<u32>,
     /// True if any flow has ever had a cap.
     pub(super) has_caps: bool,
-    /// No link before this one has flows that wait.
-    first: usize,
 }
 
 impl Turns {
@@ -83,9 +79,8 @@ impl Turns {
             queue: Vec::new(),
             served: Vec::new(),
             served_before: Vec::new(),
-            from_rings: Vec::new(),
+            at_bottlenecks: Vec::new(),
             has_caps: false,
-            first: 0,
             capacity,
         }
     }
@@ -98,12 +93,11 @@ impl Turns {
     /// Finds the rates of all flows.
     pub(super) fn run(&mut self, order: Order<'_>, service: &Service) {
         self.run += 1;
-        self.first = 0;
         std::mem::swap(&mut self.served, &mut self.served_before);
         self.served.clear();
-        self.from_rings.clear();
+        self.at_bottlenecks.clear();
         for (link, &capacity) in self.links.iter_mut().zip(&self.capacity) {
-            (link.left, link.next, link.from, link.waiting, link.ready) = (capacity, 0, 0, 0, 0);
+            (link.left, link.next, link.waiting, link.ready) = (capacity, 0, 0, 0);
             link.is_closed = false;
             link.members.clear();
             link.touched.clear();
@@ -116,9 +110,9 @@ impl Turns {
                 run.turns.links[link as usize].is_queued = false;
                 run.settle(link);
             }
-            let Some(first) = run.first_in_turn() else { break };
-            let ring = run.ring(first);
-            run.share(&ring);
+            if !run.share_bottleneck() {
+                break;
+            }
         }
         run.top_up();
     }
@@ -204,15 +198,10 @@ impl Run<'_> {
             let record = &mut self.turns.links[link as usize];
             record.next += class.len();
             record.members.clear();
-            record.from = 0;
             for &account in class {
                 for &flow in &order.accounts[account as usize].flows {
                     self.enter(flow, link);
                 }
-            }
-            if class.len() > 1 {
-                // In runs, which a stable sort merges.
-                self.turns.links[link as usize].members.sort();
             }
             self.turns.queue(link);
         }
@@ -302,7 +291,7 @@ impl Run<'_> {
         }
         let level = record.level();
         let (mut batch, mut waits_for) = (std::mem::take(&mut self.batch), None);
-        for &flow in &self.link(link).members[self.link(link).from..] {
+        for &flow in &self.link(link).members {
             let turn = self.turn(flow);
             if turn.is_decided || !turn.is_ready() {
                 continue;
@@ -330,86 +319,34 @@ impl Run<'_> {
         self.decide();
     }
 
-    /// The flows in turn at a link that have no rate yet.
-    fn in_turn(&self, link: u32) -> impl Iterator<Item = u32> {
-        self.link(link).members[self.link(link).from..]
-            .iter()
-            .copied()
-            .filter(|&flow| !self.turn(flow).is_decided)
-    }
-
-    /// The first flow in turn at a link, if any.
-    fn first_at(&mut self, link: u32) -> Option<u32> {
-        let Link { members, from, .. } = self.link(link);
-        let skipped = members[*from..].iter().position(|&flow| !self.turn(flow).is_decided);
-        let from = from + skipped.unwrap_or(members.len() - from);
-        self.turns.links[link as usize].from = from;
-        self.link(link).members.get(from).copied()
-    }
-
-    /// The first of the flows in turn at the first link.
-    fn first_in_turn(&mut self) -> Option<u32> {
-        let links = &self.turns.links;
-        self.turns.first += links[self.turns.first..].iter().position(|link| link.waiting > 0)?;
-        self.first_at(self.turns.first as u32)
-    }
-
-    /// Flows that wait for each other, found by going from a flow to the one that it waits for until one comes again.
-    fn ring(&mut self, first: u32) -> Vec<u32> {
-        let mut walk = vec![first];
-        loop {
-            let next = self.waits_for(walk[walk.len() - 1]);
-            if let Some(at) = walk.iter().position(|&flow| flow == next) {
-                return walk.split_off(at);
+    /// The link with the lowest level, and this level, where a crowd shares what a link has left; none if all crowds are empty.
+    fn lowest_link(&self, crowd: impl Fn(&Link) -> u32) -> Option<(usize, f64)> {
+        let crowds = self.turns.links.iter().map(crowd).enumerate().filter(|&(_, crowd)| crowd > 0);
+        crowds.fold(None, |least, (link, crowd)| {
+            let level = self.turns.links[link].left / f64::from(crowd);
+            match least {
+                Some((_, lowest)) if level >= lowest * (1.0 - SAME) => least,
+                _ => Some((link, level)),
             }
-            walk.push(next);
-        }
+        })
     }
 
-    fn waits_for(&mut self, flow: u32) -> u32 {
-        let turn = self.turn(flow);
-        if let Some(side) = turn.at.iter().position(|is_in_turn| !is_in_turn) {
-            return self.first_at(self.links_of(flow)[side]).expect("a class is in turn before another");
-        }
-        let lowest = self.lowest(flow).1.expect("a flow that rises to its cap waits for no other");
-        let level = self.link(lowest).level();
-        let is_held = |&flow: &u32| !self.turn(flow).is_ready() || self.lowest(flow).0 < level * (1.0 - SAME);
-        self.in_turn(lowest).find(is_held).expect("a link without such a flow is settled")
-    }
-
-    /// Shares the lowest link of a ring evenly.
-    fn share(&mut self, ring: &[u32]) {
-        let ready: Vec<u32> = ring.iter().copied().filter(|&flow| self.turn(flow).is_ready()).collect();
-        let ring = if ready.is_empty() { ring } else { &ready };
-        let mut joining: Vec<u32> = Vec::new();
-        for &flow in ring {
-            let turn = self.turn(flow);
-            let links = self.links_of(flow).into_iter().zip(turn.at);
-            joining.extend(links.filter(|(_, is_in_turn)| !is_in_turn).map(|(link, _)| link));
-        }
-        let level = |link: u32| {
-            let joins = joining.iter().filter(|&&other| other == link).count() as u32;
-            self.link(link).left / f64::from(self.link(link).waiting + joins)
-        };
-        let mut of_ring: Vec<u32> = ring.iter().flat_map(|&flow| self.links_of(flow)).collect();
-        of_ring.sort_unstable();
-        let (mut lowest, mut share) = (of_ring[0], f64::INFINITY);
-        for link in of_ring {
-            if level(link) < share * (1.0 - SAME) {
-                (lowest, share) = (link, level(link));
-            }
-        }
-        let is_free = |&flow: &u32| {
-            let links = self.links_of(flow);
-            self.turn(flow).is_ready() && links.iter().all(|&link| level(link) >= share * (1.0 - SAME))
-        };
-        let of_ring = ring.iter().copied().filter(|&flow| self.links_of(flow).contains(&lowest));
-        let others = self.in_turn(lowest).filter(|flow| !ring.contains(flow)).filter(is_free);
-        let batch: Vec<(u32, f64)> =
-            of_ring.chain(others).map(|flow| (flow, share.min(self.cap(flow)))).collect();
-        self.turns.from_rings.extend(batch.iter().map(|&(flow, _)| flow));
-        self.batch = batch;
+    /// Gives flows even parts of the lowest link where links contradict each other: those in turn everywhere, or, where none is,
+    /// those in turn anywhere. False if no flow waits.
+    fn share_bottleneck(&mut self) -> bool {
+        let of_ready = self.lowest_link(|link| if link.ready > 0 { link.waiting } else { 0 });
+        let waits = |&flow: &u32| !self.turn(flow).is_decided;
+        let of_touched =
+            || self.lowest_link(|link| link.touched.iter().filter(|&flow| waits(flow)).count() as u32);
+        let Some((lowest, level)) = of_ready.or_else(of_touched) else { return false };
+        let link = &self.turns.links[lowest];
+        let candidates = if of_ready.is_some() { &link.members } else { &link.touched };
+        let is_served = |flow: &u32| waits(flow) && (of_ready.is_none() || self.turn(*flow).is_ready());
+        let served = candidates.iter().copied().filter(is_served);
+        self.batch = served.map(|flow| (flow, level.min(self.cap(flow)))).collect();
+        self.turns.at_bottlenecks.extend(self.batch.iter().map(|&(flow, _)| flow));
         self.decide();
+        true
     }
 
     fn has_room(&self, flow: u32) -> bool {
@@ -417,18 +354,18 @@ impl Run<'_> {
         self.links_of(flow).into_iter().all(|link| self.link(link).left > negligible(link))
     }
 
-    /// Gives to flows of rings what others could not use.
+    /// Gives to flows served at bottlenecks what others could not use.
     fn top_up(&mut self) {
         let key = |&flow: &u32| {
             let keys = self.service.flows[flow as usize].accounts.map(|account| self.order.key(account));
             (keys[0].min(keys[1]), flow)
         };
-        let mut from_rings = std::mem::take(&mut self.turns.from_rings);
-        from_rings.retain(|&flow| self.has_room(flow));
-        from_rings.sort_unstable_by_key(key);
-        self.turns.from_rings = from_rings;
-        for index in 0..self.turns.from_rings.len() {
-            let flow = self.turns.from_rings[index];
+        let mut at_bottlenecks = std::mem::take(&mut self.turns.at_bottlenecks);
+        at_bottlenecks.retain(|&flow| self.has_room(flow));
+        at_bottlenecks.sort_unstable_by_key(key);
+        self.turns.at_bottlenecks = at_bottlenecks;
+        for index in 0..self.turns.at_bottlenecks.len() {
+            let flow = self.turns.at_bottlenecks[index];
             let links = self.links_of(flow).map(|link| link as usize);
             let least = |of: &dyn Fn(usize) -> f64| of(links[0]).min(of(links[1]));
             let rate = self.turns.turns[flow as usize].rate;
