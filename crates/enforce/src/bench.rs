@@ -5,15 +5,17 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use aya::programs::loaded_programs;
 use aya::sys::{Stats, enable_stats};
-use cavalcade_model::BitsPerSec;
+use cavalcade_client::DscpMap;
+use cavalcade_model::{BitsPerSec, Bytes, Demotion};
 use cavalcade_protocol::Gate;
 
 use crate::groups::Hierarchy;
@@ -22,6 +24,8 @@ use crate::{Count, Error, Flow, Kernel, Limits, Order, Place, urgency};
 
 /// Rates that are asked for, in Mbps, and for how many seconds each is measured.
 const RATES: [(u64, f64); 6] = [(1, 10.0), (5, 1.0), (50, 1.0), (500, 1.0), (2_000, 1.0), (10_000, 1.0)];
+/// The levels of the rule by which messages are sorted, as PIAS has them.
+const LEVELS: u64 = 8;
 /// The number of times that a gate is closed and opened.
 const ROUNDS: usize = 100;
 /// The pause after which a gate counts as closed: on loopback packets follow each other by microseconds.
@@ -31,6 +35,9 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 const COFLOW: u32 = 1;
 
+/// The programs that run for packets or connections.
+const PROGRAMS: [&str; 2] = ["gate", "connections"];
+
 /// The cost of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
@@ -38,10 +45,24 @@ pub struct Cost {
     pub program: &'static str,
     /// Instructions that the verifier looked at when it was loaded.
     pub verified: u32,
-    /// The number of its runs while the connection sent without limits.
+    /// The number of its runs while the connection sent without limits for a second.
     pub runs: u64,
-    /// Its mean time.
-    pub nanos: f64,
+    /// The time that they took.
+    pub time: Duration,
+}
+
+impl Cost {
+    /// Its mean time, in nanoseconds.
+    pub fn nanos(&self) -> f64 {
+        self.time.as_nanos() as f64 / self.runs.max(1) as f64
+    }
+}
+
+/// What all these programs take for a packet that leaves, as it leaves TCP, in nanoseconds: the gate sees each once.
+pub fn nanos_a_packet(costs: &[Cost]) -> f64 {
+    let gate = costs.iter().find(|cost| cost.program == PROGRAMS[0]);
+    let packets = gate.map_or(0, |gate| gate.runs).max(1);
+    costs.iter().map(|cost| cost.time.as_nanos() as f64).sum::<f64>() / packets as f64
 }
 
 /// A rate that was asked for, and the one that was reached.
@@ -60,6 +81,8 @@ pub struct Pace {
 pub struct Figures {
     /// Of each program that runs for packets or connections.
     pub costs: Vec<Cost>,
+    /// The same where this host sorts messages by itself.
+    pub sorting: Vec<Cost>,
     /// The rate without limits, in bits per second.
     pub unlimited: f64,
     /// By rate.
@@ -78,10 +101,10 @@ pub fn measure() -> Result<Figures, Error> {
     // As the enforcer does.
     urgency::go_first();
     let mut kernel = Kernel::load(Place::below(&own_group()?)?, Limits::default())?;
-    let flood = Flood::start().map_err(Error::file("connect on", "loopback"))?;
     kernel.announce(COFLOW)?;
-    kernel.take_over(std::process::id(), COFLOW)?;
-    let (costs, unlimited) = costs(&flood)?;
+    let flood = Flood::tagged(&mut kernel)?;
+    let unlimited = flood.rate(Duration::from_secs(1));
+    let costs = costs()?;
     let mut paces = Vec::new();
     for (rate, seconds) in RATES {
         paces.push(pace(&mut kernel, &flood, BitsPerSec(rate * 1_000_000), seconds)?);
@@ -99,7 +122,9 @@ pub fn measure() -> Result<Figures, Error> {
     }
     off.sort();
     on.sort();
-    Ok(Figures { costs, unlimited, paces, off, on })
+    drop(flood);
+    let sorting = cost_of_sorting(&mut kernel)?;
+    Ok(Figures { costs, sorting, unlimited, paces, off, on })
 }
 
 /// The control group of this process.
@@ -110,30 +135,39 @@ fn own_group() -> Result<PathBuf, Error> {
     Ok(Hierarchy::find()?.root.join(path))
 }
 
-/// A connection that sends as much as it may.
+/// A connection that sends as much as it may, until it is dropped.
 struct Flood {
     received: Arc<AtomicU64>,
+    ends: [TcpStream; 2],
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Flood {
-    /// Both ends end with the process: what waits at a gate would hold up a caller that waited for them.
+    /// Starts one that belongs to the coflow.
+    fn tagged(kernel: &mut Kernel) -> Result<Self, Error> {
+        let flood = Self::start().map_err(Error::file("connect on", "loopback"))?;
+        kernel.take_over(std::process::id(), COFLOW)?;
+        Ok(flood)
+    }
+
     fn start() -> std::io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let mut sender = TcpStream::connect(listener.local_addr()?)?;
         let (mut receiver, _) = listener.accept()?;
+        let ends = [sender.try_clone()?, receiver.try_clone()?];
         let received = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&received);
-        std::thread::spawn(move || {
+        let sending = std::thread::spawn(move || {
             let chunk = vec![0; 256 << 10];
             while sender.write_all(&chunk).is_ok() {}
         });
-        std::thread::spawn(move || {
+        let receiving = std::thread::spawn(move || {
             let mut chunk = vec![0; 256 << 10];
             while let Ok(length @ 1..) = receiver.read(&mut chunk) {
                 count.fetch_add(length as u64, Ordering::Relaxed);
             }
         });
-        Ok(Self { received })
+        Ok(Self { received, ends, threads: vec![sending, receiving] })
     }
 
     fn received(&self) -> u64 {
@@ -148,6 +182,14 @@ impl Flood {
     }
 }
 
+impl Drop for Flood {
+    fn drop(&mut self) {
+        // Wakes a sender that waits as well, be it for a gate that is off.
+        self.ends.iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
 fn flow() -> Flow {
     Flow { coflow: COFLOW, peer: Ipv4Addr::LOCALHOST.into() }
 }
@@ -158,20 +200,34 @@ fn order(kernel: &mut Kernel, gate: Gate) -> Result<(), Error> {
     kernel.refresh()
 }
 
-fn costs(flood: &Flood) -> Result<(Vec<Cost>, f64), Error> {
-    let unlimited = flood.rate(Duration::from_secs(1));
+/// Measures what the programs take in a second.
+fn costs() -> Result<Vec<Cost>, Error> {
     let _counting = enable_stats(Stats::RunTime).map_err(Error::refused("to count what programs take"))?;
+    let before: Vec<Cost> = PROGRAMS.into_iter().filter_map(cost).collect();
     std::thread::sleep(Duration::from_secs(1));
-    let costs = ["gate", "connections"].into_iter().filter_map(cost);
-    Ok((costs.collect(), unlimited))
+    let since = |before: Cost| {
+        let now = cost(before.program)?;
+        Some(Cost { runs: now.runs - before.runs, time: now.time.saturating_sub(before.time), ..now })
+    };
+    Ok(before.into_iter().filter_map(since).collect())
 }
 
-/// The cost of the program of this name that was loaded last.
+/// The same where the host sorts messages by itself: the flow that is measured is behind all thresholds, where most is to be looked at.
+fn cost_of_sorting(kernel: &mut Kernel) -> Result<Vec<Cost>, Error> {
+    let thresholds = (1..LEVELS).map(|level| Bytes(level * 1_000_000)).collect();
+    let rule = Demotion { first: 0, thresholds, by_size: false, patience: 3..=3 };
+    kernel.demote(&rule, DscpMap::default())?;
+    let flood = Flood::tagged(kernel)?;
+    flood.rate(SETTLE);
+    costs()
+}
+
+/// The program of this name that was loaded last, with its cost since then.
 fn cost(program: &'static str) -> Option<Cost> {
     let infos = loaded_programs().filter_map(Result::ok);
     let info = infos.filter(|info| info.name_as_str() == Some(program)).max_by_key(|info| info.id())?;
     let (verified, runs) = (info.verified_instruction_count().unwrap_or(0), info.run_count());
-    Some(Cost { program, verified, runs, nanos: info.run_time().as_nanos() as f64 / runs.max(1) as f64 })
+    Some(Cost { program, verified, runs, time: info.run_time() })
 }
 
 fn pace(kernel: &mut Kernel, flood: &Flood, asked: BitsPerSec, seconds: f64) -> Result<Pace, Error> {
@@ -221,4 +277,20 @@ fn open(kernel: &mut Kernel) -> Result<Duration, Error> {
 fn count(kernel: &Kernel) -> Result<Count, Error> {
     let counts = kernel.counts()?;
     Ok(counts.iter().find(|(of, _)| *of == flow()).map(|&(_, count)| count).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_ends_with_its_owner() {
+        let flood = Flood::start().unwrap();
+        let received = Arc::clone(&flood.received);
+        while received.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        drop(flood);
+        assert_eq!(Arc::strong_count(&received), 1, "no thread counts on");
+    }
 }

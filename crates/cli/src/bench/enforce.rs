@@ -6,7 +6,7 @@ mod site;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use cavalcade_enforce::bench::{Cost, Figures, Pace, measure};
+use cavalcade_enforce::bench::{Cost, Figures, Pace, measure, nanos_a_packet};
 use cavalcade_metrics::Percent;
 use serde_json::{Value, json};
 
@@ -30,12 +30,17 @@ pub(crate) fn run(options: &EnforceBench) -> Result<(), Failure> {
 fn document(figures: &Figures, of_site: &site::Figures) -> Value {
     let load = |load: &site::Load| json!({ "bps": load.rate, "flows_a_second": load.flows, "agents": load.agents, "enforcers": load.enforcers });
     let pauses = of_site.turns.iter().map(|pause| pause.0 as f64 / 1e6).collect::<Vec<f64>>();
-    let cost = |cost: &Cost| json!({ "program": cost.program, "verified": cost.verified, "runs": cost.runs, "nanos": cost.nanos });
+    let cost = |cost: &Cost| json!({ "program": cost.program, "verified": cost.verified, "runs": cost.runs, "nanos": cost.nanos() });
     let pace = |pace: &Pace| json!({ "asked_bps": pace.asked.0, "reached_bps": pace.reached, "seconds": pace.seconds });
     let all = |times: &[Duration]| times.iter().map(|&time| millis(time)).collect::<Vec<f64>>();
     json!({
         "schema_version": 1,
         "programs": figures.costs.iter().map(cost).collect::<Vec<Value>>(),
+        "packet_nanos": nanos_a_packet(&figures.costs),
+        "sorting": {
+            "programs": figures.sorting.iter().map(cost).collect::<Vec<Value>>(),
+            "packet_nanos": nanos_a_packet(&figures.sorting),
+        },
         "unlimited_bps": figures.unlimited,
         "paces": figures.paces.iter().map(pace).collect::<Vec<Value>>(),
         "site": {
@@ -49,9 +54,14 @@ fn document(figures: &Figures, of_site: &site::Figures) -> Value {
 
 fn text(figures: &Figures) -> String {
     let mut text = String::from("program      verified instructions        runs   ns a run\n");
-    for cost in &figures.costs {
-        let (program, verified, runs, nanos) = (cost.program, cost.verified, cost.runs, cost.nanos);
-        _ = writeln!(text, "{program:<13}{verified:>21}{runs:>12}{nanos:>11.0}");
+    let sorting = "the same where messages are sorted by the bytes that they have sent (--demote):\n";
+    for (costs, heading) in [(&figures.costs, ""), (&figures.sorting, sorting)] {
+        text += heading;
+        for cost in costs {
+            let (program, verified, runs, nanos) = (cost.program, cost.verified, cost.runs, cost.nanos());
+            _ = writeln!(text, "{program:<13}{verified:>21}{runs:>12}{nanos:>11.0}");
+        }
+        _ = writeln!(text, "{:<34}{:>23.0} ns a packet", "both", nanos_a_packet(costs));
     }
     _ = writeln!(text, "\nwithout limits {:.1} Gbps\n", figures.unlimited / 1e9);
     text += "asked Mbps   reached Mbps   off by   over s\n";
