@@ -21,6 +21,7 @@
  */
 #include "steer.h"
 #include "demotion.h"
+#include "share.h"
 
 #define COFLOWS 4096
 #define DEEPEST_GROUP 16
@@ -28,6 +29,7 @@
 #define CLAIMS 16384
 #define MADE_BYTES (256 << 10)
 #define TURNED_BYTES (64 << 10)
+#define CONTROL_NAME 16
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -51,12 +53,12 @@ struct {
 	__type(value, __u32);
 } ports SEC(".maps");
 
-/* The coflows that there are, with their serials, or 0 until those are known: a connection may outlive its coflow. */
+/* The coflows that there are: a connection may outlive its coflow. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, COFLOWS);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct cv_coflow);
 } coflows SEC(".maps");
 
 /* Connections from outside whose other end has named a coflow, or vouches for one. */
@@ -76,7 +78,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, FLOWS);
+	__uint(max_entries, CV_FLOWS);
 	__type(key, struct cv_flow);
 	__type(value, struct cv_order);
 } orders SEC(".maps");
@@ -123,17 +125,24 @@ static inline_always struct cv_order *order_of(const struct cv_socket *socket, _
 	return bpf_map_lookup_elem(&orders, &flow);
 }
 
-/* The count of a flow; NULL where its coflow is forgotten, or there are too many flows. */
+/* The count of a flow; NULL where its coflow is forgotten, or its user has too many flows. */
 static inline_always struct cv_count *count_of(const struct cv_socket *socket)
 {
 	struct cv_flow flow = flow_of(socket);
 	struct cv_count *count = bpf_map_lookup_elem(&counts, &flow);
+	struct cv_coflow *coflow;
 	struct cv_count fresh = {};
 
-	if (count || !bpf_map_lookup_elem(&coflows, &flow.coflow))
+	if (count)
 		return count;
-	if (!bpf_map_update_elem(&counts, &flow, &fresh, BPF_NOEXIST))
+	coflow = bpf_map_lookup_elem(&coflows, &flow.coflow);
+	if (!coflow || !has_room(coflow->owner))
+		return 0;
+	if (!bpf_map_update_elem(&counts, &flow, &fresh, BPF_NOEXIST)) {
+		begin_flow(coflow->owner);
+		begin_flow(CV_EVERYBODY);
 		bpf_ringbuf_output(&turned, &flow, sizeof(flow), BPF_RB_NO_WAKEUP);
+	}
 	return bpf_map_lookup_elem(&counts, &flow);
 }
 
@@ -223,6 +232,32 @@ static inline_always __u32 sort_next(struct cv_socket *socket, const struct cv_o
 	return sort(socket, order, begins ? 0 : socket->message, now);
 }
 
+/*
+ * BBR sends at the rate at which it has seen bytes arrive, and looks for more by a quarter at a time: after a rise of the limit it
+ * takes dozens of bursts at the old rate. A rise by more than a quarter has it begin anew instead, at what the new limit allows.
+ */
+static inline_always void begin_anew(void *sk, __u32 before, __u32 rate)
+{
+	char name[CONTROL_NAME] = {}, other[] = "reno";
+
+	if (rate <= before || rate - before <= before / 4)
+		return;
+	if (bpf_getsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) || name[0] != 'b' || name[1] != 'b' ||
+	    name[2] != 'r' || name[3])
+		return;
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, other, sizeof(other));
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
+}
+
+static inline_always void set_rate(void *sk, __u32 rate)
+{
+	__u32 before = CV_UNLIMITED;
+
+	bpf_getsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &before, sizeof(before));
+	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	begin_anew(sk, before, rate);
+}
+
 /* Sets what the orders say and what this host's own sorting says, or what the application had said where there is neither. */
 static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, const struct cv_order *order,
 				 __u32 class)
@@ -240,7 +275,7 @@ static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, 
 	tos = order && order->tos != CV_KEEP ? order->tos : (__u32)socket->own_tos;
 	priority = order && order->priority != CV_KEEP ? order->priority : (__u32)socket->own_priority;
 	if (generation != socket->applied)
-		bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+		set_rate(sk, rate);
 	set_class(sk, is_v6, sorted ? sorted->tos : tos, sorted ? sorted->priority : priority);
 	socket->applied = generation;
 	socket->class = class;
@@ -360,23 +395,23 @@ static inline_always struct cv_pair pair_of(const struct cv_socket *socket)
 /* Has the SYN say the coflow, where its serial is known. */
 static inline_always void announce(struct bpf_sock_ops *ops, const struct cv_socket *socket)
 {
-	__u32 coflow = socket->coflow;
-	__u64 *serial = bpf_map_lookup_elem(&coflows, &coflow);
+	__u32 number = socket->coflow;
+	struct cv_coflow *coflow = bpf_map_lookup_elem(&coflows, &number);
 
-	if (vouches() && serial && *serial)
+	if (vouches() && coflow && coflow->serial)
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
 static inline_always void write_option(struct bpf_sock_ops *ops, const struct cv_socket *socket)
 {
 	struct option option = { .kind = OPTION_KIND, .length = sizeof(option), .identifier = OPTION_IDENTIFIER };
-	__u32 coflow = socket->coflow;
-	__u64 *serial = bpf_map_lookup_elem(&coflows, &coflow);
+	__u32 number = socket->coflow;
+	struct cv_coflow *coflow = bpf_map_lookup_elem(&coflows, &number);
 
-	if (!serial || !(ops->skb_tcp_flags & FLAG_SYN))
+	if (!coflow || !(ops->skb_tcp_flags & FLAG_SYN))
 		return;
-	option.serial_low = to_network_32(*serial);
-	option.serial_high = to_network_32(*serial >> 32);
+	option.serial_low = to_network_32(coflow->serial);
+	option.serial_high = to_network_32(coflow->serial >> 32);
 	bpf_store_hdr_opt(ops, &option, sizeof(option), 0);
 }
 

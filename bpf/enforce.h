@@ -14,6 +14,8 @@
 #define CV_UNLIMITED 0xffffffff /* Rate: none is asked for. */
 #define CV_CLASSES 32 /* The most classes of a host that sorts messages by itself. */
 #define CV_KEEP 0xffffffff /* TOS or priority: the application's own stays. */
+#define CV_FLOWS 65536 /* The most flows that are counted at once, and that have orders. */
+#define CV_EVERYBODY 0xffffffff /* The user in whose name the flows of all users are counted. */
 #define CV_NOBODY 0xffffffff /* Coflow of connections that have none: they are neither counted nor limited. */
 #define CV_LISTENING 0 /* Peer of orders that hold for every peer without orders of its own. */
 
@@ -24,6 +26,12 @@ struct cv_flow {
 	__u32 peer_1; /* Second word of it. */
 	__u32 peer_2; /* Third word of it. */
 	__u32 peer_3; /* Fourth word of it. */
+};
+
+/* What is known of a coflow. */
+struct cv_coflow {
+	__u64 serial; /* Its serial, or 0 until that is known. */
+	__u64 owner; /* The user in whose share of the table its flows are. */
 };
 
 /* How a flow is to be sent. */

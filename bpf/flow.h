@@ -7,8 +7,6 @@
 #include "enforce.h"
 #include "congestion.h"
 
-#define FLOWS 65536
-
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
@@ -19,7 +17,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, FLOWS);
+	__uint(max_entries, CV_FLOWS);
 	__type(key, struct cv_flow);
 	__type(value, struct cv_count);
 } counts SEC(".maps");
@@ -28,7 +26,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, FLOWS);
+	__uint(max_entries, CV_FLOWS);
 	__type(key, struct cv_flow);
 	__type(value, struct cv_goal);
 } goals SEC(".maps");

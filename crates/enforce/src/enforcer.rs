@@ -343,6 +343,7 @@ impl Enforcer {
                  --coflows-of-user"
             ));
         }
+        self.kernel.assign(number, user).map_err(|error| error.to_string())?;
         let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
         let tagged = Tagged::new(now, user, link, request);
         if let Some(goal) = tagged.goal() {

@@ -3,6 +3,7 @@
 //! Nothing is attached, so no traffic of this machine is touched, and every packet can be made that no TCP would send.
 
 mod demotion;
+mod share;
 
 use std::net::Ipv4Addr;
 
@@ -13,7 +14,9 @@ use cavalcade_model::Nanos;
 use cavalcade_protocol::Gate;
 
 use crate::kernel::settings;
-use crate::shared::{CountWords, FlowWords, OrderWords, PROGRAMS, SettingsWords, Socket, SocketWords};
+use crate::shared::{
+    Coflow, CoflowWords, CountWords, FlowWords, OrderWords, PROGRAMS, SettingsWords, Socket, SocketWords,
+};
 use crate::{Count, Flow, Limits, Order};
 
 const COFLOW: u32 = 7;
@@ -45,8 +48,7 @@ impl Bench {
             let program: &mut CgroupSkb = bench.0.program_mut(name).unwrap().try_into().unwrap();
             program.load().unwrap();
         }
-        let mut coflows: HashMap<&mut MapData, u32, u64> = bench.map("coflows");
-        coflows.insert(COFLOW, 1, 0).unwrap();
+        bench.own(COFLOW, 1);
         bench.limit(Limits { silence: Nanos::from_secs(3600), ..Limits::default() }, Nanos::ZERO);
         // Data passed just now.
         bench.carry(Socket { passed_at: settings(Limits::default()).alive_at, ..Socket::default() });
@@ -60,6 +62,12 @@ impl Bench {
         self.0.map_mut(name).unwrap().try_into().unwrap()
     }
 
+    /// Announces a coflow of this user.
+    fn own(&mut self, coflow: u32, user: u32) {
+        let mut coflows: HashMap<&mut MapData, u32, CoflowWords> = self.map("coflows");
+        coflows.insert(coflow, Coflow { serial: 1, owner: u64::from(user) }.to_words(), 0).unwrap();
+    }
+
     /// Sets the limits, with the enforcer's last sign of life so long ago.
     fn limit(&mut self, limits: Limits, ago: Nanos) {
         let mut words = settings(limits);
@@ -70,9 +78,14 @@ impl Bench {
 
     /// Sets what the socket carries; its coflow and peer are those of this test.
     fn carry(&mut self, socket: Socket) {
-        let [_, _, _, mapped, address] = flow().to_kernel();
+        self.carry_for(flow(), socket);
+    }
+
+    /// The same for a flow to an IPv4 peer.
+    fn carry_for(&mut self, flow: Flow, socket: Socket) {
+        let [coflow, _, _, mapped, address] = flow.to_kernel();
         let peer_low = u64::from(mapped) | u64::from(address) << 32;
-        let socket = Socket { coflow: u64::from(COFLOW), peer_high: 0, peer_low, ..socket };
+        let socket = Socket { coflow: u64::from(coflow), peer_high: 0, peer_low, ..socket };
         let mut map: Array<&mut MapData, SocketWords> = self.map("trial");
         map.set(0, socket.to_words(), 0).unwrap();
     }

@@ -23,8 +23,9 @@ use crate::groups::{self, Group, Hierarchy};
 use crate::namespaces::{Walkers, walk_everywhere};
 use crate::pins::Pins;
 use crate::shared::{
-    self, Claim, ClaimWords, ClassWords, CountWords, DemotionWords, FlowWords, GoalWords, Made, MadeWords,
-    NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings, SettingsWords, SocketWords,
+    self, Claim, ClaimWords, ClassWords, Coflow, CoflowWords, CountWords, DemotionWords, EVERYBODY,
+    FlowWords, GoalWords, Made, MadeWords, NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings,
+    SettingsWords, SocketWords,
 };
 use crate::{Error, demotion, inherited, leftovers};
 
@@ -87,12 +88,14 @@ struct Tables {
     groups: HashMap<MapData, u64, u32>,
     users: HashMap<MapData, u32, u32>,
     ports: HashMap<MapData, u32, u32>,
-    coflows: HashMap<MapData, u32, u64>,
+    coflows: HashMap<MapData, u32, CoflowWords>,
     claims: HashMap<MapData, PairWords, ClaimWords>,
     made: RingBuf<MapData>,
     turned: RingBuf<MapData>,
     orders: HashMap<MapData, FlowWords, OrderWords>,
     counts: HashMap<MapData, FlowWords, CountWords>,
+    /// By user, the flows that have been taken out of the counts.
+    ended: HashMap<MapData, u32, u64>,
     settings: Array<MapData, SettingsWords>,
     sockets: SkStorage<MapData, SocketWords>,
     goals: HashMap<MapData, FlowWords, GoalWords>,
@@ -203,15 +206,34 @@ impl Kernel {
 
     /// There is such a coflow: its flows are counted.
     pub(crate) fn announce(&mut self, coflow: u32) -> Result<(), Error> {
-        if self.tables.coflows.get(&coflow, 0).is_ok() {
-            return Ok(());
+        match self.known(coflow) {
+            Some(_) => Ok(()),
+            None => self.know(coflow, Coflow { serial: 0, owner: own_user() }),
         }
-        self.name(coflow, 0)
+    }
+
+    /// Makes a coflow's flows count towards this user's share of the kernel's table: they are as many as are free there at most, and
+    /// the connections beyond are plain TCP. To be said before the coflow has any; without it they are those of this process's user.
+    ///
+    /// # Errors
+    /// If there are too many coflows.
+    pub fn assign(&mut self, coflow: u32, user: u32) -> Result<(), Error> {
+        let known = self.known(coflow).unwrap_or_default();
+        self.know(coflow, Coflow { owner: u64::from(user), ..known })
     }
 
     /// Says which serial a coflow has: SYNs of its connections say it, where this enforcer vouches for them.
     pub(crate) fn name(&mut self, coflow: u32, serial: u64) -> Result<(), Error> {
-        self.tables.coflows.insert(coflow, serial, 0).map_err(Error::refused("one more coflow"))
+        let owner = self.known(coflow).map_or_else(own_user, |known| known.owner);
+        self.know(coflow, Coflow { serial, owner })
+    }
+
+    fn known(&self, coflow: u32) -> Option<Coflow> {
+        self.tables.coflows.get(&coflow, 0).ok().map(Coflow::from_words)
+    }
+
+    fn know(&mut self, coflow: u32, known: Coflow) -> Result<(), Error> {
+        self.tables.coflows.insert(coflow, known.to_words(), 0).map_err(Error::refused("one more coflow"))
     }
 
     /// Has connections say their coflow to the other end, and tells of them ([`Kernel::made`]). What listens already reads
@@ -406,10 +428,11 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub fn forget(&mut self, coflow: u32, groups: Vec<Group>) -> Result<(), Error> {
+        let owner = self.known(coflow).map(|known| known.owner as u32);
         groups.iter().for_each(|group| drop(self.tables.groups.remove(&group.id())));
         let _ = self.tables.coflows.remove(&coflow);
         drop(groups);
-        self.clear(coflow)
+        self.clear_of(coflow, owner)
     }
 
     /// Forgets a coflow's orders and counts.
@@ -417,6 +440,11 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub fn clear(&mut self, coflow: u32) -> Result<(), Error> {
+        self.clear_of(coflow, self.known(coflow).map(|known| known.owner as u32))
+    }
+
+    /// Forgets the orders and counts of a coflow of this user.
+    fn clear_of(&mut self, coflow: u32, owner: Option<u32>) -> Result<(), Error> {
         let is_its = |flow: &Result<FlowWords, _>| flow.as_ref().is_ok_and(|flow| flow[0] == coflow);
         let orders: Vec<FlowWords> = self.tables.orders.keys().filter(is_its).flatten().collect();
         let goals: Vec<FlowWords> = self.tables.goals.keys().filter(is_its).flatten().collect();
@@ -429,8 +457,17 @@ impl Kernel {
         if counts.iter().any(is_open) {
             self.refresh()?;
         }
-        counts.iter().for_each(|flow| drop(self.tables.counts.remove(flow)));
-        Ok(())
+        let ended = counts.iter().filter(|flow| self.tables.counts.remove(flow).is_ok()).count();
+        owner.into_iter().chain([EVERYBODY]).try_for_each(|user| self.end_flows(user, ended as u64))
+    }
+
+    /// Gives back the room that so many flows of a user had.
+    fn end_flows(&mut self, user: u32, more: u64) -> Result<(), Error> {
+        if more == 0 {
+            return Ok(());
+        }
+        let before = self.tables.ended.get(&user, 0).unwrap_or(0);
+        self.tables.ended.insert(user, before + more, 0).map_err(Error::refused("the end of flows"))
     }
 }
 
@@ -440,6 +477,11 @@ impl Drop for Kernel {
         self.pins.clear();
         groups::of_place(&self.place.above, &self.place.name).iter().for_each(|group| groups::remove(group));
     }
+}
+
+/// The user of this process.
+fn own_user() -> u64 {
+    u64::from(rustix::process::geteuid().as_raw())
 }
 
 /// Programs that are attached by links stand beside those of others without any flag.
@@ -569,6 +611,7 @@ impl Tables {
             turned: take("turned").try_into().map_err(refused())?,
             orders: take("orders").try_into().map_err(refused())?,
             counts: take("counts").try_into().map_err(refused())?,
+            ended: take("ended").try_into().map_err(refused())?,
             settings: take(SETTINGS).try_into().map_err(refused())?,
             sockets: take("sockets").try_into().map_err(refused())?,
             goals: take("goals").try_into().map_err(refused())?,

@@ -78,7 +78,7 @@ impl Pins {
 }
 
 /// Mounts the file system of pins where it is not mounted, as service managers do at start-up.
-fn mount() -> Result<(), Error> {
+pub(crate) fn mount() -> Result<(), Error> {
     let found = rustix::fs::statfs(MOUNT).map_err(|error| Error::file("find", MOUNT)(error.into()))?;
     if found.f_type as u64 == MAGIC {
         return Ok(());

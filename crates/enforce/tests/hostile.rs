@@ -13,9 +13,10 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use cavalcade_client::DscpMap;
-use cavalcade_enforce::{Conditions, Enforcer, leftovers};
+use cavalcade_enforce::{Conditions, Enforcer, Flow, Kernel, leftovers};
+use cavalcade_model::Bytes;
 use cavalcade_protocol::Gate;
-use support::{Ground, Player};
+use support::{Ground, Player, Sink, count, eventually};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -136,4 +137,32 @@ fn bytes_that_are_no_request_are_answered_or_cut_off() {
         assert!(answer.is_empty() || answer.starts_with(b"no "), "{answer:?}");
     }
     serving.end();
+}
+
+#[test]
+fn a_user_with_connections_to_very_many_peers_keeps_no_flows_of_others_out() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let (rogue, other) = (1, 2);
+    for (coflow, user) in [(1, rogue), (2, other), (3, rogue)] {
+        kernel.assign(coflow, user).unwrap();
+    }
+    let (mut crowd, of_crowd) = Player::tagged(&mut kernel, 1, "crowd 70000");
+    assert_eq!(crowd.hears(), "has connected");
+    let counted = |kernel: &Kernel, coflow| {
+        kernel.counts().unwrap().into_iter().filter(|(flow, _)| flow.coflow == coflow).count()
+    };
+    // As many as are free then; those that begin on two processors at once may be one too many.
+    let of_rogue = counted(&kernel, 1);
+    assert!((32_768..32_770).contains(&of_rogue), "{of_rogue}");
+    let sink = Sink::new("127.0.0.1");
+    let (_flood, _of_flood) = Player::tagged(&mut kernel, 2, &format!("flood {}", sink.address));
+    eventually("bytes of the other user", || count(&kernel, 2, "127.0.0.1").sent > Bytes(1_000_000));
+    kernel.order(Flow { coflow: 2, peer: "127.0.0.1".parse().unwrap() }, OFF.into()).unwrap();
+    eventually("refusal", || count(&kernel, 2, "127.0.0.1").waits);
+    // What has ended leaves room again.
+    kernel.forget(1, vec![of_crowd]).unwrap();
+    let (mut again, _of_again) = Player::tagged(&mut kernel, 3, "crowd 100");
+    assert_eq!(again.hears(), "has connected");
+    assert_eq!(counted(&kernel, 3), 101, "to each of them, and from this host's own address");
 }

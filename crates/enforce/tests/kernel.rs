@@ -295,6 +295,33 @@ fn a_paced_flow_is_no_faster_than_its_rate_and_is_free_afterwards() {
 }
 
 #[test]
+fn a_connection_under_bbr_takes_up_a_rate_that_rises_at_once() {
+    let Some(ground) = Ground::new() else { return };
+    let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
+    if !available.split_whitespace().any(|control| control == "bbr") {
+        return cavalcade_skip::skipped("the congestion control bbr");
+    }
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {} bbr", sink.address));
+    sink.wait_for(10_000_000);
+    let mut pace = |megabits: u64| {
+        let rate = BitsPerSec(megabits * 1_000_000);
+        kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
+        kernel.refresh().unwrap();
+    };
+    let socket = support::connection_of(player.number());
+    let paced_at = || support::pacing_rate(&socket) * 8;
+    pace(20);
+    // Then it has seen no more than that arrive.
+    let from = sink.received();
+    eventually("bytes at that rate", || sink.received() > from + 20 * SEGMENT && paced_at() <= 20_000_000);
+    pace(1_000);
+    // What the next bytes show would come later.
+    assert_eq!(paced_at(), 1_000_000_000);
+}
+
+#[test]
 fn packets_are_marked_by_class_and_the_applications_own_mark_comes_back() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();

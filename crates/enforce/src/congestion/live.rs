@@ -116,6 +116,7 @@ impl Ground {
     }
 
     fn attach(&mut self, name: &str, host: &str, link: &str, side: &str) {
+        crate::pins::mount().unwrap();
         let pin = Path::new("/sys/fs/bpf").join(format!("{host}-port"));
         let program: &mut SchedClassifier = self.port.program_mut(name).unwrap().try_into().unwrap();
         program.load().unwrap();

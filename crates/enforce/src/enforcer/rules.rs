@@ -61,6 +61,7 @@ impl Enforcer {
         self.next += 1;
         let owner = match rule.subject {
             Subject::User(user) => {
+                self.kernel.assign(number, user)?;
                 self.kernel.tag_user(user, number)?;
                 for process in groups::processes_of(user) {
                     self.kernel.take_over(process, number)?;

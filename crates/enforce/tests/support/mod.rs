@@ -7,7 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -204,11 +204,27 @@ pub(crate) fn play() {
                 say("spoken");
             }
         }
+        // Connects once to each of so many peers.
+        ["crowd", peers] => {
+            say("ready");
+            wait_for_go();
+            crowd(peers.parse().unwrap());
+            say("has connected");
+            wait_for_go();
+        }
         // Sends as long as it lives.
         ["flood", to] => {
             say("ready");
             wait_for_go();
             flood(TcpStream::connect(to).unwrap());
+        }
+        // The same under a congestion control.
+        ["flood", to, control] => {
+            say("ready");
+            wait_for_go();
+            let socket = TcpStream::connect(to).unwrap();
+            rustix::net::sockopt::set_tcp_congestion(&socket, control).unwrap();
+            flood(socket);
         }
         // Sends to itself as long as it lives.
         ["solo"] => {
@@ -372,6 +388,19 @@ fn ask_kernel(command: i32, attributes: &[u64]) -> bool {
     result >= 0
 }
 
+/// Makes a connection to each of so many addresses of this host, one after the other.
+fn crowd(peers: u32) {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for peer in 1..=peers {
+        let address = Ipv4Addr::from_bits(Ipv4Addr::new(127, 1, 0, 0).to_bits() + peer);
+        let socket = TcpStream::connect((address, port)).unwrap();
+        // Nothing of it is to stay behind.
+        rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
+        drop(listener.accept().unwrap());
+    }
+}
+
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
 }
@@ -486,12 +515,23 @@ pub(crate) fn connections_of(process: u32) -> Vec<std::os::fd::OwnedFd> {
 
 /// An option of a socket that is an integer.
 pub(crate) fn option(socket: &std::os::fd::OwnedFd, level: i32, name: i32) -> u32 {
+    u32::from_ne_bytes(option_bytes(socket, level, name))
+}
+
+/// The bytes per second to which a connection's congestion control and its limit hold it.
+pub(crate) fn pacing_rate(socket: &std::os::fd::OwnedFd) -> u64 {
+    // `tcpi_pacing_rate` is behind 104 bytes of `struct tcp_info`.
+    let info: [u8; 112] = option_bytes(socket, libc::IPPROTO_TCP, libc::TCP_INFO);
+    u64::from_ne_bytes(info[104..].try_into().unwrap())
+}
+
+fn option_bytes<const SIZE: usize>(socket: &std::os::fd::OwnedFd, level: i32, name: i32) -> [u8; SIZE] {
     use std::os::fd::AsRawFd;
-    let (mut value, mut length) = (0_u32, 4);
+    let (mut value, mut length) = ([0; SIZE], SIZE as u32);
     #[expect(unsafe_code, reason = "rustix has not all of these options")]
     // SAFETY: the descriptor is open, and the kernel writes at most `length` bytes to a value that is as long.
     let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length)
+        libc::getsockopt(socket.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut length)
     };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
     value
