@@ -1,5 +1,6 @@
 //! What tests use of Debian: clang, which builds the programs for the kernel (`bpf/`), applications that these are tried on, etcd,
-//! which keeps the lease of leadership, Chromium, which reports are looked at in, and tshark, which reads captures.
+//! which keeps the lease of leadership, Chromium, which reports are looked at in, ethtool, which sets
+//! receive offload, and tshark, which reads captures.
 //! A plain build does without.
 
 use std::path::Path;
@@ -12,9 +13,10 @@ use crate::steps::{Failure, Run};
 type Probe = fn() -> bool;
 
 /// Packages, each with its probe.
-const PACKAGES: [(&str, Probe); 11] = [
+const PACKAGES: [(&str, Probe); 12] = [
     ("chromium", || runs("chromium", "--version")),
     ("clang", || runs("clang", "--version")),
+    ("ethtool", || runs("ethtool", "--version")),
     ("etcd-server", || runs("etcd", "--version")),
     ("iperf3", || runs("iperf3", "--version")),
     ("nginx-light", || runs("nginx", "-v")),
