@@ -31,8 +31,9 @@
 //! XDP with packets of 1,500 bytes is limited by the thread that plays all hosts (`bench switch`): `perf record` of plain packets and SPC at 2 Gbps
 //! offered at each of four ports, nothing beside it, finds that thread on one processor all the time and the other one idle. 76 % of it is
 //! `sendmmsg`, in which the kernel also forwards and delivers (43 %: 11 to copy each packet into memory that a program may write, 10 to
-//! hand packets to the sockets, 6 the program), and 21 % `recvmmsg`. So the program is a seventeenth of what a packet costs. That was on a machine where all of it took 4.4 µs a packet and 2.9 Gbps were offered, and the process carried 3.18 Gbps, plain and SPC
-//! alike (3.8 to 4.0 Gbps and 7.05 of XDP in `docs/spc.md` are of a faster day); no packet was lost by XDP.
+//! hand packets to the sockets, 6 the program), and 21 % `recvmmsg`. So the program is a seventeenth of what a packet costs. That was on a
+//! machine where all of it took 4.4 µs a packet and XDP carried the 2.9 Gbps that were offered without loss (3.8 to 4.0 Gbps of
+//! the process and 7.05 of XDP in `docs/spc.md` are of a faster day).
 //!
 //! # Rejected
 //! - AF_PACKET's ring of version 3, whose block timer adds a millisecond to each round trip, which is as much as the
