@@ -29,43 +29,27 @@
 //! more than a twentieth of its time on looking at counts. It looks at what begins and ends 2 ms after its last look, or at once where
 //! that is past, and else a hundred times a second.
 //!
-//! Measured with [`mod@bench`] (`cavalcade bench enforce`, in a network namespace with packets of 1,500 B and
-//! `net.ipv4.tcp_tso_rtt_log` 0) on two cores of a virtual machine with Linux 6.18, on which 15 to 17 other threads wanted to
-//! run all the while. "Busy" is as it then comes out; "free" is with sender and receiver scheduled before those threads
-//! (`chrt -f 20`), as on a machine with a processor to spare:
+//! Measured with [`mod@bench`] (`cavalcade bench enforce`, release build, in a network namespace with packets of 1,500 B) on two cores of a
+//! virtual machine with Linux 6.18 and nothing else on it, bbr; medians of three runs with `net.ipv4.tcp_tso_rtt_log` 0:
 //!
 //! | what | figure |
 //! |---|---|
-//! | verifier | `gate` 496 instructions, `connections` 3,698 |
-//! | `gate`, for a packet of up to 64 KB as it leaves TCP | 270 (free) to 550 ns |
-//! | `connections`, once in a round trip | 190 (free) to 790 ns |
-//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps over 1 s | within 1.6 %, busy or free, reno or bbr; once −11 % at 500 Mbps, bbr, busy |
-//! | 2 Gbps over 1 s | within 0.4 % (reno); bbr −0.4 to −6 % free, −5 to −42 % busy |
-//! | 10 Gbps over 1 s | free −2 to −40 % (bbr), −18 % (reno, where 11.2 Gbps went through without limits); up to −48 % busy: one connection takes more than a core there |
-//! | 5 Mbps over 1 s with the kernel's own `tcp_tso_rtt_log`, 9 | −39 % |
-//! | from OFF to the last new byte: p50, p99 | 0.08, 0.12 ms |
-//! | from ON to the first new byte, free: p50, p99 | 0.18, 0.19 ms with reno; 0.17, 32 ms with bbr, whose own pacing holds back 2 of 100 |
-//! | the same, busy | 0.05 to 0.19, 0.26 to 5.4 ms with reno; 0.19, 8 to 36 ms with bbr: a sender that is put off in the middle of a call holds its socket's lock until it runs again |
-//! | the same by a walk alone, free | 2.3, 3.0 ms |
-//! | the enforcer's processor time: idle; one flow of 1.8 Gbps; 456 short connections a second | 0; 0.7 %; 1.7 % of a core |
+//! | verifier | `gate` 943 instructions, `connections` 93,755 |
+//! | `gate`, for a packet of up to 64 KB as it leaves TCP; `connections`, a run | 240 and 417 ns; 305 ns a packet in all |
+//! | the same where messages are sorted by the bytes that they have sent | 204 and 221 ns, with nine times as many runs of `connections`; 614 ns a packet |
+//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps, 2 and 10 Gbps over 1 s | 0.3 %; 0.1, −0.1, 0.0, 0.0, −0.3 % (19.8 Gbps without limits) |
+//! | the same with the kernel's own `tcp_tso_rtt_log`, 9 (two runs) | 3.6, 1.2 %; at most 3.3 % |
+//! | OFF, ON: p50, p99 | 0.12, 0.24 ms; 0.16, 0.21 ms |
+//! | agents and enforcers of both hosts: one flow of 18 Gbps; 2,000 short flows a second | 1.6 and 0.6 %; 2.8 and 3.6 % of a core |
+//! | from the end of a coflow to the first byte of the next, Δ 10 ms: p50, p99 | 5.4, 20.2 ms (27 ends a run; the worst of one run 35.7) |
 //!
-//! The same in one run on the machine with nothing else on it (release build, bbr, `net.ipv4.tcp_tso_rtt_log` 9):
+//! Rates of 5 Mbps were a third too low under bbr until a rise had it begin anew: it sends at the rate that it has seen arrive, and that was
+//! 1 Mbps. On the same machine while 15 to 17 other threads wanted to run, rates up to 500 Mbps were within 1.6 % but once, and 10 Gbps
+//! up to 48 % too low: one connection takes more than a core there. A sender that is put off in the middle of a call holds its
+//! socket's lock until it runs again, so ON took up to 5.4 ms (reno) and 36 (bbr) at p99 then. An opening by a walk alone takes 3.0.
 //!
-//! | what | figure |
-//! |---|---|
-//! | verifier | `gate` 558 instructions, `connections` 5,406; 185 and 245 ns a run |
-//! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps, 2 and 10 Gbps over 1 s | 4.8 %; −37, 0.6, −0.1, 0.0, −0.2 % (22.9 Gbps without limits) |
-//! | OFF, ON: p50, p99, worst | 0.18, 0.36, 0.42 ms; 0.21, 0.34, 0.86 ms |
-//! | agents and enforcers of both hosts: one flow of 29 Gbps; 2,000 short flows a second | 3.6 and 2.6 %; 6.6 and 12.9 % of a core |
-//! | from the end of a coflow to the first byte of the next, Δ 10 ms: p50, p99 | 5.3, 19.8 ms |
-//!
-//! Those 12.9 % were mostly wakes: of the sending host's enforcer's time a third was its own turns, a fourth going to sleep, a
-//! seventh reading counts (perf). Flows that begin and end now share looks, 2 ms apart at least. An enforcer without an agent beside 6,000
-//! connections of 10 KB, 2,000 a second, before and after, two runs each (test build, 18 to 25 other threads): 11,770 and 10,477 wakes, then
-//! 2,401 and 2,708; 276 and 488 ms of processor time, then 122 and 170. `bench enforce` on an otherwise idle machine, one run: 2,000 short flows
-//! a second cost agents 3.2 and enforcers 3.1 % of a core, both hosts together, and one flow of 26 Gbps 4.2 and 3.1 %. There OFF took 0.22 and
-//! 0.77 ms (p50, p99), ON 0.25 and 0.41, the next coflow's first byte 8.0 and 24.4 ms; rates were off by 0.2 % (1 Mbps), −3.2 (5), 0.0, −0.2, −1.8 and,
-//! of 16.5 Gbps without limits, −14.7 % (10 Gbps); `connections` had 40,057 verified instructions.
+//! Flows that begin and end share looks, 2 ms apart at least. Before, wakes took most of what 2,000 connections a second cost an enforcer: beside
+//! 6,000 of 10 KB, two runs each, 11,770 and 10,477 wakes came down to 2,401 and 2,708, and 276 and 488 ms of processor time to 122 and 170.
 //!
 //! # Unmodified applications
 //! `crates/cli/tests/applications.rs` has two jobs share a link of 200 Mbps with a bulk copy that came first: two of iperf3 with a base
@@ -99,8 +83,7 @@
 //!   and would outlive an enforcer that is killed. No socket has a setting of its own for it. What comes nearest is a limit
 //!   on the window (TCP_BPF_SNDCWND_CLAMP), which Reno and CUBIC apply only when the window would grow, and which sets the threshold of slow
 //!   start besides.
-//! - All flows share one table of 65,536: a user with connections to so many peers leaves none for others, whose connections are plain
-//!   TCP then.
+//! - All flows share one table of 65,536, of which a user may have as many as are free (`bpf/share.h`); the connections beyond are plain TCP.
 //! - A flow that opens to a rate rather than without one waits for the walk, which sets the rate; so do connections that only a
 //!   rule for a port or user has tagged. One that was held to a low rate finishes the pause behind its last burst first.
 //! - Rules for ports and users tag connections that are made after the enforcer has started, and those that processes of such
