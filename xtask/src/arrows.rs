@@ -58,7 +58,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("enforce", &["model", "protocol", "client"]),
     ("runtime", &["model", "protocol", "control"]),
     ("lab", &["model", "metrics", "client", "enforce", "spc", "switch"]),
-    ("skip", &[]),
+    ("testing", &[]),
     (
         "cli",
         &[
@@ -99,7 +99,7 @@ const SHELLS: &[&str] =
     &["cavalcade", "cli", "runtime", "client", "enforce", "lab", "spc", "spc-c", "switch"];
 
 /// Crates that only tests use; they may do what the shells may.
-const OF_TESTS: &[&str] = &["skip"];
+const OF_TESTS: &[&str] = &["testing"];
 
 /// Async runtimes belong to the live driver's shell alone.
 const RUNTIMES: &[&str] = &["tokio", "async-std", "smol", "mio"];
@@ -182,8 +182,8 @@ mod tests {
         assert!(is_told("| `bound` | bounds | model |", "bound", &["model"]));
         assert!(!is_told("", "bound", &["model"]));
         let others: Vec<&str> =
-            ARROWS.iter().map(|(name, _)| *name).filter(|name| !["cli", "skip"].contains(name)).collect();
-        assert!(is_told("| `cli` | the program | all but skip |", "cli", &others));
+            ARROWS.iter().map(|(name, _)| *name).filter(|name| !["cli", "testing"].contains(name)).collect();
+        assert!(is_told("| `cli` | the program | all but testing |", "cli", &others));
     }
 
     fn package(name: &str, dependencies: &[&str]) -> Package {

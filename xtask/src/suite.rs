@@ -1,6 +1,6 @@
 //! All tests, and those of them that this machine let pass without running them.
 
-use cavalcade_skip::PREFIX;
+use cavalcade_testing::PREFIX;
 
 use crate::steps::Failure;
 use crate::workspace::Workspace;

@@ -146,7 +146,7 @@ fn an_empty_workload_is_bounded_by_nothing() {
 #[test]
 fn the_facebook_trace_online_is_bounded_within_one_per_cent_of_the_best_schedule_known() {
     let path = "coflow/FB2010-1Hr-150-0.txt";
-    let Some(bytes) = cavalcade_skip::public_data(path) else { return };
+    let Some(bytes) = cavalcade_testing::public_data(path) else { return };
     let (workload, _) = cavalcade_trace::read(&bytes, path, &Default::default()).unwrap();
     let fabric = Fabric::big_switch(workload.ports(), cavalcade_model::BitsPerSec(1_048_576_000)).unwrap();
     let conditions = Conditions::default();

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
-use cavalcade_skip::skipped;
+use cavalcade_testing::skipped;
 use support::Place;
 
 /// A bulk copy and two jobs that begin after it.

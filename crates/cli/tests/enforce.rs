@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
-use cavalcade_skip::skipped;
-use support::{Place, Running, eventually, free_port};
+use cavalcade_testing::{Lines, eventually, skipped};
+use support::{Place, Running, free_port};
 
 /// The rate of the receiver, over all connections: a link of 100 Mbps.
 const BYTES_PER_SECOND: f64 = 12_500_000.0;
@@ -428,9 +428,7 @@ impl Pair {
         server.args(["-c", &enter]).arg(std::env::current_exe().unwrap());
         server.args(["--exact", "serves_for_other_tests", "--nocapture"]).env(SERVE, "127.0.0.2:0");
         let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
-        let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
-        let address =
-            lines.find_map(|line| Some(line.unwrap().split_once("serves at ")?.1.to_owned())).unwrap();
+        let address = Lines::new(server.0.stdout.take().unwrap()).after("serves at ").unwrap();
         let mut client = self.place.command();
         client.args(["run", "--task", "fetch", "--door", "door-0", "--"]);
         client.args(["curl", "-s", "--http0.9", "-o", "got", &format!("http://{address}/")]);

@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cavalcade_client::{Registration, Session};
+use cavalcade_testing::eventually;
 use support::serving::{Serving, free_address, get};
-use support::{Place, Running, eventually};
+use support::{Place, Running};
 
 /// The time that orders hold here.
 const HOLD: Duration = Duration::from_secs(2);
@@ -66,7 +67,7 @@ impl Net {
                 && ip(&format!("-n {bridge} link set p{number} master br0 up"));
         }
         if !works {
-            cavalcade_skip::skipped("root, and ip with network namespaces");
+            cavalcade_testing::skipped("root, and ip with network namespaces");
         }
         works.then_some(net)
     }
@@ -178,7 +179,7 @@ impl Scene {
     fn new(name: &str, keeper: Keeper) -> Option<Self> {
         let has_etcd = || Command::new("etcd").arg("--version").stdout(Stdio::null()).status().is_ok();
         if keeper == Keeper::Etcd && !has_etcd() {
-            cavalcade_skip::skipped("etcd (Debian: etcd-server)");
+            cavalcade_testing::skipped("etcd (Debian: etcd-server)");
             return None;
         }
         let (place, net) = (Place::new(), Net::new(name)?);

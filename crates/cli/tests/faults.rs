@@ -18,9 +18,10 @@ use cavalcade_protocol::{
     AgentMessage, ClientMessage, Frames, Message, PROTOCOL, Report, Sealed, Standing, frame,
 };
 use cavalcade_runtime::{Clock, Identity, block_on, connect_as_agent};
+use cavalcade_testing::eventually;
 use serde_json::Value;
 use support::serving::{Serving, free_address, get, json};
-use support::{Place, eventually, free_port};
+use support::{Place, free_port};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// A process that is killed when it is dropped.
@@ -44,16 +45,8 @@ fn up(place: &Place, messages: Stdio) -> (Running, PathBuf, SocketAddr) {
     let (path, at) = (socket.display().to_string(), listen.to_string());
     let arguments = ["up", "--hosts", "127.0.0.1,127.0.0.2", "--socket", &path, "--listen", &at];
     let running = start(place, &arguments, messages);
-    wait_for(&socket);
+    eventually("the socket", || UnixStream::connect(&socket).is_ok());
     (running, socket, listen)
-}
-
-fn wait_for(socket: &Path) {
-    let started = Instant::now();
-    while UnixStream::connect(socket).is_err() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{} never came", socket.display());
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Connects as a client and waits until it is welcome; keeps the connection.
@@ -142,7 +135,7 @@ fn garbage_among_agents_harms_nobody() {
         &path,
     ];
     let mut running = start(&place, &arguments, Stdio::null());
-    wait_for(&socket);
+    eventually("the socket", || UnixStream::connect(&socket).is_ok());
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     for seed in 0..200 {
         stranger.send_to(&garbage(seed, 1 + seed as usize * 7), ("127.0.0.1", port)).unwrap();
@@ -196,7 +189,7 @@ fn what_goes_wrong_with_those_who_connect_is_logged_counted_and_shown_with_whose
     let agent = ["agent", "--port", "0", "--coordinator", &listen, "--certificates", "site/agent-0"];
     let rest = ["--socket", "agent.sock", "--administration", "admin.sock"];
     let _agent = Serving::start(&place, &[&agent[..], &hosts, &rest].concat());
-    wait_for(&place.path("agent.sock"));
+    eventually("the agent", || UnixStream::connect(place.path("agent.sock")).is_ok());
     eventually("the coordinator serves", || get(&of_lead, "/readyz").0 == 200);
 
     let at = listen.parse().unwrap();
@@ -256,7 +249,7 @@ fn what_goes_wrong_with_those_who_connect_is_logged_counted_and_shown_with_whose
 #[test]
 fn a_disk_that_is_full_silences_messages_and_nothing_else() {
     let Ok(full) = File::options().write(true).open("/dev/full") else {
-        return cavalcade_skip::skipped("the device /dev/full (Linux)");
+        return cavalcade_testing::skipped("the device /dev/full (Linux)");
     };
     let place = Place::new();
     let (mut running, socket, _) = up(&place, full.into());

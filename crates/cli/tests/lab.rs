@@ -7,8 +7,8 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
+use cavalcade_testing::eventually;
 use serde_json::Value;
 use support::{Place, Ran, Running, TRACE};
 
@@ -65,7 +65,7 @@ fn has_namespaces() -> bool {
             .is_ok_and(|status| status.success());
     ip(&["netns", "del", &name]);
     if !can {
-        cavalcade_skip::skipped("network namespaces with bridges and traffic control (root, iproute2)");
+        cavalcade_testing::skipped("network namespaces with bridges and traffic control (root, iproute2)");
     }
     can
 }
@@ -166,7 +166,7 @@ fn is_found(feature: &str, name: &str) -> bool {
     let trials = cavalcade_enforce::probe::try_all();
     let found = trials.iter().find(|trial| trial.feature == feature).map(|trial| &trial.found);
     if let Some(Err(reason)) = found {
-        cavalcade_skip::skipped(format_args!("{name} ({reason})"));
+        cavalcade_testing::skipped(format_args!("{name} ({reason})"));
     }
     matches!(found, Some(Ok(_)))
 }
@@ -289,7 +289,8 @@ fn groups_and_programs_of_a_killed_lab_are_removed_by_the_next_one() {
     let mut killed = Running(
         place.command().env("TMPDIR", place.path("")).args(arguments).stderr(Stdio::null()).spawn().unwrap(),
     );
-    wait_for(&place.path(&format!("cavalcade-lab-{}/door2.sock", killed.0.id())));
+    let door = place.path(&format!("cavalcade-lab-{}/door2.sock", killed.0.id()));
+    eventually("the last enforcer's door", || door.exists());
     let groups = groups_of(killed.0.id());
     assert_eq!(groups.len(), 3);
     let grounds: Vec<_> =
@@ -312,7 +313,7 @@ fn what_a_killed_lab_leaves_is_removed_by_the_next_one_and_its_processes_are_gon
     let mut killed =
         place.command().env("TMPDIR", place.path("")).args(arguments).stderr(Stdio::null()).spawn().unwrap();
     let socket = place.path(&format!("cavalcade-lab-{}/agent2.sock", killed.id()));
-    wait_for(&socket);
+    eventually("an agent's socket", || socket.exists());
     killed.kill().unwrap();
     killed.wait().unwrap();
     assert!(!namespaces_of(killed.id()).is_empty(), "it was killed while it had namespaces");
@@ -322,16 +323,6 @@ fn what_a_killed_lab_leaves_is_removed_by_the_next_one_and_its_processes_are_gon
     assert_eq!(namespaces_of(killed.id()), [""; 0]);
     assert_eq!(place.names(), ["trace.txt"]);
     assert!(std::os::unix::net::UnixStream::connect(socket).is_err());
-}
-
-fn wait_for(path: &Path) {
-    for _ in 0..2_000 {
-        if path.exists() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{} never came", path.display());
 }
 
 #[test]
@@ -368,7 +359,7 @@ fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
     assert!(refused.code == 2 && refused.err.contains("tree:pods=1"), "{}", refused.err);
     let refused = lab(&place, &[&racks[..], &["--policies", "rcp", "--carrier", "xdp"]].concat());
     if refused.err.contains("cannot switch in the kernel") {
-        cavalcade_skip::skipped("programs for the kernel");
+        cavalcade_testing::skipped("programs for the kernel");
         return;
     }
     assert!(refused.code == 2 && refused.err.contains("--carrier process"), "{}", refused.err);

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cavalcade_client::{Registration, Session};
+use cavalcade_testing::eventually;
 use serde_json::Value;
+use support::Place;
 use support::serving::{Serving, free_address, get, json};
-use support::{Place, eventually};
 
 #[test]
 fn a_seed_of_faults_is_replayed_and_a_planted_bug_is_found() {

@@ -15,8 +15,9 @@ use cavalcade_control::TooManyDrains;
 use cavalcade_protocol::{CoflowName, Limit, MAX_FRAME, Refusal, Remark, WireError};
 use cavalcade_runtime::administration::Administrator;
 use cavalcade_runtime::administration::proto::DrainRequest;
+use cavalcade_testing::eventually;
+use support::Place;
 use support::serving::{Serving, free_address, get, json};
-use support::{Place, eventually};
 
 #[test]
 fn a_user_is_drained_with_a_reason_that_outlives_the_coordinator_and_what_ended_is_in_the_history() {
@@ -253,7 +254,7 @@ impl Disk {
         if mount.is_ok_and(|ran| ran.status.success()) {
             return Some(Self(at));
         }
-        cavalcade_skip::skipped("a file system to fill (root, mount)");
+        cavalcade_testing::skipped("a file system to fill (root, mount)");
         None
     }
 }

@@ -180,7 +180,7 @@ fn tshark(place: &Place, file: &str, filter: &str, fields: &[&str]) -> Option<Ve
     let output = match command.output() {
         Ok(output) => output,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            cavalcade_skip::skipped("tshark (Debian: tshark)");
+            cavalcade_testing::skipped("tshark (Debian: tshark)");
             return None;
         }
         Err(error) => panic!("{error}"),

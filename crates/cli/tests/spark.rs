@@ -89,7 +89,7 @@ fn real_logs_are_held_against_their_record() {
     for (name, query, recorded_s) in
         [("nds_q72_dataproc_2_2", "query72", 71.125), ("xgboost_eventlog", "query-4", 10.063)]
     {
-        let Some(log) = cavalcade_skip::public_data(&format!("spark/{name}.zstd")) else { return };
+        let Some(log) = cavalcade_testing::public_data(&format!("spark/{name}.zstd")) else { return };
         let place = Place::new();
         std::fs::write(place.path("log"), log).unwrap();
         let ran = place.run(&["compare", "log", "--policies", "fair,sebf", "--json"]);

@@ -11,7 +11,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::thread;
 
-use support::{Place, Running, eventually};
+use cavalcade_testing::{Lines, eventually};
+use support::{Place, Running};
 
 /// The user of no one.
 const NOBODY: u32 = 65_534;
@@ -119,7 +120,7 @@ fn a_process_gets_no_ids_from_the_counter_of_another_user() {
     let program = Place::new().command();
     let may_run = std::process::Command::new(program.get_program()).arg("--version").uid(NOBODY).output();
     if !is_root || !may_run.is_ok_and(|output| output.status.success()) {
-        cavalcade_skip::skipped("root, and a program that other users may run");
+        cavalcade_testing::skipped("root, and a program that other users may run");
         return;
     }
     let place = Place::new();
@@ -148,7 +149,7 @@ fn a_process_gets_no_ids_from_the_counter_of_another_user() {
         let read = client.read_line(&mut line);
         assert_eq!(read.is_ok() && line == "hello\n", is_served, "{counter}: {line}");
         if !is_served {
-            let mut said = BufReader::new(near.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+            let mut said = Lines::new(near.0.stderr.take().unwrap());
             let complaint = said.find(|line| line.contains("was not carried")).unwrap();
             assert!(complaint.contains("user 65534 has no counter own, but theirs"), "{complaint}");
         }

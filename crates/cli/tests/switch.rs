@@ -7,7 +7,8 @@ mod support;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 
-use support::{Place, Ran, Running, eventually};
+use cavalcade_testing::eventually;
+use support::{Place, Ran, Running};
 
 /// Namespaces; dropping removes them.
 struct Net(Vec<String>);
@@ -23,7 +24,7 @@ impl Net {
     fn new(test: &str) -> Option<Self> {
         let name = format!("cvl-{}-{test}", std::process::id());
         if !ip(&["netns", "add", &name]) {
-            cavalcade_skip::skipped("root and iproute2, for network namespaces");
+            cavalcade_testing::skipped("root and iproute2, for network namespaces");
             return None;
         }
         let net = Self(vec![name.clone()]);
@@ -151,7 +152,7 @@ fn watched(place: &Place, at: &str, parts: &[&str]) {
     let mut script = Command::new("script");
     script.args(["-qec", &command, "/dev/null"]).current_dir(place.path(".")).env("TERM", "xterm");
     let Ok(mut script) = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
-        cavalcade_skip::skipped("script (util-linux), for a terminal");
+        cavalcade_testing::skipped("script (util-linux), for a terminal");
         return;
     };
     let (mut keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
@@ -190,13 +191,13 @@ fn killed_and_started_again(carrier: &str) {
         // Their other ends have no receive offload yet.
         let refused = net.run(&place, &started);
         if refused.err.contains("cannot switch in the kernel") {
-            cavalcade_skip::skipped("programs for the kernel");
+            cavalcade_testing::skipped("programs for the kernel");
             return;
         }
         assert!(refused.code == 5 && refused.err.contains("ethtool"), "{} {}", refused.code, refused.err);
         for host in ["h0", "h1"] {
             if !ip(&["netns", "exec", net.name(), "ethtool", "-K", host, "gro", "on"]) {
-                cavalcade_skip::skipped("ethtool, for receive offload");
+                cavalcade_testing::skipped("ethtool, for receive offload");
                 return;
             }
         }
@@ -279,7 +280,7 @@ fn without_the_right_to_packets_or_programs_a_switch_names_the_capability() {
     };
     let (code, said) = with("-all", "process");
     if said.contains("setpriv") || said.contains("Permission denied") {
-        cavalcade_skip::skipped("setpriv, and a program that other users may run");
+        cavalcade_testing::skipped("setpriv, and a program that other users may run");
         return;
     }
     assert!(code == Some(5) && said.contains("CAP_NET_RAW"), "{said}");
@@ -296,7 +297,7 @@ fn what_a_killed_lab_left_is_found_and_removed() {
     // A number that no process has.
     let name = "cvl-4194399-bench";
     if !ip(&["netns", "add", name]) {
-        cavalcade_skip::skipped("root and iproute2, for network namespaces");
+        cavalcade_testing::skipped("root and iproute2, for network namespaces");
         return;
     }
     let place = Place::new();

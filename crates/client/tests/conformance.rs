@@ -6,17 +6,17 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use cavalcade_client::CoflowKey;
 use cavalcade_control::{Agent, AgentConfig, Coordinator, CoordinatorConfig, Mode};
 use cavalcade_model::{BitsPerSec, PortId};
 use cavalcade_runtime::{AgentSockets, Clock, bind_client_socket, block_on, serve_agent, serve_coordinator};
+use cavalcade_testing::{Lines, eventually};
 use tokio::sync::watch;
 
 const RATE: BitsPerSec = BitsPerSec(10_000_000_000);
@@ -84,34 +84,24 @@ fn agent(path: &Path, coordinator: SocketAddr) -> Running {
     Running { stop, thread: Some(thread) }
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}: never");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// A driver that runs.
 struct Driver {
     child: Child,
     input: ChildStdin,
-    output: BufReader<ChildStdout>,
+    output: Lines<ChildStdout>,
 }
 
 impl Driver {
     fn start(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let (input, output) = (child.stdin.take().unwrap(), Lines::new(child.stdout.take().unwrap()));
         Self { child, input, output }
     }
 
     fn ask(&mut self, command: &str) -> String {
         writeln!(self.input, "{command}").unwrap();
         self.input.flush().unwrap();
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim().to_owned()
+        self.output.next().unwrap_or_default()
     }
 
     fn does(&mut self, command: &str, answer: &str) {
@@ -273,7 +263,7 @@ fn runs(program: &str, argument: &str) -> bool {
     let tried = Command::new(program).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status();
     let works = tried.is_ok_and(|status| status.success());
     if !works {
-        cavalcade_skip::skipped(program);
+        cavalcade_testing::skipped(program);
     }
     works
 }

@@ -43,7 +43,7 @@ struct Bench(Ebpf);
 
 impl Bench {
     fn new() -> Option<Self> {
-        let mut bench = Self(EbpfLoader::new().load(cavalcade_skip::loadable(PROGRAMS)?).unwrap());
+        let mut bench = Self(EbpfLoader::new().load(cavalcade_testing::loadable(PROGRAMS)?).unwrap());
         for name in [GATE, SORT] {
             let program: &mut CgroupSkb = bench.0.program_mut(name).unwrap().try_into().unwrap();
             program.load().unwrap();

@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_listener_sees_the_user_for_whom_the_connection_is_made() {
         if !rustix::process::geteuid().is_root() {
-            return cavalcade_skip::skipped("root, to connect as another user");
+            return cavalcade_testing::skipped("root, to connect as another user");
         }
         let path = std::env::temp_dir().join(format!("cavalcade-link-{}.sock", std::process::id()));
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

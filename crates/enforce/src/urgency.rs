@@ -46,7 +46,7 @@ mod tests {
         });
         match kept.join().expect("it does not panic") {
             Some(kept) => assert_eq!(kept, (libc::SCHED_FIFO, 7)),
-            None => cavalcade_skip::skipped("root or CAP_SYS_NICE"),
+            None => cavalcade_testing::skipped("root or CAP_SYS_NICE"),
         }
     }
 }

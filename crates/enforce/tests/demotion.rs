@@ -11,7 +11,8 @@ use cavalcade_client::DscpMap;
 use cavalcade_enforce::{Flow, Group, Kernel};
 use cavalcade_model::{Bytes, Demotion, History};
 use cavalcade_protocol::Gate;
-use support::{Ground, Player, eventually};
+use cavalcade_testing::{Player, eventually};
+use support::{Ground, player_apart};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -39,7 +40,7 @@ fn run_beside(player: &Player, line: &str) {
 fn player(kernel: &mut Kernel, rule: &Demotion, role: &str) -> (Player, Group) {
     kernel.demote(rule, DscpMap::default()).unwrap();
     let group = kernel.tag(&kernel.place().above.clone(), 1).unwrap();
-    let player = Player::new_apart(role);
+    let player = player_apart(role);
     run_beside(&player, "ip link set lo mtu 1500 gso_max_segs 1");
     run_beside(&player, "echo 1 > /proc/sys/net/ipv4/tcp_ecn");
     kernel.admit(player.number(), &group, 1).unwrap();
@@ -49,7 +50,7 @@ fn player(kernel: &mut Kernel, rule: &Demotion, role: &str) -> (Player, Group) {
 fn can_make_namespaces() -> bool {
     let can = ["unshare", "nsenter"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
     if !can {
-        cavalcade_skip::skipped("unshare and nsenter, for a network namespace");
+        cavalcade_testing::skipped("unshare and nsenter, for a network namespace");
     }
     can
 }

@@ -16,7 +16,8 @@ use cavalcade_client::DscpMap;
 use cavalcade_enforce::{Conditions, Enforcer, Flow, Kernel, leftovers};
 use cavalcade_model::Bytes;
 use cavalcade_protocol::Gate;
-use support::{Ground, Player, Sink, count, eventually};
+use cavalcade_testing::eventually;
+use support::{Ground, Sink, count, player, tagged};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -94,7 +95,7 @@ fn a_kernel_that_lacks_a_part_is_told_of_and_left_as_it_was() {
     ];
     for (command, error) in lacks {
         let role = format!("lack {command} {error} {} {}", ground.place.above.display(), ground.place.name);
-        let mut player = Player::new(&role);
+        let mut player = player(&role);
         player.go();
         let said = player.hears();
         assert!(said.contains("the kernel refuses") && said.contains("it takes Linux"), "{command}: {said}");
@@ -108,7 +109,7 @@ fn a_user_who_asks_with_very_many_processes_at_once_keeps_no_others_out() {
     let (serving, door) = Serving::new(&ground);
     let others: Vec<UnixStream> = (0..16).map(|_| UnixStream::connect(&door).unwrap()).collect();
     let mut one_more = UnixStream::connect(&door).unwrap();
-    let mut stranger = Player::new(&format!("stranger ask {}", door.display()));
+    let mut stranger = player(&format!("stranger ask {}", door.display()));
     stranger.go();
     assert_eq!(stranger.hears(), "asked");
     serving.begin();
@@ -147,7 +148,7 @@ fn a_user_with_connections_to_very_many_peers_keeps_no_flows_of_others_out() {
     for (coflow, user) in [(1, rogue), (2, other), (3, rogue)] {
         kernel.assign(coflow, user).unwrap();
     }
-    let (mut crowd, of_crowd) = Player::tagged(&mut kernel, 1, "crowd 70000");
+    let (mut crowd, of_crowd) = tagged(&mut kernel, 1, "crowd 70000");
     assert_eq!(crowd.hears(), "has connected");
     let counted = |kernel: &Kernel, coflow| {
         kernel.counts().unwrap().into_iter().filter(|(flow, _)| flow.coflow == coflow).count()
@@ -156,13 +157,13 @@ fn a_user_with_connections_to_very_many_peers_keeps_no_flows_of_others_out() {
     let of_rogue = counted(&kernel, 1);
     assert!((32_768..32_770).contains(&of_rogue), "{of_rogue}");
     let sink = Sink::new("127.0.0.1");
-    let (_flood, _of_flood) = Player::tagged(&mut kernel, 2, &format!("flood {}", sink.address));
+    let (_flood, _of_flood) = tagged(&mut kernel, 2, &format!("flood {}", sink.address));
     eventually("bytes of the other user", || count(&kernel, 2, "127.0.0.1").sent > Bytes(1_000_000));
     kernel.order(Flow { coflow: 2, peer: "127.0.0.1".parse().unwrap() }, OFF.into()).unwrap();
     eventually("refusal", || count(&kernel, 2, "127.0.0.1").waits);
     // What has ended leaves room again.
     kernel.forget(1, vec![of_crowd]).unwrap();
-    let (mut again, _of_again) = Player::tagged(&mut kernel, 3, "crowd 100");
+    let (mut again, _of_again) = tagged(&mut kernel, 3, "crowd 100");
     assert_eq!(again.hears(), "has connected");
     assert_eq!(counted(&kernel, 3), 101, "to each of them, and from this host's own address");
 }

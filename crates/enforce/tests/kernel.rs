@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use cavalcade_enforce::{Error, Flow, Group, Kernel, Order, leftovers};
 use cavalcade_model::{BitsPerSec, Bytes};
 use cavalcade_protocol::Gate;
-use support::{Ground, Player, Sink, count, eventually, limits};
+use cavalcade_testing::eventually;
+use support::{Ground, Sink, count, limits, player, player_apart, player_in, tagged};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -34,10 +35,10 @@ fn bytes_of_sockets_that_a_tagged_process_opens_are_counted_by_peer() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let (one, other) = (Sink::new("127.0.0.1"), Sink::new("127.0.0.2"));
-    let (mut first, _of_first) = Player::tagged(&mut kernel, 1, &format!("send {} 1000000", one.address));
-    let (mut second, _of_second) = Player::tagged(&mut kernel, 2, &format!("send {} 70000", other.address));
+    let (mut first, _of_first) = tagged(&mut kernel, 1, &format!("send {} 1000000", one.address));
+    let (mut second, _of_second) = tagged(&mut kernel, 2, &format!("send {} 70000", other.address));
     let _untagged = {
-        let mut player = Player::new(&format!("send {} 5000", one.address));
+        let mut player = player(&format!("send {} 5000", one.address));
         player.go();
         player
     };
@@ -55,11 +56,11 @@ fn bytes_of_sockets_that_a_tagged_process_opens_are_counted_by_peer() {
 fn bytes_over_ipv6_are_counted() {
     let Some(ground) = Ground::new() else { return };
     if std::net::TcpListener::bind("[::1]:0").is_err() {
-        return cavalcade_skip::skipped("an IPv6 loopback address");
+        return cavalcade_testing::skipped("an IPv6 loopback address");
     }
     let mut kernel = ground.load();
     let sink = Sink::new("::1");
-    let (mut player, _group) = Player::tagged(&mut kernel, 1, &format!("send {} 300000", sink.address));
+    let (mut player, _group) = tagged(&mut kernel, 1, &format!("send {} 300000", sink.address));
     assert_eq!(player.hears(), "sent");
     eventually("bytes", || sink.received() == 300_000);
     assert_eq!(count(&kernel, 1, "::1").sent, Bytes(300_000));
@@ -69,7 +70,7 @@ fn bytes_over_ipv6_are_counted() {
 fn what_a_tagged_server_accepts_belongs_to_its_coflow() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
-    let (mut server, _group) = Player::tagged(&mut kernel, 1, "serve 200000");
+    let (mut server, _group) = tagged(&mut kernel, 1, "serve 200000");
     let mut socket = TcpStream::connect(server.hears()).unwrap();
     socket.read_exact(&mut vec![0; 200_000]).unwrap();
     let found = count(&kernel, 1, "127.0.0.1");
@@ -83,7 +84,7 @@ fn groups_that_a_program_makes_below_its_own_belong_to_its_coflow() {
     let sink = Sink::new("127.0.0.1");
     let group = kernel.tag(&ground.place.above, 1).unwrap();
     let below = Group::make(group.path(), "below").unwrap();
-    let mut player = Player::new(&format!("send {} 5000", sink.address));
+    let mut player = player(&format!("send {} 5000", sink.address));
     below.admit(player.number()).unwrap();
     player.go();
     assert_eq!(player.hears(), "sent");
@@ -96,14 +97,14 @@ fn sockets_of_a_user_belong_to_the_users_coflow_unless_their_group_says_otherwis
     let mut kernel = ground.load();
     kernel.tag_user(support::STRANGER, 7).unwrap();
     let sink = Sink::new("127.0.0.1");
-    let mut stranger = Player::new_in(&ground.group(), &format!("stranger send {} 5000", sink.address));
+    let mut stranger = player_in(&ground.group(), &format!("stranger send {} 5000", sink.address));
     stranger.go();
     assert_eq!(stranger.hears(), "sent");
-    let mut own = Player::new_in(&ground.group(), &format!("send {} 3000", sink.address));
+    let mut own = player_in(&ground.group(), &format!("send {} 3000", sink.address));
     own.go();
     assert_eq!(own.hears(), "sent");
     let role = format!("stranger send {} 400", sink.address);
-    let (mut tagged, _group) = Player::tagged(&mut kernel, 1, &role);
+    let (mut tagged, _group) = tagged(&mut kernel, 1, &role);
     assert_eq!(tagged.hears(), "sent");
     let sent = |coflow| count(&kernel, coflow, "127.0.0.1").sent;
     assert_eq!((sent(7), sent(1)), (Bytes(5000), Bytes(400)));
@@ -115,15 +116,15 @@ fn connections_to_a_port_and_those_accepted_there_belong_to_the_ports_coflow() {
     let mut kernel = ground.load();
     let (sink, other) = (Sink::new("127.0.0.2"), Sink::new("127.0.0.3"));
     kernel.tag_port(sink.address.port(), 7).unwrap();
-    let mut client = Player::new_in(&ground.group(), &format!("send {} 5000", sink.address));
+    let mut client = player_in(&ground.group(), &format!("send {} 5000", sink.address));
     client.go();
     assert_eq!(client.hears(), "sent");
-    let mut elsewhere = Player::new_in(&ground.group(), &format!("send {} 3000", other.address));
+    let mut elsewhere = player_in(&ground.group(), &format!("send {} 3000", other.address));
     elsewhere.go();
     assert_eq!(elsewhere.hears(), "sent");
     assert_eq!(count(&kernel, 7, "127.0.0.2").sent, Bytes(5000));
     assert_eq!(count(&kernel, 7, "127.0.0.3").sent, Bytes(0));
-    let mut server = Player::new_in(&ground.group(), "serve 200000");
+    let mut server = player_in(&ground.group(), "serve 200000");
     server.go();
     let address: std::net::SocketAddr = server.hears().parse().unwrap();
     kernel.tag_port(address.port(), 8).unwrap();
@@ -138,7 +139,7 @@ fn another_user_can_neither_open_tables_nor_move_processes_into_a_coflow() {
     let mut kernel = ground.load();
     let group = kernel.tag(&ground.place.above, 1).unwrap();
     let role = format!("stranger intrude {} {}", ground.place.name, group.path().display());
-    let mut stranger = Player::new(&role);
+    let mut stranger = player(&role);
     stranger.go();
     assert_eq!(stranger.hears(), "table by pin: refused");
     assert_eq!(stranger.hears(), "tables by number: refused");
@@ -174,7 +175,7 @@ fn a_push_reaches_what_waits_at_a_gate_that_has_opened_without_a_walk() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    let (player, _group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
     sink.wait_for(10_000_000);
     kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
     eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
@@ -192,7 +193,7 @@ fn a_connection_from_before_is_tagged_with_its_process() {
     let sink = Sink::new("127.0.0.1");
     // In a group below the programs, as every process of a host is: elsewhere its sockets do not meet them.
     let outside = Group::make(&ground.place.above, "outside").unwrap();
-    let mut player = Player::new_in(&outside, &format!("early {}", sink.address));
+    let mut player = player_in(&outside, &format!("early {}", sink.address));
     let group = kernel.tag(&ground.place.above, 1).unwrap();
     kernel.admit(player.number(), &group, 1).unwrap();
     assert_eq!(count(&kernel, 1, "127.0.0.1").sockets, 1);
@@ -209,7 +210,7 @@ fn an_idle_connection_begins_a_new_message() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (mut player, _group) = Player::tagged(&mut kernel, 1, &format!("speak {}", sink.address));
+    let (mut player, _group) = tagged(&mut kernel, 1, &format!("speak {}", sink.address));
     for messages in 1..=3 {
         // Longer than the idle time, however late anybody wakes.
         std::thread::sleep(Duration::from_millis(2));
@@ -224,8 +225,8 @@ fn a_flow_that_is_off_sends_no_more_than_its_trickle_and_goes_on_when_it_opens()
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let (off, open) = (Sink::new("127.0.0.1"), Sink::new("127.0.0.2"));
-    let (_first, _of_first) = Player::tagged(&mut kernel, 1, &format!("flood {}", off.address));
-    let (_second, _of_second) = Player::tagged(&mut kernel, 2, &format!("flood {}", open.address));
+    let (_first, _of_first) = tagged(&mut kernel, 1, &format!("flood {}", off.address));
+    let (_second, _of_second) = tagged(&mut kernel, 2, &format!("flood {}", open.address));
     off.wait_for(10_000_000);
     for _ in 0..3 {
         kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
@@ -248,7 +249,7 @@ fn orders_for_all_peers_hold_until_a_peer_has_its_own() {
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
     kernel.order(Flow::of_all_peers(1), OFF.into()).unwrap();
-    let (_player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    let (_player, _group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
     eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
     kernel.order(to("127.0.0.1"), Gate::Open {}.into()).unwrap();
     kernel.refresh().unwrap();
@@ -262,7 +263,7 @@ fn a_forgotten_coflow_limits_nothing_and_is_not_counted_any_more() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (_player, group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    let (_player, group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
     kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
     eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
     kernel.forget(1, vec![group]).unwrap();
@@ -275,7 +276,7 @@ fn a_paced_flow_is_no_faster_than_its_rate_and_is_free_afterwards() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    let (player, _group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
     sink.wait_for(10_000_000);
     let rate = BitsPerSec(80_000_000);
     kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
@@ -299,11 +300,11 @@ fn a_connection_under_bbr_takes_up_a_rate_that_rises_at_once() {
     let Some(ground) = Ground::new() else { return };
     let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap();
     if !available.split_whitespace().any(|control| control == "bbr") {
-        return cavalcade_skip::skipped("the congestion control bbr");
+        return cavalcade_testing::skipped("the congestion control bbr");
     }
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {} bbr", sink.address));
+    let (player, _group) = tagged(&mut kernel, 1, &format!("flood {} bbr", sink.address));
     sink.wait_for(10_000_000);
     let mut pace = |megabits: u64| {
         let rate = BitsPerSec(megabits * 1_000_000);
@@ -326,7 +327,7 @@ fn packets_are_marked_by_class_and_the_applications_own_mark_comes_back() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (player, _group) = Player::tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    let (player, _group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
     sink.wait_for(1_000_000);
     let socket = support::connection_of(player.number());
     let marks = || {
@@ -346,11 +347,11 @@ fn packets_are_marked_by_class_and_the_applications_own_mark_comes_back() {
 fn orders_reach_connections_in_other_network_namespaces() {
     let Some(ground) = Ground::new() else { return };
     if std::process::Command::new("unshare").args(["--net", "ip", "link"]).output().is_err() {
-        return cavalcade_skip::skipped("unshare and ip, for a network namespace");
+        return cavalcade_testing::skipped("unshare and ip, for a network namespace");
     }
     let mut kernel = ground.load();
     let group = kernel.tag(&ground.place.above, 1).unwrap();
-    let mut player = Player::new_apart("solo");
+    let mut player = player_apart("solo");
     kernel.admit(player.number(), &group, 1).unwrap();
     player.go();
     eventually("bytes", || count(&kernel, 1, "127.0.0.1").sent > Bytes(10_000_000));
@@ -373,8 +374,8 @@ fn silence_opens_gates_and_lifts_rates() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = Kernel::load(ground.place.clone(), limits(Duration::from_millis(500))).unwrap();
     let (off, slow) = (Sink::new("127.0.0.1"), Sink::new("127.0.0.2"));
-    let (_first, _of_first) = Player::tagged(&mut kernel, 1, &format!("flood {}", off.address));
-    let (second, _of_second) = Player::tagged(&mut kernel, 2, &format!("flood {}", slow.address));
+    let (_first, _of_first) = tagged(&mut kernel, 1, &format!("flood {}", off.address));
+    let (second, _of_second) = tagged(&mut kernel, 2, &format!("flood {}", slow.address));
     let rate = BitsPerSec(10_000_000);
     slow.wait_for(1_000_000);
     kernel.stay_alive().unwrap();
@@ -398,8 +399,8 @@ fn an_enforcer_that_is_killed_limits_nothing_for_long_and_what_it_left_is_found(
     let group = Group::make(&ground.place.above, "held").unwrap();
     let above = ground.place.above.display();
     let role = format!("hold {above} {} {} 1500", ground.place.name, group.path().display());
-    let mut enforcer = Player::new(&role);
-    let mut player = Player::new(&format!("flood {}", sink.address));
+    let mut enforcer = player(&role);
+    let mut player = player(&format!("flood {}", sink.address));
     group.admit(player.number()).unwrap();
     player.go();
     assert!(matches!(
@@ -421,9 +422,9 @@ fn the_next_enforcer_takes_the_place_of_one_that_was_killed() {
     let group = Group::make(&ground.place.above, "held").unwrap();
     let above = ground.place.above.display();
     let role = format!("hold {above} {} {} 60000", ground.place.name, group.path().display());
-    let mut enforcer = Player::new(&role);
+    let mut enforcer = player(&role);
     let sink = Sink::new("127.0.0.1");
-    let mut player = Player::new(&format!("flood {}", sink.address));
+    let mut player = player(&format!("flood {}", sink.address));
     group.admit(player.number()).unwrap();
     player.go();
     enforcer.kill();

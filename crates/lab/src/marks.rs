@@ -152,7 +152,7 @@ mod tests {
 
     /// A port that sends next to nothing, and marks from two full packets on; none where this machine takes no programs.
     fn port() -> Option<Ebpf> {
-        cavalcade_skip::loadable(shared::PROGRAMS)?;
+        cavalcade_testing::loadable(shared::PROGRAMS)?;
         Some(load(Port { rate: 1, burst: 0, mark_at: 2 * FRAME as u64, limit: 4 * FRAME as u64 }).unwrap())
     }
 

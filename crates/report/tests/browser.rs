@@ -170,7 +170,7 @@ fn info() -> ReportInfo {
 
 #[test]
 fn the_page_fits_a_desk_and_a_phone() {
-    let Some(browser) = chromium() else { return cavalcade_skip::skipped("Chromium (chromium)") };
+    let Some(browser) = chromium() else { return cavalcade_testing::skipped("Chromium (chromium)") };
     let mut pages = Vec::new();
     for (runs, coflows) in [(1, 3), (5, 60), (15, 526)] {
         let mut comparison = sample::comparison(runs, coflows);
@@ -185,7 +185,7 @@ fn the_page_fits_a_desk_and_a_phone() {
 
 #[test]
 fn figures_and_charts_cut_nothing_off() {
-    let Some(browser) = chromium() else { return cavalcade_skip::skipped("Chromium (chromium)") };
+    let Some(browser) = chromium() else { return cavalcade_testing::skipped("Chromium (chromium)") };
     let comparison = sample::comparison(15, 200);
     let mut pages = Vec::new();
     for kind in [FigureKind::Cdf, FigureKind::Gain, FigureKind::Timeline] {

@@ -238,7 +238,7 @@ mod tests {
     fn bytes_of_open_and_of_ended_connections_count_for_their_sender_once() {
         let directory = [(host(1), PortId(0)), (host(2), PortId(1))].into_iter().collect();
         let Ok(mut arrivals) = Arrivals::open(PortId(1), &directory) else {
-            return cavalcade_skip::skipped("a kernel that tells of connections (sock_diag)");
+            return cavalcade_testing::skipped("a kernel that tells of connections (sock_diag)");
         };
         // The kernel tells of the end of a connection a little later; and the end of each of two may count as a byte.
         let mut came = |expected: u64| {

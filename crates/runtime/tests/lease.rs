@@ -21,7 +21,8 @@ use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, bind_administration_socket, bind_client_socket, block_on,
     serve_agent, serve_coordinator,
 };
-use support::{PORTS, RATE, Running, address, agent_config, eventually, policy};
+use cavalcade_testing::eventually;
+use support::{PORTS, RATE, Running, address, agent_config, policy};
 use tokio::sync::watch;
 
 /// A server of etcd with its data in a folder, killed when the test ends.
@@ -54,7 +55,7 @@ impl Etcd {
         match started {
             Ok(process) => Some(Self { process, at, is_secure: scheme == "https" }),
             Err(_) => {
-                cavalcade_skip::skipped("etcd (Debian: etcd-server)");
+                cavalcade_testing::skipped("etcd (Debian: etcd-server)");
                 None
             }
         }

@@ -22,7 +22,8 @@ use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, bind_administration_socket, bind_client_socket, block_on,
     serve_agent, serve_coordinator,
 };
-use support::{PORTS, RATE, Running, address, agent_config, eventually, policy};
+use cavalcade_testing::eventually;
+use support::{PORTS, RATE, Running, address, agent_config, policy};
 use tokio::sync::watch;
 
 const OFF: Gate = Gate::Off {};

@@ -19,7 +19,8 @@ use cavalcade_runtime::{
     AgentSockets, Clock, CoordinatorSockets, Identity, bind_administration_socket, bind_client_socket,
     block_on, serve_agent, serve_coordinator,
 };
-use support::{PORTS, RATE, Running, agent_config, eventually, policy};
+use cavalcade_testing::eventually;
+use support::{PORTS, RATE, Running, agent_config, policy};
 use tokio::sync::watch;
 
 /// Certificates of a site in `folder`, one folder for each component.

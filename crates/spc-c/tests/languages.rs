@@ -6,10 +6,10 @@
 #[allow(dead_code, reason = "it has only a part of the switch's needs")]
 mod support;
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use cavalcade_testing::Lines;
 use support::{Net, Switch};
 
 /// A process that ends with the test.
@@ -56,7 +56,7 @@ fn compile(prefix: &Path) -> Option<PathBuf> {
         .args(flags.split_whitespace())
         .output();
     let Ok(compiled) = compiled else {
-        cavalcade_skip::skipped("a C compiler");
+        cavalcade_testing::skipped("a C compiler");
         return None;
     };
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
@@ -73,12 +73,10 @@ fn command(host: &str, prefix: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Starts a server and waits until it listens.
-fn serve(mut command: Command) -> (Running, BufReader<std::process::ChildStdout>) {
+fn serve(mut command: Command) -> (Running, Lines<std::process::ChildStdout>) {
     let mut running = Running(command.stdout(Stdio::piped()).spawn().unwrap());
-    let mut lines = BufReader::new(running.0.stdout.take().unwrap());
-    let mut line = String::new();
-    lines.read_line(&mut line).unwrap();
-    assert_eq!(line, "listens\n");
+    let mut lines = Lines::new(running.0.stdout.take().unwrap());
+    assert_eq!(lines.next().unwrap(), "listens");
     (running, lines)
 }
 
@@ -108,9 +106,7 @@ fn a_c_program_sends_and_receives_through_a_switch() {
         serve(command(&server, prefix.path(), &[program, "serve", "10.9.0.2:4000", "2"]));
     for task in ["7", "8"] {
         asked(command(&client, prefix.path(), &[program, "ask", "10.9.0.2:4000", task, "300000"]));
-        let mut line = String::new();
-        lines.read_line(&mut line).unwrap();
-        assert_eq!(line, format!("task {task}: 300000 bytes\n"));
+        assert_eq!(lines.next().unwrap(), format!("task {task}: 300000 bytes"));
     }
     assert!(switch.end().report.ports.iter().all(|port| port.spc.bytes > 600_000), "both ways by the switch");
 }
@@ -118,7 +114,7 @@ fn a_c_program_sends_and_receives_through_a_switch() {
 #[test]
 fn a_python_program_written_for_sockets_runs_over_spc_by_its_import_alone() {
     if !Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success()) {
-        cavalcade_skip::skipped("Python 3");
+        cavalcade_testing::skipped("Python 3");
         return;
     }
     let Some((_net, [client, server], switch)) = network() else { return };

@@ -78,7 +78,7 @@ fn memcached() -> Option<(Memcached, SocketAddr)> {
         .stderr(Stdio::null())
         .spawn();
     let Ok(child) = child else {
-        cavalcade_skip::skipped("memcached");
+        cavalcade_testing::skipped("memcached");
         return None;
     };
     let (child, address) = (Memcached(child), SocketAddr::from(([127, 0, 0, 1], port)));

@@ -215,7 +215,7 @@ fn a_loop_and_an_interface_that_goes_away_end_the_switch_with_an_error(carrier: 
 #[test]
 fn a_switch_in_the_kernel_refuses_ports_that_will_not_do_and_leaves_nothing_behind() {
     if let Some(why) = cavalcade_switch::kernel::missing() {
-        cavalcade_skip::skipped(format_args!("programs for the kernel ({why})"));
+        cavalcade_testing::skipped(format_args!("programs for the kernel ({why})"));
         return;
     }
     let Some(mut net) = Net::new() else { return };
@@ -231,7 +231,7 @@ fn a_switch_in_the_kernel_refuses_ports_that_will_not_do_and_leaves_nothing_behi
     drop(first.end());
     assert!(!has_program(&sw), "the program goes with its switch");
     if !ip(&["netns", "exec", &other, "ethtool", "-K", "c0", "gro", "off"]) {
-        cavalcade_skip::skipped("ethtool, to turn receive offload off");
+        cavalcade_testing::skipped("ethtool, to turn receive offload off");
         return;
     }
     let lost = Switch::carried(carrier, &sw, 1, &both).ended();

@@ -10,7 +10,7 @@ mod support;
 mod questions;
 
 use std::cell::Cell;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use cavalcade_spc::Endpoint;
 use cavalcade_switch::device::Device;
 use cavalcade_switch::port::Packet;
 use cavalcade_switch::{Carrier, Stop};
+use cavalcade_testing::Lines;
 use cavalcade_transport::spc::Spc;
 use questions::{answer, question, task_of};
 use support::{
@@ -187,14 +188,9 @@ fn a_capture_of_live_hosts_opens_with_the_dissector() {
     capture.args(["netns", "exec", &hosts[1], "tshark", "-i", "eth0", "-c", "100", "-w"]).arg(&file);
     let Ok(mut capture) = capture.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() else { return };
     // It says so once it captures.
-    let mut said = String::new();
-    let mut errors = BufReader::new(capture.stderr.take().unwrap());
-    while !said.contains("Capturing on") {
-        said.clear();
-        if errors.read_line(&mut said).unwrap() == 0 {
-            cavalcade_skip::skipped("tshark (Debian: tshark)");
-            return;
-        }
+    let mut errors = Lines::new(capture.stderr.take().unwrap());
+    if errors.after("Capturing on").is_none() {
+        return cavalcade_testing::skipped("tshark (Debian: tshark)");
     }
     let sunk = sink(&hosts[1], 2, 1);
     send(&hosts[0], 2, 77, text(1_000_000, 1)).join().unwrap().unwrap();

@@ -105,7 +105,7 @@ fn the_published_shapes_are_read_and_make_workloads() {
         ("decima_tpch/tpch_2g.json", 22, true),
         ("decima_tpch/tpch_100g.json", 22, true),
     ] {
-        let Some(bytes) = cavalcade_skip::public_data(&format!("dag/{name}")) else { return };
+        let Some(bytes) = cavalcade_testing::public_data(&format!("dag/{name}")) else { return };
         let shapes = read_shapes(&bytes, name).unwrap();
         assert_eq!(shapes.len(), count, "{name}");
         let dag = Dag { tasks: count as u32, ports: 50, ..Dag::default() };

@@ -358,7 +358,7 @@ fn bytes_that_are_no_text_are_named_with_their_place() {
 
 /// A published trace; the test is reported as skipped where it is absent.
 fn shared(name: &str) -> Option<Vec<u8>> {
-    cavalcade_skip::public_data(&format!("coflow/{name}"))
+    cavalcade_testing::public_data(&format!("coflow/{name}"))
 }
 
 #[test]

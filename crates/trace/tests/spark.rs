@@ -398,8 +398,8 @@ fn before(reading: &Reading) -> u64 {
 
 /// A real log and its conversion by the reference converter; `None` where they are not there.
 fn reference(name: &str) -> Option<(Reading, Value)> {
-    let log = cavalcade_skip::public_data(&format!("spark/{name}.zstd"))?;
-    let converted = cavalcade_skip::public_data(&format!("spark/{name}.coflow.json"))?;
+    let log = cavalcade_testing::public_data(&format!("spark/{name}.zstd"))?;
+    let converted = cavalcade_testing::public_data(&format!("spark/{name}.coflow.json"))?;
     let reading = read_files(&[File { name, bytes: &log }], &ReadOptions::default()).expect("a real log");
     Some((reading, serde_json::from_slice(&converted).expect("JSON")))
 }

@@ -8,7 +8,7 @@ use cavalcade_model::TaskClass;
 use cavalcade_protocol::{ClientMessage, PROTOCOL, frame};
 
 use crate::site::{Site, kill, signal};
-use crate::support::eventually;
+use cavalcade_testing::eventually;
 
 /// The beginning of a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Transfers that never cease: each a coflow of its own between two hosts, digested at its receiver.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ChildStdin;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cavalcade_client::{CoflowKey, Registration, Session};
+use cavalcade_testing::Lines;
 use serde_json::{Value, json};
 
 use crate::site::{HOSTS, Site};
@@ -94,7 +95,7 @@ impl Work {
         let inputs = applications.iter_mut().map(|one| one.0.stdin.take().expect("it is piped")).collect();
         let mut outputs: Vec<_> = applications
             .iter_mut()
-            .map(|one| BufReader::new(one.0.stdout.take().expect("it is piped")).lines().map(said))
+            .map(|one| Lines::new(one.0.stdout.take().expect("it is piped")).map(said))
             .collect();
         // An application first says where it listens.
         let listens =
@@ -187,6 +188,6 @@ impl Work {
     }
 }
 
-fn said(line: std::io::Result<String>) -> Value {
-    serde_json::from_str(&line.expect("an application says text")).expect("it says JSON")
+fn said(line: String) -> Value {
+    serde_json::from_str(&line).expect("it says JSON")
 }

@@ -36,9 +36,9 @@ struct Bench(Ebpf);
 
 impl Bench {
     fn new() -> Option<Self> {
-        let programs = cavalcade_skip::loadable(CONTROLS)?;
+        let programs = cavalcade_testing::loadable(CONTROLS)?;
         let Ok(types) = Btf::from_sys_fs() else {
-            cavalcade_skip::skipped("the kernel's BTF");
+            cavalcade_testing::skipped("the kernel's BTF");
             return None;
         };
         let mut bench = Self(EbpfLoader::new().btf(Some(&types)).load(programs).unwrap());

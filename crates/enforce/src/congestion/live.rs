@@ -1,11 +1,9 @@
 //! The controls on real connections: two network namespaces, a link with a queue that marks, and processes of coflows.
 
-#![allow(clippy::print_stdout, reason = "what children say to the test")]
-
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +13,7 @@ use aya::programs::SchedClassifier;
 use aya::{Btf, Ebpf, EbpfLoader};
 use cavalcade_client::DscpMap;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
-use cavalcade_skip::skipped;
+use cavalcade_testing::{Player, eventually, eventually_some, role, say, skipped};
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
@@ -25,8 +23,6 @@ use crate::kernel::monotonic;
 use crate::shared::CONTROLS;
 use crate::{Conditions, Enforcer, Flow, Group, Hierarchy, Kernel, Limits, Place, Request, leftovers};
 
-/// The environment variable that gives a child its role.
-const ROLE: &str = "CAVALCADE_CONGESTION_TEST_ROLE";
 const RECEIVER: &str = "10.77.1.2";
 const PORT: u16 = 9_000;
 /// The link, and the queue at which it marks.
@@ -154,7 +150,7 @@ impl Ground {
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.display());
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.host(host))).args(["sh", "-c", &enter]);
-        Player::start(command.arg(std::env::current_exe().unwrap()), role)
+        Player::start(Some(command), "congestion::live::plays_a_role", role)
     }
 
     fn receiver(&self, group: &Path) -> Player {
@@ -224,52 +220,10 @@ impl Socket {
     }
 }
 
-/// A child that plays a role; it ends with the test.
-struct Player {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
-
-impl Player {
-    fn start(command: &mut Command, role: &str) -> Self {
-        let mut child = command
-            .args(["--exact", "congestion::live::plays_a_role", "--nocapture"])
-            .env(ROLE, role)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
-    }
-
-    fn hears(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the child is gone");
-            if let Some((_, said)) = line.trim_end().split_once("player: ") {
-                return said.to_owned();
-            }
-        }
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
-impl Drop for Player {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// What a child does; nothing where this is the test itself.
 #[test]
 fn plays_a_role() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+    let Some(role) = role() else { return };
     let words: Vec<&str> = role.split(' ').collect();
     match words[..] {
         ["receive"] => receive(),
@@ -286,7 +240,7 @@ fn plays_a_role() {
 
 fn receive() {
     let listener = TcpListener::bind((RECEIVER, PORT)).unwrap();
-    println!("player: listening");
+    say("listening");
     for stream in listener.incoming() {
         let mut stream = stream.unwrap();
         std::thread::spawn(move || while stream.read(&mut [0; 65_536]).is_ok_and(|length| length > 0) {});
@@ -296,7 +250,7 @@ fn receive() {
 fn send(control: &str, seconds: u64) {
     let address: SocketAddr = format!("{RECEIVER}:{PORT}").parse().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    println!("player: {}", stream.local_addr().unwrap());
+    say(stream.local_addr().unwrap());
     if control != "-" {
         set_tcp_congestion(&stream, control).unwrap();
     }
@@ -304,7 +258,7 @@ fn send(control: &str, seconds: u64) {
     while started.elapsed() < Duration::from_secs(seconds) {
         stream.write_all(&chunk).unwrap();
     }
-    println!("player: sent");
+    say("sent");
 }
 
 fn enforce(above: &str, name: &str) {
@@ -313,22 +267,10 @@ fn enforce(above: &str, name: &str) {
     let mut kernel = Kernel::load(place, limits).unwrap();
     kernel.control(Some(control(Law::Dctcp))).unwrap();
     let group = kernel.tag(Path::new(above), 1).unwrap();
-    println!("player: {}", group.path().display());
+    say(group.path().display());
     loop {
         kernel.stay_alive().unwrap();
         std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-/// Looks until what is looked for is there.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(started.elapsed() < Duration::from_secs(60), "no {what} after a minute");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -336,7 +278,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 fn round_trip(ground: &Ground) -> f64 {
     eventually("connections that have sent a megabyte", || {
         let sockets = ground.sockets();
-        (sockets.len() == 2 && sockets.iter().all(|socket| socket.acknowledged > 1_000_000)).then_some(())
+        sockets.len() == 2 && sockets.iter().all(|socket| socket.acknowledged > 1_000_000)
     });
     let mut all = Vec::new();
     while all.len() < 20 {
@@ -368,8 +310,8 @@ fn share_of_first(law: Law, goals: [Goal; 2], bytes: u64) -> Option<f64> {
             .map_or(0, |(_, count)| count.sent.0)
     };
     // The first megabytes go to finding the windows.
-    let begun = eventually("bytes", || (sent(1) + sent(2) > bytes / 4).then(|| [sent(1), sent(2)]));
-    let ended = eventually("bytes", || (sent(1) + sent(2) > bytes).then(|| [sent(1), sent(2)]));
+    let begun = eventually_some("bytes", || (sent(1) + sent(2) > bytes / 4).then(|| [sent(1), sent(2)]));
+    let ended = eventually_some("bytes", || (sent(1) + sent(2) > bytes).then(|| [sent(1), sent(2)]));
     let [first, second] = [0, 1].map(|at| (ended[at] - begun[at]) as f64);
     eprintln!("{law:?}: {first} against {second} bytes; {:?}", ground.sockets());
     Some(first / second)
@@ -421,7 +363,7 @@ fn what_commands_say_that_they_send_reaches_the_law() {
         let conditions = Conditions { door: at, agent, classes, rules, of_user: 8, containers, site: None };
         Enforcer::new(kernel, conditions).unwrap().serve(&stopped)
     });
-    eventually("door", || door.exists().then_some(()));
+    eventually("the door", || door.exists());
     let above = ground.place.above.clone();
     let _receiver = ground.receiver(&above);
     let mut senders =
@@ -435,7 +377,7 @@ fn what_commands_say_that_they_send_reaches_the_law() {
             |end: &String| sockets.iter().find(|socket| socket.local == *end).map(|found| found.acknowledged);
         Some([of(&ends[0])?, of(&ends[1])?])
     };
-    let after = |bytes: u64| eventually("bytes", || sent().filter(|sent| sent[0] + sent[1] > bytes));
+    let after = |bytes: u64| eventually_some("bytes", || sent().filter(|sent| sent[0] + sent[1] > bytes));
     let (begun, ended) = (after(6_000_000), after(24_000_000));
     let [little, much] = [0, 1].map(|at| (ended[at] - begun[at]) as f64);
     eprintln!("{little} against {much} bytes; {:?}", ground.sockets());
@@ -465,17 +407,17 @@ fn a_killed_enforcer_leaves_connections_with_their_own_control_and_none_of_its_o
     let _sender = ground.sender(&group, "-", 60);
     let control = || ground.sockets().first().map(|socket| (socket.control.clone(), socket.acknowledged));
     let (name, before) =
-        eventually("control", || control().filter(|(name, _)| name.starts_with("cv_dctcp.")));
+        eventually_some("control", || control().filter(|(name, _)| name.starts_with("cv_dctcp.")));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     set_tcp_congestion(&other, &name).unwrap();
     set_tcp_congestion(&other, PLAIN).unwrap();
     enforcer.kill();
     // The control is gone, and the connection goes on.
-    eventually("end of the control", || set_tcp_congestion(&other, &name).is_err().then_some(()));
+    eventually("the end of the control", || set_tcp_congestion(&other, &name).is_err());
     assert_eq!(set_tcp_congestion(&other, &name), Err(rustix::io::Errno::NOENT));
     let own =
-        eventually("its own control", || control().filter(|(now, sent)| *now != name && *sent > before));
+        eventually_some("its own control", || control().filter(|(now, sent)| *now != name && *sent > before));
     assert!(!own.0.starts_with("cv_"), "{own:?}");
     assert!(!leftovers::fix(&ground.place).unwrap().is_empty());
 }
@@ -508,7 +450,7 @@ fn a_receiver_that_knows_no_marks_leaves_a_connection_with_its_own_control() {
     let outside = Hierarchy::find().unwrap().root;
     let _receiver = ground.receiver(&outside);
     let _sender = ground.sender(group.path(), "-", 60);
-    let socket = eventually("bytes", || {
+    let socket = eventually_some("bytes", || {
         ground.sockets().first().cloned().filter(|socket| socket.acknowledged > 500_000)
     });
     assert!(!socket.control.starts_with("cv_"), "{socket:?}");

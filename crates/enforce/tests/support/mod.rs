@@ -3,22 +3,18 @@
 //! A child is this test's own binary again, told by its environment what to do ([`play`]).
 
 #![allow(dead_code, reason = "each test file uses its own part")]
-#![allow(clippy::print_stdout, reason = "what children say to the test")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cavalcade_enforce::{Count, Flow, Group, Hierarchy, Kernel, Limits, Place, leftovers, missing};
 use cavalcade_model::Nanos;
-use cavalcade_skip::skipped;
-
-/// The environment variable that gives a child its role.
-const ROLE: &str = "CAVALCADE_ENFORCE_TEST_ROLE";
+use cavalcade_testing::{Player, eventually, role, say, skipped, wait_for_go};
 
 /// A user without rights, who owns nothing here.
 pub(crate) const STRANGER: u32 = 65_534;
@@ -79,105 +75,45 @@ pub(crate) fn limits(silence: Duration) -> Limits {
     Limits { silence: Nanos(silence.as_nanos() as u64), ..Limits::default() }
 }
 
-/// A process that does as its role says once it has been told to go; it ends with the test.
-pub(crate) struct Player {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
+/// A process that does as its role says once it has been told to go.
+pub(crate) fn player(role: &str) -> Player {
+    ready(None, role)
 }
 
-impl Player {
-    /// Starts one, which waits.
-    pub(crate) fn new(role: &str) -> Self {
-        Self::start(Command::new(std::env::current_exe().unwrap()), role)
-    }
-
-    /// Starts one in a group.
-    pub(crate) fn new_in(group: &Group, role: &str) -> Self {
-        let mut command = Command::new("sh");
-        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.path().display());
-        command.args(["-c", &enter]).arg(std::env::current_exe().unwrap());
-        Self::start(command, role)
-    }
-
-    /// Starts one in a network namespace of its own.
-    pub(crate) fn new_apart(role: &str) -> Self {
-        let mut command = Command::new("unshare");
-        let enter = "ip link set lo up && exec \"$0\" \"$@\"";
-        command.args(["--net", "sh", "-c", enter]).arg(std::env::current_exe().unwrap());
-        Self::start(command, role)
-    }
-
-    fn start(mut command: Command, role: &str) -> Self {
-        let mut child = command
-            .args(["--exact", "plays_a_role_for_other_tests", "--nocapture"])
-            .env(ROLE, role)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut player = Self { child, lines };
-        assert_eq!(player.hears(), "ready");
-        player
-    }
-
-    /// Starts one in the group of a coflow.
-    pub(crate) fn tagged(kernel: &mut Kernel, coflow: u32, role: &str) -> (Self, Group) {
-        let above = kernel.place().above.clone();
-        let group = kernel.tag(&above, coflow).unwrap();
-        let mut player = Self::new(role);
-        kernel.admit(player.number(), &group, coflow).unwrap();
-        player.go();
-        (player, group)
-    }
-
-    /// Its process.
-    pub(crate) fn number(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// Lets it go on.
-    pub(crate) fn go(&mut self) {
-        self.child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
-    }
-
-    /// Returns its next line to this test.
-    pub(crate) fn hears(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the child is gone");
-            // The harness writes the test's name before what it prints.
-            if let Some((_, said)) = line.trim_end().split_once("player: ") {
-                return said.to_owned();
-            }
-        }
-    }
-
-    /// Ends it as nothing can prevent.
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
+/// One in a group.
+pub(crate) fn player_in(group: &Group, role: &str) -> Player {
+    let mut command = Command::new("sh");
+    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.path().display());
+    command.args(["-c", &enter]);
+    ready(Some(command), role)
 }
 
-impl Drop for Player {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// One in a network namespace of its own.
+pub(crate) fn player_apart(role: &str) -> Player {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "sh", "-c", "ip link set lo up && exec \"$0\" \"$@\""]);
+    ready(Some(command), role)
 }
 
-fn say(what: impl std::fmt::Display) {
-    println!("player: {what}");
+/// One in the group of a coflow, which goes at once.
+pub(crate) fn tagged(kernel: &mut Kernel, coflow: u32, role: &str) -> (Player, Group) {
+    let above = kernel.place().above.clone();
+    let group = kernel.tag(&above, coflow).unwrap();
+    let mut player = player(role);
+    kernel.admit(player.number(), &group, coflow).unwrap();
+    player.go();
+    (player, group)
 }
 
-fn wait_for_go() {
-    std::io::stdin().lock().read_line(&mut String::new()).unwrap();
+fn ready(before: Option<Command>, role: &str) -> Player {
+    let mut player = Player::start(before, "plays_a_role_for_other_tests", role);
+    assert_eq!(player.hears(), "ready");
+    player
 }
 
 /// Plays the role that the environment names; nothing where it names none.
 pub(crate) fn play() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+    let Some(role) = role() else { return };
     let mut words: Vec<&str> = role.split(' ').collect();
     if words[0] == "stranger" {
         words.remove(0);
@@ -479,15 +415,6 @@ fn take_in(mut socket: TcpStream, count: &AtomicU64) {
     let mut buffer = vec![0; 256 << 10];
     while let Ok(length @ 1..) = socket.read(&mut buffer) {
         count.fetch_add(length as u64, Ordering::Relaxed);
-    }
-}
-
-/// Returns once something holds.
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(60), "no {what} within a minute");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 

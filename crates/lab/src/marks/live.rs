@@ -1,12 +1,10 @@
 //! Marks at the ports of real labs: two senders, whose links together are faster than the port to the receiver.
 
-#![allow(clippy::print_stdout, reason = "what children say to the test")]
-
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aya::programs::loaded_programs;
 use cavalcade_enforce::{Control, Group, Hierarchy, Kernel, Law, Limits, Place, leftovers};
@@ -14,9 +12,8 @@ use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 
 use super::*;
 use crate::namespaces::{Namespaces, Ports, find_stale, host_address, path_of, remove};
+use cavalcade_testing::{Player, eventually, role, say};
 
-/// The environment variable that gives a child its role.
-const ROLE: &str = "CAVALCADE_MARKS_TEST_ROLE";
 const PORT: u16 = 9_000;
 const RATE: BitsPerSec = BitsPerSec(40_000_000);
 const MARKING: Marking = Marking { at: Bytes(30_000), buffer: Bytes(360_000) };
@@ -35,62 +32,33 @@ fn is_possible() -> bool {
         })
     });
     if let Some(why) = lacking {
-        cavalcade_skip::skipped(format_args!("ports that mark, and the kernel path ({why})"));
+        cavalcade_testing::skipped(format_args!("ports that mark, and the kernel path ({why})"));
     }
     lacking.is_none()
 }
 
-/// A child that plays a role at a host; it ends with the test.
-struct Player(Child, BufReader<ChildStdout>);
-
-impl Player {
-    fn start(namespace: Option<&str>, group: &Group, role: &str) -> Self {
-        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.path().display());
-        let mut words = vec!["sh", "-c", &enter];
-        // 'ip netns exec' would hide control groups.
-        let net = namespace.map(|namespace| format!("--net={}", path_of(namespace).display()));
-        if let Some(net) = &net {
-            words.splice(0..0, ["nsenter", net.as_str()]);
-        }
-        let mut child = Command::new(words[0])
-            .args(&words[1..])
-            .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "marks::live::plays_a_role", "--nocapture"])
-            .env(ROLE, role)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self(child, lines)
+/// A process that plays a role at a host, or where this test is.
+fn player(namespace: Option<&str>, group: &Group, role: &str) -> Player {
+    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.path().display());
+    let mut words = vec!["sh", "-c", &enter];
+    // 'ip netns exec' would hide control groups.
+    let net = namespace.map(|namespace| format!("--net={}", path_of(namespace).display()));
+    if let Some(net) = &net {
+        words.splice(0..0, ["nsenter", net.as_str()]);
     }
-
-    fn hears(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.1.read_line(&mut line).unwrap() > 0, "the child is gone");
-            if let Some((_, said)) = line.trim_end().split_once("player: ") {
-                return said.to_owned();
-            }
-        }
-    }
-}
-
-impl Drop for Player {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]);
+    Player::start(Some(command), "marks::live::plays_a_role", role)
 }
 
 /// What a child does; nothing where this is the test itself.
 #[test]
 fn plays_a_role() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+    let Some(role) = role() else { return };
     match role.as_str() {
         "receive" => {
             let listener = TcpListener::bind((host_address(RECEIVER), PORT)).unwrap();
-            println!("player: listening");
+            say("listening");
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 std::thread::spawn(move || while stream.read(&mut [0; 65_536]).is_ok_and(|read| read > 0) {});
@@ -103,22 +71,10 @@ fn plays_a_role() {
         "mark" => {
             let built = Namespaces::build_with(1, RATE, Ports::Marking(MARKING)).unwrap();
             let of = built.marks.as_ref().unwrap().numbers();
-            println!("player: {} {}", built.of("sw"), of[0]);
+            say(format_args!("{} {}", built.of("sw"), of[0]));
             std::thread::sleep(Duration::from_secs(60));
         }
         _ => panic!("no such role: {role}"),
-    }
-}
-
-/// Looks until what is looked for is there.
-fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(started.elapsed() < Duration::from_secs(60), "no {what} after a minute");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -157,7 +113,7 @@ fn sockets(built: &Namespaces, host: u32) -> Vec<Socket> {
 fn round_trip(built: &Namespaces) -> f64 {
     let both = || [0, 1].into_iter().flat_map(|host| sockets(built, host));
     eventually("two connections that have sent a megabyte", || {
-        (both().filter(|socket| socket.delivered > 700).count() == 2).then_some(())
+        both().filter(|socket| socket.delivered > 700).count() == 2
     });
     let mut all = Vec::new();
     while all.len() < 20 {
@@ -178,7 +134,7 @@ fn ports_mark_what_agrees_to_it_and_nothing_else_and_its_queue_is_shorter() {
     let place = Place::below(above.path()).unwrap();
     let mut kernel =
         Kernel::load(place.clone(), Limits { silence: Nanos::from_secs(120), ..Limits::default() }).unwrap();
-    let at = |host: u32, group: &Group, role: &str| Player::start(Some(&built.of_host(host)), group, role);
+    let at = |host: u32, group: &Group, role: &str| player(Some(&built.of_host(host)), group, role);
     let receive = || {
         let mut receiver = at(RECEIVER, &above, "receive");
         assert_eq!(receiver.hears(), "listening");
@@ -217,15 +173,14 @@ fn a_killed_lab_leaves_no_program_and_its_namespaces_are_found() {
         return;
     }
     let group = Group::found(root).unwrap();
-    let mut player = Player::start(None, &group, "mark");
+    let mut player = player(None, &group, "mark");
     let said = player.hears();
     let (switch, number) = said.split_once(' ').unwrap();
     let number: u32 = number.parse().unwrap();
     let is_loaded = || loaded_programs().flatten().any(|program| program.id() == number);
     assert!(is_loaded());
-    player.0.kill().unwrap();
-    player.0.wait().unwrap();
-    eventually("end of the program", || (!is_loaded()).then_some(()));
+    player.kill();
+    eventually("the end of the program", || !is_loaded());
     let stale = find_stale();
     assert!(stale.iter().any(|name| name == switch), "{switch} in {stale:?}");
     let its = switch.strip_suffix("sw").unwrap();

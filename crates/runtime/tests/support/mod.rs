@@ -6,7 +6,6 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use cavalcade_control::{AgentConfig, Factory};
 use cavalcade_model::{BitsPerSec, PortId};
@@ -52,14 +51,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
-    }
-}
-
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}: never");
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -35,7 +35,7 @@ struct Bench {
 
 impl Bench {
     fn new(setup: &Setup) -> Option<Self> {
-        cavalcade_skip::loadable(PROGRAMS)?;
+        cavalcade_testing::loadable(PROGRAMS)?;
         let mut programs = load(setup).unwrap();
         let mut tables = Tables::take_from(&mut programs).unwrap();
         // Devmaps take real interfaces only; a run as a function redirects nothing.

@@ -44,7 +44,7 @@ impl Net {
         // As the lab names its own, so that 'cavalcade doctor --fix-leftovers' finds what a killed test left.
         let mut net = Self { prefix: format!("cvl-{}-s{number}", std::process::id()), names: Vec::new() };
         if !ip(&["netns", "add", &format!("{}probe", net.prefix)]) {
-            cavalcade_skip::skipped("root and iproute2, for network namespaces");
+            cavalcade_testing::skipped("root and iproute2, for network namespaces");
             return None;
         }
         net.names.push(format!("{}probe", net.prefix));
@@ -178,7 +178,7 @@ macro_rules! by_each_carrier {
             $(#[test]
             fn $test() {
                 match cavalcade_switch::kernel::missing() {
-                    Some(why) => cavalcade_skip::skipped(format_args!("programs for the kernel ({why})")),
+                    Some(why) => cavalcade_testing::skipped(format_args!("programs for the kernel ({why})")),
                     None => super::$test(cavalcade_switch::Carrier::Kernel),
                 }
             })*
