@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cavalcade_model::BitsPerSec;
 use cavalcade_protocol::Gate;
@@ -52,7 +53,9 @@ pub fn try_all() -> Vec<Trial> {
 
 /// Loads the programs where no process is.
 fn load() -> Result<(Kernel, Group), Error> {
-    let name = format!("cavalcade-doctor-{}", std::process::id());
+    // One process may try twice at the same time: its tests do.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("cavalcade-doctor-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let group = Group::make(&Hierarchy::find()?.root, &name)?;
     let place = Place { above: group.path().to_owned(), name };
     Ok((Kernel::load(place, Limits::default())?, group))
