@@ -27,7 +27,8 @@ pub enum Engine {
     /// Bytes flow at rates: exact and fast.
     #[default]
     Fluid,
-    /// The fluid engine with the live system's coordinator, agents and clients between a decision and its effect.
+    /// The fluid engine with the live system's coordinator, agents and clients between a decision and its effect. As live, the
+    /// coordinator knows the rates of hosts, and takes the network between them for one that never blocks.
     Control {
         /// The time between reports of agents, and between rounds of the coordinator.
         period: Nanos,
@@ -230,10 +231,6 @@ impl Engine {
             }
             (Self::Fluid | Self::Control { .. }, None) => {
                 Err(Error::usage("a run without a policy needs packets").help("name a policy"))
-            }
-            (Self::Control { .. }, _) if !scenario.fabric.is_one_switch() => {
-                let problem = "--engine control: a coordinator knows of hosts on one switch only";
-                Err(Error::usage(problem).help("leave out --fabric"))
             }
             (Self::Fluid | Self::Control { .. }, Some(_)) => Ok(()),
         }

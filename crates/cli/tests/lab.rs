@@ -371,13 +371,21 @@ fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
 }
 
 #[test]
-fn behind_a_software_switch_the_kernel_path_carries_out_policies_beside_what_the_control_plane_predicts() {
+fn in_racks_the_kernel_path_carries_out_policies_beside_what_the_control_plane_predicts() {
     if !has_namespaces() || !has_kernel_path() {
         return;
     }
     let place = Place::with_trace();
-    let racks =
-        ["trace.txt", "--fabric", "bigswitch:ports=3", "--rate", "50Mbps", "--scale", "0.02", "--json"];
+    let racks = [
+        "trace.txt",
+        "--fabric",
+        "tree:pods=1,racks=2,hosts=2",
+        "--rate",
+        "50Mbps",
+        "--scale",
+        "0.02",
+        "--json",
+    ];
     let ran = lab(&place, &[&racks[..], &["--policies", "tcp,aalo,dcas", "--enforce", "kernel"]].concat());
     let runs = runs(&ran);
     let names: Vec<&str> = runs.iter().map(|run| run["name"].as_str().unwrap()).collect();

@@ -23,11 +23,6 @@ use crate::run::Racks;
 /// Bytes that may wait at a host for its link: as many as at a port of a switch.
 const QUEUE: u64 = 360_000;
 
-/// Returns the rate of payload on a link of `rate`: a full packet of TCP with its time stamps has 52 bytes of headers.
-pub(crate) fn payload(rate: BitsPerSec) -> BitsPerSec {
-    BitsPerSec(rate.0 / 1_500 * 1_448)
-}
-
 /// A switch of the racks: where it runs, and its ports with the rates of their links.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -37,6 +32,12 @@ pub(crate) struct Place {
 }
 
 impl Racks {
+    /// Returns the rate of TCP's payload on a link of `rate`: a full packet has 52 bytes of headers, time stamps among them. It is
+    /// what a coordinator knows as the rate of a host.
+    pub fn payload(rate: BitsPerSec) -> BitsPerSec {
+        BitsPerSec(rate.0 / 1_500 * 1_448)
+    }
+
     /// Returns the switches, the root last.
     pub(crate) fn switches(&self, rate: BitsPerSec) -> Vec<Place> {
         let of_rack = |rack: u32| {

@@ -16,8 +16,8 @@ use crate::error::LabError;
 use crate::message::{Said, Told};
 use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
-use crate::racks::{self, Place};
-use crate::run::{Congestion, Enforcement, Setup, Transport};
+use crate::racks::Place;
+use crate::run::{Congestion, Enforcement, Racks, Setup, Transport};
 use crate::workload::Scheduler;
 
 /// The prefix of names of folders; the number of the lab's process stands behind it.
@@ -169,7 +169,7 @@ impl Site {
     fn common(&self) -> Vec<String> {
         let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
         let rate = match self.setup.transport {
-            Transport::Racks(_) => racks::payload(self.setup.rate),
+            Transport::Racks(_) => Racks::payload(self.setup.rate),
             Transport::Namespaces | Transport::Loopback => self.setup.rate,
         };
         let rate = format!("{}bps", rate.0);

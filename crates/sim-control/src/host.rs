@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use cavalcade_control::{
     Agent, AgentConfig, AgentOutput, ClientId, CoordinatorConfig, Decentralised, Factory, Mode,
 };
-use cavalcade_model::{Bytes, FlowId, Instant, Nanos, PortId, Scope};
+use cavalcade_model::{BitsPerSec, Bytes, FlowId, Instant, Nanos, PortId, Scope};
 use cavalcade_protocol::{
     Client, ClientEvent, CoflowKey, Datagram, Endpoints, Gate, Message, Orders, Registration, Report,
 };
@@ -25,8 +25,10 @@ pub(crate) fn address(port: PortId) -> IpAddr {
 /// The configuration of all machines.
 pub(crate) struct Site {
     pub(crate) policy: Box<dyn Fn() -> Factory>,
-    /// Of any agent, but for its port and session.
+    /// Of any agent, but for its port, line and session.
     pub(crate) agent: AgentConfig,
+    /// The rates at which each host sends and receives.
+    pub(crate) lines: Vec<[BitsPerSec; 2]>,
     /// Of any coordinator, but for its term.
     pub(crate) coordinator: CoordinatorConfig,
 }
@@ -37,7 +39,8 @@ impl Site {
     }
 
     fn start_agent(&self, port: PortId, session: Instant) -> Agent {
-        let config = AgentConfig { port, session: session.0, ..self.agent.clone() };
+        let [up, down] = self.lines[port.index()];
+        let config = AgentConfig { port, up, down, session: session.0, ..self.agent.clone() };
         let mode = if self.is_coordinated() {
             Mode::Coordinated
         } else {

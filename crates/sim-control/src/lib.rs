@@ -52,7 +52,7 @@ mod world;
 pub use cavalcade_control::Factory;
 use cavalcade_control::{AgentConfig, Budget, CoordinatorConfig};
 use cavalcade_metrics::Outcome;
-use cavalcade_model::{Bytes, Fabric, Instant, Nanos, PortId, Scope, SplitMix64, Workload};
+use cavalcade_model::{BitsPerSec, Bytes, Fabric, Instant, Nanos, PortId, SplitMix64, Workload};
 use cavalcade_sim_fluid::{Observer, Options};
 
 use crate::applications::Habits;
@@ -145,6 +145,7 @@ fn reliable(
             ..coordinator(fabric)
         },
         agent: AgentConfig { period, ..agent(fabric) },
+        lines: lines(fabric),
         policy,
     };
     let mut dice = SplitMix64::new(options.seed);
@@ -161,17 +162,24 @@ fn reliable(
     world
 }
 
-/// Returns what a coordinator on `fabric` is started with, but for its term.
-fn coordinator(fabric: &Fabric) -> CoordinatorConfig {
-    CoordinatorConfig::new(0, fabric.ports(), Scope::Fabric.line_rate(fabric, 0))
+/// Returns the rates at which each host sends and receives.
+fn lines(fabric: &Fabric) -> Vec<[BitsPerSec; 2]> {
+    let line = |port| [fabric.ingress(port), fabric.egress(port)].map(|link| fabric.capacity(link));
+    (0..fabric.ports()).map(PortId).map(line).collect()
 }
 
-/// Returns what any agent on `fabric` is started with, but for its port and session. Its clients are refused nothing.
+/// Returns what a coordinator on `fabric` is started with, but for its term. It knows hosts and nothing between them.
+fn coordinator(fabric: &Fabric) -> CoordinatorConfig {
+    let fastest = lines(fabric).into_iter().flatten().max().unwrap_or_default();
+    CoordinatorConfig::new(0, fabric.ports(), fastest)
+}
+
+/// Returns what any agent on `fabric` is started with, but for its port, line and session. Its clients are refused nothing.
 fn agent(fabric: &Fabric) -> AgentConfig {
     let ports = fabric.ports();
     AgentConfig {
         directory: (0..ports).map(|port| (address(PortId(port)), PortId(port))).collect(),
         budget: Budget { coflows: u32::MAX, flows: u32::MAX, ..Budget::default() },
-        ..AgentConfig::new(PortId(0), ports, 0, Scope::Fabric.line_rate(fabric, 0))
+        ..AgentConfig::new(PortId(0), ports, 0, BitsPerSec::ZERO)
     }
 }

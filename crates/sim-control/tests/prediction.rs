@@ -2,7 +2,8 @@
 
 use cavalcade_metrics::Outcome;
 use cavalcade_model::{
-    BitsPerSec, Bytes, Fabric, Flow, Instant, Nanos, PortId, SplitMix64, Workload, WorkloadBuilder,
+    BitsPerSec, Bytes, Fabric, FabricSpec, Flow, Instant, Nanos, PortId, SplitMix64, Workload,
+    WorkloadBuilder,
 };
 use cavalcade_policy::parse;
 use cavalcade_sim_control::{Coordination, Factory, Traffic};
@@ -28,8 +29,17 @@ fn workload(least: u64) -> Workload {
     builder.build().expect("a workload that can be")
 }
 
+const RATE: BitsPerSec = BitsPerSec(1_000_000_000);
+
 fn fabric(workload: &Workload) -> Fabric {
-    Fabric::big_switch(workload.ports(), BitsPerSec(1_000_000_000)).expect("it has ports")
+    Fabric::big_switch(workload.ports(), RATE).expect("it has ports")
+}
+
+/// Two racks of four hosts; links between racks carry a host's rate times four, divided by `oversubscription`.
+fn racks(oversubscription: u32) -> Fabric {
+    let text = format!("tree:pods=1,racks=2,hosts=4,oversubscription={oversubscription}");
+    let spec: FabricSpec = text.parse().expect("a fabric");
+    spec.build(RATE).expect("a fabric that can be")
 }
 
 fn mean_ms(outcome: &Outcome) -> f64 {
@@ -39,17 +49,30 @@ fn mean_ms(outcome: &Outcome) -> f64 {
 }
 
 fn alone(workload: &Workload, spec: &str) -> f64 {
+    alone_on(&fabric(workload), workload, spec)
+}
+
+fn alone_on(fabric: &Fabric, workload: &Workload, spec: &str) -> f64 {
     let policy = parse(spec).expect("a policy");
-    mean_ms(&simulate(workload, &fabric(workload), &policy, &Options::default(), None))
+    mean_ms(&simulate(workload, fabric, &policy, &Options::default(), None))
 }
 
 /// The mean under the control plane in milliseconds, and what was said for it.
-fn carried_out(workload: &Workload, spec: &str, (period, options): (u64, Options)) -> (f64, Traffic) {
+fn carried_out(workload: &Workload, spec: &str, conditions: (u64, Options)) -> (f64, Traffic) {
+    carried_out_on(&fabric(workload), workload, spec, conditions)
+}
+
+fn carried_out_on(
+    fabric: &Fabric,
+    workload: &Workload,
+    spec: &str,
+    (period, options): (u64, Options),
+) -> (f64, Traffic) {
     let policy = parse(spec).expect("a policy");
     let factory = Box::new(move || Box::new(policy.clone()) as Factory);
     let coordination = Coordination { period: Nanos::from_millis(period), ..Coordination::default() };
     let (outcome, traffic) =
-        cavalcade_sim_control::simulate(workload, &fabric(workload), factory, &coordination, &options, None);
+        cavalcade_sim_control::simulate(workload, fabric, factory, &coordination, &options, None);
     (mean_ms(&outcome), traffic)
 }
 
@@ -77,6 +100,28 @@ fn a_coordinator_brings_about_what_the_simulator_predicts_where_flows_are_long_b
     for spec in COORDINATED {
         let off = off_by(1_000_000, spec, every(10));
         assert!(off.abs() < 0.08, "{spec}: {:+.1} %", 100.0 * off);
+    }
+}
+
+#[test]
+fn in_racks_that_never_block_a_coordinator_that_knows_hosts_only_brings_about_the_same() {
+    let workload = workload(1_000_000);
+    for spec in COORDINATED {
+        let off = carried_out_on(&racks(1), &workload, spec, every(10)).0
+            / alone_on(&racks(1), &workload, spec)
+            - 1.0;
+        assert!(off.abs() < 0.08, "{spec}: {:+.1} %", 100.0 * off);
+    }
+}
+
+#[test]
+fn a_coordinator_that_does_not_know_of_narrow_links_between_racks_loses_by_that() {
+    let workload = workload(1_000_000);
+    for spec in COORDINATED.into_iter().filter(|&spec| spec != "fair") {
+        let off = carried_out_on(&racks(4), &workload, spec, every(10)).0
+            / alone_on(&racks(4), &workload, spec)
+            - 1.0;
+        assert!((0.1..0.4).contains(&off), "{spec}: {:+.1} %", 100.0 * off);
     }
 }
 

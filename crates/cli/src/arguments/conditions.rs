@@ -120,7 +120,7 @@ pub(crate) enum EngineName {
     /// Flows have rates, no packets: exact and fast
     #[default]
     Fluid,
-    /// The fluid engine under the live system's coordinator, agents and clients
+    /// The fluid engine under the live system's coordinator, agents and clients; the coordinator knows hosts, not the fabric between them
     Control,
     /// Every packet is queued, marked or dropped, and acknowledged
     Packet,

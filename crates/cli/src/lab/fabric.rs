@@ -9,11 +9,12 @@
 //! priority over it: `chrt -f 10 cavalcade lab …`.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
 use cavalcade_lab::{Enforcement, Measured, Prepared, Racks, Scheduler, Setup, Transport};
 use cavalcade_metrics::{Outcome, Summary};
-use cavalcade_model::{BitsPerSec, Fabric, Nanos, PortId, Workload};
+use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, LinkId, Nanos, PortId, Workload};
 use cavalcade_switch::{Carrier as SwitchedBy, SwitchError};
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
@@ -128,12 +129,16 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
             .help("give tree:pods=1,racks=5,hosts=4, with oversubscription= if need be")
     })?;
     let conditions =
-        Conditions { rate, fabric: Some(spec), counters: options.counters, ..Conditions::default() };
+        Conditions { rate, fabric: Some(spec.clone()), counters: options.counters, ..Conditions::default() };
     let scenario = Scenario::new(prepared.workload.clone(), conditions)?;
     let link_delay = link_delay(&fabric, options.round_trip);
+    let payload = Racks::payload(rate);
+    let of_payload = FabricSpec { rate: Some(payload), ..spec }.build(payload);
+    let of_payload =
+        Arc::new(of_payload.map_err(|error| Failure::usage(format!("--fabric {argument}: {error}")))?);
     let mut rows = Vec::new();
     for Contest { name, scheduler, enforcement, carriers, fluid, expects } in contests {
-        let predicted = predict(&scenario, fluid, &expects, link_delay, options.period)?;
+        let predicted = predict(&scenario, fluid, &expects, (&of_payload, options.period), link_delay)?;
         let closest = predicted.closest();
         tell(&format!(
             "{name}: {} tasks, predicted to take {}",
@@ -159,18 +164,21 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
     print(&footnotes(racks, rate, &scenario.workload))
 }
 
-/// Asks the engines what a run will take.
+/// Asks the engines what a run will take. A control plane, with this Δ, knows the rates of payload.
 fn predict(
     scenario: &Scenario,
     fluid: Policy,
     expects: &Expects,
+    (of_payload, period): (&Arc<Fabric>, Nanos),
     link_delay: Nanos,
-    period: Nanos,
 ) -> Result<Predicted, Failure> {
     let ideal = scenario.with_policy(fluid);
     let mut predicted = Predicted { packets: None, control: None, fluid: ideal.run()? };
     match *expects {
-        Expects::Control => predicted.control = Some(ideal.on(Engine::Control { period }).run()?),
+        Expects::Control => {
+            let fabric = Arc::clone(of_payload);
+            predicted.control = Some(Scenario { fabric, ..ideal.on(Engine::Control { period }) }.run()?);
+        }
         Expects::Packets(transport, headers) => {
             let transport =
                 cavalcade::transport::parse(transport).map_err(|error| Failure::usage(error.to_string()))?;
@@ -255,11 +263,17 @@ fn racks(fabric: &Fabric, round_trip: Nanos) -> Option<Racks> {
     let hosts = (1..ports).find(|&host| links(host) != Some(2)).unwrap_or(ports);
     let racks = ports / hosts;
     let all_below_one_root = (hosts..ports).all(|host| links(host) == Some(4)) && racks * hosts == ports;
+    let of_host = fabric.capacity(fabric.ingress(PortId(0)));
     let uplink = match fabric.find_path(PortId(0), PortId(ports - 1)) {
         Some(path) if path.len() == 4 => fabric.capacity(path[1]),
-        _ => fabric.capacity(fabric.ingress(PortId(0))),
+        _ => of_host,
     };
-    let alike = fabric.links().all(|link| !fabric.has_failed(link));
+    let is_alike = |from: u32| {
+        let Some(path) = fabric.find_path(PortId(from), PortId((from + hosts) % ports)) else { return false };
+        let is_host = |link: LinkId| link.0 < 2 * ports;
+        path.into_iter().all(|link| fabric.capacity(link) == if is_host(link) { of_host } else { uplink })
+    };
+    let alike = (0..ports).all(is_alike) && !fabric.links().any(|link| fabric.has_failed(link));
     (all_below_one_root && alike && ports > 1).then_some(Racks { racks, hosts, uplink, round_trip, carrier })
 }
 
@@ -386,6 +400,10 @@ mod tests {
         assert_eq!(found("tree:pods=1,racks=2,hosts=3,oversubscription=3"), Some((2, 3, 50_000_000)));
         assert_eq!(found("bigswitch:ports=4"), Some((1, 4, 50_000_000)));
         assert_eq!(found("tree:pods=2,racks=2,hosts=2"), None);
+        for odd in ["ingress of port 0 rate=10Mbps", "egress of port 3 failed", "pod 0 to rack 1 rate=1Gbps"]
+        {
+            assert_eq!(found(&format!("tree:pods=1,racks=2,hosts=2; {odd}")), None, "{odd}");
+        }
     }
 
     #[test]

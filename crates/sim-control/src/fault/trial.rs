@@ -382,6 +382,7 @@ fn world(
             linger: Nanos::from_secs(1000),
             ..crate::agent(fabric)
         },
+        lines: crate::lines(fabric),
     };
     let mut network = Network::new(DELAY, 0.0, dice.bits());
     network.weather = choice.weather;
