@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use cavalcade_model::{Bytes, Nanos, TaskClass};
 use cavalcade_protocol::CoflowKey;
+use rustix::net::sockopt::Timeout;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::Error;
 
@@ -78,13 +80,23 @@ impl Request {
     /// Asks this enforcer to tag the calling process. Returns the key of its coflow.
     ///
     /// # Errors
-    /// If there is no enforcer, or it refuses; the reason is for people.
+    /// If there is no enforcer, it refuses, or it hangs; the reason is for people.
     pub fn send(&self, door: &Path) -> io::Result<CoflowKey> {
-        let mut stream = UnixStream::connect(door)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(format!("{self}\n").as_bytes())?;
+        self.send_within(door, PATIENCE)
+    }
+
+    fn send_within(&self, door: &Path, patience: Duration) -> io::Result<CoflowKey> {
+        let late = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}"))
+            }
+            _ => error,
+        };
+        let mut stream = connect(door, patience).map_err(late)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.write_all(format!("{self}\n").as_bytes()).map_err(late)?;
         let mut answer = String::new();
-        stream.take(LONGEST as u64).read_to_string(&mut answer)?;
+        stream.take(LONGEST as u64).read_to_string(&mut answer).map_err(late)?;
         match answer.trim_end().split_once(' ') {
             Some(("ok", key)) => {
                 key.parse().map_err(|()| io::Error::other("the enforcer's answer is no key"))
@@ -93,6 +105,14 @@ impl Request {
             _ => Err(io::Error::other("the enforcer went away without an answer")),
         }
     }
+}
+
+/// Connects and writes within `patience`: where an enforcer hangs and others wait for it, connecting waits without end.
+fn connect(door: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    net::connect(&socket, &SocketAddrUnix::new(door)?)?;
+    Ok(socket.into())
 }
 
 impl fmt::Display for Request {
@@ -242,6 +262,20 @@ mod tests {
         for text in ["coflow=17.0.17", "task=etl", all] {
             let request: Request = text.parse().unwrap();
             assert_eq!(request.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_enforcer_that_hangs_is_given_up_also_where_others_wait_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let door = folder.path().join("door");
+        let listener = UnixListener::bind(&door).unwrap();
+        // Room for one that waits.
+        net::listen(&listener, 0).unwrap();
+        let request: Request = "task=etl".parse().unwrap();
+        for _ in 0..3 {
+            let error = request.send_within(&door, Duration::from_millis(20)).unwrap_err();
+            assert_eq!(error.to_string(), "no answer within 20ms");
         }
     }
 
