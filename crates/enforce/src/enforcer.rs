@@ -415,7 +415,7 @@ impl Enforcer {
 
     /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is heard are only told, after a look.
     fn talk(&mut self, now: Instant, heard: &Heard, is_look_due: bool) -> Result<(), Error> {
-        let (mut has_opened, mut woken) = (false, Vec::new());
+        let (mut is_walk_due, mut opened) = (false, Vec::new());
         for (&number, tagged) in &mut self.coflows {
             let speaks = heard.coflows.binary_search(&number).is_ok();
             if !speaks && !is_look_due && tagged.link.stream().is_some() && !tagged.link.client.has_messages()
@@ -440,14 +440,14 @@ impl Enforcer {
                             continue;
                         };
                         let directive = Directive { gate, ..directive };
+                        let flow = Flow { coflow: number, peer };
                         // One that is paced is not to burst before the walk has set its rate; what only a rule has tagged
                         // is found by a walk alone.
                         if opens && gate == (Gate::Open {}) && !tagged.groups.is_empty() {
-                            woken.extend(tagged.groups.iter().flat_map(Group::all_members));
+                            opened.push(flow);
                         } else {
-                            has_opened |= opens;
+                            is_walk_due |= opens;
                         }
-                        let flow = Flow { coflow: number, peer };
                         if tagged.is_obedient {
                             self.kernel.order(flow, Order::new(directive, self.conditions.classes))?;
                         } else {
@@ -458,12 +458,28 @@ impl Enforcer {
                 }
             }
         }
-        woken.sort_unstable();
-        woken.dedup();
-        woken.into_iter().for_each(|process| self.kernel.push(process));
+        is_walk_due |= !self.push(&opened);
         // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a
         // round trip. A walk costs milliseconds where the kernel's table of connections is large.
-        if has_opened { self.kernel.refresh() } else { Ok(()) }
+        if is_walk_due { self.kernel.refresh() } else { Ok(()) }
+    }
+
+    /// Has these flows send what waited. Returns whether all their connections were found among the descriptors of their processes:
+    /// a program may have closed one, and ended, with bytes left to send.
+    fn push(&self, opened: &[Flow]) -> bool {
+        let mut pushed = BTreeMap::new();
+        let mut are_found = true;
+        for &flow in opened {
+            let groups = self.coflows.get(&flow.coflow).map_or(&[][..], |tagged| &tagged.groups);
+            let mut found = BTreeSet::new();
+            for process in groups.iter().flat_map(Group::all_members) {
+                let sockets: &Vec<_> = pushed.entry(process).or_insert_with(|| self.kernel.push(process));
+                found
+                    .extend(sockets.iter().filter(|(_, peer)| *peer == flow.peer).map(|(number, _)| *number));
+            }
+            are_found &= self.kernel.count(flow).is_none_or(|count| count.sockets <= found.len() as u64);
+        }
+        are_found
     }
 
     /// Forgets coflows without processes and connections.

@@ -30,16 +30,18 @@ pub(crate) fn connections_of(process: u32) -> Vec<Inherited> {
 }
 
 /// Has the connections of a process send what they hold back. TCP tries when TCP_NODELAY is set; the application's own choice
-/// comes back at once.
-pub(crate) fn push(process: u32) {
-    for socket in connections_of(process).iter().filter(|socket| socket.peer.is_some()) {
-        let own = sockopt::tcp_nodelay(&socket.descriptor).unwrap_or(true);
+/// comes back at once. Returns the number and the peer of each: two processes may have the same one.
+pub(crate) fn push(process: u32) -> Vec<(u64, IpAddr)> {
+    let push = |Inherited { descriptor, peer }: Inherited| {
+        let own = sockopt::tcp_nodelay(&descriptor).unwrap_or(true);
         // One that has ended meanwhile has nothing to send.
-        let _ = sockopt::set_tcp_nodelay(&socket.descriptor, true);
+        let _ = sockopt::set_tcp_nodelay(&descriptor, true);
         if !own {
-            let _ = sockopt::set_tcp_nodelay(&socket.descriptor, false);
+            let _ = sockopt::set_tcp_nodelay(&descriptor, false);
         }
-    }
+        Some((rustix::fs::fstat(&descriptor).ok()?.st_ino, peer?.to_canonical()))
+    };
+    connections_of(process).into_iter().filter(|socket| socket.peer.is_some()).filter_map(push).collect()
 }
 
 fn is_tcp(socket: &OwnedFd) -> bool {

@@ -321,9 +321,10 @@ impl Kernel {
     }
 
     /// Has connections of a process that waited at a gate which has opened send at once. A refresh reaches them as well, and
-    /// others with them, but only after a walk of milliseconds.
-    pub fn push(&self, process: u32) {
-        inherited::push(process);
+    /// others with them, but only after a walk of milliseconds. Returns the number of each connection's socket, and its peer: one
+    /// that the process has closed with bytes left to send is not among them.
+    pub fn push(&self, process: u32) -> Vec<(u64, IpAddr)> {
+        inherited::push(process)
     }
 
     /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.

@@ -8,8 +8,8 @@ use std::io::Read;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use cavalcade_enforce::{Error, Flow, Group, Kernel, Order, leftovers};
-use cavalcade_model::{BitsPerSec, Bytes};
+use cavalcade_enforce::{Error, Flow, Group, Kernel, Limits, Order, leftovers};
+use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_protocol::Gate;
 use cavalcade_testing::eventually;
 use support::{Ground, Sink, count, limits, player, player_apart, player_in, tagged};
@@ -180,10 +180,30 @@ fn a_push_reaches_what_waits_at_a_gate_that_has_opened_without_a_walk() {
     kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
     eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
     kernel.order(to("127.0.0.1"), Gate::Open {}.into()).unwrap();
-    kernel.push(player.number());
+    assert_eq!(kernel.push(player.number()).len(), 1);
     assert!(!count(&kernel, 1, "127.0.0.1").waits);
     let socket = support::connection_of(player.number());
     assert_eq!(support::option(&socket, libc::IPPROTO_TCP, libc::TCP_NODELAY), 0);
+}
+
+#[test]
+fn what_a_program_has_left_to_the_kernel_is_missed_by_a_push_and_found_by_a_walk() {
+    let Some(ground) = Ground::new() else { return };
+    let limits = Limits { trickle: Nanos::from_secs(3_600), ..limits(Duration::from_secs(60)) };
+    let mut kernel = Kernel::load(ground.place.clone(), limits).unwrap();
+    let sink = Sink::new("127.0.0.1");
+    let (mut player, _group) = tagged(&mut kernel, 1, &format!("leave {} 8000", sink.address));
+    assert_eq!(player.hears(), "begun");
+    eventually("the byte", || sink.received() == 1);
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    player.go();
+    assert_eq!(player.hears(), "left");
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    kernel.order(to("127.0.0.1"), Gate::Open {}.into()).unwrap();
+    assert_eq!(kernel.push(player.number()), []);
+    assert_eq!(count(&kernel, 1, "127.0.0.1").sockets, 1);
+    kernel.refresh().unwrap();
+    eventually("all bytes", || sink.received() == 8_001);
 }
 
 #[test]

@@ -129,6 +129,19 @@ pub(crate) fn play() {
             say("sent");
             wait_for_go();
         }
+        // Sends a byte, and when it is told to so many more, which it leaves to the kernel.
+        ["leave", to, bytes] => {
+            say("ready");
+            wait_for_go();
+            let mut socket = TcpStream::connect(to).unwrap();
+            socket.write_all(b"x").unwrap();
+            say("begun");
+            wait_for_go();
+            socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
+            drop(socket);
+            say("left");
+            wait_for_go();
+        }
         // Sends messages of a byte when it is told to.
         ["speak", to] => {
             say("ready");
