@@ -30,8 +30,10 @@ const PIECE: usize = 256 << 10;
 const PACKET: u32 = 1448;
 /// The time within which an agent answers at the start.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Bytes that come with less than this between them, in nanoseconds, come without a pause.
+/// Bytes that come with less than this between them, in nanoseconds, are of one burst.
 const PAUSE: u64 = 5_000_000;
+/// The most bursts of a flow that are told apart.
+const MOST_BURSTS: usize = 64;
 /// The bytes with which each connection begins, before the flow's own.
 pub(crate) const HEAD: u64 = 8;
 /// Threads here hold no data of their own.
@@ -224,38 +226,41 @@ impl<W: Write + Send + 'static> Host<W> {
             return;
         }
         let (flow, attempt) = (u32::from_le_bytes(flow), u32::from_le_bytes(attempt));
-        let (digest, since, end) = self.drain(&mut socket);
+        let (digest, bursts, end) = self.drain(&mut socket);
         let at = since_1970();
         match end {
             Ok(()) => {
                 let (bytes, digest) = (digest.length(), digest.finish());
-                self.say(&Said::Received { flow, attempt, bytes, digest, at, since });
+                self.say(&Said::Received { flow, attempt, bytes, digest, at, bursts });
             }
             Err(error) => self.fail(flow, attempt, &format!("receiving: {error}")),
         }
     }
 
-    /// Reads all that comes, and returns since when it came without a pause.
-    fn drain(&self, socket: &mut impl Read) -> (Digest, u64, io::Result<()>) {
+    /// Reads all that comes, and returns when each burst of it began and its bytes.
+    fn drain(&self, socket: &mut impl Read) -> (Digest, Vec<(u64, u64)>, io::Result<()>) {
         let mut digest = Digest::default();
-        let (mut since, mut last) = (since_1970(), 0);
+        let (mut bursts, mut last) = (Vec::new(), 0);
         let mut buffer = vec![0; self.down.as_ref().map_or(PIECE, Bucket::piece)];
         loop {
             match socket.read(&mut buffer) {
-                Ok(0) => return (digest, since, Ok(())),
+                Ok(0) => return (digest, bursts, Ok(())),
                 Ok(length) => {
                     let now = since_1970();
-                    if now.saturating_sub(last) > PAUSE {
-                        since = now;
+                    if now.saturating_sub(last) > PAUSE && bursts.len() < MOST_BURSTS {
+                        bursts.push((now, 0));
                     }
                     last = now;
+                    if let Some((_, bytes)) = bursts.last_mut() {
+                        *bytes += length as u64;
+                    }
                     if let Some(bucket) = &self.down {
                         bucket.take(length);
                     }
                     digest.take(&buffer[..length]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (digest, since, Err(error)),
+                Err(error) => return (digest, bursts, Err(error)),
             }
         }
     }

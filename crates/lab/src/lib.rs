@@ -163,7 +163,7 @@ pub use namespaces::{
 };
 pub use payload::digest_of;
 pub use replay::{Fault, Victim};
-pub use run::{Congestion, Cost, Enforcement, Measured, Racks, Recovery, Setup, Transport, run};
+pub use run::{Burst, Congestion, Cost, Enforcement, Measured, Racks, Recovery, Setup, Transport, run};
 pub use senders::{KernelPath, serve_sender};
 pub use site::{find_stale, remove_stale};
 pub use workload::{Prepared, Scheduler, prepare};

@@ -58,8 +58,8 @@ pub(crate) enum Said {
         digest: u64,
         /// The time at which the last one was read, in nanoseconds since 1970.
         at: u64,
-        /// The time since which bytes came without a pause.
-        since: u64,
+        /// When each of its bursts began, likewise, and the bytes of the burst.
+        bursts: Vec<(u64, u64)>,
     },
     /// A flow could not be sent or received.
     Failed {

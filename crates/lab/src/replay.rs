@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cavalcade_client::{CoflowKey, Registration, Session};
-use cavalcade_model::{CoflowId, FlowId, Instant, Nanos, Workload};
+use cavalcade_model::{Bytes, CoflowId, FlowId, Instant, Nanos, Workload};
 
 use crate::error::LabError;
 use crate::host::{HEAD, since_1970};
 use crate::message::{Part, Said, Start, Told};
 use crate::payload::Payload;
-use crate::run::{Cost, Recovery};
+use crate::run::{Burst, Cost, Recovery};
 use crate::site::{Heard, Running, Site};
 use crate::workload::Scheduler;
 
@@ -55,8 +55,8 @@ pub enum Victim {
 pub(crate) struct Replayed {
     /// The time at which each flow had arrived.
     pub(crate) finished: Vec<Instant>,
-    /// The time since which its bytes came without a pause.
-    pub(crate) resumed: Vec<Instant>,
+    /// The bursts in which each flow's bytes came.
+    pub(crate) bursts: Vec<Vec<Burst>>,
     pub(crate) cost: Cost,
     pub(crate) recoveries: Vec<Recovery>,
 }
@@ -76,7 +76,7 @@ struct Transfer {
     is_begun: bool,
     attempt: u32,
     finished: Option<Instant>,
-    resumed: Instant,
+    bursts: Vec<Burst>,
 }
 
 struct Replay<'a> {
@@ -139,8 +139,8 @@ pub(crate) fn replay(
         let since = |when: Instant| when.since(Instant(fault.at.0));
         Some(Recovery { fault, back: since(back?), next_arrival: next.map(since) })
     });
-    let resumed = replay.transfers.iter().map(|transfer| transfer.resumed).collect();
-    Ok(Replayed { finished, resumed, cost, recoveries: recoveries.collect() })
+    let bursts = replay.transfers.iter_mut().map(|transfer| std::mem::take(&mut transfer.bursts)).collect();
+    Ok(Replayed { finished, bursts, cost, recoveries: recoveries.collect() })
 }
 
 fn open_sessions(site: &Site, running: &Running, scheduler: &Scheduler) -> Result<Vec<Session>, LabError> {
@@ -297,9 +297,11 @@ impl Replay<'_> {
                 self.is_back(Victim::Application(host));
                 std::mem::take(&mut self.waiting).into_iter().try_for_each(|flow| self.begin(flow))
             }
-            Some(Said::Received { flow, attempt, bytes, digest, at, since }) => {
-                let [at, since] = [at, since].map(|time| Instant(time.saturating_sub(self.began)));
-                self.received(FlowId(flow), attempt, (bytes, digest), (at, since))
+            Some(Said::Received { flow, attempt, bytes, digest, at, bursts }) => {
+                let time = |since_1970: u64| Instant(since_1970.saturating_sub(self.began));
+                let burst = |(began, bytes)| Burst { began: time(began), bytes: Bytes(bytes) };
+                let bursts = bursts.into_iter().map(burst).collect();
+                self.received(FlowId(flow), attempt, (bytes, digest), (time(at), bursts))
             }
             Some(Said::Failed { flow, reason }) => self.failed(flow, reason),
             _ => Ok(()),
@@ -311,7 +313,7 @@ impl Replay<'_> {
         id: FlowId,
         attempt: u32,
         (bytes, digest): (u64, u64),
-        (at, since): (Instant, Instant),
+        (at, bursts): (Instant, Vec<Burst>),
     ) -> Result<(), LabError> {
         let Some(transfer) = self.transfers.get_mut(id.index()) else { return Ok(()) };
         let (flow, coflow) = (self.workload.flow(id), self.workload.coflow_of(id));
@@ -324,7 +326,7 @@ impl Replay<'_> {
             return Err(LabError::Corrupt { flow: id.0, coflow, received: bytes, sent });
         }
         if transfer.finished.is_none() {
-            (transfer.finished, transfer.resumed) = (Some(at), since);
+            (transfer.finished, transfer.bursts) = (Some(at), bursts);
             self.unfinished -= 1;
             self.left[coflow.index()] -= 1;
             for (fault, _, next) in &mut self.broken {

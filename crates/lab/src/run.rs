@@ -126,13 +126,22 @@ pub struct Recovery {
     pub next_arrival: Option<Nanos>,
 }
 
+/// Bytes of a flow that came without a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// When the first came, from the start of the replay.
+    pub began: Instant,
+    /// All of them.
+    pub bytes: Bytes,
+}
+
 /// The result of a run. All transfers arrived whole.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The finish times, from the start of the replay.
     pub outcome: Outcome,
-    /// The time since which each flow's bytes came without a pause.
-    pub resumed: Vec<Instant>,
+    /// The bursts in which each flow's bytes came.
+    pub bursts: Vec<Vec<Burst>>,
     /// Its cost.
     pub cost: Cost,
     /// The recovery from each fault, in order of time.
@@ -156,10 +165,10 @@ pub fn run(
     let hosts = setup.hosts.max(workload.ports());
     let site = Site::build(setup, hosts, workload)?;
     let running = site.start(scheduler)?;
-    let Replayed { finished, resumed, cost, recoveries } =
+    let Replayed { finished, bursts, cost, recoveries } =
         replay(&site, running, workload, scheduler, faults, setup.limit, stop)?;
     let (outcome, losses) = (outcome(workload, &finished), site.losses());
-    Ok(Measured { outcome, resumed, cost, recoveries, losses })
+    Ok(Measured { outcome, bursts, cost, recoveries, losses })
 }
 
 /// Returns the outcome of `workload` from the finish times of its flows.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cavalcade_enforce::bench::{Cost, Figures, Pace, measure, nanos_a_packet};
 use cavalcade_metrics::Percent;
+use cavalcade_model::Nanos;
 use serde_json::{Value, json};
 
 use crate::arguments::EnforceBench;
@@ -29,12 +30,15 @@ pub(crate) fn run(options: &EnforceBench) -> Result<(), Failure> {
 
 fn document(figures: &Figures, of_site: &site::Figures) -> Value {
     let load = |load: &site::Load| json!({ "bps": load.rate, "flows_a_second": load.flows, "agents": load.agents, "enforcers": load.enforcers });
-    let pauses = of_site.turns.iter().map(|pause| pause.0 as f64 / 1e6).collect::<Vec<f64>>();
+    let turns = |turns: &site::Turns| {
+        let pauses = turns.pauses.iter().map(|&pause| in_millis(pause)).collect::<Vec<f64>>();
+        json!({ "period_ms": in_millis(turns.period), "end_to_next_ms": pauses })
+    };
     let cost = |cost: &Cost| json!({ "program": cost.program, "verified": cost.verified, "runs": cost.runs, "nanos": cost.nanos() });
     let pace = |pace: &Pace| json!({ "asked_bps": pace.asked.0, "reached_bps": pace.reached, "seconds": pace.seconds });
     let all = |times: &[Duration]| times.iter().map(|&time| millis(time)).collect::<Vec<f64>>();
     json!({
-        "schema_version": 1,
+        "schema_version": 2,
         "programs": figures.costs.iter().map(cost).collect::<Vec<Value>>(),
         "packet_nanos": nanos_a_packet(&figures.costs),
         "sorting": {
@@ -45,7 +49,7 @@ fn document(figures: &Figures, of_site: &site::Figures) -> Value {
         "paces": figures.paces.iter().map(pace).collect::<Vec<Value>>(),
         "site": {
             "large": load(&of_site.large), "short": load(&of_site.short),
-            "period_ms": site::period().0 as f64 / 1e6, "end_to_next_ms": pauses,
+            "turns": of_site.turns.iter().map(turns).collect::<Vec<Value>>(),
         },
         "off_ms": all(&figures.off),
         "on_ms": all(&figures.on),
@@ -91,14 +95,18 @@ fn site_text(of_site: &site::Figures) -> String {
             load.flows
         );
     }
-    let [p50, p99, worst] =
-        [Percent::P50, Percent::P99, Percent::whole(100)].map(|share| of_site.turn_at(share).0 as f64 / 1e6);
-    let period = site::period().0 as f64 / 1e6;
-    _ = writeln!(
-        text,
-        "\nfrom the end of a coflow to the first byte of the next, with a period of {period:.0} ms: {p50:.1} ms at p50, {p99:.1} at p99, {worst:.1} at worst"
-    );
+    text +=
+        "\nfrom the end of a coflow to the first byte of the next\n period ms   p50 ms   p99 ms   worst ms\n";
+    for turns in &of_site.turns {
+        let at = |share| in_millis(turns.at(share));
+        let [p50, p99, worst] = [Percent::P50, Percent::P99, Percent::whole(100)].map(at);
+        _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", in_millis(turns.period));
+    }
     text
+}
+
+fn in_millis(time: Nanos) -> f64 {
+    time.0 as f64 / 1e6
 }
 
 fn millis(time: Duration) -> f64 {

@@ -10,10 +10,10 @@
 //! | coflows in order of arrival, from one sender to a receiver each | the time from the end of one to the first byte of the next |
 //!
 //! The last is seen by receivers, and has more in it than the way from a decision to the wire: the end has to be noticed and
-//! reported, and a round to come, which takes up to Δ each. Nothing shortens it: a host lets the next flow to the same
-//! receiver go by itself, and here each coflow has a receiver of its own.
+//! reported, and a round to come, which takes up to Δ each. With a short Δ little else is left. Nothing shortens it: a host lets the
+//! next flow to the same receiver go by itself, and here each coflow has a receiver of its own.
 
-use cavalcade_lab::{Enforcement, Measured, Scheduler, Setup, Transport};
+use cavalcade_lab::{Burst, Enforcement, Measured, Scheduler, Setup, Transport};
 use cavalcade_metrics::{Percent, percentile};
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
 
@@ -34,8 +34,11 @@ const REPEAT: u32 = 3;
 /// The bytes of each, and the rate of their ports: 20 ms.
 const TURN: Bytes = Bytes(2_500_000);
 const TURN_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
-/// Δ.
+/// The most bytes that come at once while a gate is shut, lest connections be given up.
+const TRICKLE: Bytes = Bytes(100_000);
+/// Δ of all workloads, and a short one.
 const PERIOD: Nanos = Nanos::from_millis(10);
+const SHORT_PERIOD: Nanos = Nanos::from_millis(1);
 
 /// What a workload costs at the host that sends it.
 #[derive(Clone, Copy, Debug)]
@@ -50,20 +53,37 @@ pub(super) struct Load {
     pub(super) enforcers: f64,
 }
 
+/// Pauses from the end of a coflow to the first byte of the next.
+#[derive(Clone, Debug)]
+pub(super) struct Turns {
+    pub(super) period: Nanos,
+    /// In order of length.
+    pub(super) pauses: Vec<Nanos>,
+}
+
+impl Turns {
+    /// The pause that so many per cent of all do not exceed.
+    pub(super) fn at(&self, share: Percent) -> Nanos {
+        percentile(&self.pauses, share).unwrap_or_default()
+    }
+
+    fn measure(period: Nanos) -> Result<Self, Failure> {
+        let mut all = Vec::new();
+        for _ in 0..REPEAT {
+            all.extend(pauses(&run(&turns_taken()?, TURN_RATE, period)?));
+        }
+        all.sort_unstable();
+        Ok(Self { period, pauses: all })
+    }
+}
+
 /// The figures of a site.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) large: Load,
     pub(super) short: Load,
-    /// From the end of a coflow to the first byte of the next, in order of length.
-    pub(super) turns: Vec<Nanos>,
-}
-
-impl Figures {
-    /// The pause that so many per cent of all do not exceed.
-    pub(super) fn turn_at(&self, share: Percent) -> Nanos {
-        percentile(&self.turns, share).unwrap_or_default()
-    }
+    /// With each period.
+    pub(super) turns: [Turns; 2],
 }
 
 /// Measures it all.
@@ -74,31 +94,21 @@ pub(super) fn measure() -> Result<Figures, Failure> {
     stop_when_interrupted();
     let large = load(&large()?)?;
     let short = load(&short()?)?;
-    let mut turns = Vec::new();
-    for _ in 0..REPEAT {
-        turns.extend(pauses(&run(&turns_taken()?, TURN_RATE)?));
-    }
-    turns.sort_unstable();
-    Ok(Figures { large, short, turns })
+    Ok(Figures { large, short, turns: [Turns::measure(PERIOD)?, Turns::measure(SHORT_PERIOD)?] })
 }
 
-/// The time from one decision to the next.
-pub(super) fn period() -> Nanos {
-    PERIOD
-}
-
-fn run(workload: &Workload, rate: BitsPerSec) -> Result<Measured, Failure> {
+fn run(workload: &Workload, rate: BitsPerSec, period: Nanos) -> Result<Measured, Failure> {
     let setup = Setup {
         enforcement: Enforcement::Kernel,
         limit: Nanos::from_secs(120),
-        ..crate::lab::setup(Transport::Namespaces, rate, PERIOD)
+        ..crate::lab::setup(Transport::Namespaces, rate, period)
     };
     let scheduler = Scheduler::Coordinator("fifo".to_owned());
     cavalcade_lab::run(&setup, workload, &scheduler, &[], &STOPPED).map_err(failure)
 }
 
 fn load(workload: &Workload) -> Result<Load, Failure> {
-    let measured = run(workload, AMPLE)?;
+    let measured = run(workload, AMPLE, PERIOD)?;
     let seconds = measured.cost.wall.0 as f64 / 1e9;
     let share = |part: Nanos| part.0 as f64 / 1e9 / seconds;
     Ok(Load {
@@ -141,12 +151,16 @@ fn built(builder: WorkloadBuilder) -> Result<Workload, Failure> {
     builder.build().map_err(|error| Failure::input(error.to_string()))
 }
 
-/// The pauses between the end of a coflow and the first byte of the next. Some may have gone ahead before there were orders;
-/// these waited for no other coflow.
+/// The pauses between the end of a coflow and the first bytes of the next. Some may have gone ahead before there were orders; these
+/// waited for no other coflow.
 fn pauses(measured: &Measured) -> Vec<Nanos> {
-    let ends = measured.outcome.flow_finish.iter();
-    let mut turns: Vec<(Instant, Instant)> = ends.copied().zip(measured.resumed.iter().copied()).collect();
-    turns.sort_unstable();
-    let pairs = turns.windows(2).filter(|pair| pair[1].1 > pair[0].0);
-    pairs.map(|pair| pair[1].1.since(pair[0].0)).collect()
+    let ends = measured.outcome.flow_finish.iter().copied();
+    let mut turns: Vec<(Instant, &[Burst])> = ends.zip(measured.bursts.iter().map(Vec::as_slice)).collect();
+    turns.sort_unstable_by_key(|&(end, _)| end);
+    let pause = |pair: &[(Instant, &[Burst])]| {
+        let (end, next) = (pair[0].0, pair[1].1);
+        let first = next.iter().find(|burst| burst.began > end && burst.bytes > TRICKLE)?;
+        Some(first.began.since(end))
+    };
+    turns.windows(2).filter_map(pause).collect()
 }
