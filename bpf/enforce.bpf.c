@@ -181,16 +181,22 @@ static inline_always void save_syns(void *sk)
 	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &on, sizeof(on));
 }
 
-static inline_always void remember_own(void *sk, int is_v6, struct cv_socket *socket)
+/* The rate that a connection is held to. Before Linux 6.1 bpf_getsockopt knows neither this nor the priority, and says 0. */
+static inline_always __u32 rate_of(const struct tcp_sock *tcp)
 {
-	__u32 rate = CV_UNLIMITED, tos = 0, priority = 0;
+	unsigned long rate = tcp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
 
-	bpf_getsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	return rate < CV_UNLIMITED ? rate : CV_UNLIMITED;
+}
+
+static inline_always void remember_own(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket)
+{
+	__u32 tos = 0;
+
 	bpf_getsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
-	bpf_getsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
-	socket->own_rate = rate;
+	socket->own_rate = rate_of(tcp);
 	socket->own_tos = tos;
-	socket->own_priority = priority;
+	socket->own_priority = tcp->inet_conn.icsk_inet.sk.sk_priority;
 }
 
 /*
@@ -249,45 +255,44 @@ static inline_always void begin_anew(void *sk, __u32 before, __u32 rate)
 	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
 }
 
-static inline_always void set_rate(void *sk, __u32 rate)
+static inline_always void set_rate(void *sk, const struct tcp_sock *tcp, __u32 rate)
 {
-	__u32 before = CV_UNLIMITED;
+	__u32 before = rate_of(tcp);
 
-	bpf_getsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &before, sizeof(before));
 	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	begin_anew(sk, before, rate);
 }
 
 /* Sets what the orders say and what this host's own sorting says, or what the application had said where there is neither. */
-static inline_always void follow(void *sk, int is_v6, struct cv_socket *socket, const struct cv_order *order,
-				 __u32 class)
+static inline_always void follow(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket,
+				 const struct cv_order *order, __u32 class)
 {
 	__u32 own_rate, index = class - 1, generation = order ? order->generation : 0;
 	struct cv_class *sorted = class ? bpf_map_lookup_elem(&classes, &index) : 0;
 	__u32 rate, tos, priority;
 
-	if (generation == socket->applied && class == socket->class)
+	if (!tcp || (generation == socket->applied && class == socket->class))
 		return;
 	if (!socket->applied && !socket->class)
-		remember_own(sk, is_v6, socket);
+		remember_own(sk, tcp, is_v6, socket);
 	own_rate = socket->own_rate;
 	rate = order && order->rate < own_rate ? order->rate : own_rate;
 	tos = order && order->tos != CV_KEEP ? order->tos : (__u32)socket->own_tos;
 	priority = order && order->priority != CV_KEEP ? order->priority : (__u32)socket->own_priority;
 	if (generation != socket->applied)
-		set_rate(sk, rate);
+		set_rate(sk, tcp, rate);
 	set_class(sk, is_v6, sorted ? sorted->tos : tos, sorted ? sorted->priority : priority);
 	socket->applied = generation;
 	socket->class = class;
 }
 
 /* Brings a connection up to date. */
-static inline_always void update(void *sk, int is_v6, struct cv_socket *socket)
+static inline_always void update(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct cv_order *order = order_of(socket, now);
 
-	follow(sk, is_v6, socket, order, sort(socket, order, socket->message, now));
+	follow(sk, tcp, is_v6, socket, order, sort(socket, order, socket->message, now));
 }
 
 /* Gives a socket the place's congestion control, or its own where there is none, or no marks to go by. */
@@ -480,7 +485,8 @@ static inline_always struct cv_socket *take_claim(struct bpf_sock_ops *ops, stru
 }
 
 /* Has a packet with new bytes, or ones that are sent again, go in the class of its message. */
-static inline_always void sort_packet(struct bpf_sock_ops *ops, int is_v6, struct cv_socket *socket)
+static inline_always void sort_packet(struct bpf_sock_ops *ops, const struct tcp_sock *tcp, int is_v6,
+				      struct cv_socket *socket)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct cv_order *order;
@@ -489,7 +495,7 @@ static inline_always void sort_packet(struct bpf_sock_ops *ops, int is_v6, struc
 	if (!ops->skb_len || !read_demotion())
 		return;
 	order = order_of(socket, now);
-	follow(ops, is_v6, socket, order, sort_next(socket, order, ops->snd_una == ops->snd_nxt, now));
+	follow(ops, tcp, is_v6, socket, order, sort_next(socket, order, ops->snd_una == ops->snd_nxt, now));
 }
 
 /* What `connections` is to be told of a connection. */
@@ -520,6 +526,7 @@ int connections(struct bpf_sock_ops *ops)
 	int is_v6 = ops->family == AF_INET6;
 	struct cv_demotion *rule;
 	struct cv_socket *socket;
+	struct tcp_sock *tcp;
 
 	if (ops->op == BPF_SOCK_OPS_NEEDS_ECN)
 		accept_marks(ops);
@@ -536,18 +543,19 @@ int connections(struct bpf_sock_ops *ops)
 		save_syns(ops);
 	if (!socket)
 		return 1;
+	tcp = bpf_skc_to_tcp_sock(sk);
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		learn_peer(ops, socket);
 		announce(ops, socket);
 		choose_control(ops, socket, 1);
-		update(ops, is_v6, socket);
+		update(ops, tcp, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		if (ops->skb_tcp_flags & FLAG_SYN)
 			bpf_reserve_hdr_opt(ops, sizeof(struct option), 0);
 		else if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS && socket->coflow)
-			sort_packet(ops, is_v6, socket);
+			sort_packet(ops, tcp, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
 		write_option(ops, socket);
@@ -562,8 +570,8 @@ int connections(struct bpf_sock_ops *ops)
 		if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
 			tell(ops, socket);
 		count_socket(socket, 1);
-		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
-		update(ops, is_v6, socket);
+		choose_control(ops, socket, has_marks(tcp));
+		update(ops, tcp, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_RTT_CB:
 		if (!socket->coflow) {
@@ -571,8 +579,8 @@ int connections(struct bpf_sock_ops *ops)
 				break;
 			count_socket(socket, 1);
 		}
-		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
-		update(ops, is_v6, socket);
+		choose_control(ops, socket, has_marks(tcp));
+		update(ops, tcp, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_RTO_CB:
 		rule = read_demotion();
@@ -580,11 +588,11 @@ int connections(struct bpf_sock_ops *ops)
 			break;
 		/* The time-outs in a row before this one. */
 		time_out(rule, socket, ops->args[0] + 1);
-		update(ops, is_v6, socket);
+		update(ops, tcp, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		choose_control(ops, socket, 1);
-		update(ops, is_v6, socket);
+		update(ops, tcp, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[1] == TCP_CLOSE)
@@ -810,7 +818,7 @@ int refresh(struct bpf_iter__tcp *at)
 	order = order_of(socket, now);
 	if (is_followed(tcp, socket)) {
 		choose_control(tcp, socket, common->skc_state == TCP_LISTEN || has_marks(tcp));
-		follow(tcp, is_v6, socket, order, sort(socket, order, socket->message, now));
+		follow(tcp, tcp, is_v6, socket, order, sort(socket, order, socket->message, now));
 	}
 	if (socket->is_refused && !(order && order->gate == CV_OFF)) {
 		socket->is_refused = 0;

@@ -17,7 +17,21 @@
 #define AGREED_ON_ACCURATE_ECN 16
 
 /* The kernel's structures, as far as they are used: places are those of the running kernel (CO-RE). */
+struct sock {
+	__u32 sk_priority;
+	unsigned long sk_max_pacing_rate;
+} __attribute__((preserve_access_index));
+
+struct inet_sock {
+	struct sock sk;
+} __attribute__((preserve_access_index));
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+} __attribute__((preserve_access_index));
+
 struct tcp_sock {
+	struct inet_connection_sock inet_conn;
 	__u8 ecn_flags;
 	__u32 snd_nxt;
 	__u32 snd_una;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use cavalcade_enforce::{Place, leftovers};
+use cavalcade_enforce::{Error, Place, leftovers};
 use cavalcade_runtime::Identity;
 use serde::Serialize;
 use serde_json::json;
@@ -216,8 +216,12 @@ fn fix_leftovers() -> Result<(), Failure> {
     };
     let of_labs = cavalcade_lab::remove_stale();
     print_removed(&of_labs)?;
-    let lacking = |error: cavalcade_enforce::Error| Failure::new(Kind::Capability, error.to_string());
-    let removed = leftovers::fix(&Place::of_host().map_err(lacking)?).map_err(lacking)?;
+    let lacking = |error: Error| Failure::new(Kind::Capability, error.to_string());
+    let removed = match Place::of_host() {
+        // Where no enforcer can run none has left anything.
+        Err(Error::NoGroups) => Vec::new(),
+        place => leftovers::fix(&place.map_err(lacking)?).map_err(lacking)?,
+    };
     let of_enforcers: Vec<String> = removed.iter().map(|path| path.display().to_string()).collect();
     print_removed(&of_enforcers)?;
     if of_labs.is_empty() && of_enforcers.is_empty() { print("nothing was left behind\n") } else { Ok(()) }

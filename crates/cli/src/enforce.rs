@@ -137,6 +137,7 @@ fn lacking(error: Error) -> Failure {
     let failure = Failure::new(Kind::Capability, error.to_string());
     match error {
         Error::InUse(_) | Error::Foreign(_) => failure,
+        Error::NoControls(_) => failure.help("leave out --congestion: all else works without"),
         _ => failure.help(
             "'cavalcade doctor' tries each feature; programs that use a client library need none of them",
         ),

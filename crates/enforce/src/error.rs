@@ -11,7 +11,7 @@ pub enum Error {
     NotBuilt(&'static str),
     /// Control groups of version 2 are not there.
     #[error(
-        "no control groups of version 2 are mounted; mount them: 'mount -t cgroup2 none /sys/fs/cgroup/unified'"
+        "no control groups of version 2 are mounted; mount them: 'mkdir -p /run/cgroup2 && mount -t cgroup2 none /run/cgroup2'"
     )]
     NoGroups,
     /// The kernel does not describe its types.
@@ -63,7 +63,7 @@ impl Error {
         move |source| Self::File { what, path, source }
     }
 
-    /// For `map_err`: something that the kernel refused, with all reasons behind the first.
+    /// For `map_err`: something that the kernel refused, with all reasons behind the first. Of what the verifier says, the last word.
     pub(crate) fn refused<E: std::error::Error>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| {
             let mut reason = error.to_string();
@@ -75,7 +75,36 @@ impl Error {
                 }
                 source = deeper.source();
             }
+            let reason = if reason.contains('\n') { last_words(&reason).to_owned() } else { reason };
             Self::Refused { what, reason }
         }
+    }
+}
+
+/// Returns the reason at the end of what the verifier says of a program.
+pub(crate) fn last_words(log: &str) -> &str {
+    let is_reason = |line: &&str| {
+        let figures = ["processed ", "verification time ", "stack depth "];
+        !line.trim().is_empty() && !figures.iter().any(|figure| line.starts_with(figure))
+    };
+    log.lines().rfind(is_reason).unwrap_or("it gave no reason").trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_the_verifier_says_the_reason_is_kept() {
+        let log = "0: R1=ctx() R10=fp0\n; bpf_setsockopt(sk)\n12: (85) call bpf_setsockopt#49\n\
+                   unknown func bpf_setsockopt#49\nverification time 85 usec\nstack depth 48\n\
+                   processed 34 insns (limit 1000000)\n\n";
+        let said = io::Error::other(format!("the BPF_PROG_LOAD syscall failed. Verifier output: {log}"));
+        let error = Error::refused("refresh")(said).to_string();
+        assert!(
+            error.starts_with("the kernel refuses refresh: unknown func bpf_setsockopt#49; it takes"),
+            "{error}"
+        );
+        assert_eq!(last_words("\n"), "it gave no reason");
     }
 }

@@ -19,6 +19,7 @@ use aya_obj::generated::bpf_insn;
 
 use super::types::{self, Structure};
 use crate::Error;
+use crate::error::last_words;
 
 /// The commands of bpf(2) that are used.
 const MAP_CREATE: libc::c_long = 0;
@@ -115,7 +116,12 @@ impl Programs {
         (request.log_level, request.log_size, request.log) = (1, LOG as u32, address(&log));
         // SAFETY: as above; the kernel also writes into the log, no more than its size.
         let refused = unsafe { call(PROGRAM_LOAD, &request) };
-        refused.map_err(|error| Error::NoControls(format!("{name}: {error}: {}", last_words(&log))))
+        refused.map_err(|error| {
+            Error::NoControls(format!(
+                "{name}: {error}: {}",
+                last_words(String::from_utf8_lossy(&log).trim_end_matches('\0'))
+            ))
+        })
     }
 }
 
@@ -235,14 +241,6 @@ fn padded(name: &str) -> [u8; NAME] {
     let length = name.len().min(NAME - 1);
     bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
     bytes
-}
-
-/// The last line of the verifier's that says why.
-fn last_words(log: &[u8]) -> String {
-    let text = String::from_utf8_lossy(log);
-    let mut lines = text.trim_end_matches('\0').lines();
-    let reason = lines.rfind(|line| !line.is_empty() && !line.starts_with("processed "));
-    reason.unwrap_or("it gave no reason").to_owned()
 }
 
 /// Calls bpf(2), which answers with a descriptor.
