@@ -19,8 +19,8 @@
  * OFF is no low rate: a connection that was paced at some kbps wakes up tenths of seconds, or minutes, after the rate has
  * changed. TCP keeps refused data as unsent, and a push makes it try again at once.
  */
-#include "steer.h"
 #include "demotion.h"
+#include "options.h"
 #include "share.h"
 
 #define COFLOWS 4096
@@ -29,7 +29,6 @@
 #define CLAIMS 16384
 #define MADE_BYTES (256 << 10)
 #define TURNED_BYTES (64 << 10)
-#define CONTROL_NAME 16
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -164,39 +163,12 @@ static inline_always void count_socket(struct cv_socket *socket, int is_open)
 		bpf_ringbuf_output(&turned, &flow, sizeof(flow), 0);
 }
 
-/* A TOS goes where the family has it. IP_TOS also changes the priority, which is therefore set after it. */
-static inline_always void set_class(void *sk, int is_v6, __u32 tos, __u32 priority)
-{
-	if (tos != CV_KEEP)
-		bpf_setsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
-	if (priority != CV_KEEP)
-		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
-}
-
 /* Has a listening socket keep SYNs, so that what they say can be read when a connection is there. */
 static inline_always void save_syns(void *sk)
 {
 	int on = 1;
 
 	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &on, sizeof(on));
-}
-
-/* The rate that a connection is held to. Before Linux 6.1 bpf_getsockopt knows neither this nor the priority, and says 0. */
-static inline_always __u32 rate_of(const struct tcp_sock *tcp)
-{
-	unsigned long rate = tcp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
-
-	return rate < CV_UNLIMITED ? rate : CV_UNLIMITED;
-}
-
-static inline_always void remember_own(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket)
-{
-	__u32 tos = 0;
-
-	bpf_getsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
-	socket->own_rate = rate_of(tcp);
-	socket->own_tos = tos;
-	socket->own_priority = tcp->inet_conn.icsk_inet.sk.sk_priority;
 }
 
 /*
@@ -238,40 +210,20 @@ static inline_always __u32 sort_next(struct cv_socket *socket, const struct cv_o
 	return sort(socket, order, begins ? 0 : socket->message, now);
 }
 
-/*
- * BBR sends at the rate at which it has seen bytes arrive, and looks for more by a quarter at a time: after a rise of the limit it
- * takes dozens of bursts at the old rate. A rise by more than a quarter has it begin anew instead, at what the new limit allows.
- */
-static inline_always void begin_anew(void *sk, __u32 before, __u32 rate)
-{
-	char name[CONTROL_NAME] = {}, other[] = "reno";
-
-	if (rate <= before || rate - before <= before / 4)
-		return;
-	if (bpf_getsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) || name[0] != 'b' || name[1] != 'b' ||
-	    name[2] != 'r' || name[3])
-		return;
-	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, other, sizeof(other));
-	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
-}
-
-static inline_always void set_rate(void *sk, const struct tcp_sock *tcp, __u32 rate)
-{
-	__u32 before = rate_of(tcp);
-
-	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
-	begin_anew(sk, before, rate);
-}
-
-/* Sets what the orders say and what this host's own sorting says, or what the application had said where there is neither. */
-static inline_always void follow(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket,
+/* Sets what the orders say and what this host's own sorting says, or what the application had said where there is neither. `sk` is what
+ * options are set on, which a program over connections has in its context, `common` the socket itself. */
+static inline_always void follow(void *sk, void *common, int is_v6, struct cv_socket *socket,
 				 const struct cv_order *order, __u32 class)
 {
 	__u32 own_rate, index = class - 1, generation = order ? order->generation : 0;
 	struct cv_class *sorted = class ? bpf_map_lookup_elem(&classes, &index) : 0;
 	__u32 rate, tos, priority;
+	struct tcp_sock *tcp;
 
-	if (!tcp || (generation == socket->applied && class == socket->class))
+	if (generation == socket->applied && class == socket->class)
+		return;
+	tcp = bpf_skc_to_tcp_sock(common);
+	if (!tcp)
 		return;
 	if (!socket->applied && !socket->class)
 		remember_own(sk, tcp, is_v6, socket);
@@ -287,12 +239,12 @@ static inline_always void follow(void *sk, const struct tcp_sock *tcp, int is_v6
 }
 
 /* Brings a connection up to date. */
-static inline_always void update(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket)
+static inline_always void update(void *sk, void *common, int is_v6, struct cv_socket *socket)
 {
 	__u64 now = bpf_ktime_get_ns();
 	struct cv_order *order = order_of(socket, now);
 
-	follow(sk, tcp, is_v6, socket, order, sort(socket, order, socket->message, now));
+	follow(sk, common, is_v6, socket, order, sort(socket, order, socket->message, now));
 }
 
 /* Gives a socket the place's congestion control, or its own where there is none, or no marks to go by. */
@@ -485,7 +437,7 @@ static inline_always struct cv_socket *take_claim(struct bpf_sock_ops *ops, stru
 }
 
 /* Has a packet with new bytes, or ones that are sent again, go in the class of its message. */
-static inline_always void sort_packet(struct bpf_sock_ops *ops, const struct tcp_sock *tcp, int is_v6,
+static inline_always void sort_packet(struct bpf_sock_ops *ops, struct bpf_sock *sk, int is_v6,
 				      struct cv_socket *socket)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -495,7 +447,7 @@ static inline_always void sort_packet(struct bpf_sock_ops *ops, const struct tcp
 	if (!ops->skb_len || !read_demotion())
 		return;
 	order = order_of(socket, now);
-	follow(ops, tcp, is_v6, socket, order, sort_next(socket, order, ops->snd_una == ops->snd_nxt, now));
+	follow(ops, sk, is_v6, socket, order, sort_next(socket, order, ops->snd_una == ops->snd_nxt, now));
 }
 
 /* What `connections` is to be told of a connection. */
@@ -526,7 +478,6 @@ int connections(struct bpf_sock_ops *ops)
 	int is_v6 = ops->family == AF_INET6;
 	struct cv_demotion *rule;
 	struct cv_socket *socket;
-	struct tcp_sock *tcp;
 
 	if (ops->op == BPF_SOCK_OPS_NEEDS_ECN)
 		accept_marks(ops);
@@ -543,19 +494,18 @@ int connections(struct bpf_sock_ops *ops)
 		save_syns(ops);
 	if (!socket)
 		return 1;
-	tcp = bpf_skc_to_tcp_sock(sk);
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		learn_peer(ops, socket);
 		announce(ops, socket);
 		choose_control(ops, socket, 1);
-		update(ops, tcp, is_v6, socket);
+		update(ops, sk, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		if (ops->skb_tcp_flags & FLAG_SYN)
 			bpf_reserve_hdr_opt(ops, sizeof(struct option), 0);
 		else if (ops->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS && socket->coflow)
-			sort_packet(ops, tcp, is_v6, socket);
+			sort_packet(ops, sk, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
 		write_option(ops, socket);
@@ -570,8 +520,8 @@ int connections(struct bpf_sock_ops *ops)
 		if (ops->op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB)
 			tell(ops, socket);
 		count_socket(socket, 1);
-		choose_control(ops, socket, has_marks(tcp));
-		update(ops, tcp, is_v6, socket);
+		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
+		update(ops, sk, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_RTT_CB:
 		if (!socket->coflow) {
@@ -579,8 +529,8 @@ int connections(struct bpf_sock_ops *ops)
 				break;
 			count_socket(socket, 1);
 		}
-		choose_control(ops, socket, has_marks(tcp));
-		update(ops, tcp, is_v6, socket);
+		choose_control(ops, socket, has_marks(bpf_skc_to_tcp_sock(sk)));
+		update(ops, sk, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_RTO_CB:
 		rule = read_demotion();
@@ -588,11 +538,11 @@ int connections(struct bpf_sock_ops *ops)
 			break;
 		/* The time-outs in a row before this one. */
 		time_out(rule, socket, ops->args[0] + 1);
-		update(ops, tcp, is_v6, socket);
+		update(ops, sk, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		choose_control(ops, socket, 1);
-		update(ops, tcp, is_v6, socket);
+		update(ops, sk, is_v6, socket);
 		break;
 	case BPF_SOCK_OPS_STATE_CB:
 		if (ops->args[1] == TCP_CLOSE)

@@ -47,10 +47,10 @@
 //! | agents and enforcers of both hosts: one flow of 18 Gbps; 2,000 short flows a second | 1.6 and 0.6 %; 2.8 and 3.6 % of a core |
 //! | from the end of a coflow to the first bytes of the next, report and round included: p50, p99 | 6.8, 20.6 ms with Δ of 10 ms; 2.3, 7.3 ms with 1 ms |
 //!
-//! Rates of 5 Mbps were a third too low under bbr until a rise had it begin anew: it sends at the rate that it has seen arrive, and that was
-//! 1 Mbps. On the same machine while 15 to 17 other threads wanted to run, rates up to 500 Mbps were within 1.6 % but once, and 10 Gbps
-//! up to 48 % too low: one connection takes more than a core there. A sender that is put off in the middle of a call holds its
-//! socket's lock until it runs again, so ON took up to 5.4 ms (reno) and 36 (bbr) at p99 then. An opening by a walk alone takes 3.0.
+//! Under bbr a rate raised from 1 to 5 Mbps used to stay a third too low, because bbr sends at the rate it has measured; a raise now restarts
+//! it. With 15 to 17 other busy threads, rates up to 500 Mbps were within 1.6 % with one exception, and 10 Gbps up to 48 % too
+//! low: one connection needs more than a core there. A sender that is preempted in the middle of a system call holds its socket's lock
+//! until it runs again, so at p99 ON then took up to 5.4 ms under reno and 36 under bbr. Opening by a walk alone takes 3.0 ms.
 //!
 //! Flows that begin and end share looks, 2 ms apart at least. Before, wakes took most of what 2,000 connections a second cost an enforcer: beside
 //! 6,000 of 10 KB, two runs each, 11,770 and 10,477 wakes came down to 2,401 and 2,708, and 276 and 488 ms of processor time to 122 and 170.

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * The options of a connection: its rate, its class, and what the application had set of them.
+ */
+#ifndef CAVALCADE_OPTIONS_H
+#define CAVALCADE_OPTIONS_H
+
+#include "steer.h"
+
+#define CONTROL_NAME 16
+
+/* A TOS goes where the family has it. IP_TOS also changes the priority, which is therefore set after it. */
+static inline_always void set_class(void *sk, int is_v6, __u32 tos, __u32 priority)
+{
+	if (tos != CV_KEEP)
+		bpf_setsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	if (priority != CV_KEEP)
+		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+}
+
+/* The rate that a connection is held to. Before Linux 6.1 bpf_getsockopt knows neither this nor the priority, and says 0. */
+static inline_always __u32 rate_of(const struct tcp_sock *tcp)
+{
+	unsigned long rate = tcp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
+
+	return rate < CV_UNLIMITED ? rate : CV_UNLIMITED;
+}
+
+static inline_always void remember_own(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket)
+{
+	__u32 tos = 0;
+
+	bpf_getsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	socket->own_rate = rate_of(tcp);
+	socket->own_tos = tos;
+	socket->own_priority = tcp->inet_conn.icsk_inet.sk.sk_priority;
+}
+
+/*
+ * BBR sends at the rate at which it has seen bytes arrive, and looks for more by a quarter at a time: after a rise of the limit it
+ * takes dozens of bursts at the old rate. A rise by more than a quarter has it begin anew instead, at what the new limit allows.
+ */
+static inline_always void begin_anew(void *sk, __u32 before, __u32 rate)
+{
+	char name[CONTROL_NAME] = {}, other[] = "reno";
+
+	if (rate <= before || rate - before <= before / 4)
+		return;
+	if (bpf_getsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name)) || name[0] != 'b' || name[1] != 'b' ||
+	    name[2] != 'r' || name[3])
+		return;
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, other, sizeof(other));
+	bpf_setsockopt(sk, SOL_TCP, TCP_CONGESTION, name, sizeof(name));
+}
+
+static inline_always void set_rate(void *sk, const struct tcp_sock *tcp, __u32 rate)
+{
+	__u32 before = rate_of(tcp);
+
+	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	begin_anew(sk, before, rate);
+}
+
+#endif
