@@ -325,23 +325,17 @@ fn what_a_killed_lab_leaves_is_removed_by_the_next_one_and_its_processes_are_gon
     assert!(std::os::unix::net::UnixStream::connect(socket).is_err());
 }
 
+/// A small lab of two racks, in place of a paper's.
+const RACKS: [&str; 8] =
+    ["trace.txt", "--fabric", "tree:pods=1,racks=2,hosts=2", "--rate", "50Mbps", "--scale", "0.02", "--json"];
+
 #[test]
 fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
     if !has_namespaces() {
         return;
     }
     let place = Place::with_trace();
-    let racks = [
-        "trace.txt",
-        "--fabric",
-        "tree:pods=1,racks=2,hosts=2",
-        "--rate",
-        "50Mbps",
-        "--scale",
-        "0.02",
-        "--json",
-    ];
-    let ran = lab(&place, &racks);
+    let ran = lab(&place, &RACKS);
     let document: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}", ran.err));
     assert_eq!((document["racks"].as_u64(), document["uplink_bps"].as_u64()), (Some(2), Some(100_000_000)));
     let runs = runs(&ran);
@@ -353,17 +347,17 @@ fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
         }
     }
     assert_eq!(place.names(), ["trace.txt"]);
-    let refused = lab(&place, &[&racks[..], &["--policies", "sebf"]].concat());
+    let refused = lab(&place, &[&RACKS[..], &["--policies", "sebf"]].concat());
     assert!(refused.code == 2 && refused.err.contains("--policies tcp,rcp,spc"), "{}", refused.err);
     let refused = lab(&place, &["trace.txt", "--fabric", "tree:pods=2,racks=2,hosts=2"]);
     assert!(refused.code == 2 && refused.err.contains("tree:pods=1"), "{}", refused.err);
-    let refused = lab(&place, &[&racks[..], &["--policies", "rcp", "--carrier", "xdp"]].concat());
+    let refused = lab(&place, &[&RACKS[..], &["--policies", "rcp", "--carrier", "xdp"]].concat());
     if refused.err.contains("cannot switch in the kernel") {
         cavalcade_testing::skipped("programs for the kernel");
         return;
     }
     assert!(refused.code == 2 && refused.err.contains("--carrier process"), "{}", refused.err);
-    let ran = lab(&place, &[&racks[..], &["--policies", "tcp,spc", "--carrier", "process,xdp"]].concat());
+    let ran = lab(&place, &[&RACKS[..], &["--policies", "tcp,spc", "--carrier", "process,xdp"]].concat());
     let runs = self::runs(&ran);
     let names = runs.iter().map(|run| [&run["name"], &run["carrier"]].map(|text| text.as_str().unwrap()));
     let expected = [["tcp", "process"], ["tcp", "xdp"], ["spc", "process"], ["spc", "xdp"]];
@@ -376,17 +370,7 @@ fn in_racks_the_kernel_path_carries_out_policies_beside_what_the_control_plane_p
         return;
     }
     let place = Place::with_trace();
-    let racks = [
-        "trace.txt",
-        "--fabric",
-        "tree:pods=1,racks=2,hosts=2",
-        "--rate",
-        "50Mbps",
-        "--scale",
-        "0.02",
-        "--json",
-    ];
-    let ran = lab(&place, &[&racks[..], &["--policies", "tcp,aalo,dcas", "--enforce", "kernel"]].concat());
+    let ran = lab(&place, &[&RACKS[..], &["--policies", "tcp,aalo,dcas", "--enforce", "kernel"]].concat());
     let runs = runs(&ran);
     let names: Vec<&str> = runs.iter().map(|run| run["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["tcp", "aalo", "dcas"]);
@@ -396,6 +380,6 @@ fn in_racks_the_kernel_path_carries_out_policies_beside_what_the_control_plane_p
         assert!(run["measured"]["mean_s"].as_f64().unwrap() > 0.0, "{run}");
     }
     assert_eq!(place.names(), ["trace.txt"]);
-    let refused = lab(&place, &[&racks[..], &["--policies", "aalo"]].concat());
+    let refused = lab(&place, &[&RACKS[..], &["--policies", "aalo"]].concat());
     assert!(refused.code == 2 && refused.err.contains("--enforce kernel"), "{}", refused.err);
 }

@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use cavalcade_enforce::bench::{Cost, Figures, Pace, measure, nanos_a_packet};
-use cavalcade_metrics::Percent;
-use cavalcade_model::Nanos;
+use cavalcade_metrics::{Percent, percentile};
 use serde_json::{Value, json};
 
 use crate::arguments::EnforceBench;
@@ -30,13 +29,10 @@ pub(crate) fn run(options: &EnforceBench) -> Result<(), Failure> {
 
 fn document(figures: &Figures, of_site: &site::Figures) -> Value {
     let load = |load: &site::Load| json!({ "bps": load.rate, "flows_a_second": load.flows, "agents": load.agents, "enforcers": load.enforcers });
-    let turns = |turns: &site::Turns| {
-        let pauses = turns.pauses.iter().map(|&pause| in_millis(pause)).collect::<Vec<f64>>();
-        json!({ "period_ms": in_millis(turns.period), "end_to_next_ms": pauses })
-    };
     let cost = |cost: &Cost| json!({ "program": cost.program, "verified": cost.verified, "runs": cost.runs, "nanos": cost.nanos() });
     let pace = |pace: &Pace| json!({ "asked_bps": pace.asked.0, "reached_bps": pace.reached, "seconds": pace.seconds });
     let all = |times: &[Duration]| times.iter().map(|&time| millis(time)).collect::<Vec<f64>>();
+    let turns = |turns: &site::Turns| json!({ "period_ms": millis(turns.period), "end_to_next_ms": all(&turns.pauses) });
     json!({
         "schema_version": 2,
         "programs": figures.costs.iter().map(cost).collect::<Vec<Value>>(),
@@ -76,8 +72,8 @@ fn text(figures: &Figures) -> String {
     }
     text += "\n           p50 ms   p99 ms   worst ms\n";
     for (name, times) in [("off", &figures.off), ("on", &figures.on)] {
-        let at = |share: usize| millis(times[(times.len() * share).div_ceil(100) - 1]);
-        _ = writeln!(text, "{name:<7}{:>10.3}{:>9.3}{:>11.3}", at(50), at(99), at(100));
+        let [p50, p99, worst] = of_all(times);
+        _ = writeln!(text, "{name:<7}{p50:>10.3}{p99:>9.3}{worst:>11.3}");
     }
     text
 }
@@ -98,15 +94,16 @@ fn site_text(of_site: &site::Figures) -> String {
     text +=
         "\nfrom the end of a coflow to the first byte of the next\n period ms   p50 ms   p99 ms   worst ms\n";
     for turns in &of_site.turns {
-        let at = |share| in_millis(turns.at(share));
-        let [p50, p99, worst] = [Percent::P50, Percent::P99, Percent::whole(100)].map(at);
-        _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", in_millis(turns.period));
+        let [p50, p99, worst] = of_all(&turns.pauses);
+        _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", millis(turns.period));
     }
     text
 }
 
-fn in_millis(time: Nanos) -> f64 {
-    time.0 as f64 / 1e6
+/// The time in milliseconds that half of all do not exceed, that 99 of 100 do not, and the worst; they are in order of length.
+fn of_all(times: &[Duration]) -> [f64; 3] {
+    let at = |share| millis(percentile(times, share).unwrap_or_default());
+    [Percent::P50, Percent::P99, Percent::whole(100)].map(at)
 }
 
 fn millis(time: Duration) -> f64 {

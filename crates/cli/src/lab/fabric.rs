@@ -9,7 +9,6 @@
 //! priority over it: `chrt -f 10 cavalcade lab …`.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
 use cavalcade_lab::{Enforcement, Measured, Prepared, Racks, Scheduler, Setup, Transport};
@@ -128,17 +127,16 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
         Failure::usage(format!("--fabric {argument}: the lab builds racks of equal size below one root"))
             .help("give tree:pods=1,racks=5,hosts=4, with oversubscription= if need be")
     })?;
-    let conditions =
-        Conditions { rate, fabric: Some(spec.clone()), counters: options.counters, ..Conditions::default() };
-    let scenario = Scenario::new(prepared.workload.clone(), conditions)?;
+    let scenario_at = |rate: BitsPerSec| {
+        let fabric = Some(FabricSpec { rate: Some(rate), ..spec.clone() });
+        let conditions = Conditions { rate, fabric, counters: options.counters, ..Conditions::default() };
+        Scenario::new(prepared.workload.clone(), conditions)
+    };
+    let (scenario, of_payload) = (scenario_at(rate)?, scenario_at(Racks::payload(rate))?);
     let link_delay = link_delay(&fabric, options.round_trip);
-    let payload = Racks::payload(rate);
-    let of_payload = FabricSpec { rate: Some(payload), ..spec }.build(payload);
-    let of_payload =
-        Arc::new(of_payload.map_err(|error| Failure::usage(format!("--fabric {argument}: {error}")))?);
     let mut rows = Vec::new();
     for Contest { name, scheduler, enforcement, carriers, fluid, expects } in contests {
-        let predicted = predict(&scenario, fluid, &expects, (&of_payload, options.period), link_delay)?;
+        let predicted = predict([&scenario, &of_payload], fluid, &expects, link_delay, options.period)?;
         let closest = predicted.closest();
         tell(&format!(
             "{name}: {} tasks, predicted to take {}",
@@ -164,21 +162,18 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
     print(&footnotes(racks, rate, &scenario.workload))
 }
 
-/// Asks the engines what a run will take. A control plane, with this Δ, knows the rates of payload.
+/// Asks the engines what a run will take. A control plane knows the rates of payload, so it is asked on a fabric of those.
 fn predict(
-    scenario: &Scenario,
+    [scenario, of_payload]: [&Scenario; 2],
     fluid: Policy,
     expects: &Expects,
-    (of_payload, period): (&Arc<Fabric>, Nanos),
     link_delay: Nanos,
+    period: Nanos,
 ) -> Result<Predicted, Failure> {
-    let ideal = scenario.with_policy(fluid);
-    let mut predicted = Predicted { packets: None, control: None, fluid: ideal.run()? };
+    let with_control = of_payload.with_policy(fluid.clone()).on(Engine::Control { period });
+    let mut predicted = Predicted { packets: None, control: None, fluid: scenario.with_policy(fluid).run()? };
     match *expects {
-        Expects::Control => {
-            let fabric = Arc::clone(of_payload);
-            predicted.control = Some(Scenario { fabric, ..ideal.on(Engine::Control { period }) }.run()?);
-        }
+        Expects::Control => predicted.control = Some(with_control.run()?),
         Expects::Packets(transport, headers) => {
             let transport =
                 cavalcade::transport::parse(transport).map_err(|error| Failure::usage(error.to_string()))?;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use aya::programs::loaded_programs;
 use cavalcade_enforce::{Control, Group, Hierarchy, Kernel, Law, Limits, Place, leftovers};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_testing::{Player, eventually, role, say};
 
 use super::*;
 use crate::namespaces::{Namespaces, Ports, find_stale, host_address, path_of, remove};
-use cavalcade_testing::{Player, eventually, role, say};
 
 const PORT: u16 = 9_000;
 const RATE: BitsPerSec = BitsPerSec(40_000_000);

@@ -13,8 +13,9 @@
 //! reported, and a round to come, which takes up to Δ each. With a short Δ little else is left. Nothing shortens it: a host lets the
 //! next flow to the same receiver go by itself, and here each coflow has a receiver of its own.
 
+use std::time::Duration;
+
 use cavalcade_lab::{Burst, Enforcement, Measured, Scheduler, Setup, Transport};
-use cavalcade_metrics::{Percent, percentile};
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
 
 use crate::failure::Failure;
@@ -56,24 +57,19 @@ pub(super) struct Load {
 /// Pauses from the end of a coflow to the first byte of the next.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
-    pub(super) period: Nanos,
+    pub(super) period: Duration,
     /// In order of length.
-    pub(super) pauses: Vec<Nanos>,
+    pub(super) pauses: Vec<Duration>,
 }
 
 impl Turns {
-    /// The pause that so many per cent of all do not exceed.
-    pub(super) fn at(&self, share: Percent) -> Nanos {
-        percentile(&self.pauses, share).unwrap_or_default()
-    }
-
     fn measure(period: Nanos) -> Result<Self, Failure> {
         let mut all = Vec::new();
         for _ in 0..REPEAT {
             all.extend(pauses(&run(&turns_taken()?, TURN_RATE, period)?));
         }
         all.sort_unstable();
-        Ok(Self { period, pauses: all })
+        Ok(Self { period: Duration::from_nanos(period.0), pauses: all })
     }
 }
 
@@ -153,14 +149,14 @@ fn built(builder: WorkloadBuilder) -> Result<Workload, Failure> {
 
 /// The pauses between the end of a coflow and the first bytes of the next. Some may have gone ahead before there were orders; these
 /// waited for no other coflow.
-fn pauses(measured: &Measured) -> Vec<Nanos> {
+fn pauses(measured: &Measured) -> Vec<Duration> {
     let ends = measured.outcome.flow_finish.iter().copied();
     let mut turns: Vec<(Instant, &[Burst])> = ends.zip(measured.bursts.iter().map(Vec::as_slice)).collect();
     turns.sort_unstable_by_key(|&(end, _)| end);
     let pause = |pair: &[(Instant, &[Burst])]| {
         let (end, next) = (pair[0].0, pair[1].1);
         let first = next.iter().find(|burst| burst.began > end && burst.bytes > TRICKLE)?;
-        Some(first.began.since(end))
+        Some(Duration::from_nanos(first.began.since(end).0))
     };
     turns.windows(2).filter_map(pause).collect()
 }
