@@ -7,6 +7,7 @@
  * connections  a connection learns its peer when it is made, and takes on its flow's rate and class; one that has no coflow
  *              yet may get one by its port, or from the other end (see struct option)
  * gate         counts new data as it leaves, and refuses it while the flow is off
+ * touch        brings one connection up to date, when the enforcer sets an option of it
  * refresh      goes over all TCP sockets: sets what has changed, and pushes what waited at a gate that has opened
  *
  * Where this host sorts messages by itself (demotion.h), their class is set with each packet, whatever class the orders say, unless that
@@ -22,91 +23,9 @@
 #include "demotion.h"
 #include "options.h"
 #include "share.h"
+#include "tables.h"
 
-#define COFLOWS 4096
 #define DEEPEST_GROUP 16
-#define RULES 1024
-#define CLAIMS 16384
-#define MADE_BYTES (256 << 10)
-#define TURNED_BYTES (64 << 10)
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, COFLOWS);
-	__type(key, __u64);
-	__type(value, __u32);
-} groups SEC(".maps");
-
-/* Coflows of rules: all sockets of a user, and all connections to or from a port. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RULES);
-	__type(key, __u32);
-	__type(value, __u32);
-} users SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RULES);
-	__type(key, __u32);
-	__type(value, __u32);
-} ports SEC(".maps");
-
-/* The coflows that there are: a connection may outlive its coflow. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, COFLOWS);
-	__type(key, __u32);
-	__type(value, struct cv_coflow);
-} coflows SEC(".maps");
-
-/* Connections from outside whose other end has named a coflow, or vouches for one. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, CLAIMS);
-	__type(key, struct cv_pair);
-	__type(value, struct cv_claim);
-} claims SEC(".maps");
-
-/* Connections of tagged sockets, for whose coflow the enforcer is to vouch. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, MADE_BYTES);
-} made SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, CV_FLOWS);
-	__type(key, struct cv_flow);
-	__type(value, struct cv_order);
-} orders SEC(".maps");
-
-/* Flows that are counted from now on (to find them among the counts takes a look at every place of that table), and those that have
- * got their first connection or lost their last: the enforcer need not find that out by looking all the time. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, TURNED_BYTES);
-} turned SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct cv_settings);
-} settings SEC(".maps");
-
-static inline_always struct cv_settings *read_settings(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&settings, &zero);
-}
-
-static inline_always int is_lifted(const struct cv_settings *all, __u64 now)
-{
-	return all->is_lifted || (now > all->alive_at && now - all->alive_at > all->silence);
-}
 
 /* The orders of a flow, or else those of its coflow for all peers; NULL where nothing is to be limited. */
 static inline_always struct cv_order *order_of(const struct cv_socket *socket, __u64 now)
@@ -145,6 +64,17 @@ static inline_always struct cv_count *count_of(const struct cv_socket *socket)
 	return bpf_map_lookup_elem(&counts, &flow);
 }
 
+/* Notes whether a connection's application has written more than has passed. */
+static inline_always void note_unsent(struct cv_socket *socket, struct cv_count *count, int is_unsent)
+{
+	if (!!socket->is_unsent == is_unsent)
+		return;
+	socket->is_unsent = is_unsent;
+	/* A count that was forgotten meanwhile has none to take away. */
+	if (is_unsent || count->unsent)
+		__sync_fetch_and_add(&count->unsent, is_unsent ? 1 : -1);
+}
+
 static inline_always void count_socket(struct cv_socket *socket, int is_open)
 {
 	struct cv_flow flow = flow_of(socket);
@@ -159,6 +89,8 @@ static inline_always void count_socket(struct cv_socket *socket, int is_open)
 	if (is_open || count->sockets)
 		__sync_fetch_and_add(&count->sockets, is_open ? 1 : -1);
 	socket->is_counted = is_open;
+	if (!is_open)
+		note_unsent(socket, count, 0);
 	if (count->sockets == (is_open ? 1 : 0))
 		bpf_ringbuf_output(&turned, &flow, sizeof(flow), 0);
 }
@@ -211,20 +143,22 @@ static inline_always __u32 sort_next(struct cv_socket *socket, const struct cv_o
 }
 
 /* Sets what the orders say and what this host's own sorting says, or what the application had said where there is neither. `sk` is what
- * options are set on, which a program over connections has in its context, `common` the socket itself. */
+ * options are set on, which a program over connections has in its context, `common` the socket itself, where the program may read it. */
 static inline_always void follow(void *sk, void *common, int is_v6, struct cv_socket *socket,
 				 const struct cv_order *order, __u32 class)
 {
 	__u32 own_rate, index = class - 1, generation = order ? order->generation : 0;
 	struct cv_class *sorted = class ? bpf_map_lookup_elem(&classes, &index) : 0;
+	struct tcp_sock *tcp = 0;
 	__u32 rate, tos, priority;
-	struct tcp_sock *tcp;
 
 	if (generation == socket->applied && class == socket->class)
 		return;
-	tcp = bpf_skc_to_tcp_sock(common);
-	if (!tcp)
-		return;
+	if (common) {
+		tcp = bpf_skc_to_tcp_sock(common);
+		if (!tcp)
+			return;
+	}
 	if (!socket->applied && !socket->class)
 		remember_own(sk, tcp, is_v6, socket);
 	own_rate = socket->own_rate;
@@ -625,15 +559,15 @@ static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket,
 		__sync_fetch_and_add(&count->messages, 1);
 		socket->message = socket->lifts = 0;
 	}
-	socket->is_unsent = 1;
 	if (order && order->gate == CV_OFF && (skb->gso_segs > 1 || now - socket->passed_at < all->trickle)) {
 		__sync_fetch_and_add(&count->refused, 1);
 		count->waiting = 1;
 		socket->is_refused = 1;
+		note_unsent(socket, count, 1);
 		return 0;
 	}
 	count_data(socket, count, segment.payload, now);
-	socket->is_unsent = segment.sequence + segment.payload != written;
+	note_unsent(socket, count, segment.sequence + segment.payload != written);
 	return 1;
 }
 
@@ -712,15 +646,39 @@ static inline_always void push(void *tcp)
  * A connection that was made before it was tagged is told on from here; false where this kernel cannot do that. Its limits
  * could not be lifted then, so it gets none but the gate.
  */
-static inline_always int is_followed(void *tcp, struct cv_socket *socket)
+static inline_always int is_followed(void *sk, struct cv_socket *socket)
 {
 	int flags = wanted();
 
 	if (socket->is_counted || !(socket->peer_low | socket->peer_high))
 		return 1;
-	if (bpf_setsockopt(tcp, SOL_TCP, SET_SOCK_OPS_FLAGS, &flags, sizeof(flags)))
+	if (bpf_setsockopt(sk, SOL_TCP, SET_SOCK_OPS_FLAGS, &flags, sizeof(flags)))
 		return 0;
 	count_socket(socket, 1);
+	return 1;
+}
+
+/*
+ * Brings a connection up to date where an option of it is set: with its descriptor the enforcer reaches one connection in no time, and
+ * need not go over all of them. The option itself is left to the kernel, which pushes what waits where it is TCP_NODELAY; then the rate
+ * is set already.
+ */
+SEC("cgroup/setsockopt")
+int touch(struct bpf_sockopt *at)
+{
+	struct bpf_sock *sk = at->sk;
+	struct cv_socket *socket;
+
+	/* The kernel goes on with what its caller has given, however long that is. */
+	at->optlen = 0;
+	if (!sk || sk->protocol != IPPROTO_TCP)
+		return 1;
+	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
+	/* Before Linux 6.1 nothing here says what the application's own rate is. */
+	if (!socket || !socket->coflow || !rate_of(sk, 0))
+		return 1;
+	if (is_followed(sk, socket))
+		update(sk, 0, sk->family == AF_INET6, socket);
 	return 1;
 }
 

@@ -68,6 +68,7 @@ struct cv_count {
 	__u64 refused; /* Packets that the gate refused. */
 	__u64 waiting; /* Whether data waits at the gate: what was refused last has not passed since. */
 	__u64 sockets; /* Connections that are open. */
+	__u64 unsent; /* Connections whose application has written more than has passed. */
 	__u64 resumed_at; /* When data passed that had waited at the gate, by the kernel's monotonic clock. */
 };
 

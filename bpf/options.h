@@ -18,12 +18,31 @@ static inline_always void set_class(void *sk, int is_v6, __u32 tos, __u32 priori
 		bpf_setsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
 }
 
-/* The rate that a connection is held to. Before Linux 6.1 bpf_getsockopt knows neither this nor the priority, and says 0. */
-static inline_always __u32 rate_of(const struct tcp_sock *tcp)
+/*
+ * The rate that a connection is held to, and its priority. Before Linux 6.1 bpf_getsockopt knows neither, and says 0; so they are read
+ * where they stand. Programs over options may not do that, and pass no `tcp`.
+ */
+static inline_always __u32 rate_of(void *sk, const struct tcp_sock *tcp)
 {
-	unsigned long rate = tcp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
+	unsigned long all_of_it;
+	__u32 rate = 0;
 
-	return rate < CV_UNLIMITED ? rate : CV_UNLIMITED;
+	if (tcp) {
+		all_of_it = tcp->inet_conn.icsk_inet.sk.sk_max_pacing_rate;
+		return all_of_it < CV_UNLIMITED ? all_of_it : CV_UNLIMITED;
+	}
+	bpf_getsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	return rate;
+}
+
+static inline_always __u32 priority_of(void *sk, const struct tcp_sock *tcp)
+{
+	__u32 priority = 0;
+
+	if (tcp)
+		return tcp->inet_conn.icsk_inet.sk.sk_priority;
+	bpf_getsockopt(sk, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority));
+	return priority;
 }
 
 static inline_always void remember_own(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket)
@@ -31,9 +50,9 @@ static inline_always void remember_own(void *sk, const struct tcp_sock *tcp, int
 	__u32 tos = 0;
 
 	bpf_getsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
-	socket->own_rate = rate_of(tcp);
+	socket->own_rate = rate_of(sk, tcp);
 	socket->own_tos = tos;
-	socket->own_priority = tcp->inet_conn.icsk_inet.sk.sk_priority;
+	socket->own_priority = priority_of(sk, tcp);
 }
 
 /*
@@ -55,7 +74,7 @@ static inline_always void begin_anew(void *sk, __u32 before, __u32 rate)
 
 static inline_always void set_rate(void *sk, const struct tcp_sock *tcp, __u32 rate)
 {
-	__u32 before = rate_of(tcp);
+	__u32 before = rate_of(sk, tcp);
 
 	bpf_setsockopt(sk, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	begin_anew(sk, before, rate);

@@ -152,13 +152,20 @@ fn ways(options: &Lab) -> Result<Vec<Enforcement>, Failure> {
     let ways = options.enforce.iter().map(|way| match way {
         LabEnforcement::Library => Enforcement::Library,
         LabEnforcement::Kernel => Enforcement::Kernel,
+        LabEnforcement::Handed => Enforcement::Handed,
     });
     let ways: Vec<Enforcement> = ways.collect();
-    if ways.contains(&Enforcement::Kernel) && options.transport == LabTransport::Loopback {
-        return Err(Failure::usage("--enforce kernel: hosts that share one loopback share one kernel path")
-            .help("leave out --transport loopback"));
+    if has_enforcers(&ways) && options.transport == LabTransport::Loopback {
+        return Err(Failure::usage(
+            "--enforce kernel or handed: hosts that share one loopback share one kernel path",
+        )
+        .help("leave out --transport loopback"));
     }
     Ok(ways)
+}
+
+fn has_enforcers(ways: &[Enforcement]) -> bool {
+    ways.iter().any(|way| way.has_enforcers())
 }
 
 /// `cavalcade lab-host`, which the lab starts at every host.
@@ -169,12 +176,12 @@ pub(crate) fn host(options: &LabHost) -> Result<(), Failure> {
     let told = options.stream_rate.zip(options.round_trip);
     let streams = told.map(|(rate, round_trip)| Streams { rate, round_trip, fair: options.fair });
     let LabHost { address, agent, door, group, rate, sender, coflows, .. } = options.clone();
-    let kernel = door.zip(group).map(|(door, group)| KernelPath { door, group, coflows });
+    let kernel = door.zip(group.clone()).map(|(door, group)| KernelPath { door, group, coflows });
     if let Some(kernel) = kernel.as_ref().filter(|_| sender) {
         return cavalcade_lab::serve_sender(address, kernel, io::stdin().lock(), io::stdout())
             .map_err(failure);
     }
-    let setup = HostSetup { address, agent, kernel, rate, streams };
+    let setup = HostSetup { address, agent, group, kernel, rate, streams };
     cavalcade_lab::serve_host(&setup, io::stdin().lock(), io::stdout()).map_err(failure)
 }
 
@@ -211,11 +218,11 @@ pub(crate) fn measure(
         // Plain TCP has nothing to carry out.
         let ways = if *scheduler == Scheduler::Tcp { &[Enforcement::Library] } else { ways };
         for &enforcement in ways {
-            let sorted = sorted.as_ref().filter(|_| enforcement == Enforcement::Kernel);
-            let windows = windows.clone().filter(|_| enforcement == Enforcement::Kernel);
+            let sorted = sorted.as_ref().filter(|_| enforcement.has_enforcers());
+            let windows = windows.clone().filter(|_| enforcement.has_enforcers());
             let congestion = windows.as_ref().and_then(Windows::congestion);
             let by_class = sorted.is_some();
-            let demotion = demotion.clone().filter(|_| enforcement == Enforcement::Kernel);
+            let demotion = demotion.clone().filter(|_| enforcement.has_enforcers());
             let setup = Setup { enforcement, by_class, congestion, demotion, ..setup.clone() };
             let packets = sorted.map(|policy| over_packets(&scenario, policy, windows.as_ref(), setup.rate));
             let packets = packets.transpose()?;
@@ -227,6 +234,7 @@ pub(crate) fn measure(
             let label = match enforcement {
                 Enforcement::Library => label.clone(),
                 Enforcement::Kernel => format!("{label}, kernel"),
+                Enforcement::Handed => format!("{label}, handed"),
             };
             let controlled = controlled.clone().filter(|_| packets.is_none());
             rows.push(Row { label, runs, predicted: predicted.clone(), controlled, packets, windows });
@@ -302,12 +310,12 @@ fn contenders(options: &Lab, ways: &[Enforcement]) -> Result<Vec<Contender>, Fai
 /// The congestion control that the command line asks for under the kernel path.
 fn asked(options: &Lab, ways: &[Enforcement]) -> Result<Asked, Failure> {
     let asked = Asked::read(options.congestion.as_deref())?;
-    if options.congestion.is_some() && !ways.contains(&Enforcement::Kernel) {
+    if options.congestion.is_some() && !has_enforcers(ways) {
         return Err(Failure::usage("--congestion: hosts have one under the kernel path only")
             .help("add --enforce kernel"));
     }
     match cavalcade_lab::marks_missing() {
-        Some(reason) if asked != Asked::Nothing && ways.contains(&Enforcement::Kernel) => {
+        Some(reason) if asked != Asked::Nothing && has_enforcers(ways) => {
             tell(&format!("ports mark nothing, and connections keep Reno: {reason}"));
             Ok(Asked::Nothing)
         }

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use cavalcade_client::{Registration, Session};
 use cavalcade_enforce::{Group, Hierarchy, Place as Ground, leftovers};
-use cavalcade_testing::{Lines, eventually, skipped};
+use cavalcade_testing::{Lines, Player, eventually, role, say, skipped, wait_for_go};
 use support::{Place, Running, free_port};
 
 /// The rate of the receiver, over all connections: a link of 100 Mbps.
@@ -178,14 +179,31 @@ impl Host {
         let hosts = "127.0.0.1,127.0.0.2,10.99.0.2";
         let up = start(&place, &["up", "--hosts", hosts, "--rate", "100Mbps", "--policy", policy]);
         eventually("the agent", || place.path("cavalcade.sock").exists());
-        let in_group = group.path().display().to_string();
+        let mut made = Self { place, enforcer: None, _up: up, group };
+        made.start_enforcer(more);
+        Some(made)
+    }
+
+    fn start_enforcer(&mut self, more: &[&str]) {
+        let in_group = self.group.path().display().to_string();
         let more: Vec<String> = more.iter().map(|word| word.replace("{group}", &in_group)).collect();
         let mut enforce = vec!["enforce", "--group", &in_group, "--door", "door"];
         enforce.extend(["--socket", "cavalcade.sock"]);
         enforce.extend(more.iter().map(String::as_str));
-        let enforcer = start(&place, &enforce);
-        eventually("the enforcer", || place.path("door").exists());
-        Some(Self { place, enforcer: Some(enforcer), _up: up, group })
+        self.enforcer = Some(start(&self.place, &enforce));
+        let door = self.place.path("door");
+        eventually("the enforcer", || std::os::unix::net::UnixStream::connect(&door).is_ok());
+    }
+
+    /// A program that uploads by the client library, below the enforcer's control group. It says whether the kernel carries its
+    /// stream: once it is open, and when told to go on, as often as it is.
+    fn program(&self, name: &str, bytes: usize, to: SocketAddr) -> Player {
+        let mut command = Command::new("sh");
+        let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.group.path().display());
+        command.args(["-c", &enter]);
+        let agent = self.place.path("cavalcade.sock");
+        let role = format!("{} {name} {bytes} {to}", agent.display());
+        Player::start(Some(command), "uploads_by_the_client_library", &role)
     }
 
     /// Uploads with curl, as a task of its own where `is_tagged`.
@@ -262,6 +280,74 @@ impl Host {
     }
 }
 
+/// The program of [`Host::program`].
+#[test]
+fn uploads_by_the_client_library() {
+    let Some(role) = role() else { return };
+    let [agent, name, bytes, to] = role.split(' ').collect::<Vec<_>>()[..] else { unreachable!("{role}") };
+    let session = Session::open(agent);
+    assert!(session.wait_ready(Duration::from_secs(60)));
+    let stream = loop {
+        // The library may not have found the enforcer yet.
+        let coflow = session.register(Registration::default());
+        let stream = session.stream(TcpStream::connect(to).unwrap(), coflow, None).unwrap();
+        if stream.is_in_kernel() {
+            break Arc::new(stream);
+        }
+        drop(stream);
+        session.unregister(coflow);
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let head = format!("PUT /{name} HTTP/1.1\r\nContent-Length: {bytes}\r\n\r\n");
+    let (writing, body) = (Arc::clone(&stream), vec![0; bytes.parse().unwrap()]);
+    let writing = std::thread::spawn(move || {
+        (&*writing).write_all(head.as_bytes()).and_then(|()| (&*writing).write_all(&body)).unwrap();
+        let _ = stream.socket().read(&mut [0; 128]);
+        stream
+    });
+    say("open");
+    let stream = writing.join().unwrap();
+    say(if stream.is_in_kernel() { "kernel" } else { "library" });
+    wait_for_go();
+}
+
+#[test]
+fn programs_with_the_client_library_are_carried_by_the_kernel() {
+    let Some(host) = Host::new("fifo") else { return };
+    let (address, seen) = receive("127.0.0.2");
+    let received = |path: &str| seen.lock().unwrap().uploads.get(path).map_or(0, |upload| upload.received);
+    let mut large = host.program("large", LARGE, address);
+    assert_eq!(large.hears(), "open");
+    eventually("the large upload's lead", || received("/large") >= LEAD);
+    let mut small = host.program("small", SMALL, address);
+    assert_eq!(
+        (small.hears(), large.hears(), small.hears()),
+        ("open".into(), "kernel".into(), "kernel".into())
+    );
+    let (first, of_each) = seen.lock().unwrap().ends[0].clone();
+    assert_eq!(first, "/large", "{of_each:?}");
+    assert!(of_each.get("/small").copied().unwrap_or(0) < SMALL / 2, "{of_each:?}");
+}
+
+#[test]
+fn what_was_handed_over_is_the_librarys_again_when_the_enforcer_ends_and_the_next_one_is_found() {
+    let Some(mut host) = Host::new("fair") else { return };
+    for signal in ["-TERM", "-KILL"] {
+        let (address, seen) = receive("127.0.0.2");
+        let received =
+            |path: &str| seen.lock().unwrap().uploads.get(path).map_or(0, |upload| upload.received);
+        let mut program = host.program("large", LARGE, address);
+        assert_eq!(program.hears(), "open");
+        eventually("the upload's lead", || received("/large") >= LEAD);
+        host.end_enforcer(signal);
+        assert_eq!(program.hears(), "library");
+        assert_eq!(received("/large"), LARGE);
+        host.start_enforcer(&[]);
+        let mut program = host.program("small", SMALL, address);
+        assert_eq!((program.hears(), program.hears()), ("open".into(), "kernel".into()));
+    }
+}
+
 #[test]
 fn what_a_host_lacks_is_named_and_nothing_is_left_half_installed() {
     let Some(host) = Host::new("fair") else { return };
@@ -271,7 +357,11 @@ fn what_a_host_lacks_is_named_and_nothing_is_left_half_installed() {
     let cases = [
         (no_groups.as_str(), "", "control group"),
         ("mount -t tmpfs none /sys/kernel/btf", "", "BTF"),
-        ("true", "setpriv --reuid=65534 --clear-groups --bounding-set=-all", "Permission denied"),
+        (
+            "mount -t bpf -o mode=700 none /sys/fs/bpf",
+            "setpriv --reuid=65534 --clear-groups --bounding-set=-all",
+            "Permission denied",
+        ),
         ("true", "setpriv --bounding-set=-all --inh-caps=-all", "CAP_BPF"),
     ];
     let group = Group::make(host.group.path(), "bare").unwrap();

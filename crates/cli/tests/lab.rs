@@ -179,21 +179,25 @@ fn groups_of(process: u32) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn the_kernel_carries_out_orders_for_senders_that_know_no_library() {
+fn the_kernel_carries_out_orders_for_senders_that_know_no_library_and_for_those_that_hand_over() {
     if !has_namespaces() || !has_kernel_path() {
         return;
     }
     let place = Place::with_trace();
     let arguments = ["trace.txt", "--rate", "400Mbps", "--scale", "0.2", "--repeat", "1", "--json"];
-    let more = ["--policies", "tcp,aalo,dcas", "--enforce", "library,kernel"];
+    let more = ["--policies", "tcp,aalo,dcas", "--enforce", "library,kernel,handed"];
     let ran = lab(&place, &[&arguments[..], &more].concat());
     let runs = runs(&ran);
     let names: Vec<&str> = runs.iter().map(|run| run["policy"].as_str().unwrap()).collect();
-    assert_eq!(names, ["tcp", "aalo", "aalo, kernel", "dcas", "dcas, kernel"]);
+    assert_eq!(
+        names,
+        ["tcp", "aalo", "aalo, kernel", "aalo, handed", "dcas", "dcas, kernel", "dcas, handed"]
+    );
     for run in &runs[1..] {
         let cost = |part: &str| run["cost"][part].as_u64().unwrap() > 0;
-        let by_kernel = run["policy"].as_str().unwrap().ends_with("kernel");
-        assert_eq!((cost("clients_cpu_ns"), cost("enforcers_cpu_ns")), (!by_kernel, by_kernel), "{run}");
+        let is_by = |way| run["policy"].as_str().unwrap().ends_with(way);
+        let costs = (!is_by("kernel"), is_by("kernel") || is_by("handed"));
+        assert_eq!((cost("clients_cpu_ns"), cost("enforcers_cpu_ns")), costs, "{run}");
     }
     assert_eq!(place.names(), ["trace.txt"]);
     let refused = lab(&place, &["trace.txt", "--enforce", "kernel", "--transport", "loopback"]);

@@ -9,6 +9,7 @@ use cavalcade_protocol::{CoflowKey, Directive};
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 
+use crate::kernel_path::{By, Carriage};
 use crate::session::Shared;
 
 /// Bytes taken at once. The kernel takes no more than may wait there unsent, so this is no measure of how soon a gate that closes
@@ -21,13 +22,18 @@ const AT_ONCE: usize = 256 << 10;
 pub struct AsyncCoflowStream {
     socket: TcpStream,
     shared: Arc<Shared>,
-    flow: u32,
+    carriage: Arc<Carriage>,
     coflow: CoflowKey,
 }
 
 impl AsyncCoflowStream {
-    pub(crate) fn new(socket: TcpStream, shared: Arc<Shared>, flow: u32, coflow: CoflowKey) -> Self {
-        Self { socket, shared, flow, coflow }
+    pub(crate) fn new(
+        socket: TcpStream,
+        shared: Arc<Shared>,
+        carriage: Arc<Carriage>,
+        coflow: CoflowKey,
+    ) -> Self {
+        Self { socket, shared, carriage, coflow }
     }
 
     /// The coflow that it belongs to.
@@ -35,9 +41,14 @@ impl AsyncCoflowStream {
         self.coflow
     }
 
-    /// Returns how it is to be sent at present.
+    /// Returns how it is to be sent at present, as far as the library carries that out.
     pub fn directive(&self) -> Directive {
-        self.shared.directive(self.flow)
+        self.shared.directive(&self.carriage)
+    }
+
+    /// Tells whether the kernel carries orders out for it: it was handed over to an enforcer.
+    pub fn is_in_kernel(&self) -> bool {
+        matches!(self.carriage.by(), By::Kernel(_))
     }
 
     /// The connection, for reading and for its options.
@@ -47,7 +58,7 @@ impl AsyncCoflowStream {
 
     /// Says that there is nothing to send until the next write, so that others may use what this flow does not.
     pub fn rest(&self) {
-        self.shared.rest(self.flow);
+        self.shared.rest(&self.carriage);
     }
 }
 
@@ -57,11 +68,16 @@ impl AsyncWrite for AsyncCoflowStream {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        std::task::ready!(self.shared.poll_gate(self.flow, context));
+        let By::Library(flow) = self.carriage.by() else {
+            let written = std::task::ready!(Pin::new(&mut self.socket).poll_write(context, bytes))?;
+            self.carriage.note_sent(written);
+            return Poll::Ready(Ok(written));
+        };
+        std::task::ready!(self.shared.poll_gate(flow, context));
         let written = std::task::ready!(
             Pin::new(&mut self.socket).poll_write(context, &bytes[..bytes.len().min(AT_ONCE)])
         )?;
-        self.shared.sent(self.flow, written as u64);
+        self.shared.sent(flow, written as u64, false);
         Poll::Ready(Ok(written))
     }
 
@@ -76,6 +92,6 @@ impl AsyncWrite for AsyncCoflowStream {
 
 impl Drop for AsyncCoflowStream {
     fn drop(&mut self) {
-        self.shared.close(self.flow);
+        self.shared.close(&self.carriage);
     }
 }

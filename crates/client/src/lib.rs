@@ -20,18 +20,23 @@
 //! With the feature `tokio`, `Session::async_stream` does the same for a connection of tokio; clients in other languages are in
 //! `clients/`, and pass the same suite (`tests/conformance.rs`).
 //!
+//! Where an enforcer is at work beside the agent (`cavalcade enforce`, Linux 6.12), the library hands connections over to it
+//! ([`CoflowStream::is_in_kernel`]): the kernel gates, paces, marks and counts them, and a write is that of any connection.
+//!
 //! In a child that was forked from the process of a session, the session and its streams are plain TCP; the child may open
 //! a session of its own.
 //!
 //! # Invariants
 //! - Not a byte is copied, held back or reordered here: a write is one write to the connection.
-//! - No write waits for longer than a lease of the agent after its last word.
+//! - No write waits for longer than a lease of the agent after its last word; in the kernel no longer than the enforcer's `--silence`
+//!   (2 s) where that hangs or is killed.
 //!
 //! # Cost
-//! Two threads for a session. A write takes one lock besides the system call.
+//! Three threads for a session. A write takes one lock besides the system call, and none where the kernel carries orders out.
 
 #[cfg(feature = "tokio")]
 mod async_stream;
+mod kernel_path;
 mod options;
 mod session;
 mod stream;

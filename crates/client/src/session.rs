@@ -10,9 +10,11 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use cavalcade_model::{Bytes, Instant};
 use cavalcade_protocol::{
-    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Refusal, Registration, Subject, frame,
+    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Refusal, Registration, Subject,
+    enforcer_beside, frame,
 };
 
+use crate::kernel_path::{By, Carriage, Ended, KernelPath, Opening, Returned, keep_enforcer};
 use crate::options::{self, DscpMap, Mark};
 use crate::stream::{CoflowStream, PIECE};
 
@@ -92,8 +94,10 @@ impl Carrier {
 }
 
 #[derive(Debug)]
-struct State {
+pub(crate) struct State {
     client: Client,
+    /// The flows that the kernel carries.
+    pub(crate) kernel: KernelPath,
     carriers: BTreeMap<u32, Carrier>,
     keys: BTreeMap<u32, CoflowKey>,
     /// The threads that wait for a gate, by flow: an agent's message wakes only those it concerns. Where all flows of a host
@@ -129,6 +133,7 @@ impl Session {
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let state = State {
             client: Client::new(name(offset)),
+            kernel: KernelPath::default(),
             carriers: BTreeMap::new(),
             keys: BTreeMap::new(),
             gates: BTreeMap::new(),
@@ -143,9 +148,10 @@ impl Session {
         let (state, work, news) = (Mutex::new(state), Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { state, work, news, started, offset, map, process });
         let (weak, path) = (Arc::downgrade(&shared), path.as_ref().to_path_buf());
-        let thread = named_thread(move || keep_connected(&weak, &path));
-        // Without it there is no agent, which works.
-        drop(thread);
+        let (for_enforcer, beside) = (weak.clone(), enforcer_beside(&path));
+        // Without these there is no agent or no enforcer, which works.
+        drop(named_thread(move || keep_connected(&weak, &path)));
+        drop(named_thread(move || keep_enforcer(&for_enforcer, &beside)));
         Self { shared }
     }
 
@@ -213,8 +219,8 @@ impl Session {
         coflow: CoflowKey,
         size: Option<Bytes>,
     ) -> io::Result<CoflowStream> {
-        let flow = self.open_flow(socket.try_clone()?, coflow, size, PIECE)?;
-        Ok(CoflowStream::new(socket, self.shared.clone(), flow, coflow))
+        let carriage = self.open_flow(socket.try_clone()?, coflow, size, PIECE)?;
+        Ok(CoflowStream::new(socket, self.shared.clone(), carriage, coflow))
     }
 
     /// Wraps a connection of tokio as [`Session::stream`] does one of std.
@@ -230,27 +236,27 @@ impl Session {
     ) -> io::Result<crate::AsyncCoflowStream> {
         use std::os::fd::AsFd;
         let copy = TcpStream::from(socket.as_fd().try_clone_to_owned()?);
-        let flow = self.open_flow(copy, coflow, size, UNSENT_ASYNC)?;
-        Ok(crate::AsyncCoflowStream::new(socket, self.shared.clone(), flow, coflow))
+        let carriage = self.open_flow(copy, coflow, size, UNSENT_ASYNC)?;
+        Ok(crate::AsyncCoflowStream::new(socket, self.shared.clone(), carriage, coflow))
     }
 
     /// A connection begins to carry a flow; `copy` is for its options.
-    /// At first `unsent` bytes may wait in the kernel.
+    /// At first `unsent` bytes may wait in the kernel where the library holds back.
     fn open_flow(
         &self,
         copy: TcpStream,
         coflow: CoflowKey,
         size: Option<Bytes>,
         unsent: usize,
-    ) -> io::Result<u32> {
+    ) -> io::Result<Arc<Carriage>> {
         let ends = Endpoints { local: copy.local_addr()?, remote: copy.peer_addr()? };
-        options::limit_unsent(&copy, unsent)?;
-        let Some(mut state) = self.shared.own() else { return Ok(u32::MAX) };
-        let flow = state.client.open(coflow, ends, size);
-        let own_mark = Mark::of(&copy).ok();
-        state.carriers.insert(flow, Carrier { socket: copy, own_mark });
-        self.shared.work.notify_all();
-        Ok(flow)
+        let (own_mark, carriage) = (Mark::of(&copy).ok(), Carriage::new(By::Nobody));
+        let Some(mut state) = self.shared.own() else { return Ok(carriage) };
+        let opening = Opening { copy, ends, coflow, size, unsent, own_mark, carriage: Arc::clone(&carriage) };
+        if let Some(opening) = state.kernel.hand_over(opening) {
+            self.shared.open_in_library(&mut state, opening);
+        }
+        Ok(carriage)
     }
 
     /// Lets another user, by the number that hosts have for it, take part in a coflow of this user. The agent refuses that to
@@ -283,8 +289,32 @@ fn serial() -> u64 {
 }
 
 impl Shared {
+    /// Takes back what the kernel does not carry, or not any more.
+    pub(crate) fn take_back(&self, state: &mut State, returned: Returned) {
+        match returned {
+            Returned::Open(opening) => self.open_in_library(state, opening),
+            Returned::Ended(Ended { ends, coflow, sent }) => {
+                let flow = state.client.open(coflow, ends, None);
+                state.client.sent(flow, sent);
+                state.client.close(flow);
+            }
+        }
+    }
+
+    /// Carries orders out for a connection from here on.
+    fn open_in_library(&self, state: &mut State, opening: Opening) {
+        let Opening { copy: socket, ends, coflow, size, unsent, own_mark, carriage } = opening;
+        // Without it a gate that closes is only seen later.
+        let _ = options::limit_unsent(&socket, unsent);
+        let left = size.and_then(|size| size.0.checked_sub(carriage.sent())).map(Bytes);
+        let flow = state.client.open(coflow, ends, left);
+        state.carriers.insert(flow, Carrier { socket, own_mark });
+        carriage.set(By::Library(flow));
+        self.work.notify_all();
+    }
+
     /// State is whole between any two calls, so a thread that panicked elsewhere with the lock has broken nothing.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -310,8 +340,11 @@ impl Shared {
         Instant((self.offset + self.started.elapsed()).as_nanos() as u64)
     }
 
-    pub(crate) fn directive(&self, flow: u32) -> Directive {
-        self.own().map(|state| state.client.directive(flow)).unwrap_or_default()
+    pub(crate) fn directive(&self, carriage: &Carriage) -> Directive {
+        match carriage.by() {
+            By::Library(flow) => self.own().map(|state| state.client.directive(flow)).unwrap_or_default(),
+            By::Kernel(_) | By::Nobody => Directive::default(),
+        }
     }
 
     /// Waits while a flow may not send. Returns how many bytes it may send then.
@@ -351,9 +384,14 @@ impl Shared {
         std::task::Poll::Ready(())
     }
 
-    pub(crate) fn sent(&self, flow: u32, more: u64) {
+    /// A flow has sent so much; in a crawl if it was let to send no more than a little.
+    pub(crate) fn sent(&self, flow: u32, more: u64, in_a_crawl: bool) {
         let Some(mut state) = self.own() else { return };
         state.client.sent(flow, more);
+        // What was written before the flow was told to crawl is past: it does not wait for that, or it would seem to have stalled.
+        if !in_a_crawl {
+            return;
+        }
         if let Gate::Paced { rate } = state.client.directive(flow).gate
             && rate < options::CRAWL
         {
@@ -365,14 +403,20 @@ impl Shared {
         }
     }
 
-    pub(crate) fn rest(&self, flow: u32) {
-        if let Some(mut state) = self.own() {
+    pub(crate) fn rest(&self, carriage: &Carriage) {
+        if let (By::Library(flow), Some(mut state)) = (carriage.by(), self.own()) {
             state.client.set_idle(flow, true);
         }
     }
 
-    pub(crate) fn close(&self, flow: u32) {
+    /// A stream is over.
+    pub(crate) fn close(&self, carriage: &Carriage) {
         let Some(mut state) = self.own() else { return };
+        let flow = match carriage.by() {
+            By::Library(flow) => flow,
+            By::Kernel(number) => return state.kernel.close(number),
+            By::Nobody => return,
+        };
         state.client.close(flow);
         state.carriers.remove(&flow);
         state.due.remove(&flow);
@@ -426,6 +470,15 @@ impl Shared {
 /// Returns when a flow that crawls may send again, which was to send from `due` on and has sent at `now` what takes so long.
 fn next_due(due: Clock, now: Clock, takes: Duration) -> Clock {
     due.max(now.checked_sub(LATE).unwrap_or(now)) + takes
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // In a forked child the connection is the parent's.
+        if std::process::id() == self.process {
+            self.lock().kernel.hang_up();
+        }
+    }
 }
 
 /// A thread whose name says to a reader of the application's threads what it is there for.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use cavalcade_protocol::{CoflowKey, Directive};
 
+use crate::kernel_path::{By, Carriage};
 use crate::session::Shared;
 
 /// Bytes written at once, and as many may wait in the kernel: what a flow goes on sending after it was told to stop. At first,
@@ -24,15 +25,20 @@ const LONG: Duration = Duration::from_millis(2);
 pub struct CoflowStream {
     socket: TcpStream,
     shared: Arc<Shared>,
-    flow: u32,
+    carriage: Arc<Carriage>,
     coflow: CoflowKey,
     /// Bytes to write at once.
     piece: AtomicUsize,
 }
 
 impl CoflowStream {
-    pub(crate) fn new(socket: TcpStream, shared: Arc<Shared>, flow: u32, coflow: CoflowKey) -> Self {
-        Self { socket, shared, flow, coflow, piece: AtomicUsize::new(PIECE) }
+    pub(crate) fn new(
+        socket: TcpStream,
+        shared: Arc<Shared>,
+        carriage: Arc<Carriage>,
+        coflow: CoflowKey,
+    ) -> Self {
+        Self { socket, shared, carriage, coflow, piece: AtomicUsize::new(PIECE) }
     }
 
     /// Learns from a piece that took so long. Several threads may; it is no more than an estimate.
@@ -54,9 +60,14 @@ impl CoflowStream {
         self.coflow
     }
 
-    /// Returns how it is to be sent at present.
+    /// Returns how it is to be sent at present, as far as the library carries that out.
     pub fn directive(&self) -> Directive {
-        self.shared.directive(self.flow)
+        self.shared.directive(&self.carriage)
+    }
+
+    /// Tells whether the kernel carries orders out for it: it was handed over to an enforcer.
+    pub fn is_in_kernel(&self) -> bool {
+        matches!(self.carriage.by(), By::Kernel(_))
     }
 
     /// The connection, for reading and for its options.
@@ -66,7 +77,7 @@ impl CoflowStream {
 
     /// Says that there is nothing to send until the next write, so that others may use what this flow does not.
     pub fn rest(&self) {
-        self.shared.rest(self.flow);
+        self.shared.rest(&self.carriage);
     }
 }
 
@@ -83,14 +94,20 @@ impl Write for CoflowStream {
 /// Several threads may write to one stream, as with a [`TcpStream`].
 impl Write for &CoflowStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let most = self.shared.wait_for_gate(self.flow);
+        let By::Library(flow) = self.carriage.by() else {
+            let written = (&self.socket).write(bytes)?;
+            self.carriage.note_sent(written);
+            return Ok(written);
+        };
+        let most = self.shared.wait_for_gate(flow);
         let piece = self.piece.load(Ordering::Relaxed);
         let began = Instant::now();
         let written = (&self.socket).write(&bytes[..bytes.len().min(piece).min(most)])?;
-        if written == piece {
-            self.learn(piece, began.elapsed());
+        let in_a_crawl = most < usize::MAX;
+        if written == piece || in_a_crawl {
+            self.learn(piece, if in_a_crawl { Duration::MAX } else { began.elapsed() });
         }
-        self.shared.sent(self.flow, written as u64);
+        self.shared.sent(flow, written as u64, in_a_crawl);
         Ok(written)
     }
 
@@ -101,6 +118,6 @@ impl Write for &CoflowStream {
 
 impl Drop for CoflowStream {
     fn drop(&mut self) {
-        self.shared.close(self.flow);
+        self.shared.close(&self.carriage);
     }
 }

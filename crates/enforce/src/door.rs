@@ -2,7 +2,7 @@
 //!
 //! The kernel says who asks. Only the asking process is tagged, so a user can tag no process but their own. A request and
 //! its answer are a line each: `task=etl class=background deadline=5000000000` or `coflow=17.0.17 sends=10.0.0.7:40000000`;
-//! `ok 17.0.17` or `no REASON`.
+//! `ok 17.0.17` or `no REASON`. A client library stays, and hands over connections of its process ([`Handover`]).
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cavalcade_model::{Bytes, Nanos, TaskClass};
-use cavalcade_protocol::CoflowKey;
+use cavalcade_protocol::{CoflowKey, Handover, enforcer_beside};
 use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -158,6 +158,23 @@ impl FromStr for Request {
     }
 }
 
+/// What a process asks for.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// To be tagged itself.
+    Process(Request),
+    /// To hand connections over, now and later.
+    Library,
+}
+
+impl FromStr for Asked {
+    type Err = String;
+
+    fn from_str(line: &str) -> Result<Self, String> {
+        if line == Handover::HELLO { Ok(Self::Library) } else { line.parse().map(Self::Process) }
+    }
+}
+
 /// A process that asks.
 #[derive(Debug)]
 pub(crate) struct Asker {
@@ -182,8 +199,11 @@ impl Asker {
         })
     }
 
-    /// Reads; the request once it is whole. Fails where there will be none.
-    pub(crate) fn read(&mut self) -> io::Result<Option<Result<Request, String>>> {
+    /// Reads; the next line once it is whole. Fails where there will be none.
+    pub(crate) fn read<T: FromStr<Err = String>>(&mut self) -> io::Result<Option<Result<T, String>>> {
+        if let Some(asked) = self.next_line() {
+            return Ok(Some(asked));
+        }
         let mut chunk = [0; LONGEST];
         match self.stream.read(&mut chunk) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -191,12 +211,15 @@ impl Asker {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
-        let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') else {
-            let is_too_long = self.heard.len() > LONGEST;
-            return if is_too_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
-        };
-        let text = String::from_utf8_lossy(&self.heard[..end]).into_owned();
-        Ok(Some(text.parse()))
+        let asked = self.next_line();
+        let is_too_long = asked.is_none() && self.heard.len() > LONGEST;
+        if is_too_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(asked) }
+    }
+
+    fn next_line<T: FromStr<Err = String>>(&mut self) -> Option<Result<T, String>> {
+        let end = self.heard.iter().position(|byte| *byte == b'\n')?;
+        let line: Vec<u8> = self.heard.drain(..=end).collect();
+        Some(String::from_utf8_lossy(&line[..end]).parse())
     }
 
     /// Tells whether the process still is that user's: its number may have been given to another one.
@@ -204,13 +227,18 @@ impl Asker {
         std::fs::metadata(format!("/proc/{}", self.process)).is_ok_and(|process| process.uid() == self.user)
     }
 
-    /// Answers. One who does not listen any more needs no answer.
+    /// Answers, and lets it go. One who does not listen any more needs no answer.
     pub(crate) fn answer(mut self, answer: Result<CoflowKey, String>) {
+        let _ = self.say(answer);
+    }
+
+    /// Answers. Fails where the answer is not taken in.
+    pub(crate) fn say(&mut self, answer: Result<CoflowKey, String>) -> io::Result<()> {
         let line = match answer {
             Ok(key) => format!("ok {key}\n"),
             Err(reason) => format!("no {}\n", reason.replace('\n', " ")),
         };
-        let _ = self.stream.write_all(line.as_bytes());
+        self.stream.write_all(line.as_bytes())
     }
 }
 
@@ -219,11 +247,13 @@ impl Asker {
 pub(crate) struct Door {
     pub(crate) listener: UnixListener,
     path: PathBuf,
+    agent: PathBuf,
 }
 
 impl Door {
-    /// Listens at `path`; a file that a killed enforcer has left there is replaced.
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    /// Listens at `path`, for commands and for clients of the agent at `agent`; a file that a killed enforcer has left there is
+    /// replaced.
+    pub(crate) fn open(path: &Path, agent: &Path) -> Result<Self, Error> {
         let is_stale = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if is_stale && UnixStream::connect(path).is_ok() {
             return Err(Error::InUse(path.to_owned()));
@@ -232,11 +262,25 @@ impl Door {
             std::fs::remove_file(path).map_err(Error::file("remove", path))?;
         }
         let listener = UnixListener::bind(path).map_err(Error::file("listen at", path))?;
-        let door = Self { listener, path: path.to_owned() };
+        let path = &std::path::absolute(path).map_err(Error::file("find", path))?;
+        let door = Self { listener, path: path.to_owned(), agent: agent.to_owned() };
         door.listener.set_nonblocking(true).map_err(Error::file("listen at", path))?;
         let everybody = std::fs::Permissions::from_mode(0o666);
         std::fs::set_permissions(path, everybody).map_err(Error::file("open to all users", path))?;
         Ok(door)
+    }
+
+    /// Links to the socket from beside that of the agent, where client libraries look, unless another enforcer is there. Where there
+    /// is no agent yet or no right to, libraries carry orders out themselves.
+    pub(crate) fn link_beside_agent(&self) {
+        let beside = enforcer_beside(&self.agent);
+        let target = std::fs::read_link(&beside);
+        let is_taken = target.is_ok_and(|target| target == self.path || UnixStream::connect(target).is_ok());
+        if is_taken || !self.agent.exists() {
+            return;
+        }
+        let _ = std::fs::remove_file(&beside);
+        let _ = std::os::unix::fs::symlink(&self.path, &beside);
     }
 
     /// Accepts the next process that asks, if there is one.
@@ -249,6 +293,10 @@ impl Door {
 impl Drop for Door {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+        let beside = enforcer_beside(&self.agent);
+        if std::fs::read_link(&beside).is_ok_and(|target| target == self.path) {
+            let _ = std::fs::remove_file(&beside);
+        }
     }
 }
 

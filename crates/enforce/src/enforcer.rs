@@ -6,6 +6,7 @@
 //! [`BRIEF`]. It looks at counts each [`PERIOD`], as often as agents hear of them, but takes no more than a small share of its time
 //! for that: it goes before all ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no others.
 
+mod handovers;
 mod rules;
 mod tagged;
 
@@ -17,12 +18,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_client::DscpMap;
 use cavalcade_model::{Instant, Nanos, TaskClass};
-use cavalcade_protocol::{ClientEvent, Directive, Gate};
+use cavalcade_protocol::{ClientEvent, Directive};
+use handovers::Handovers;
 pub use rules::{Rule, Subject};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tagged::Tagged;
 
-use crate::door::{Amount, Asker, Door, Name, Request};
+use crate::door::{Amount, Asked, Asker, Door, Name, Request};
 use crate::groups::{Group, Hierarchy};
 use crate::link::Link;
 use crate::shared::Made;
@@ -72,6 +74,8 @@ pub struct Conditions {
 struct Heard {
     /// True if somebody is at the door.
     at_door: bool,
+    /// The libraries that speak, by their place, ascending.
+    libraries: Vec<usize>,
     /// The coflows whose agent speaks, ascending.
     coflows: Vec<u32>,
 }
@@ -85,6 +89,7 @@ pub struct Enforcer {
     /// Rules that look for groups.
     rules: Vec<Rule>,
     askers: Vec<Asker>,
+    handovers: Handovers,
     coflows: BTreeMap<u32, Tagged>,
     /// Numbers that the kernel gives to sockets by user or port, with the user and the task that each stands for. They stay:
     /// a socket that listens passes its number on.
@@ -119,9 +124,10 @@ impl Enforcer {
         let offset = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         let mut made = Self {
             kernel,
-            door: Door::open(&conditions.door)?,
+            door: Door::open(&conditions.door, &conditions.agent)?,
             rules: Vec::new(),
             askers: Vec::new(),
+            handovers: Handovers::default(),
             coflows: BTreeMap::new(),
             standing: BTreeMap::new(),
             counted: BTreeSet::new(),
@@ -145,6 +151,7 @@ impl Enforcer {
         for rule in std::mem::take(&mut made.conditions.rules) {
             made.take_rule(rule, &root)?;
         }
+        made.door.link_beside_agent();
         Ok(made)
     }
 
@@ -178,7 +185,9 @@ impl Enforcer {
         let (numbers, streams): (Vec<u32>, Vec<_>) = streams.unzip();
         // Where a look is due for flows that have begun or ended, more of them change nothing.
         let turned = (!self.has_turned).then(|| self.kernel.turned_descriptor());
+        let libraries = &self.handovers.libraries;
         let heard = std::iter::once(self.door.listener.as_fd())
+            .chain(libraries.iter().map(|library| library.stream.as_fd()))
             .chain(streams.into_iter().map(AsFd::as_fd))
             .chain(turned)
             .chain(self.askers.iter().map(|asker| asker.stream.as_fd()))
@@ -192,13 +201,18 @@ impl Enforcer {
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
         let spoke = |at: usize| !heard[at].revents().is_empty();
-        let streams = numbers.into_iter().enumerate().filter(|(at, _)| spoke(at + 1));
-        Heard { at_door: spoke(0), coflows: streams.map(|(_, number)| number).collect() }
+        let streams = numbers.into_iter().enumerate().filter(|(at, _)| spoke(1 + libraries.len() + at));
+        Heard {
+            at_door: spoke(0),
+            libraries: (0..libraries.len()).filter(|at| spoke(1 + at)).collect(),
+            coflows: streams.map(|(_, number)| number).collect(),
+        }
     }
 
     fn turn(&mut self, heard: &Heard) -> Result<(), Error> {
         let now = self.now();
         self.hear_askers(now, heard.at_door);
+        self.hear_libraries(now, &heard.libraries);
         self.vouch(now)?;
         let turned = self.kernel.turned();
         self.has_turned |= !turned.is_empty();
@@ -215,6 +229,9 @@ impl Enforcer {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
             self.ticks = (self.ticks + 1) % THOROUGH;
+            if self.ticks == 0 {
+                self.door.link_beside_agent();
+            }
             if self.ticks == 0 && !self.is_idle() {
                 self.counted.extend(self.kernel.counts()?.into_iter().map(|(flow, _)| flow));
                 let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
@@ -225,6 +242,7 @@ impl Enforcer {
                 self.kernel.refresh()?;
             }
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
+            self.handovers.taken.clear();
             self.end_what_is_over(now)?;
             self.follow_rules(now)?;
         }
@@ -246,7 +264,8 @@ impl Enforcer {
         for mut asker in std::mem::take(&mut self.askers) {
             match asker.read() {
                 Ok(None) => self.askers.push(asker),
-                Ok(Some(Ok(request))) => self.take_in(now, asker, request),
+                Ok(Some(Ok(Asked::Process(request)))) => self.take_in(now, asker, request),
+                Ok(Some(Ok(Asked::Library))) => self.take_library(now, asker),
                 Ok(Some(Err(reason))) => asker.answer(Err(reason)),
                 Err(_) => {}
             }
@@ -441,9 +460,9 @@ impl Enforcer {
                         };
                         let directive = Directive { gate, ..directive };
                         let flow = Flow { coflow: number, peer };
-                        // One that is paced is not to burst before the walk has set its rate; what only a rule has tagged
-                        // is found by a walk alone.
-                        if opens && gate == (Gate::Open {}) && !tagged.groups.is_empty() {
+                        // What only a rule has tagged is found by a walk alone.
+                        let has_processes = !tagged.groups.is_empty() || !tagged.libraries.is_empty();
+                        if opens && has_processes {
                             opened.push(flow);
                         } else {
                             is_walk_due |= opens;
@@ -464,15 +483,15 @@ impl Enforcer {
         if is_walk_due { self.kernel.refresh() } else { Ok(()) }
     }
 
-    /// Has these flows send what waited. Returns whether all their connections were found among the descriptors of their processes:
+    /// Has these flows send what waited. Returns whether that reached all their connections, among the descriptors of their processes:
     /// a program may have closed one, and ended, with bytes left to send.
     fn push(&self, opened: &[Flow]) -> bool {
         let mut pushed = BTreeMap::new();
         let mut are_found = true;
         for &flow in opened {
-            let groups = self.coflows.get(&flow.coflow).map_or(&[][..], |tagged| &tagged.groups);
+            let processes = self.coflows.get(&flow.coflow).map(Tagged::processes).unwrap_or_default();
             let mut found = BTreeSet::new();
-            for process in groups.iter().flat_map(Group::all_members) {
+            for process in processes {
                 let sockets: &Vec<_> = pushed.entry(process).or_insert_with(|| self.kernel.push(process));
                 found
                     .extend(sockets.iter().filter(|(_, peer)| *peer == flow.peer).map(|(number, _)| *number));

@@ -34,6 +34,14 @@ pub enum Error {
     /// A process is to be tagged for somebody else.
     #[error("the asking process belongs to another user; a command is tagged by the user who runs it")]
     NotYours,
+    /// A connection cannot be tagged a second time.
+    #[error("the connection belongs to a coflow already")]
+    HasCoflow,
+    /// A connection that is there already cannot be followed.
+    #[error(
+        "a connection that is there already cannot be followed: it takes Linux 6.12, and a process below the enforcer's control group"
+    )]
+    NotFollowed,
     /// A file, a folder or a socket did not do what was asked.
     #[error("cannot {what} {}: {source}", .path.display())]
     File {

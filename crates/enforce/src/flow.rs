@@ -136,16 +136,18 @@ pub struct Count {
     pub waits: bool,
     /// Connections that are open.
     pub sockets: u64,
+    /// True while an application has written more than has passed: at the gate, or in a pause of its rate or window.
+    pub has_unsent: bool,
     /// The instant at which data passed that had waited at the gate, by this host's monotonic clock; zero where none has.
     pub resumed_at: Nanos,
 }
 
 impl Count {
     pub(crate) fn from_kernel(words: shared::CountWords) -> Self {
-        let shared::Count { sent, messages, refused, waiting, sockets, resumed_at } =
+        let shared::Count { sent, messages, refused, waiting, sockets, unsent, resumed_at } =
             shared::Count::from_words(words);
         let (sent, resumed_at) = (Bytes(sent), Nanos(resumed_at));
-        Self { sent, messages, refused, waits: waiting != 0, sockets, resumed_at }
+        Self { sent, messages, refused, waits: waiting != 0, sockets, has_unsent: unsent > 0, resumed_at }
     }
 }
 

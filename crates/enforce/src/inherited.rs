@@ -12,36 +12,38 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 pub(crate) struct Inherited {
     /// This process's own descriptor of it.
     pub(crate) descriptor: OwnedFd,
-    /// The other end, if it is connected.
+    /// The other end, if it is connected; IPv4 as such.
     pub(crate) peer: Option<IpAddr>,
 }
 
 /// All TCP sockets that a process has open, as far as this process may see them.
-pub(crate) fn connections_of(process: u32) -> Vec<Inherited> {
-    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Vec::new() };
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return Vec::new() };
+pub(crate) fn sockets_of(process: u32) -> Vec<Inherited> {
+    let Some(handle) = handle_of(process) else { return Vec::new() };
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let sockets = entries.filter(|entry| {
         fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
     });
     let numbers = sockets.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let copies = numbers.filter_map(|number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty()).ok());
-    copies.filter(is_tcp).map(Inherited::new).collect()
+    numbers.filter_map(|number| take(&handle, number)).collect()
 }
 
-/// Has the connections of a process send what they hold back. TCP tries when TCP_NODELAY is set; the application's own choice
-/// comes back at once. Returns the number and the peer of each: two processes may have the same one.
-pub(crate) fn push(process: u32) -> Vec<(u64, IpAddr)> {
-    let push = |Inherited { descriptor, peer }: Inherited| {
-        let own = sockopt::tcp_nodelay(&descriptor).unwrap_or(true);
-        // One that has ended meanwhile has nothing to send.
-        let _ = sockopt::set_tcp_nodelay(&descriptor, true);
-        if !own {
-            let _ = sockopt::set_tcp_nodelay(&descriptor, false);
-        }
-        Some((rustix::fs::fstat(&descriptor).ok()?.st_ino, peer?.to_canonical()))
-    };
-    connections_of(process).into_iter().filter(|socket| socket.peer.is_some()).filter_map(push).collect()
+/// The connection that a process has under this descriptor, where its local port is this one.
+pub(crate) fn connection_of(process: u32, descriptor: i32, port: u16) -> Option<Inherited> {
+    let found = take(&handle_of(process)?, descriptor)?;
+    let local = rustix::net::getsockname(&found.descriptor).ok()?;
+    let is_it = SocketAddr::try_from(local).is_ok_and(|local| local.port() == port);
+    (is_it && found.peer.is_some()).then_some(found)
+}
+
+fn handle_of(process: u32) -> Option<OwnedFd> {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// A copy of a descriptor, where that is a TCP socket.
+fn take(process: &OwnedFd, number: i32) -> Option<Inherited> {
+    let copy = pidfd_getfd(process, number, PidfdGetfdFlags::empty()).ok()?;
+    is_tcp(&copy).then(|| Inherited::new(copy))
 }
 
 fn is_tcp(socket: &OwnedFd) -> bool {
@@ -51,7 +53,22 @@ fn is_tcp(socket: &OwnedFd) -> bool {
 impl Inherited {
     fn new(descriptor: OwnedFd) -> Self {
         let peer = rustix::net::getpeername(&descriptor).ok().flatten();
-        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).map(|peer| peer.ip());
+        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).map(|peer| peer.ip().to_canonical());
         Self { descriptor, peer }
+    }
+
+    /// Has it send what it holds back. TCP tries when TCP_NODELAY is set; the application's own choice comes back at once.
+    pub(crate) fn push(&self) {
+        let own = sockopt::tcp_nodelay(&self.descriptor).unwrap_or(true);
+        // One that has ended meanwhile has nothing to send.
+        let _ = sockopt::set_tcp_nodelay(&self.descriptor, true);
+        if !own {
+            let _ = sockopt::set_tcp_nodelay(&self.descriptor, false);
+        }
+    }
+
+    /// The number of the socket, by which all its descriptors are known.
+    pub(crate) fn number(&self) -> Option<u64> {
+        rustix::fs::fstat(&self.descriptor).ok().map(|found| found.st_ino)
     }
 }

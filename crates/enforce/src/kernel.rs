@@ -8,9 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aya::maps::{Array, HashMap, Map, MapData, RingBuf, SkStorage};
+use aya::programs::cgroup_sockopt::CgroupSockoptLink;
 use aya::programs::links::FdLink;
 use aya::programs::{
-    CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, Iter, Program, ProgramError, SockOps,
+    CgroupAttachMode, CgroupSkb, CgroupSkbAttachType, CgroupSock, CgroupSockopt, Iter, Program, ProgramError,
+    SockOps,
 };
 use aya::{Btf, Ebpf, EbpfLoader};
 use cavalcade_client::DscpMap;
@@ -20,6 +22,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::congestion::{self, Control, Goal};
 use crate::flow::{Count, Flow, Order};
 use crate::groups::{self, Group, Hierarchy};
+use crate::inherited::{self, Inherited};
 use crate::namespaces::{Walkers, walk_everywhere};
 use crate::pins::Pins;
 use crate::shared::{
@@ -27,13 +30,14 @@ use crate::shared::{
     FlowWords, GoalWords, Made, MadeWords, NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings,
     SettingsWords, SocketWords,
 };
-use crate::{Error, demotion, inherited, leftovers};
+use crate::{Error, demotion, leftovers};
 
 /// Names of what is pinned; programs and tables have the same in `bpf/enforce.bpf.c`.
 pub(crate) const SETTINGS: &str = "settings";
 pub(crate) const REFRESH: &str = "refresh";
 const TAG: &str = "tag";
 const CONNECTIONS: &str = "connections";
+const TOUCH: &str = "touch";
 const GATE: &str = "gate";
 
 /// A place at which programs are attached and pinned. Enforcers at several places work side by side.
@@ -111,6 +115,8 @@ struct Tables {
 #[derive(Debug)]
 pub struct Kernel {
     tables: Tables,
+    /// What has setting an option reach one connection, where the kernel takes it; attached until this is dropped.
+    _touch: Option<CgroupSockoptLink>,
     walkers: Walkers,
     generation: u32,
     vouches: bool,
@@ -133,10 +139,11 @@ impl Kernel {
         leftovers::fix(&place)?;
         let pins = Pins::take(&place.name)?;
         match attach(programs, &above, limits, &pins) {
-            Ok(tables) => {
+            Ok((tables, touch)) => {
                 let walkers = Walkers::new(pins.path(REFRESH));
                 Ok(Self {
                     tables,
+                    _touch: touch,
                     walkers,
                     generation: 0,
                     vouches: false,
@@ -289,13 +296,36 @@ impl Kernel {
     /// If the kernel refuses.
     pub fn take_over(&mut self, process: u32, coflow: u32) -> Result<(), Error> {
         self.walkers.follow(process);
-        let sockets = inherited::connections_of(process);
-        for socket in &sockets {
+        let mut is_walk_due = false;
+        for socket in inherited::sockets_of(process) {
             // A socket that has a coflow keeps it.
             let tagged = tagged(coflow, socket.peer);
             let _ = self.tables.sockets.insert(&socket.descriptor, tagged, ONLY_IF_NONE);
+            is_walk_due |= !self.touch(&socket);
         }
-        if sockets.is_empty() { Ok(()) } else { self.refresh() }
+        if is_walk_due { self.refresh() } else { Ok(()) }
+    }
+
+    /// Tags one connection of a process. Its options are set at once, and again when they are lifted.
+    ///
+    /// # Errors
+    /// If it belongs to a coflow already, or the kernel cannot follow a connection that is there already.
+    pub(crate) fn take_connection(
+        &mut self,
+        process: u32,
+        socket: &Inherited,
+        coflow: u32,
+    ) -> Result<(), Error> {
+        self.walkers.follow(process);
+        self.announce(coflow)?;
+        let inserted =
+            self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket.peer), ONLY_IF_NONE);
+        inserted.map_err(|_| Error::HasCoflow)?;
+        if self.touch(socket) {
+            return Ok(());
+        }
+        let _ = self.tables.sockets.remove(&socket.descriptor);
+        Err(Error::NotFollowed)
     }
 
     /// Follows the members of a group into network namespaces that they have entered.
@@ -320,11 +350,28 @@ impl Kernel {
         let _ = self.tables.orders.remove(&flow.to_kernel());
     }
 
-    /// Has connections of a process that waited at a gate which has opened send at once. A refresh reaches them as well, and
-    /// others with them, but only after a walk of milliseconds. Returns the number of each connection's socket, and its peer: one
-    /// that the process has closed with bytes left to send is not among them.
+    /// Has connections of a process take on the rate and class of their flow's order, and send at once what waited at a gate that
+    /// has opened. A refresh reaches them as well, and others with them, but only after a walk of milliseconds. Returns the number of
+    /// the socket and the peer of each that needs no walk any more: one that the process has closed with bytes left to send is not
+    /// among them.
     pub fn push(&self, process: u32) -> Vec<(u64, IpAddr)> {
-        inherited::push(process)
+        let sockets = inherited::sockets_of(process).into_iter();
+        let touched = sockets.filter(|socket| self.touch(socket));
+        touched.filter_map(|socket| Some((socket.number()?, socket.peer?))).collect()
+    }
+
+    /// Has the programs bring a connection up to date, and the connection send. Returns whether it goes by its flow's order now: not
+    /// where it only listens, or on a kernel that takes a walk for that.
+    fn touch(&self, socket: &Inherited) -> bool {
+        socket.push();
+        let Ok(words) = self.tables.sockets.get(&socket.descriptor, 0) else { return false };
+        let shared::Socket { coflow, applied, is_counted, .. } = shared::Socket::from_words(words);
+        let Some(peer) = socket.peer else { return false };
+        let coflow = coflow as u32;
+        let order = |flow: Flow| self.tables.orders.get(&flow.to_kernel(), 0).ok();
+        let order = order(Flow { coflow, peer }).or_else(|| order(Flow::of_all_peers(coflow)));
+        let generation = order.map_or(0, |words| shared::Order::from_words(words).generation);
+        is_counted != 0 && applied == u64::from(generation)
     }
 
     /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.
@@ -521,7 +568,12 @@ pub(crate) fn monotonic() -> Nanos {
 }
 
 /// Loads, attaches and pins the programs.
-fn attach(programs: &[u8], above: &File, limits: Limits, pins: &Pins) -> Result<Tables, Error> {
+fn attach(
+    programs: &[u8],
+    above: &File,
+    limits: Limits,
+    pins: &Pins,
+) -> Result<(Tables, Option<CgroupSockoptLink>), Error> {
     let btf = Btf::from_sys_fs().map_err(|error| Error::NoTypes(error.to_string()))?;
     let mut loaded =
         EbpfLoader::new().btf(Some(&btf)).load(programs).map_err(Error::refused("the tables"))?;
@@ -555,7 +607,17 @@ fn attach(programs: &[u8], above: &File, limits: Limits, pins: &Pins) -> Result<
         let link = program.attach(above, BESIDE_OTHERS)?;
         Ok(program.take_link(link)?.try_into()?)
     })?;
-    Ok(tables)
+    // Without it connections wait for a walk.
+    let touch = attach_touch(&mut loaded, above).ok();
+    Ok((tables, touch))
+}
+
+/// Attaches what brings one connection up to date. It is not pinned: nothing that lifts limits rests on it.
+fn attach_touch(loaded: &mut Ebpf, above: &File) -> Result<CgroupSockoptLink, ProgramError> {
+    let program: &mut CgroupSockopt = program(loaded, TOUCH)?;
+    program.load()?;
+    let link = program.attach(above, BESIDE_OTHERS)?;
+    program.take_link(link)
 }
 
 fn program<'a, T>(loaded: &'a mut Ebpf, name: &str) -> Result<&'a mut T, ProgramError>

@@ -17,7 +17,7 @@ use cavalcade_enforce::{Conditions, Enforcer, Flow, Kernel, leftovers};
 use cavalcade_model::Bytes;
 use cavalcade_protocol::Gate;
 use cavalcade_testing::eventually;
-use support::{Ground, Sink, count, player, tagged};
+use support::{Ground, Sink, count, player, player_in, tagged};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -137,6 +137,30 @@ fn bytes_that_are_no_request_are_answered_or_cut_off() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer.starts_with(b"no "), "{answer:?}");
     }
+    serving.end();
+}
+
+#[test]
+fn a_library_hands_over_connections_of_its_own_process_once_and_not_without_end() {
+    let Some(ground) = Ground::new() else { return };
+    let (serving, door) = Serving::new(&ground);
+    serving.begin();
+    let sink = Sink::new("127.0.0.1");
+    let role = format!("hand {} {}", door.display(), sink.address);
+    let mut library = player_in(&ground.group(), &format!("stranger {role}"));
+    library.go();
+    assert!(library.hears().starts_with("no descriptor 0 is no connection from port"));
+    assert!(library.hears().contains("is no connection from port"));
+    assert_eq!(library.hears(), "ok 17.0.17");
+    assert!(library.hears().contains("belongs to a coflow already"));
+    assert_eq!(library.hears(), "cut off");
+    // A process whose sockets do not meet the programs keeps what it has.
+    let mut outside = player(&role);
+    outside.go();
+    outside.hears();
+    outside.hears();
+    assert!(outside.hears().contains("cannot be followed"));
+    assert!(outside.hears().contains("cannot be followed"), "nothing is left half tagged");
     serving.end();
 }
 

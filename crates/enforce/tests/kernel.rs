@@ -187,6 +187,27 @@ fn a_push_reaches_what_waits_at_a_gate_that_has_opened_without_a_walk() {
 }
 
 #[test]
+fn a_push_has_connections_take_on_their_rate_before_they_send_what_waited() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let sink = Sink::new("127.0.0.1");
+    let (player, _group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
+    sink.wait_for(10_000_000);
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    let socket = support::connection_of(player.number());
+    for rate in [BitsPerSec(8_000_000), BitsPerSec(80_000_000)] {
+        kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();
+        assert_eq!(kernel.push(player.number()).len(), 1);
+        assert_eq!(support::pacing_rate(&socket), rate.0 / 8);
+    }
+    assert!(!count(&kernel, 1, "127.0.0.1").waits);
+    kernel.cancel(to("127.0.0.1"));
+    assert_eq!(kernel.push(player.number()).len(), 1);
+    assert!(support::pacing_rate(&socket) >= u64::from(UNLIMITED));
+}
+
+#[test]
 fn what_a_program_has_left_to_the_kernel_is_missed_by_a_push_and_found_by_a_walk() {
     let Some(ground) = Ground::new() else { return };
     let limits = Limits { trickle: Nanos::from_secs(3_600), ..limits(Duration::from_secs(60)) };

@@ -46,7 +46,9 @@ pub struct HostSetup {
     pub address: IpAddr,
     /// The socket of its agent; none for plain TCP.
     pub agent: Option<PathBuf>,
-    /// Its enforcer, where orders are carried out by the kernel.
+    /// Its control group, where it has an enforcer.
+    pub group: Option<PathBuf>,
+    /// Its enforcer, where flows are sent by processes that know no library.
     pub kernel: Option<KernelPath>,
     /// The rate of its port each way, where it is to be held here.
     pub rate: Option<BitsPerSec>,
@@ -88,8 +90,8 @@ pub fn serve_host<W: Write + Send + 'static>(
     let listening = || LabError::system(format!("listen at {}", setup.address));
     let endpoint = setup.streams.map(|told| endpoint(setup.address, told)).transpose().map_err(listening())?;
     // What the enforcer does for listeners it does for those of its group's processes.
-    if let Some(kernel) = &setup.kernel {
-        let entered = Group::found(kernel.group.clone()).and_then(|group| group.admit(std::process::id()));
+    if let Some(group) = &setup.group {
+        let entered = Group::found(group.clone()).and_then(|group| group.admit(std::process::id()));
         entered.map_err(|error| LabError::system("enter a control group")(io::Error::other(error)))?;
     }
     let listener = listen(setup).map_err(listening())?;

@@ -17,11 +17,12 @@
 //! buffers so short that a reader who waits makes its senders wait. Plain TCP is limited by it as everything else
 //! is. Rates are those of payload; for the headers of packets HTB is given as much more as full packets need.
 //!
-//! # Two ways to carry out orders
+//! # Three ways to carry out orders
 //! By the client library in the application that sends, or by the kernel (`--enforce kernel`): then each host has an enforcer in place of
 //! the library, and each coflow of a host a process of its own that is plain TCP and is tagged as `cavalcade run` tags
 //! (`senders`). Who goes first, network, report and prediction are the same. Sizes, which no library says, a sender says when it asks
-//! to be tagged, as `cavalcade run --sends` does.
+//! to be tagged, as `cavalcade run --sends` does. With `--enforce handed` hosts have both: the library, which hands its connections over
+//! to the enforcer.
 //!
 //! # Who holds to the order
 //! Under `--enforce kernel` the ports of the lab are those of a switch with eight queues, of which a higher one always goes first, by

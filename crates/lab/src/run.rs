@@ -49,6 +49,15 @@ pub enum Enforcement {
     Library,
     /// The kernel: an enforcer at each host, and for each coflow there a process that sends and knows no library.
     Kernel,
+    /// The kernel, to which the client library hands its connections over.
+    Handed,
+}
+
+impl Enforcement {
+    /// Tells whether hosts have an enforcer.
+    pub fn has_enforcers(self) -> bool {
+        self != Self::Library
+    }
 }
 
 /// The congestion control of connections, and the ports that it needs.
@@ -71,13 +80,13 @@ pub struct Setup {
     pub transport: Transport,
     /// The part that carries out orders.
     pub enforcement: Enforcement,
-    /// True if flows are told their class alone, and ports hold to it: with [`Enforcement::Kernel`], whose ports do.
+    /// True if flows are told their class alone, and ports hold to it: where there are enforcers: ports do then.
     pub by_class: bool,
-    /// The congestion control of coflows' connections, with [`Enforcement::Kernel`]; without one they keep Reno, and ports
+    /// The congestion control of coflows' connections, where there are enforcers; without one they keep Reno, and ports
     /// mark nothing.
     pub congestion: Option<Congestion>,
-    /// The policy by whose rule kernels sort messages themselves, with all that the rule needs, where hosts' policies do so; with
-    /// [`Enforcement::Kernel`].
+    /// The policy by whose rule kernels sort messages themselves, with all that the rule needs, where hosts' policies do so and there
+    /// are enforcers.
     pub demotion: Option<String>,
     /// The number of hosts; at least as many as the trace has ports.
     pub hosts: u32,

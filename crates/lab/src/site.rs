@@ -99,16 +99,16 @@ impl Site {
         let (namespaces, coordinator, peer_port) = match setup.transport {
             Transport::Namespaces => {
                 let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
-                let ports = match (setup.enforcement, setup.congestion) {
-                    (Enforcement::Library, _) => Ports::Plain,
-                    (Enforcement::Kernel, None) => Ports::Classes,
-                    (Enforcement::Kernel, Some(congestion)) => Ports::Marking(congestion.marking),
+                let ports = match (setup.enforcement.has_enforcers(), setup.congestion) {
+                    (false, _) => Ports::Plain,
+                    (true, None) => Ports::Classes,
+                    (true, Some(congestion)) => Ports::Marking(congestion.marking),
                 };
                 (Some(Namespaces::build_with(hosts, setup.rate, ports)?), at, namespaces::PEER_PORT)
             }
             Transport::Racks(racks) => {
                 let at = SocketAddr::new(namespaces::control_coordinator_address(), namespaces::CONTROL_PORT);
-                let has_control = setup.enforcement == Enforcement::Kernel;
+                let has_control = setup.enforcement.has_enforcers();
                 (Some(racks.build(setup.rate, has_control)?), at, namespaces::PEER_PORT)
             }
             Transport::Loopback => {
@@ -120,7 +120,7 @@ impl Site {
         Ok(Self { setup: setup.clone(), hosts, coflows, coordinator, peer_port, namespaces, folder })
     }
 
-    /// True if the kernel carries out orders.
+    /// True if the kernel carries out orders for processes that know no library.
     pub(crate) fn is_kernel(&self) -> bool {
         self.setup.enforcement == Enforcement::Kernel
     }
@@ -242,6 +242,10 @@ impl Site {
                     let group = enforcers::group_of(&namespaces.of_host(host))?;
                     vec![("--door", self.door(host)), ("--group", group)]
                 }
+                (Some(namespaces), Enforcement::Handed) => {
+                    let group = enforcers::group_of(&namespaces.of_host(host))?;
+                    vec![("--agent", self.socket(host)), ("--group", group)]
+                }
                 _ => vec![("--agent", self.socket(host))],
             };
             if self.is_kernel() {
@@ -287,8 +291,8 @@ impl Site {
         let switches = self.start_switches()?;
         let agents =
             with_agents.clone().map(|host| self.start_agent(host, scheduler)).collect::<Result<_, _>>()?;
-        let enforcers = match (&self.namespaces, self.setup.enforcement) {
-            (Some(namespaces), Enforcement::Kernel) => {
+        let enforcers = match &self.namespaces {
+            Some(namespaces) if self.setup.enforcement.has_enforcers() => {
                 let start = |host| self.start_enforcer(host, &namespaces.of_host(host));
                 with_agents.map(start).collect::<Result<_, _>>()?
             }

@@ -3,6 +3,7 @@
 //! | between | carried by | messages |
 //! |---|---|---|
 //! | client library and agent | frames over a Unix socket | [`ClientMessage`], [`AgentMessage`] |
+//! | client library and enforcer | lines over a Unix socket | [`Handover`]: a connection becomes the kernel's |
 //! | agent and coordinator | frames over TCP | [`Report`], [`Orders`]: deltas, by round |
 //! | agent and agent | one UDP datagram each | [`Datagram`]: what instances of a host-scope policy say |
 //!
@@ -23,6 +24,7 @@
 mod client;
 mod counter;
 mod formats;
+mod handover;
 mod negotiation;
 
 pub use client::{Client, ClientEvent, Registration};
@@ -33,6 +35,7 @@ pub use formats::{
     Message, NameError, Orders, Progress, Rank, Refusal, Remark, RemarkError, Report, Sealed, Standing,
     Statement, Subject, WireError, frame,
 };
+pub use handover::{Handover, enforcer_beside};
 pub use negotiation::Negotiation;
 
 /// The version of all formats. Parts of different versions refuse each other at the first message.

@@ -35,11 +35,11 @@ pub(crate) struct Lab {
     /// Kind of hosts
     #[arg(long, value_name = "TRANSPORT", default_value = "netns")]
     pub(crate) transport: LabTransport,
-    /// Enforcement at hosts: the client library in the sending application, the kernel path under an unmodified one,
-    /// or both in turn as library,kernel
+    /// Enforcement at hosts: the client library in the sending application, the kernel path under an unmodified one, the kernel
+    /// path to which the library hands its connections over, or several in turn as library,handed
     #[arg(long, value_name = "PARTS", default_value = "library", value_delimiter = ',')]
     pub(crate) enforce: Vec<LabEnforcement>,
-    /// With --enforce kernel: TCP congestion control for connections of coflows, dctcp, d2tcp, tafe or mcp with settings as
+    /// With --enforce kernel or handed: TCP congestion control for connections of coflows, dctcp, d2tcp, tafe or mcp with settings as
     /// of the packet engine's transport (dctcp:marking=30KB), or none for Reno. Ports then mark from its threshold on
     /// [default: what each policy's paper proposes, where that is one of these]
     #[arg(long, value_name = "NAME")]
@@ -93,6 +93,8 @@ pub(crate) enum LabEnforcement {
     Library,
     /// The kernel path, with ports like those of a switch with eight priority queues
     Kernel,
+    /// The same, to which the client library hands its connections over
+    Handed,
 }
 
 /// `cavalcade lab-host`.
@@ -107,8 +109,8 @@ pub(crate) struct LabHost {
     /// Socket of its enforcer; what it sends then leaves processes of their own
     #[arg(long, conflicts_with = "agent", requires = "group")]
     pub(crate) door: Option<PathBuf>,
-    /// The control group below which that tags
-    #[arg(long, requires = "door")]
+    /// Its control group, below which an enforcer tags
+    #[arg(long)]
     pub(crate) group: Option<PathBuf>,
     /// The number of coflows for which there are to be such processes
     #[arg(long, default_value = "1")]

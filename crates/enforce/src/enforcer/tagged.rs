@@ -1,7 +1,7 @@
 //! A tagged coflow: its processes, and its flows as the agent has been told of them.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use cavalcade_model::{Bytes, Instant, Nanos};
@@ -14,7 +14,7 @@ use crate::kernel::monotonic;
 use crate::link::Link;
 use crate::{Count, Goal};
 
-/// A flow without new bytes for so long has nothing to send, unless data waits at its gate. Longer than the pauses of a
+/// A flow without new bytes for so long has nothing to send, unless its applications have written more. Longer than the pauses of a
 /// connection that is held to some Mbps.
 const IDLE: Nanos = Nanos::from_millis(100);
 
@@ -41,6 +41,8 @@ pub(super) struct Tagged {
     pub(super) name: Name,
     /// The groups of its processes: one in each of those in which they were.
     pub(super) groups: Vec<Group>,
+    /// Processes whose client library has handed over connections of it.
+    pub(super) libraries: BTreeSet<u32>,
     pub(super) link: Link,
     pub(super) key: Option<CoflowKey>,
     /// Processes that wait for the key.
@@ -77,6 +79,7 @@ impl Tagged {
             user,
             name,
             groups,
+            libraries: BTreeSet::new(),
             link,
             key,
             askers,
@@ -107,6 +110,16 @@ impl Tagged {
         goals
     }
 
+    /// The processes that may have connections of it.
+    pub(super) fn processes(&self) -> BTreeSet<u32> {
+        self.groups.iter().flat_map(Group::all_members).chain(self.libraries.iter().copied()).collect()
+    }
+
+    /// Tells whether a flow to this peer has begun with a size, which does not change any more.
+    pub(super) fn is_sized(&self, peer: IpAddr) -> bool {
+        self.sizes.contains_key(&peer) && self.flows.get(&peer).is_some_and(|known| known.number.is_some())
+    }
+
     /// What its flows of unknown size are to reach; nothing where there is nothing.
     pub(super) fn goal(&self) -> Option<Goal> {
         self.deadline.map(|deadline| Goal { deadline: Some(deadline), size: None })
@@ -115,7 +128,10 @@ impl Tagged {
     /// Tells whether it is without processes and connections.
     pub(super) fn is_over(&self, now: Instant) -> bool {
         let has_connections = self.has_sockets || self.flows.values().any(|known| known.number.is_some());
-        !has_connections && now.since(self.began) >= GRACE && !self.groups.iter().any(Group::is_populated)
+        // A library has connections already when it names the coflow.
+        let has_begun = !self.libraries.is_empty() && !self.flows.is_empty();
+        let had_time = has_begun || now.since(self.began) >= GRACE;
+        !has_connections && had_time && !self.groups.iter().any(Group::is_populated)
     }
 
     /// Takes in how a client's flow is to be sent. Returns its peer, the gate that comes nearest to that, and whether it opens.
@@ -159,7 +175,7 @@ impl Tagged {
             client.sent(number, more);
             (known.sent, known.moved_at) = (count.sent.0, now);
         }
-        client.set_idle(number, !count.waits && now.since(known.moved_at) >= IDLE);
+        client.set_idle(number, !count.waits && !count.has_unsent && now.since(known.moved_at) >= IDLE);
         if count.sockets > 0 {
             return false;
         }

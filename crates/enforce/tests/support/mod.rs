@@ -7,6 +7,7 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use cavalcade_enforce::{Count, Flow, Group, Hierarchy, Kernel, Limits, Place, leftovers, missing};
 use cavalcade_model::Nanos;
-use cavalcade_testing::{Player, eventually, role, say, skipped, wait_for_go};
+use cavalcade_testing::{Lines, Player, eventually, role, say, skipped, wait_for_go};
 
 /// A user without rights, who owns nothing here.
 pub(crate) const STRANGER: u32 = 65_534;
@@ -246,6 +247,27 @@ pub(crate) fn play() {
             let mut answer = String::new();
             stream.read_to_string(&mut answer).unwrap();
             say(answer.trim_end());
+        }
+        // Hands over what is no connection, one by a wrong port, the connection, and that again; says each answer. Then asks for
+        // so much that it is cut off.
+        ["hand", door, to] => {
+            let socket = TcpStream::connect(to).unwrap();
+            say("ready");
+            wait_for_go();
+            let mut library = std::os::unix::net::UnixStream::connect(door).unwrap();
+            writeln!(library, "library").unwrap();
+            // Longer than one who asks for something may take.
+            std::thread::sleep(Duration::from_millis(1_200));
+            let mut answers = Lines::new(library.try_clone().unwrap());
+            let (descriptor, port) = (socket.as_raw_fd(), socket.local_addr().unwrap().port());
+            let it = format!("{descriptor}:{port}");
+            for which in [format!("0:{port}"), format!("{descriptor}:{}", port ^ 1), it.clone(), it.clone()] {
+                writeln!(library, "connection={which} coflow=17.0.17").unwrap();
+                say(answers.next().unwrap());
+            }
+            while writeln!(library, "connection={it} coflow=17.0.17").is_ok() {}
+            say("cut off");
+            wait_for_go();
         }
         // Loads on a kernel that refuses a command of bpf(2), or all of them.
         ["lack", command, error, above, name] => {

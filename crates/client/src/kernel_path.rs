@@ -1,0 +1,229 @@
+//! Flows that the kernel carries: where an enforcer is at work beside the agent, connections are handed over to it.
+//!
+//! A write then costs no more than on any other connection: the kernel holds it back, paces it and counts what it sends, and the
+//! enforcer speaks to the agent of it. Asking takes no time: a line is written, and the flow is plain TCP until the enforcer has read it.
+//! What is refused, and everything once the enforcer is gone, the library carries itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, BufRead, BufReader};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use cavalcade_model::Bytes;
+use cavalcade_protocol::{CoflowKey, Endpoints, Handover};
+
+use crate::options::Mark;
+use crate::session::Shared;
+
+/// The time between two attempts to reach an enforcer.
+const RETRY: Duration = Duration::from_secs(1);
+/// The time from a refusal to the next connection that is handed over.
+const RETRY_REFUSED: Duration = Duration::from_millis(100);
+
+/// The part that carries orders out for a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The library, as this flow of its client.
+    Library(u32),
+    /// The kernel, as this connection that was handed over.
+    Kernel(u32),
+    /// None: plain TCP.
+    Nobody,
+}
+
+/// What a stream and its session know of it.
+#[derive(Debug)]
+pub(crate) struct Carriage {
+    by: AtomicU64,
+    /// Bytes written while the kernel carries it.
+    sent: AtomicU64,
+}
+
+const KERNEL: u64 = 1 << 32;
+const NOBODY: u64 = u64::MAX;
+
+impl Carriage {
+    pub(crate) fn new(by: By) -> Arc<Self> {
+        let made = Self { by: AtomicU64::new(NOBODY), sent: AtomicU64::new(0) };
+        made.set(by);
+        Arc::new(made)
+    }
+
+    /// The order of memory does not matter: a write that is late by one is as if it had begun earlier.
+    pub(crate) fn by(&self) -> By {
+        match self.by.load(Ordering::Relaxed) {
+            NOBODY => By::Nobody,
+            kernel @ KERNEL.. => By::Kernel((kernel - KERNEL) as u32),
+            flow => By::Library(flow as u32),
+        }
+    }
+
+    pub(crate) fn set(&self, by: By) {
+        let word = match by {
+            By::Library(flow) => u64::from(flow),
+            By::Kernel(number) => KERNEL + u64::from(number),
+            By::Nobody => NOBODY,
+        };
+        self.by.store(word, Ordering::Relaxed);
+    }
+
+    /// The kernel has taken in so many bytes.
+    pub(crate) fn note_sent(&self, more: usize) {
+        self.sent.fetch_add(more as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+}
+
+/// A connection that is to carry a flow, with all that it takes to carry it.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    /// For its options.
+    pub(crate) copy: TcpStream,
+    pub(crate) ends: Endpoints,
+    pub(crate) coflow: CoflowKey,
+    pub(crate) size: Option<Bytes>,
+    /// The most bytes that may wait in the kernel at first where the library holds back.
+    pub(crate) unsent: usize,
+    /// The application's own mark, if the kernel says.
+    pub(crate) own_mark: Option<Mark>,
+    pub(crate) carriage: Arc<Carriage>,
+}
+
+/// A flow that was over before the enforcer had answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    pub(crate) ends: Endpoints,
+    pub(crate) coflow: CoflowKey,
+    pub(crate) sent: u64,
+}
+
+/// What is the library's again.
+#[derive(Debug)]
+pub(crate) enum Returned {
+    Open(Opening),
+    Ended(Ended),
+}
+
+/// The connection to the enforcer, and what was handed over to it.
+#[derive(Debug, Default)]
+pub(crate) struct KernelPath {
+    enforcer: Option<UnixStream>,
+    /// Those asked for, in the order of the answers.
+    asked: VecDeque<u32>,
+    handed: BTreeMap<u32, Opening>,
+    /// Those of the ones asked for that are over.
+    ended: BTreeMap<u32, Ended>,
+    next: u32,
+    refused_at: Option<Instant>,
+}
+
+impl KernelPath {
+    /// Hands a connection over; returns it where that cannot be asked for.
+    pub(crate) fn hand_over(&mut self, opening: Opening) -> Option<Opening> {
+        let was_refused = self.refused_at.is_some_and(|at| at.elapsed() < RETRY_REFUSED);
+        let Some(enforcer) = self.enforcer.as_ref().filter(|_| !was_refused) else { return Some(opening) };
+        let Opening { coflow, size: sends, .. } = opening;
+        let (descriptor, port) = (opening.copy.as_raw_fd(), opening.ends.local.port());
+        let line = format!("{}\n", Handover { descriptor, port, coflow, sends });
+        if send_now(enforcer, line.as_bytes()).is_err() {
+            // Its reader sees the end, and takes everything back.
+            let _ = enforcer.shutdown(std::net::Shutdown::Both);
+            return Some(opening);
+        }
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        opening.carriage.set(By::Kernel(number));
+        self.asked.push_back(number);
+        self.handed.insert(number, opening);
+        None
+    }
+
+    /// A stream is over.
+    pub(crate) fn close(&mut self, number: u32) {
+        let Some(Opening { ends, coflow, carriage, .. }) = self.handed.remove(&number) else { return };
+        if self.asked.front().is_some_and(|&first| number.wrapping_sub(first) < self.asked.len() as u32) {
+            self.ended.insert(number, Ended { ends, coflow, sent: carriage.sent() });
+        }
+    }
+
+    /// Takes an answer in. Returns what is refused.
+    fn answer(&mut self, is_taken: bool) -> Option<Returned> {
+        let number = self.asked.pop_front()?;
+        let ended = self.ended.remove(&number).map(Returned::Ended);
+        if is_taken {
+            return None;
+        }
+        ended.or_else(|| {
+            self.refused_at = Some(Instant::now());
+            self.handed.remove(&number).map(Returned::Open)
+        })
+    }
+
+    /// The enforcer is gone. Returns all that was handed over.
+    fn lose(&mut self) -> Vec<Returned> {
+        self.enforcer = None;
+        self.asked.clear();
+        let handed = std::mem::take(&mut self.handed).into_values().map(Returned::Open);
+        handed.chain(std::mem::take(&mut self.ended).into_values().map(Returned::Ended)).collect()
+    }
+
+    /// Wakes the reader of its connection, which then ends.
+    pub(crate) fn hang_up(&self) {
+        if let Some(enforcer) = &self.enforcer {
+            let _ = enforcer.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// Writes all of it without waiting.
+fn send_now(socket: &UnixStream, bytes: &[u8]) -> io::Result<()> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    #[expect(
+        unsafe_code,
+        reason = "the standard library writes without waiting only where reads do not wait either"
+    )]
+    // SAFETY: the descriptor is open as long as `socket`, and the kernel reads as many bytes as there are.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    if sent == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Looks for the enforcer until the session is dropped.
+pub(crate) fn keep_enforcer(weak: &Weak<Shared>, path: &Path) {
+    while weak.strong_count() > 0 {
+        if let Ok(socket) = UnixStream::connect(path) {
+            // Whatever ends it, what was handed over is the library's again.
+            let _ = attend(weak, socket);
+            let Some(shared) = weak.upgrade() else { return };
+            let mut state = shared.lock();
+            let lost = state.kernel.lose();
+            lost.into_iter().for_each(|returned| shared.take_back(&mut state, returned));
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+/// One connection, until its end.
+fn attend(weak: &Weak<Shared>, socket: UnixStream) -> io::Result<()> {
+    send_now(&socket, format!("{}\n", Handover::HELLO).as_bytes())?;
+    let answers = BufReader::new(socket.try_clone()?);
+    let Some(shared) = weak.upgrade() else { return Ok(()) };
+    shared.lock().kernel.enforcer = Some(socket);
+    drop(shared);
+    for answer in answers.lines() {
+        let is_taken = answer?.starts_with("ok ");
+        let Some(shared) = weak.upgrade() else { return Ok(()) };
+        let mut state = shared.lock();
+        if let Some(returned) = state.kernel.answer(is_taken) {
+            shared.take_back(&mut state, returned);
+        }
+    }
+    Ok(())
+}
