@@ -38,7 +38,7 @@ class CoflowWriter:
         self._loop, self._news = asyncio.get_running_loop(), asyncio.Event()
         # What has been written is to have gone: a gate that closes could not hold back what waits here.
         writer.transport.set_write_buffer_limits(high=0)
-        session._listeners[flow] = self._wake
+        session._listen_to(flow, self._wake)
 
     def _wake(self) -> None:
         """Called by a thread of the session."""
@@ -69,6 +69,11 @@ class CoflowWriter:
     def directive(self) -> Directive:
         """How it is to be sent at present."""
         return self._session._directive(self._flow)
+
+    @property
+    def is_in_kernel(self) -> bool:
+        """True while the kernel carries orders out: the connection was handed over to an enforcer."""
+        return self._session._is_in_kernel(self._flow)
 
     async def close(self) -> None:
         """Ends the flow and closes the connection."""

@@ -1,7 +1,7 @@
 """A session with the agent, for programs that block.
 
-Two threads keep a session: one reads what the agent says, one writes and keeps the time. Rates are set with
-SO_MAX_PACING_RATE, classes as DSCP; both need no privilege.
+Three threads keep a session: one reads what the agent says, one writes and keeps the time, one looks for the enforcer that
+connections are handed over to. Without one, rates are set with SO_MAX_PACING_RATE, classes as DSCP; both need no privilege.
 
 A session survives ``fork``: the child is another client of the agent, connected when it first uses the session. Streams
 that the child inherits are plain TCP there; their flows stay the parent's.
@@ -18,12 +18,13 @@ from typing import Callable, Optional
 
 from . import clock, wire
 from .client import Client
+from .kernel_path import Handed, KernelPath
 from .stream import CoflowSocket
 from .wire import CoflowKey, Directive, Facts, OFF
 
 _PATIENCE = 0.2
 _RETRY = 0.05
-# Where the agent refuses the connection.
+# Where the agent refuses the connection, or no enforcer is there.
 _RETRY_REFUSED = 1.0
 _UNSENT = 128 << 10
 _SO_MAX_PACING_RATE = 47
@@ -65,12 +66,16 @@ class Session:
         self._is_broken = False
         self._agent: Optional[socket.socket] = None
         self._keeper: Optional[threading.Thread] = None
+        self._kernel = KernelPath()
+        # The client's flow of each connection that was handed over and is the session's again.
+        self._returned: dict[int, int] = {}
 
     def _after_fork_in_child(self) -> None:
-        agent, client = self._agent, self._client
-        # Only this process's end: a shutdown would cut off the parent.
-        if agent is not None:
-            agent.close()
+        client = self._client
+        # Only this process's ends: a shutdown would cut off the parent.
+        for sock in (self._agent, self._kernel.enforcer):
+            if sock is not None:
+                os.close(sock.detach())
         self._begin()
         self._client = client.forked(_name())
 
@@ -81,6 +86,12 @@ class Session:
                 target=_keep_connected, args=(weakref.ref(self), self._path), name="cavalcade", daemon=True
             )
             self._keeper.start()
+            threading.Thread(
+                target=_keep_enforcer,
+                args=(weakref.ref(self), self._path + ".enforcer"),
+                name="cavalcade-enforcer",
+                daemon=True,
+            ).start()
 
     def wait_ready(self, seconds: float) -> bool:
         """Waits until an agent has answered; for tests and tools, since everything works without."""
@@ -167,9 +178,10 @@ class Session:
             return [f"{refused.subject}: {refused.reason}" for refused in self._client.refusals]
 
     def close(self) -> None:
-        """Ends the session; its flows go on as plain TCP."""
+        """Ends the session; its flows go on as plain TCP, but for those that the kernel carries."""
         with self._work:
             self._is_closed = True
+            self._kernel.hang_up()
             self._client.handle_disconnected(clock.now())
             self._work.notify_all()
             self._news.notify_all()
@@ -184,17 +196,61 @@ class Session:
         if not isinstance(key, CoflowKey):
             raise TypeError(f"expected the CoflowKey that register() returned, found {key!r}")
         ends = (sock.getsockname()[:2], sock.getpeername()[:2])
-        sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
-        own = sock.getsockopt(*_mark_option(sock))
+        handed = Handed(sock, sock.getsockopt(*_mark_option(sock)), ends, key, size)
         with self._work:
             self._keep_connected()
-            flow = self._client.open(key, ends, size)
-            self._sockets[flow] = sock, own
-            self._work.notify_all()
-            return flow
+            number = self._kernel.hand_over(handed)
+            return self._carry(handed) if number is None else number
 
-    def _close(self, flow: int) -> None:
+    def _carry(self, handed: Handed) -> int:
+        """Carries orders out for a connection from here on; called with the lock held. Returns the client's flow."""
+        assert handed.sock is not None, "a stream that is over is not carried"
+        try:
+            handed.sock.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT)
+        except OSError:
+            pass  # A gate that closes is seen later.
+        flow = self._client.open(handed.key, handed.ends, handed.size)
+        self._sockets[flow] = handed.sock, handed.mark
+        self._work.notify_all()
+        return flow
+
+    def _take_back(self, number: int) -> None:
+        """Takes back what the kernel does not carry, or not any more; called with the lock held."""
+        handed, sent = self._kernel.handed.pop(number), self._kernel.sent.pop(number)
+        if handed.sock is None:
+            flow = self._client.open(handed.key, handed.ends, None)
+            self._client.sent(flow, sent)
+            self._client.close(flow)
+            self._work.notify_all()
+            return
+        left = None if handed.size is None or handed.size < sent else handed.size - sent
+        flow = self._returned[number] = self._carry(handed._replace(size=left))
+        if number in self._listeners:
+            self._listeners[flow] = self._listeners.pop(number)
+
+    def _of_client(self, flow: int) -> Optional[int]:
+        """Returns the client's number of a flow; nothing where the kernel carries it. Called with the lock held."""
+        return flow if flow >= 0 else self._returned.get(flow)
+
+    def _listen_to(self, flow: int, listener: Callable[[], None]) -> None:
+        """Has ``listener`` called when a directive of the flow changes."""
+        with self._lock:
+            of_client = self._of_client(flow)
+            self._listeners[flow if of_client is None else of_client] = listener
+
+    def _is_in_kernel(self, flow: int) -> bool:
+        with self._lock:
+            return self._of_client(flow) is None
+
+    def _close(self, number: int) -> None:
         with self._work:
+            flow = self._of_client(number)
+            if flow is None:
+                self._listeners.pop(number, None)
+                if number in self._kernel.handed:
+                    self._kernel.close(number)
+                return
+            self._returned.pop(number, None)
             self._client.close(flow)
             self._sockets.pop(flow, None)
             self._listeners.pop(flow, None)
@@ -202,21 +258,31 @@ class Session:
 
     def _directive(self, flow: int) -> Directive:
         with self._lock:
-            return self._client.directive(flow)
+            of_client = self._of_client(flow)
+            return Directive() if of_client is None else self._client.directive(of_client)
 
     def _wait_for_gate(self, flow: int, timeout: Optional[float]) -> bool:
         """Waits while a flow may not send, for at most ``timeout`` seconds. Returns whether it may."""
         with self._news:
-            self._client.set_idle(flow, False)
-            return self._news.wait_for(lambda: self._client.directive(flow).gate != OFF, timeout)
+            of_client = self._of_client(flow)
+            if of_client is None:
+                return True
+            self._client.set_idle(of_client, False)
+            return self._news.wait_for(lambda: self._client.directive(of_client).gate != OFF, timeout)
 
     def _sent(self, flow: int, more: int) -> None:
         with self._lock:
-            self._client.sent(flow, more)
+            of_client = self._of_client(flow)
+            if of_client is not None:
+                self._client.sent(of_client, more)
+            elif flow in self._kernel.sent:
+                self._kernel.sent[flow] += more
 
     def _set_idle(self, flow: int, idle: bool) -> None:
         with self._lock:
-            self._client.set_idle(flow, idle)
+            of_client = self._of_client(flow)
+            if of_client is not None:
+                self._client.set_idle(of_client, idle)
 
     def _directed(self, flow: int) -> None:
         """Carries out a new directive; called with the lock held."""
@@ -282,6 +348,49 @@ def _keep_connected(weak: "weakref.ref[Session]", path: str) -> None:
             session._news.notify_all()
         del session
         time.sleep(pause)
+
+
+def _keep_enforcer(weak: "weakref.ref[Session]", path: str) -> None:
+    """Looks for the enforcer until the session is closed or dropped."""
+    while True:
+        session = weak()
+        if session is None or session._is_closed:
+            return
+        lock, kernel = session._lock, session._kernel
+        del session
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            sock.connect(path)
+            sock.sendall(b"library\n")
+            with lock:
+                kernel.enforcer = sock
+            _hear_enforcer(weak, sock)
+        except OSError:
+            pass
+        session = weak()
+        if session is None:
+            sock.close()
+            return
+        with session._lock:
+            for number in session._kernel.lose():
+                session._take_back(number)
+        sock.close()
+        del session
+        time.sleep(_RETRY_REFUSED)
+
+
+def _hear_enforcer(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
+    """Reads answers until the connection ends."""
+    with sock.makefile("r") as answers:
+        for answer in answers:
+            session = weak()
+            if session is None:
+                return
+            with session._lock:
+                refused = session._kernel.answer(answer.startswith("ok "))
+                if refused is not None:
+                    session._take_back(refused)
+            del session
 
 
 def _attend(weak: "weakref.ref[Session]", sock: socket.socket) -> None:

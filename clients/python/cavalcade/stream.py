@@ -124,6 +124,11 @@ class CoflowSocket:
         """How the flow is to be sent at present."""
         return self._session._directive(self._flow) if self._is_own else Directive()
 
+    @property
+    def is_in_kernel(self) -> bool:
+        """True while the kernel carries orders out: the connection was handed over to an enforcer."""
+        return self._is_own and self._session._is_in_kernel(self._flow)
+
     def shutdown(self, how: int) -> None:
         """Shuts down the connection; where nothing more can be sent, the flow ends."""
         if how != socket.SHUT_RD:

@@ -102,6 +102,39 @@ def eventually(holds) -> None:
         time.sleep(0.005)
 
 
+class Enforcer:
+    """An enforcer beside an agent that gives each line that it reads the next of these answers."""
+
+    def __init__(self, agent: Agent, *answers: bytes) -> None:
+        self.lines: list[str] = []
+        self._answers = list(answers)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(agent.path + ".enforcer")
+        self._listener.listen(8)
+        self._connections: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+            self._connections.append(sock)
+            with sock, sock.makefile("r") as lines:
+                for line in lines:
+                    self.lines.append(line)
+                    if line != "library\n":
+                        sock.sendall(self._answers.pop(0))
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self._listener.close()
+        for sock in self._connections:
+            try:
+                sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # Closed by now.
+
+
 class Sessions(unittest.TestCase):
     def agent(self, **options) -> Agent:
         agent = Agent(**options)
@@ -210,6 +243,38 @@ class Sessions(unittest.TestCase):
             self.assertEqual(child.exitcode, 0)
             self.assertEqual(len(agent.clients), 2)
             self.assertEqual(session.register(), KEY, "the parent's session goes on")
+
+    def test_a_connection_is_handed_over_to_the_enforcer_and_is_the_sessions_again_when_that_is_gone(self):
+        agent = self.agent(off=True)
+        enforcer = Enforcer(agent, b"ok 7.0.7\n")
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            near, far = self.connection()
+            eventually(lambda: session._kernel.enforcer is not None)
+            stream = session.stream(near, session.register(), 100)
+            self.assertTrue(stream.is_in_kernel)
+            stream.sendall(b"kernel")
+            self.assertEqual(far.recv(6), b"kernel")
+            descriptor, port = near.fileno(), near.getsockname()[1]
+            eventually(lambda: enforcer.lines == ["library\n", f"connection={descriptor}:{port} coflow=7.0.7 sends=100\n"])
+            enforcer.close()
+            eventually(lambda: not stream.is_in_kernel)
+            eventually(lambda: stream.directive.gate == wire.OFF)
+            agent.is_silent = True
+            stream.sendall(b"library")
+            self.assertEqual(far.recv(7), b"library")
+            stream.close()
+
+    def test_what_an_enforcer_refuses_the_session_carries_itself(self):
+        agent = self.agent(off=True)
+        enforcer = Enforcer(agent, b"no it belongs to a coflow already\n")
+        self.addCleanup(enforcer.close)
+        with Session(agent.path) as session:
+            self.assertTrue(session.wait_ready(60))
+            near, _far = self.connection()
+            eventually(lambda: session._kernel.enforcer is not None)
+            stream = session.stream(near, session.register())
+            eventually(lambda: not stream.is_in_kernel and stream.directive.gate == wire.OFF)
 
     def test_a_name_goes_to_the_agent_and_comes_back_and_what_is_none_is_refused(self):
         frame = wire.register(7, [], None, wire.Facts(0, name="sort-7"))

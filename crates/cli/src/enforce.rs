@@ -47,6 +47,8 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
         site: site(options, &listed)?,
     };
     let control = control(options, table)?;
+    // A coflow takes one, for its link to the agent, and a client library another.
+    let _ = cavalcade_runtime::raise_descriptors();
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     // Without the handler a signal ends the process, and the kernel lifts all limits.

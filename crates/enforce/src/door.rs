@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use cavalcade_model::{Bytes, Nanos, TaskClass};
 use cavalcade_protocol::{CoflowKey, Handover, enforcer_beside};
+use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
@@ -113,6 +114,14 @@ fn connect(door: &Path, patience: Duration) -> io::Result<UnixStream> {
     net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     net::connect(&socket, &SocketAddrUnix::new(door)?)?;
     Ok(socket.into())
+}
+
+/// Tells whether somebody listens there, without waiting for who does not accept.
+fn is_listening(path: &Path) -> bool {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let connected = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .and_then(|socket| net::connect(&socket, &SocketAddrUnix::new(path)?));
+    !matches!(connected, Err(Errno::CONNREFUSED | Errno::NOENT))
 }
 
 impl fmt::Display for Request {
@@ -255,7 +264,7 @@ impl Door {
     /// replaced.
     pub(crate) fn open(path: &Path, agent: &Path) -> Result<Self, Error> {
         let is_stale = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-        if is_stale && UnixStream::connect(path).is_ok() {
+        if is_stale && is_listening(path) {
             return Err(Error::InUse(path.to_owned()));
         }
         if is_stale {
@@ -275,7 +284,7 @@ impl Door {
     pub(crate) fn link_beside_agent(&self) {
         let beside = enforcer_beside(&self.agent);
         let target = std::fs::read_link(&beside);
-        let is_taken = target.is_ok_and(|target| target == self.path || UnixStream::connect(target).is_ok());
+        let is_taken = target.is_ok_and(|target| target == self.path || is_listening(&target));
         if is_taken || !self.agent.exists() {
             return;
         }

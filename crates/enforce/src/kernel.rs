@@ -321,7 +321,9 @@ impl Kernel {
         let inserted =
             self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket.peer), ONLY_IF_NONE);
         inserted.map_err(|_| Error::HasCoflow)?;
-        if self.touch(socket) {
+        self.touch(socket);
+        // Its order may be one that has been lifted; what counts is that it is followed.
+        if self.storage(socket).is_some_and(|storage| storage.is_counted != 0) {
             return Ok(());
         }
         let _ = self.tables.sockets.remove(&socket.descriptor);
@@ -364,14 +366,17 @@ impl Kernel {
     /// where it only listens, or on a kernel that takes a walk for that.
     fn touch(&self, socket: &Inherited) -> bool {
         socket.push();
-        let Ok(words) = self.tables.sockets.get(&socket.descriptor, 0) else { return false };
-        let shared::Socket { coflow, applied, is_counted, .. } = shared::Socket::from_words(words);
-        let Some(peer) = socket.peer else { return false };
-        let coflow = coflow as u32;
+        let (Some(peer), Some(storage)) = (socket.peer, self.storage(socket)) else { return false };
+        let coflow = storage.coflow as u32;
         let order = |flow: Flow| self.tables.orders.get(&flow.to_kernel(), 0).ok();
         let order = order(Flow { coflow, peer }).or_else(|| order(Flow::of_all_peers(coflow)));
         let generation = order.map_or(0, |words| shared::Order::from_words(words).generation);
-        is_counted != 0 && applied == u64::from(generation)
+        storage.is_counted != 0 && storage.applied == u64::from(generation)
+    }
+
+    /// What a tagged socket carries with it.
+    fn storage(&self, socket: &Inherited) -> Option<shared::Socket> {
+        self.tables.sockets.get(&socket.descriptor, 0).ok().map(shared::Socket::from_words)
     }
 
     /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.

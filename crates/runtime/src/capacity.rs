@@ -32,8 +32,8 @@ impl Capacity {
     }
 }
 
-/// Raises the limit of descriptors as far as the system lets it; returns it, unless there is none.
-fn raise_descriptors() -> Option<u64> {
+/// Raises this process's limit of descriptors as far as the system lets it; returns it, unless there is none.
+pub fn raise_descriptors() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok() {
         return maximum;

@@ -42,7 +42,7 @@ mod tls;
 
 pub use administration::About;
 pub use agent::{AgentSockets, serve_agent};
-pub use capacity::Capacity;
+pub use capacity::{Capacity, raise_descriptors};
 pub use clock::Clock;
 pub use coordinator::{CoordinatorSockets, serve_coordinator};
 pub use metrics::stand_by;
