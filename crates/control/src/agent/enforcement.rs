@@ -74,10 +74,6 @@ impl Agent {
         let mut directive = Directive::default();
         if enforces && let Some(order) = flow.ordered {
             directive.gate = flow.promoted.map_or(order.gate, |(_, gate)| gate);
-            // A slow flow may only seem to have stalled: it is not to be let loose before it has moved.
-            if flow.is_stalled && !flow.is_idle && matches!(flow.told.gate, Gate::Paced { .. }) {
-                directive.gate = flow.told.gate;
-            }
         }
         if enforces {
             directive.class = Some(self.priority(flow).class.min(self.config.classes.max(1) - 1));
