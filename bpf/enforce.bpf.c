@@ -26,6 +26,7 @@
 #include "tables.h"
 
 #define DEEPEST_GROUP 16
+#define PAGE 4096
 
 /* The orders of a flow, or else those of its coflow for all peers; NULL where nothing is to be limited. */
 static inline_always struct cv_order *order_of(const struct cv_socket *socket, __u64 now)
@@ -71,7 +72,7 @@ static inline_always void note_unsent(struct cv_socket *socket, struct cv_count 
 		return;
 	socket->is_unsent = is_unsent;
 	/* A count that was forgotten meanwhile has none to take away. */
-	if (is_unsent || count->unsent)
+	if (socket->is_counted && (is_unsent || count->unsent))
 		__sync_fetch_and_add(&count->unsent, is_unsent ? 1 : -1);
 }
 
@@ -88,9 +89,12 @@ static inline_always void count_socket(struct cv_socket *socket, int is_open)
 	/* A count that was forgotten meanwhile has none to take away. */
 	if (is_open || count->sockets)
 		__sync_fetch_and_add(&count->sockets, is_open ? 1 : -1);
-	socket->is_counted = is_open;
+	/* Only while it is counted: that it ends is not said of others. */
 	if (!is_open)
 		note_unsent(socket, count, 0);
+	socket->is_counted = is_open;
+	if (is_open && socket->is_unsent)
+		__sync_fetch_and_add(&count->unsent, 1);
 	if (count->sockets == (is_open ? 1 : 0))
 		bpf_ringbuf_output(&turned, &flow, sizeof(flow), 0);
 }
@@ -489,12 +493,13 @@ int connections(struct bpf_sock_ops *ops)
 struct tcp_segment {
 	__u32 sequence;
 	__u32 payload;
+	__u32 end; /* The sequence number behind it: a FIN takes one. */
 };
 
 /* Reads the sequence number and how much payload there is; 0 where that cannot be known. */
 static inline_always int read_segment(struct __sk_buff *skb, struct tcp_segment *segment)
 {
-	__u8 first, protocol, data_offset, options[2];
+	__u8 first, protocol, offset_and_flags[2], options[2];
 	__u32 transport;
 
 	if (bpf_skb_load_bytes(skb, 0, &first, 1) < 0)
@@ -515,12 +520,13 @@ static inline_always int read_segment(struct __sk_buff *skb, struct tcp_segment 
 			transport += (options[1] + 1) * 8;
 		}
 	}
-	if (protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, transport + 12, &data_offset, 1) < 0 ||
+	if (protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, transport + 12, offset_and_flags, 2) < 0 ||
 	    bpf_skb_load_bytes(skb, transport + 4, &segment->sequence, 4) < 0)
 		return 0;
 	segment->sequence = from_network_32(segment->sequence);
-	transport += (data_offset >> 4) * 4;
+	transport += (offset_and_flags[0] >> 4) * 4;
 	segment->payload = skb->len > transport ? skb->len - transport : 0;
+	segment->end = segment->sequence + segment->payload + (offset_and_flags[1] & FLAG_FIN);
 	return 1;
 }
 
@@ -567,7 +573,7 @@ static inline_always int decide(struct __sk_buff *skb, struct cv_socket *socket,
 		return 0;
 	}
 	count_data(socket, count, segment.payload, now);
-	note_unsent(socket, count, segment.sequence + segment.payload != written);
+	note_unsent(socket, count, segment.end != written);
 	return 1;
 }
 
@@ -655,7 +661,7 @@ static inline_always int is_followed(void *sk, struct cv_socket *socket)
 	if (bpf_setsockopt(sk, SOL_TCP, SET_SOCK_OPS_FLAGS, &flags, sizeof(flags)))
 		return 0;
 	count_socket(socket, 1);
-	return 1;
+	return socket->is_counted;
 }
 
 /*
@@ -669,9 +675,11 @@ int touch(struct bpf_sockopt *at)
 	struct bpf_sock *sk = at->sk;
 	struct cv_socket *socket;
 
-	/* The kernel goes on with what its caller has given, however long that is. */
-	at->optlen = 0;
-	if (!sk || sk->protocol != IPPROTO_TCP)
+	/* Of a longer value only the beginning is here: the kernel then goes on with what its caller has given. */
+	if (at->optlen > PAGE)
+		at->optlen = 0;
+	/* One that is closed says nothing when it ends, and would be counted for ever; one that connects is followed when it has. */
+	if (!sk || sk->protocol != IPPROTO_TCP || sk->state == TCP_CLOSE || sk->state == TCP_SYN_SENT)
 		return 1;
 	socket = bpf_sk_storage_get(&sockets, sk, 0, 0);
 	/* Before Linux 6.1 nothing here says what the application's own rate is. */

@@ -57,8 +57,10 @@ static long (*bpf_sock_ops_cb_flags_set)(struct bpf_sock_ops *ops, int flags) = 
 #define AF_INET6 10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
+#define TCP_SYN_SENT 2
 #define TCP_CLOSE 7
 #define TCP_LISTEN 10
+#define FLAG_FIN 1
 #define FLAG_SYN 2
 
 #define SOL_IP 0

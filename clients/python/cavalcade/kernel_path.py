@@ -7,6 +7,7 @@ gone, the session carries itself.
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections import deque
 from typing import NamedTuple, Optional
@@ -14,6 +15,9 @@ from typing import NamedTuple, Optional
 from .wire import CoflowKey
 
 _RETRY_REFUSED = 0.1
+# The longest time for an enforcer to answer before nothing more is handed over to it.
+_PATIENCE = 0.2
+_SO_COOKIE = 57
 
 
 class Handed(NamedTuple):
@@ -33,41 +37,51 @@ class KernelPath:
         self.enforcer: Optional[socket.socket] = None
         self.handed: dict[int, Handed] = {}
         self.sent: dict[int, int] = {}
-        self._asked: deque[int] = deque()
+        # With the time at which it was asked for.
+        self._asked: deque[tuple[int, float]] = deque()
         self._next = -1
         self._refused_at = float("-inf")
 
     def hand_over(self, handed: Handed) -> Optional[int]:
         """Hands a connection over; returns its number, or nothing where that cannot be asked for."""
-        if self.enforcer is None or handed.sock is None or time.monotonic() - self._refused_at < _RETRY_REFUSED:
+        now = time.monotonic()
+        hangs = bool(self._asked) and now - self._asked[0][1] > _PATIENCE
+        if self.enforcer is None or handed.sock is None or hangs or now - self._refused_at < _RETRY_REFUSED:
             return None
-        descriptor, port = handed.sock.fileno(), handed.ends[0][1]
         sends = "" if handed.size is None else f" sends={handed.size}"
-        line = f"connection={descriptor}:{port} coflow={handed.key}{sends}\n".encode()
         try:
+            cookie = int.from_bytes(handed.sock.getsockopt(socket.SOL_SOCKET, _SO_COOKIE, 8), sys.byteorder)
+            line = f"connection={handed.sock.fileno()}:{cookie} coflow={handed.key}{sends}\n".encode()
             if self.enforcer.send(line, socket.MSG_DONTWAIT) < len(line):
                 raise BrokenPipeError
+        except BlockingIOError:
+            # It has much to read.
+            return None
         except OSError:
             # Its reader sees the end, and takes everything back.
             self.hang_up()
             return None
         number, self._next = self._next, self._next - 1
-        self._asked.append(number)
+        self._asked.append((number, now))
         self.handed[number], self.sent[number] = handed, 0
         return number
 
     def close(self, number: int) -> None:
         """A stream is over; what was written on it is kept until the enforcer has answered."""
-        if number in self._asked:
+        if self.is_asked(number):
             self.handed[number] = self.handed[number]._replace(sock=None)
         else:
             self.handed.pop(number, None)
             self.sent.pop(number, None)
 
+    def is_asked(self, number: int) -> bool:
+        """Tells whether the enforcer has yet to answer for it: numbers follow each other."""
+        return bool(self._asked) and number <= self._asked[0][0]
+
     def answer(self, is_taken: bool) -> Optional[int]:
         """Takes an answer in. Returns the number of what is refused."""
-        number = self._asked.popleft() if self._asked else None
-        if number is None or number not in self.handed:
+        number, _ = self._asked.popleft() if self._asked else (0, 0.0)
+        if number not in self.handed:
             return None
         is_over = self.handed[number].sock is None
         if is_taken:
@@ -78,11 +92,12 @@ class KernelPath:
             self._refused_at = time.monotonic()
         return number
 
-    def lose(self) -> list[int]:
-        """The enforcer is gone. Returns the numbers of all that was handed over."""
+    def lose(self) -> list[tuple[int, bool]]:
+        """The enforcer is gone. Returns the numbers of all that was handed over, and whether it has told the agent of each."""
         self.enforcer = None
+        lost = [(number, not self.is_asked(number)) for number in self.handed]
         self._asked.clear()
-        return list(self.handed)
+        return lost
 
     def hang_up(self) -> None:
         """Ends the connection to the enforcer."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import threading
 import time
 import weakref
@@ -26,6 +27,8 @@ _PATIENCE = 0.2
 _RETRY = 0.05
 # Where the agent refuses the connection, or no enforcer is there.
 _RETRY_REFUSED = 1.0
+# The time in which the kernel part of an enforcer that was killed may still set rates and classes back.
+_AFTERMATH = 5.0
 _UNSENT = 128 << 10
 _SO_MAX_PACING_RATE = 47
 _TCP_NOTSENT_LOWAT = 25
@@ -88,7 +91,7 @@ class Session:
             self._keeper.start()
             threading.Thread(
                 target=_keep_enforcer,
-                args=(weakref.ref(self), self._path + ".enforcer"),
+                args=(weakref.ref(self), self._path),
                 name="cavalcade-enforcer",
                 daemon=True,
             ).start()
@@ -214,8 +217,11 @@ class Session:
         self._work.notify_all()
         return flow
 
-    def _take_back(self, number: int) -> None:
-        """Takes back what the kernel does not carry, or not any more; called with the lock held."""
+    def _take_back(self, number: int, is_told: bool) -> None:
+        """Takes back what the kernel does not carry, or not any more; called with the lock held.
+
+        The agent knows already what it has sent where ``is_told``.
+        """
         handed, sent = self._kernel.handed.pop(number), self._kernel.sent.pop(number)
         if handed.sock is None:
             flow = self._client.open(handed.key, handed.ends, None)
@@ -223,8 +229,10 @@ class Session:
             self._client.close(flow)
             self._work.notify_all()
             return
-        left = None if handed.size is None or handed.size < sent else handed.size - sent
+        told = sent if is_told else 0
+        left = None if handed.size is None or handed.size < told else handed.size - told
         flow = self._returned[number] = self._carry(handed._replace(size=left))
+        self._client.sent(flow, sent - told)
         if number in self._listeners:
             self._listeners[flow] = self._listeners.pop(number)
 
@@ -350,8 +358,15 @@ def _keep_connected(weak: "weakref.ref[Session]", path: str) -> None:
         time.sleep(pause)
 
 
-def _keep_enforcer(weak: "weakref.ref[Session]", path: str) -> None:
-    """Looks for the enforcer until the session is closed or dropped."""
+def _is_trusted(sock: socket.socket, agent: str) -> bool:
+    """Tells whether who listens is root, this user, or who owns the agent's socket: others may have put their own there."""
+    _, user, _ = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user in (0, os.geteuid(), os.stat(agent).st_uid)
+
+
+def _keep_enforcer(weak: "weakref.ref[Session]", agent: str) -> None:
+    """Looks for the enforcer beside the agent until the session is closed or dropped."""
+    lost_at = float("-inf")
     while True:
         session = weak()
         if session is None or session._is_closed:
@@ -360,7 +375,9 @@ def _keep_enforcer(weak: "weakref.ref[Session]", path: str) -> None:
         del session
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            sock.connect(path)
+            sock.connect(agent + ".enforcer")
+            if not _is_trusted(sock, agent):
+                raise PermissionError
             sock.sendall(b"library\n")
             with lock:
                 kernel.enforcer = sock
@@ -372,8 +389,14 @@ def _keep_enforcer(weak: "weakref.ref[Session]", path: str) -> None:
             sock.close()
             return
         with session._lock:
-            for number in session._kernel.lose():
-                session._take_back(number)
+            lost = session._kernel.lose()
+            lost_at = time.monotonic() if lost else lost_at
+            for number, is_told in lost:
+                session._take_back(number, is_told)
+            # The kernel part of an enforcer that was killed may have set rates and classes back meanwhile.
+            if time.monotonic() - lost_at < _AFTERMATH:
+                for flow in session._sockets:
+                    session._directed(flow)
         sock.close()
         del session
         time.sleep(_RETRY_REFUSED)
@@ -389,7 +412,7 @@ def _hear_enforcer(weak: "weakref.ref[Session]", sock: socket.socket) -> None:
             with session._lock:
                 refused = session._kernel.answer(answer.startswith("ok "))
                 if refused is not None:
-                    session._take_back(refused)
+                    session._take_back(refused, False)
             del session
 
 

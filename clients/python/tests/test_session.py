@@ -255,8 +255,9 @@ class Sessions(unittest.TestCase):
             self.assertTrue(stream.is_in_kernel)
             stream.sendall(b"kernel")
             self.assertEqual(far.recv(6), b"kernel")
-            descriptor, port = near.fileno(), near.getsockname()[1]
-            eventually(lambda: enforcer.lines == ["library\n", f"connection={descriptor}:{port} coflow=7.0.7 sends=100\n"])
+            cookie = struct.unpack("Q", near.getsockopt(socket.SOL_SOCKET, 57, 8))[0]
+            line = f"connection={near.fileno()}:{cookie} coflow=7.0.7 sends=100\n"
+            eventually(lambda: enforcer.lines == ["library\n", line])
             enforcer.close()
             eventually(lambda: not stream.is_in_kernel)
             eventually(lambda: stream.directive.gate == wire.OFF)
@@ -264,6 +265,28 @@ class Sessions(unittest.TestCase):
             stream.sendall(b"library")
             self.assertEqual(far.recv(7), b"library")
             stream.close()
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become another user")
+    def test_nothing_is_said_to_another_user_in_the_enforcers_place(self):
+        agent = self.agent()
+        os.chmod(os.path.dirname(agent.path), 0o777)
+        listens = multiprocessing.get_context("fork").Event()
+
+        def stand_there() -> None:
+            os.setuid(65534)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+                listener.bind(agent.path + ".enforcer")
+                listener.listen()
+                listens.set()
+                sock, _ = listener.accept()
+                os._exit(0 if sock.recv(100) == b"" else 1)
+
+        stranger = multiprocessing.get_context("fork").Process(target=stand_there)
+        stranger.start()
+        self.assertTrue(listens.wait(60))
+        with Session(agent.path):
+            stranger.join(60)
+        self.assertEqual(stranger.exitcode, 0)
 
     def test_what_an_enforcer_refuses_the_session_carries_itself(self):
         agent = self.agent(off=True)

@@ -69,8 +69,10 @@ impl AsyncWrite for AsyncCoflowStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let By::Library(flow) = self.carriage.by() else {
-            let written = std::task::ready!(Pin::new(&mut self.socket).poll_write(context, bytes))?;
-            self.carriage.note_sent(written);
+            let written = std::task::ready!(
+                Pin::new(&mut self.socket).poll_write(context, &bytes[..bytes.len().min(AT_ONCE)])
+            )?;
+            self.shared.sent_by_kernel(&self.carriage, written);
             return Poll::Ready(Ok(written));
         };
         std::task::ready!(self.shared.poll_gate(flow, context));

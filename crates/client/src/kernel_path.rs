@@ -15,15 +15,21 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cavalcade_model::Bytes;
-use cavalcade_protocol::{CoflowKey, Endpoints, Handover};
+use cavalcade_protocol::{CoflowKey, Endpoints, Handover, enforcer_beside};
 
-use crate::options::Mark;
+use crate::options::{self, Mark};
 use crate::session::Shared;
 
 /// The time between two attempts to reach an enforcer.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time from a refusal to the next connection that is handed over.
 const RETRY_REFUSED: Duration = Duration::from_millis(100);
+/// The longest time for an enforcer to answer before nothing more is handed over to it.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// The time in which a kernel part whose enforcer was killed may still set rates and classes back.
+const AFTERMATH: Duration = Duration::from_secs(5);
+/// Bytes written at once where the kernel carries orders out: after that a stream may be the library's again.
+pub(crate) const AT_ONCE: usize = 256 << 10;
 
 /// The part that carries orders out for a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +114,11 @@ pub(crate) struct Ended {
 /// What is the library's again.
 #[derive(Debug)]
 pub(crate) enum Returned {
-    Open(Opening),
+    Open {
+        opening: Opening,
+        /// True if the enforcer has told the agent what it has sent so far.
+        is_told: bool,
+    },
     Ended(Ended),
 }
 
@@ -116,8 +126,8 @@ pub(crate) enum Returned {
 #[derive(Debug, Default)]
 pub(crate) struct KernelPath {
     enforcer: Option<UnixStream>,
-    /// Those asked for, in the order of the answers.
-    asked: VecDeque<u32>,
+    /// Those asked for and when, in the order of the answers.
+    asked: VecDeque<(u32, Instant)>,
     handed: BTreeMap<u32, Opening>,
     /// Those of the ones asked for that are over.
     ended: BTreeMap<u32, Ended>,
@@ -129,19 +139,27 @@ impl KernelPath {
     /// Hands a connection over; returns it where that cannot be asked for.
     pub(crate) fn hand_over(&mut self, opening: Opening) -> Option<Opening> {
         let was_refused = self.refused_at.is_some_and(|at| at.elapsed() < RETRY_REFUSED);
-        let Some(enforcer) = self.enforcer.as_ref().filter(|_| !was_refused) else { return Some(opening) };
+        let hangs = self.asked.front().is_some_and(|(_, at)| at.elapsed() > PATIENCE);
+        let asks = !was_refused && !hangs;
+        let Some(enforcer) = self.enforcer.as_ref().filter(|_| asks) else { return Some(opening) };
         let Opening { coflow, size: sends, .. } = opening;
-        let (descriptor, port) = (opening.copy.as_raw_fd(), opening.ends.local.port());
-        let line = format!("{}\n", Handover { descriptor, port, coflow, sends });
-        if send_now(enforcer, line.as_bytes()).is_err() {
-            // Its reader sees the end, and takes everything back.
-            let _ = enforcer.shutdown(std::net::Shutdown::Both);
-            return Some(opening);
+        let Ok(cookie) = options::cookie(&opening.copy) else { return Some(opening) };
+        let descriptor = opening.copy.as_raw_fd();
+        let line = format!("{}\n", Handover { descriptor, cookie, coflow, sends });
+        match send_now(enforcer, line.as_bytes()) {
+            Ok(()) => {}
+            // It has much to read.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some(opening),
+            Err(_) => {
+                // Its reader sees the end, and takes everything back.
+                let _ = enforcer.shutdown(std::net::Shutdown::Both);
+                return Some(opening);
+            }
         }
         let number = self.next;
         self.next = number.wrapping_add(1);
         opening.carriage.set(By::Kernel(number));
-        self.asked.push_back(number);
+        self.asked.push_back((number, Instant::now()));
         self.handed.insert(number, opening);
         None
     }
@@ -149,30 +167,41 @@ impl KernelPath {
     /// A stream is over.
     pub(crate) fn close(&mut self, number: u32) {
         let Some(Opening { ends, coflow, carriage, .. }) = self.handed.remove(&number) else { return };
-        if self.asked.front().is_some_and(|&first| number.wrapping_sub(first) < self.asked.len() as u32) {
+        if self.is_asked(number) {
             self.ended.insert(number, Ended { ends, coflow, sent: carriage.sent() });
         }
     }
 
+    /// Tells whether the enforcer has yet to answer for it: numbers follow each other.
+    fn is_asked(&self, number: u32) -> bool {
+        self.asked.front().is_some_and(|&(first, _)| number.wrapping_sub(first) < self.asked.len() as u32)
+    }
+
     /// Takes an answer in. Returns what is refused.
     fn answer(&mut self, is_taken: bool) -> Option<Returned> {
-        let number = self.asked.pop_front()?;
+        let (number, _) = self.asked.pop_front()?;
         let ended = self.ended.remove(&number).map(Returned::Ended);
         if is_taken {
             return None;
         }
         ended.or_else(|| {
             self.refused_at = Some(Instant::now());
-            self.handed.remove(&number).map(Returned::Open)
+            self.handed.remove(&number).map(|opening| Returned::Open { opening, is_told: false })
         })
     }
 
     /// The enforcer is gone. Returns all that was handed over.
     fn lose(&mut self) -> Vec<Returned> {
         self.enforcer = None;
+        let handed = std::mem::take(&mut self.handed).into_iter();
+        let handed = handed.map(|(number, opening)| {
+            let is_told = !self.is_asked(number);
+            Returned::Open { opening, is_told }
+        });
+        let mut returned: Vec<Returned> = handed.collect();
+        returned.extend(std::mem::take(&mut self.ended).into_values().map(Returned::Ended));
         self.asked.clear();
-        let handed = std::mem::take(&mut self.handed).into_values().map(Returned::Open);
-        handed.chain(std::mem::take(&mut self.ended).into_values().map(Returned::Ended)).collect()
+        returned
     }
 
     /// Wakes the reader of its connection, which then ends.
@@ -195,19 +224,39 @@ fn send_now(socket: &UnixStream, bytes: &[u8]) -> io::Result<()> {
     if sent == bytes.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Looks for the enforcer until the session is dropped.
-pub(crate) fn keep_enforcer(weak: &Weak<Shared>, path: &Path) {
+/// Looks for the enforcer of the agent at this path until the session is dropped.
+pub(crate) fn keep_enforcer(weak: &Weak<Shared>, agent: &Path) {
+    let path = enforcer_beside(agent);
+    let mut lost_at = None;
     while weak.strong_count() > 0 {
-        if let Ok(socket) = UnixStream::connect(path) {
+        let socket = UnixStream::connect(&path).ok().filter(|socket| is_trusted(socket, agent));
+        if lost_at.is_some_and(|at: Instant| at.elapsed() < AFTERMATH)
+            && let Some(shared) = weak.upgrade()
+        {
+            shared.obey_again();
+        }
+        if let Some(socket) = socket {
             // Whatever ends it, what was handed over is the library's again.
             let _ = attend(weak, socket);
             let Some(shared) = weak.upgrade() else { return };
             let mut state = shared.lock();
+            lost_at = Some(Instant::now());
             let lost = state.kernel.lose();
             lost.into_iter().for_each(|returned| shared.take_back(&mut state, returned));
         }
         std::thread::sleep(RETRY);
     }
+}
+
+/// Tells whether who listens is root, this user, or who owns the agent's socket: others may have put their own there.
+fn is_trusted(socket: &UnixStream, agent: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let owner = std::fs::metadata(agent).map(|found| found.uid());
+    #[expect(unsafe_code, reason = "the standard library does not say who this is")]
+    // SAFETY: it takes nothing and always succeeds.
+    let own = unsafe { libc::geteuid() };
+    options::peer_of(socket)
+        .is_ok_and(|peer| peer == 0 || peer == own || owner.is_ok_and(|owner| peer == owner))
 }
 
 /// One connection, until its end.

@@ -44,13 +44,26 @@ fn set<T>(socket: &TcpStream, level: i32, option: i32, value: T) -> io::Result<(
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn get(socket: &TcpStream, level: i32, option: i32) -> io::Result<i32> {
-    let (mut value, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
+/// Reads an option whose value is one or several words.
+fn get<T: Copy + Default>(socket: &impl AsRawFd, level: i32, option: i32) -> io::Result<T> {
+    let (mut value, mut length) = (T::default(), size_of::<T>() as libc::socklen_t);
     let (place, size) = ((&raw mut value).cast(), &raw mut length);
     #[expect(unsafe_code, reason = "the standard library has no such options")]
-    // SAFETY: the descriptor is open as long as `socket`, and the kernel writes at most `length` bytes into a value that is as long.
+    // SAFETY: the descriptor is open as long as `socket`, and the kernel writes at most `length` bytes into a value that is as long
+    // and may be any bytes.
     let result = unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, place, size) };
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The number of a socket that no other one of this host has had.
+pub(crate) fn cookie(socket: &TcpStream) -> io::Result<u64> {
+    get(socket, libc::SOL_SOCKET, libc::SO_COOKIE)
+}
+
+/// The user at the other end of a Unix socket.
+pub(crate) fn peer_of(socket: &std::os::unix::net::UnixStream) -> io::Result<u32> {
+    let [_process, user, _group]: [u32; 3] = get(socket, libc::SOL_SOCKET, libc::SO_PEERCRED)?;
+    Ok(user)
 }
 
 /// Keeps what waits in the kernel unsent to so many bytes, so that a gate closes soon: it goes on being sent after a flow was

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant as Clock, SystemTime, UNIX_EPOCH};
 
 use cavalcade_model::{Bytes, Instant};
 use cavalcade_protocol::{
-    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Refusal, Registration, Subject,
-    enforcer_beside, frame,
+    Client, ClientEvent, CoflowKey, Directive, Endpoints, Frames, Gate, Refusal, Registration, Subject, frame,
 };
 
 use crate::kernel_path::{By, Carriage, Ended, KernelPath, Opening, Returned, keep_enforcer};
@@ -148,10 +147,10 @@ impl Session {
         let (state, work, news) = (Mutex::new(state), Condvar::new(), Condvar::new());
         let shared = Arc::new(Shared { state, work, news, started, offset, map, process });
         let (weak, path) = (Arc::downgrade(&shared), path.as_ref().to_path_buf());
-        let (for_enforcer, beside) = (weak.clone(), enforcer_beside(&path));
+        let (for_enforcer, agent) = (weak.clone(), path.clone());
         // Without these there is no agent or no enforcer, which works.
         drop(named_thread(move || keep_connected(&weak, &path)));
-        drop(named_thread(move || keep_enforcer(&for_enforcer, &beside)));
+        drop(named_thread(move || keep_enforcer(&for_enforcer, &agent)));
         Self { shared }
     }
 
@@ -254,7 +253,7 @@ impl Session {
         let Some(mut state) = self.shared.own() else { return Ok(carriage) };
         let opening = Opening { copy, ends, coflow, size, unsent, own_mark, carriage: Arc::clone(&carriage) };
         if let Some(opening) = state.kernel.hand_over(opening) {
-            self.shared.open_in_library(&mut state, opening);
+            self.shared.open_in_library(&mut state, opening, false);
         }
         Ok(carriage)
     }
@@ -292,7 +291,7 @@ impl Shared {
     /// Takes back what the kernel does not carry, or not any more.
     pub(crate) fn take_back(&self, state: &mut State, returned: Returned) {
         match returned {
-            Returned::Open(opening) => self.open_in_library(state, opening),
+            Returned::Open { opening, is_told } => self.open_in_library(state, opening, is_told),
             Returned::Ended(Ended { ends, coflow, sent }) => {
                 let flow = state.client.open(coflow, ends, None);
                 state.client.sent(flow, sent);
@@ -301,13 +300,15 @@ impl Shared {
         }
     }
 
-    /// Carries orders out for a connection from here on.
-    fn open_in_library(&self, state: &mut State, opening: Opening) {
+    /// Carries orders out for a connection from here on; `is_told` if the agent knows already what it has sent.
+    fn open_in_library(&self, state: &mut State, opening: Opening, is_told: bool) {
         let Opening { copy: socket, ends, coflow, size, unsent, own_mark, carriage } = opening;
         // Without it a gate that closes is only seen later.
         let _ = options::limit_unsent(&socket, unsent);
-        let left = size.and_then(|size| size.0.checked_sub(carriage.sent())).map(Bytes);
+        let (told, untold) = if is_told { (carriage.sent(), 0) } else { (0, carriage.sent()) };
+        let left = size.and_then(|size| size.0.checked_sub(told)).map(Bytes);
         let flow = state.client.open(coflow, ends, left);
+        state.client.sent(flow, untold);
         state.carriers.insert(flow, Carrier { socket, own_mark });
         carriage.set(By::Library(flow));
         self.work.notify_all();
@@ -382,6 +383,22 @@ impl Shared {
             return std::task::Poll::Pending;
         }
         std::task::Poll::Ready(())
+    }
+
+    /// A write has gone to the kernel that carried the stream. It may be the library's by now.
+    pub(crate) fn sent_by_kernel(&self, carriage: &Carriage, more: usize) {
+        match carriage.by() {
+            By::Library(flow) => self.sent(flow, more as u64, false),
+            By::Kernel(_) | By::Nobody => carriage.note_sent(more),
+        }
+    }
+
+    /// Sets rates and classes again: the kernel part of an enforcer that was killed may have set them back meanwhile.
+    pub(crate) fn obey_again(&self) {
+        let state = self.lock();
+        for (&flow, carrier) in &state.carriers {
+            carrier.obey(state.client.directive(flow), self.map);
+        }
     }
 
     /// A flow has sent so much; in a crawl if it was let to send no more than a little.

@@ -116,6 +116,11 @@ fn connect(door: &Path, patience: Duration) -> io::Result<UnixStream> {
     Ok(socket.into())
 }
 
+/// Tells whether a process is this user's.
+pub(crate) fn is_of(process: u32, user: u32) -> bool {
+    std::fs::metadata(format!("/proc/{process}")).is_ok_and(|process| process.uid() == user)
+}
+
 /// Tells whether somebody listens there, without waiting for who does not accept.
 fn is_listening(path: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -233,7 +238,7 @@ impl Asker {
 
     /// Tells whether the process still is that user's: its number may have been given to another one.
     pub(crate) fn owns_process(&self) -> bool {
-        std::fs::metadata(format!("/proc/{}", self.process)).is_ok_and(|process| process.uid() == self.user)
+        is_of(self.process, self.user)
     }
 
     /// Answers, and lets it go. One who does not listen any more needs no answer.
@@ -284,7 +289,12 @@ impl Door {
     pub(crate) fn link_beside_agent(&self) {
         let beside = enforcer_beside(&self.agent);
         let target = std::fs::read_link(&beside);
-        let is_taken = target.is_ok_and(|target| target == self.path || is_listening(&target));
+        let is_trusted = |target: &Path| {
+            let owner = std::fs::metadata(target).map(|found| found.uid());
+            owner.is_ok_and(|owner| owner == 0 || owner == rustix::process::geteuid().as_raw())
+        };
+        let is_taken =
+            target.is_ok_and(|target| target == self.path || is_trusted(&target) && is_listening(&target));
         if is_taken || !self.agent.exists() {
             return;
         }

@@ -185,7 +185,7 @@ impl Enforcer {
         let (numbers, streams): (Vec<u32>, Vec<_>) = streams.unzip();
         // Where a look is due for flows that have begun or ended, more of them change nothing.
         let turned = (!self.has_turned).then(|| self.kernel.turned_descriptor());
-        let libraries = &self.handovers.libraries;
+        let (places, libraries): (Vec<usize>, Vec<_>) = self.handovers.heard().unzip();
         let heard = std::iter::once(self.door.listener.as_fd())
             .chain(libraries.iter().map(|library| library.stream.as_fd()))
             .chain(streams.into_iter().map(AsFd::as_fd))
@@ -204,7 +204,7 @@ impl Enforcer {
         let streams = numbers.into_iter().enumerate().filter(|(at, _)| spoke(1 + libraries.len() + at));
         Heard {
             at_door: spoke(0),
-            libraries: (0..libraries.len()).filter(|at| spoke(1 + at)).collect(),
+            libraries: (0..places.len()).filter(|at| spoke(1 + at)).map(|at| places[at]).collect(),
             coflows: streams.map(|(_, number)| number).collect(),
         }
     }
@@ -242,7 +242,7 @@ impl Enforcer {
                 self.kernel.refresh()?;
             }
             self.askers.retain(|asker| asker.came_at.elapsed() < HURRY);
-            self.handovers.taken.clear();
+            self.hear_all_libraries(now);
             self.end_what_is_over(now)?;
             self.follow_rules(now)?;
         }

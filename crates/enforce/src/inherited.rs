@@ -27,11 +27,10 @@ pub(crate) fn sockets_of(process: u32) -> Vec<Inherited> {
     numbers.filter_map(|number| take(&handle, number)).collect()
 }
 
-/// The connection that a process has under this descriptor, where its local port is this one.
-pub(crate) fn connection_of(process: u32, descriptor: i32, port: u16) -> Option<Inherited> {
+/// The connection that a process has under this descriptor, where its cookie is this one.
+pub(crate) fn connection_of(process: u32, descriptor: i32, cookie: u64) -> Option<Inherited> {
     let found = take(&handle_of(process)?, descriptor)?;
-    let local = rustix::net::getsockname(&found.descriptor).ok()?;
-    let is_it = SocketAddr::try_from(local).is_ok_and(|local| local.port() == port);
+    let is_it = sockopt::socket_cookie(&found.descriptor).is_ok_and(|its| its == cookie);
     (is_it && found.peer.is_some()).then_some(found)
 }
 

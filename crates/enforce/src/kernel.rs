@@ -316,7 +316,6 @@ impl Kernel {
         socket: &Inherited,
         coflow: u32,
     ) -> Result<(), Error> {
-        self.walkers.follow(process);
         self.announce(coflow)?;
         let inserted =
             self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket.peer), ONLY_IF_NONE);
@@ -324,6 +323,7 @@ impl Kernel {
         self.touch(socket);
         // Its order may be one that has been lifted; what counts is that it is followed.
         if self.storage(socket).is_some_and(|storage| storage.is_counted != 0) {
+            self.walkers.follow(process);
             return Ok(());
         }
         let _ = self.tables.sockets.remove(&socket.descriptor);

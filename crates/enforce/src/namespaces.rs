@@ -15,6 +15,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::pins::walk;
 use crate::urgency;
 
+/// The most namespaces in which threads stand: users can make as many as they like. Connections in others are reached by their
+/// descriptors alone.
+const MOST: usize = 256;
+
 /// A thread that walks when told, and says how it went.
 #[derive(Debug)]
 struct Walker {
@@ -47,7 +51,7 @@ impl Walkers {
     pub(crate) fn follow(&mut self, process: u32) {
         let path = of_process(process);
         let Some(number) = number(&path) else { return };
-        if self.own == Some(number) || self.others.contains_key(&number) {
+        if self.own == Some(number) || self.others.contains_key(&number) || self.others.len() >= MOST {
             return;
         }
         if let Ok(namespace) = File::open(&path) {

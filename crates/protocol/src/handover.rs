@@ -20,8 +20,8 @@ use crate::CoflowKey;
 pub struct Handover {
     /// The number of its descriptor in that process.
     pub descriptor: i32,
-    /// Its local port: by the time that the line is read the number may be another socket's.
-    pub port: u16,
+    /// Its cookie, as SO_COOKIE says it: by the time that the line is read the number may be another socket's.
+    pub cookie: u64,
     /// The coflow.
     pub coflow: CoflowKey,
     /// The bytes that are sent, where that is known.
@@ -35,8 +35,8 @@ impl Handover {
 
 impl fmt::Display for Handover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { descriptor, port, coflow, sends } = self;
-        write!(f, "connection={descriptor}:{port} coflow={coflow}")?;
+        let Self { descriptor, cookie, coflow, sends } = self;
+        write!(f, "connection={descriptor}:{cookie} coflow={coflow}")?;
         sends.map_or(Ok(()), |bytes| write!(f, " sends={}", bytes.0))
     }
 }
@@ -46,9 +46,9 @@ impl FromStr for Handover {
 
     fn from_str(line: &str) -> Result<Self, String> {
         let wrong =
-            || format!("'{line}': expected connection=DESCRIPTOR:PORT coflow=KEY, and perhaps sends=BYTES");
+            || format!("'{line}': expected connection=DESCRIPTOR:COOKIE coflow=KEY, and perhaps sends=BYTES");
         let mut words = line.split_whitespace();
-        let (descriptor, port) = words
+        let (descriptor, cookie) = words
             .next()
             .and_then(|word| word.strip_prefix("connection=")?.split_once(':'))
             .ok_or_else(wrong)?;
@@ -65,7 +65,7 @@ impl FromStr for Handover {
         }
         Ok(Self {
             descriptor: descriptor.parse().map_err(|_| wrong())?,
-            port: port.parse().map_err(|_| wrong())?,
+            cookie: cookie.parse().map_err(|_| wrong())?,
             coflow: coflow.parse().map_err(|()| wrong())?,
             sends,
         })
@@ -89,8 +89,8 @@ mod tests {
         for line in [all.to_owned(), format!("{all} sends=40000000")] {
             assert_eq!(line.parse::<Handover>().unwrap().to_string(), line);
         }
-        for line in ["", "connection=9", "connection=9:70000 coflow=17.0.17", "connection=9:1 coflow=17"] {
-            assert!(line.parse::<Handover>().unwrap_err().contains("connection=DESCRIPTOR:PORT"), "{line}");
+        for line in ["", "connection=9", "connection=9:-1 coflow=17.0.17", "connection=9:1 coflow=17"] {
+            assert!(line.parse::<Handover>().unwrap_err().contains("connection=DESCRIPTOR:COOKIE"), "{line}");
         }
         assert!(format!("{all} sends=1 more=1").parse::<Handover>().is_err());
         assert!(format!("{all} sends=-1").parse::<Handover>().is_err());

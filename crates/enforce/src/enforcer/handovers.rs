@@ -15,10 +15,10 @@ use crate::inherited;
 /// The most libraries at once, and of one user.
 const LIBRARIES: usize = 1_024;
 const LIBRARIES_OF_USER: usize = 128;
-/// The most connections that a user's libraries hand over between two ticks: the enforcer goes before all ordinary threads.
+/// The most lines of a user's libraries that are read between two ticks, and of all users': the enforcer goes before all ordinary
+/// threads. What is beyond waits, and a library that is not read carries orders out itself.
 const AT_ONCE: u32 = 500;
-/// One that asks for so many times more is cut off.
-const FLOOD: u32 = 4;
+const AT_ONCE_OF_ALL: u32 = 2_000;
 
 /// Libraries that stay, and how much they have asked for.
 #[derive(Debug, Default)]
@@ -32,6 +32,17 @@ impl Handovers {
     fn has_room(&self, user: u32) -> bool {
         let of_user = self.libraries.iter().filter(|library| library.user == user).count();
         self.libraries.len() < LIBRARIES && of_user < LIBRARIES_OF_USER
+    }
+
+    /// Tells whether this user's libraries have said as much as is read before the next tick.
+    fn is_sated(&self, user: u32) -> bool {
+        self.taken.get(&user).is_some_and(|&lines| lines >= AT_ONCE)
+            || self.taken.values().sum::<u32>() >= AT_ONCE_OF_ALL
+    }
+
+    /// The libraries that are read at present, with their places.
+    pub(super) fn heard(&self) -> impl Iterator<Item = (usize, &Asker)> {
+        self.libraries.iter().enumerate().filter(|(_, library)| !self.is_sated(library.user))
     }
 }
 
@@ -61,25 +72,26 @@ impl Enforcer {
 
     /// Returns whether it stays.
     fn hear_library(&mut self, now: Instant, library: &mut Asker) -> bool {
-        loop {
+        while !self.handovers.is_sated(library.user) {
             let handover = match library.read::<Handover>() {
                 Ok(Some(Ok(handover))) => handover,
                 Ok(None) => return true,
                 _ => return false,
             };
-            let lines = self.handovers.taken.entry(library.user).or_default();
-            *lines += 1;
-            let lines = *lines;
-            if lines > FLOOD * AT_ONCE {
-                return false;
-            }
-            let taken = match lines <= AT_ONCE {
-                true => self.take_handover(now, library, &handover),
-                false => Err("too many connections at once".to_owned()),
-            };
+            *self.handovers.taken.entry(library.user).or_default() += 1;
+            let taken = self.take_handover(now, library, &handover);
             if library.say(taken).is_err() {
                 return false;
             }
+        }
+        true
+    }
+
+    /// A tick: all libraries are read again, also lines that have been read in part.
+    pub(super) fn hear_all_libraries(&mut self, now: Instant) {
+        if !std::mem::take(&mut self.handovers.taken).is_empty() {
+            let all: Vec<usize> = (0..self.handovers.libraries.len()).collect();
+            self.hear_libraries(now, &all);
         }
     }
 
@@ -90,12 +102,12 @@ impl Enforcer {
         library: &Asker,
         handover: &Handover,
     ) -> Result<CoflowKey, String> {
-        let &Handover { descriptor, port, coflow, sends } = handover;
+        let &Handover { descriptor, cookie, coflow, sends } = handover;
         if !library.owns_process() {
             return Err("the asking process is gone, or another user's".to_owned());
         }
-        let socket = inherited::connection_of(library.process, descriptor, port)
-            .ok_or_else(|| format!("descriptor {descriptor} is no connection from port {port}"))?;
+        let socket = inherited::connection_of(library.process, descriptor, cookie)
+            .ok_or_else(|| format!("descriptor {descriptor} is not, or no longer, that connection"))?;
         let peer = socket.peer.expect("a connection has a peer");
         let sends = sends.map(|bytes| Amount { peer, bytes });
         let request = Request {
@@ -110,6 +122,8 @@ impl Enforcer {
             return Err(format!("the coflow's flow to {peer} has begun with another size"));
         }
         self.kernel.take_connection(library.process, &socket, number).map_err(|error| error.to_string())?;
+        // Looks are apart: it is not to end before the next one.
+        tagged.has_sockets = true;
         tagged.libraries.insert(library.process);
         self.kernel.name(number, coflow.serial).map_err(|error| error.to_string())?;
         self.take_sizes(number, sends.as_slice());

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_protocol::{CoflowKey, Endpoints, Gate, Registration};
 
-use crate::door::{Amount, Asker, Name, Request};
+use crate::door::{Amount, Asker, Name, Request, is_of};
 use crate::flow::nearest;
 use crate::groups::Group;
 use crate::kernel::monotonic;
@@ -110,9 +110,10 @@ impl Tagged {
         goals
     }
 
-    /// The processes that may have connections of it.
+    /// The processes that may have connections of it. The number of one that has ended may be another user's by now.
     pub(super) fn processes(&self) -> BTreeSet<u32> {
-        self.groups.iter().flat_map(Group::all_members).chain(self.libraries.iter().copied()).collect()
+        let libraries = self.libraries.iter().copied().filter(|&process| is_of(process, self.user));
+        self.groups.iter().flat_map(Group::all_members).chain(libraries).collect()
     }
 
     /// Tells whether a flow to this peer has begun with a size, which does not change any more.

@@ -248,8 +248,8 @@ pub(crate) fn play() {
             stream.read_to_string(&mut answer).unwrap();
             say(answer.trim_end());
         }
-        // Hands over what is no connection, one by a wrong port, the connection, and that again; says each answer. Then asks for
-        // so much that it is cut off.
+        // Hands over what is no connection, one by a wrong cookie, the connection, and that again; says each answer. Then asks
+        // for more than is read at once, and counts the answers.
         ["hand", door, to] => {
             let socket = TcpStream::connect(to).unwrap();
             say("ready");
@@ -259,14 +259,21 @@ pub(crate) fn play() {
             // Longer than one who asks for something may take.
             std::thread::sleep(Duration::from_millis(1_200));
             let mut answers = Lines::new(library.try_clone().unwrap());
-            let (descriptor, port) = (socket.as_raw_fd(), socket.local_addr().unwrap().port());
-            let it = format!("{descriptor}:{port}");
-            for which in [format!("0:{port}"), format!("{descriptor}:{}", port ^ 1), it.clone(), it.clone()] {
+            let (descriptor, cookie) =
+                (socket.as_raw_fd(), rustix::net::sockopt::socket_cookie(&socket).unwrap());
+            let it = format!("{descriptor}:{cookie}");
+            for which in
+                [format!("0:{cookie}"), format!("{descriptor}:{}", cookie ^ 1), it.clone(), it.clone()]
+            {
                 writeln!(library, "connection={which} coflow=17.0.17").unwrap();
                 say(answers.next().unwrap());
             }
-            while writeln!(library, "connection={it} coflow=17.0.17").is_ok() {}
-            say("cut off");
+            let asking = std::thread::spawn(move || {
+                (0..2_000).for_each(|_| writeln!(library, "connection={it} coflow=17.0.17").unwrap());
+                library
+            });
+            say(answers.by_ref().take(2_000).filter(|answer| answer.starts_with("no ")).count());
+            let _library = asking.join().unwrap();
             wait_for_go();
         }
         // Loads on a kernel that refuses a command of bpf(2), or all of them.
