@@ -178,6 +178,24 @@ fn new_data_passes_an_open_gate_and_is_counted_once() {
 }
 
 #[test]
+fn a_flow_has_something_to_send_until_the_last_byte_that_was_written_has_passed_with_its_fin_or_without() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.carry(Socket { is_counted: 1, ..Socket::default() });
+    let mut judge = |flags, written| {
+        bench.run(GATE, &[(PRIORITY, written)], &over_v4(&tcp(NEXT, flags, 700)));
+        bench.count().has_unsent
+    };
+    assert!(judge(ACK, NEXT + 1_400));
+    assert!(!judge(ACK, NEXT + 700));
+    // A FIN takes a number behind the last byte.
+    assert!(judge(ACK, NEXT + 701));
+    assert!(!judge(ACK | FIN, NEXT + 701));
+    bench.order(Gate::Off {});
+    assert_eq!(bench.judge(&over_v4(&tcp(NEXT, ACK, 700))), IS_REFUSED);
+    assert!(bench.count().has_unsent);
+}
+
+#[test]
 fn new_data_is_refused_while_the_flow_is_off_over_every_form_of_ip() {
     let Some(mut bench) = Bench::new() else { return };
     bench.order(Gate::Off {});

@@ -208,6 +208,20 @@ fn a_push_has_connections_take_on_their_rate_before_they_send_what_waited() {
 }
 
 #[test]
+fn a_connection_that_was_reset_and_is_kept_open_is_not_counted_again_by_a_push() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let (mut player, _group) = tagged(&mut kernel, 1, "reset");
+    assert_eq!(player.hears(), "begun");
+    assert!(count(&kernel, 1, "127.0.0.1").sockets > 0);
+    player.go();
+    assert_eq!(player.hears(), "reset");
+    eventually("end of both", || count(&kernel, 1, "127.0.0.1").sockets == 0);
+    kernel.push(player.number());
+    assert_eq!(count(&kernel, 1, "127.0.0.1").sockets, 0);
+}
+
+#[test]
 fn what_a_program_has_left_to_the_kernel_is_missed_by_a_push_and_found_by_a_walk() {
     let Some(ground) = Ground::new() else { return };
     let limits = Limits { trickle: Nanos::from_secs(3_600), ..limits(Duration::from_secs(60)) };

@@ -143,6 +143,22 @@ pub(crate) fn play() {
             say("left");
             wait_for_go();
         }
+        // Is connected to a listener of its own, which resets the connection when it is told to; keeps its end.
+        ["reset"] => {
+            say("ready");
+            wait_for_go();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (other, _) = listener.accept().unwrap();
+            socket.write_all(b"x").unwrap();
+            say("begun");
+            wait_for_go();
+            // With a byte unread it resets.
+            drop((other, listener));
+            assert!(socket.read(&mut [0]).is_err());
+            say("reset");
+            wait_for_go();
+        }
         // Sends messages of a byte when it is told to.
         ["speak", to] => {
             say("ready");
