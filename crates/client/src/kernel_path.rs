@@ -28,8 +28,6 @@ const RETRY_REFUSED: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(200);
 /// The time in which a kernel part whose enforcer was killed may still set rates and classes back.
 const AFTERMATH: Duration = Duration::from_secs(5);
-/// Bytes written at once where the kernel carries orders out: after that a stream may be the library's again.
-pub(crate) const AT_ONCE: usize = 256 << 10;
 
 /// The part that carries orders out for a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

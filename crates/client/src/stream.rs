@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use cavalcade_protocol::{CoflowKey, Directive};
 
-use crate::kernel_path::{AT_ONCE, By, Carriage};
+use crate::kernel_path::{By, Carriage};
 use crate::session::Shared;
 
 /// Bytes written at once, and as many may wait in the kernel: what a flow goes on sending after it was told to stop. At first,
@@ -95,7 +95,8 @@ impl Write for CoflowStream {
 impl Write for &CoflowStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let By::Library(flow) = self.carriage.by() else {
-            let written = (&self.socket).write(&bytes[..bytes.len().min(AT_ONCE)])?;
+            // No more at once, because after that it may be the library's again.
+            let written = (&self.socket).write(&bytes[..bytes.len().min(LARGEST)])?;
             self.shared.sent_by_kernel(&self.carriage, written);
             return Ok(written);
         };

@@ -312,9 +312,6 @@ impl Enforcer {
         if tagged.groups.iter().any(|group| parent == group.path()) {
             return self.kernel.take_over(asker.process, number);
         }
-        if let Some(key) = tagged.key {
-            self.kernel.name(number, key.serial)?;
-        }
         if let Some(group) = own {
             self.kernel.tag_group(&group, number)?;
             tagged.groups.push(group);
@@ -365,6 +362,10 @@ impl Enforcer {
         self.kernel.assign(number, user).map_err(|error| error.to_string())?;
         let link = Link::new(&self.conditions.agent, user, now.0.rotate_left(20) ^ u64::from(number));
         let tagged = Tagged::new(now, user, link, request);
+        // A task's follows with its key.
+        if let Some(key) = tagged.key {
+            self.kernel.name(number, key.serial).map_err(|error| error.to_string())?;
+        }
         if let Some(goal) = tagged.goal() {
             self.kernel.aim(Flow::of_all_peers(number), goal).map_err(|error| error.to_string())?;
         }
@@ -392,7 +393,6 @@ impl Enforcer {
             };
             // A user with too many coflows here has connections that are plain TCP.
             let Ok(number) = self.number_for(now, user, request) else { continue };
-            self.kernel.announce(number)?;
             self.is_walk_due |= !self.kernel.claim(pair, number, key.serial)?;
         }
         Ok(())

@@ -306,7 +306,7 @@ impl Kernel {
         if is_walk_due { self.refresh() } else { Ok(()) }
     }
 
-    /// Tags one connection of a process. Its options are set at once, and again when they are lifted.
+    /// Tags one connection of a process with a coflow that is known. Its options are set at once, and again when they are lifted.
     ///
     /// # Errors
     /// If it belongs to a coflow already, or the kernel cannot follow a connection that is there already.
@@ -316,7 +316,6 @@ impl Kernel {
         socket: &Inherited,
         coflow: u32,
     ) -> Result<(), Error> {
-        self.announce(coflow)?;
         let inserted =
             self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket.peer), ONLY_IF_NONE);
         inserted.map_err(|_| Error::HasCoflow)?;

@@ -161,6 +161,7 @@ fn a_library_hands_over_connections_of_its_own_process_and_each_once() {
     outside.hears();
     assert!(outside.hears().contains("cannot be followed"));
     assert!(outside.hears().contains("cannot be followed"), "nothing is left half tagged");
+    assert_eq!(outside.hears(), "2000");
     serving.end();
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cavalcade_enforce::{Error, Flow, Group, Kernel, Limits, Order, leftovers};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_protocol::Gate;
-use cavalcade_testing::eventually;
+use cavalcade_testing::{Player, eventually};
 use support::{Ground, Sink, count, limits, player, player_apart, player_in, tagged};
 
 /// The gate that refuses new data.
@@ -170,15 +170,21 @@ fn what_another_user_has_laid_out_for_an_enforcer_is_not_used() {
     std::fs::remove_dir(&group).unwrap();
 }
 
+/// A process of coflow 1 that sends without end to a sink at 127.0.0.1, and waits at its gate by now; with its group.
+fn flood_that_waits(kernel: &mut Kernel, sink: &Sink) -> (Player, Group) {
+    let flood = tagged(kernel, 1, &format!("flood {}", sink.address));
+    sink.wait_for(10_000_000);
+    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
+    eventually("refusal", || count(kernel, 1, "127.0.0.1").waits);
+    flood
+}
+
 #[test]
 fn a_push_reaches_what_waits_at_a_gate_that_has_opened_without_a_walk() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (player, _group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
-    sink.wait_for(10_000_000);
-    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
-    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    let (player, _group) = flood_that_waits(&mut kernel, &sink);
     kernel.order(to("127.0.0.1"), Gate::Open {}.into()).unwrap();
     assert_eq!(kernel.push(player.number()).len(), 1);
     assert!(!count(&kernel, 1, "127.0.0.1").waits);
@@ -191,10 +197,7 @@ fn a_push_has_connections_take_on_their_rate_before_they_send_what_waited() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let sink = Sink::new("127.0.0.1");
-    let (player, _group) = tagged(&mut kernel, 1, &format!("flood {}", sink.address));
-    sink.wait_for(10_000_000);
-    kernel.order(to("127.0.0.1"), OFF.into()).unwrap();
-    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    let (player, _group) = flood_that_waits(&mut kernel, &sink);
     let socket = support::connection_of(player.number());
     for rate in [BitsPerSec(8_000_000), BitsPerSec(80_000_000)] {
         kernel.order(to("127.0.0.1"), Gate::Paced { rate }.into()).unwrap();

@@ -1,10 +1,11 @@
 //! Between a client library and the enforcer of its host: a connection is handed over to the kernel path.
 //!
 //! The library opens one connection to the enforcer, at [`enforcer_beside`] the agent's socket, and keeps it. Its first line is
-//! [`Handover::HELLO`]. Each further one names a connection of the process: `connection=9:45678 coflow=17.0.17 sends=40000000`. The enforcer looks the descriptor up in the
-//! process that the kernel says has connected, so no process can hand over connections of another user. Its answers are a line each,
-//! in the order in which they were asked: `ok 17.0.17`, or `no REASON`, and then the library carries orders out itself. When the
-//! enforcer's end closes, all that was handed over is the library's again.
+//! [`Handover::HELLO`]. Each further one names a connection of the process:
+//! `connection=9:45678 coflow=17.0.17 sends=40000000`. The enforcer looks the descriptor up in the process that the kernel says has
+//! connected, so no process can hand over connections of another user. Its answers are a line each, in the order in which they were
+//! asked: `ok 17.0.17`, or `no REASON`, and then the library carries orders out itself. When the enforcer's end closes, all that was
+//! handed over is the library's again.
 
 use core::fmt;
 use core::str::FromStr;

@@ -125,7 +125,6 @@ impl Enforcer {
         // Looks are apart: it is not to end before the next one.
         tagged.has_sockets = true;
         tagged.libraries.insert(library.process);
-        self.kernel.name(number, coflow.serial).map_err(|error| error.to_string())?;
         self.take_sizes(number, sends.as_slice());
         Ok(coflow)
     }
