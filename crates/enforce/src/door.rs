@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use cavalcade_model::{Bytes, Nanos, TaskClass};
 use cavalcade_protocol::{CoflowKey, Handover, enforcer_beside};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -197,6 +198,8 @@ pub(crate) struct Asker {
     pub(crate) user: u32,
     pub(crate) came_at: std::time::Instant,
     heard: Vec<u8>,
+    /// Answers that are yet to be taken in.
+    unsent: Vec<u8>,
 }
 
 impl Asker {
@@ -210,11 +213,17 @@ impl Asker {
             user: who.uid.as_raw(),
             came_at: std::time::Instant::now(),
             heard: Vec::new(),
+            unsent: Vec::new(),
         })
     }
 
-    /// Reads; the next line once it is whole. Fails where there will be none.
+    /// Reads; the next line once it is whole and earlier answers are taken in: who does not listen is not read either. Fails where
+    /// there will be none.
     pub(crate) fn read<T: FromStr<Err = String>>(&mut self) -> io::Result<Option<Result<T, String>>> {
+        self.send_answers()?;
+        if self.is_behind() {
+            return Ok(None);
+        }
         if let Some(asked) = self.next_line() {
             return Ok(Some(asked));
         }
@@ -246,13 +255,34 @@ impl Asker {
         let _ = self.say(answer);
     }
 
-    /// Answers. Fails where the answer is not taken in.
+    fn is_behind(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// What reading it on waits for: that it takes answers in, or says more.
+    pub(crate) fn waits_for(&self) -> PollFd<'_> {
+        PollFd::new(&self.stream, if self.is_behind() { PollFlags::OUT } else { PollFlags::IN })
+    }
+
+    /// Answers, now or once there is room. Fails where it is gone.
     pub(crate) fn say(&mut self, answer: Result<CoflowKey, String>) -> io::Result<()> {
         let line = match answer {
             Ok(key) => format!("ok {key}\n"),
             Err(reason) => format!("no {}\n", reason.replace('\n', " ")),
         };
-        self.stream.write_all(line.as_bytes())
+        self.unsent.extend_from_slice(line.as_bytes());
+        self.send_answers()
+    }
+
+    fn send_answers(&mut self) -> io::Result<()> {
+        while self.is_behind() {
+            match self.stream.write(&self.unsent) {
+                Ok(length) => drop(self.unsent.drain(..length)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 }
 

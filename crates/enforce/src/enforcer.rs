@@ -186,14 +186,15 @@ impl Enforcer {
         // Where a look is due for flows that have begun or ended, more of them change nothing.
         let turned = (!self.has_turned).then(|| self.kernel.turned_descriptor());
         let (places, libraries): (Vec<usize>, Vec<_>) = self.handovers.heard().unzip();
-        let heard = std::iter::once(self.door.listener.as_fd())
-            .chain(libraries.iter().map(|library| library.stream.as_fd()))
-            .chain(streams.into_iter().map(AsFd::as_fd))
+        let speaks = |stream| PollFd::from_borrowed_fd(stream, PollFlags::IN);
+        let others = (streams.into_iter().map(AsFd::as_fd))
             .chain(turned)
             .chain(self.askers.iter().map(|asker| asker.stream.as_fd()))
             .chain(self.peers.iter().flat_map(|peers| [peers.socket.as_fd(), self.kernel.made_descriptor()]));
-        let mut heard: Vec<PollFd<'_>> =
-            heard.map(|stream| PollFd::from_borrowed_fd(stream, PollFlags::IN)).collect();
+        let mut heard: Vec<PollFd<'_>> = std::iter::once(speaks(self.door.listener.as_fd()))
+            .chain(libraries.iter().map(|library| library.waits_for()))
+            .chain(others.map(speaks))
+            .collect();
         let now = self.now();
         let look_at = if self.has_turned { self.rest_until } else { self.look_at };
         let longest = if self.is_idle() { TICK } else { look_at.since(now).min(PERIOD) };

@@ -59,7 +59,7 @@ impl Enforcer {
         }
     }
 
-    /// Reads what the libraries at these places say. One that breaks off, sends anything else or does not take answers in is let go.
+    /// Reads what the libraries at these places say. One that breaks off or sends anything else is let go.
     pub(super) fn hear_libraries(&mut self, now: Instant, speaking: &[usize]) {
         // From the last one, so that the places before it stay.
         for &at in speaking.iter().rev() {
