@@ -1,14 +1,19 @@
 //! What this host can do for the kernel path, found out by doing it.
 //!
-//! The programs are loaded and attached at a control group without processes, take on a connection of this process with
+//! The programs are loaded and attached at a control group without processes, take on connections of this host with
 //! itself, and are removed again.
 
-use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use cavalcade_model::BitsPerSec;
 use cavalcade_protocol::Gate;
+use rustix::net::{self, AddressFamily, SocketType};
 
 use crate::groups::{Group, Hierarchy};
 use crate::{Control, Error, Flow, Kernel, Law, Limits, Order, Place};
@@ -33,9 +38,11 @@ pub fn try_all() -> Vec<Trial> {
         Err(error) => {
             trials.push(Trial { feature: "kernel path", found: Err(error.to_string()), otherwise });
         }
-        Ok((mut kernel, _group)) => {
-            let found = Ok("programs can be loaded that tag, count, gate, pace and mark connections");
+        Ok((mut kernel, group)) => {
+            let found = Ok("programs can be loaded that tag, count, gate and mark connections");
             trials.push(Trial { feature: "kernel path", found, otherwise });
+            let otherwise = "coflows take turns, but keep to no rates in between";
+            trials.push(Trial { feature: "kernel pacing", found: pace(&mut kernel, &group), otherwise });
             let otherwise =
                 "connections that a program had before it was tagged are gated, but not paced or marked";
             trials.push(Trial { feature: "tagged later", found: take_over(&mut kernel), otherwise });
@@ -59,6 +66,76 @@ fn load() -> Result<(Kernel, Group), Error> {
     let group = Group::make(&Hierarchy::find()?.root, &name)?;
     let place = Place { above: group.path().to_owned(), name };
     Ok((Kernel::load(place, Limits::default())?, group))
+}
+
+/// Sends at a rate from a process in the group, and looks whether that takes as long as it should.
+fn pace(kernel: &mut Kernel, group: &Group) -> Result<&'static str, String> {
+    // The kernel paces no connection's first ten packets, which have 64 KB each on loopback.
+    let (rate, bytes) = (BitsPerSec(500_000_000), 5_000_000);
+    let needed = Duration::from_millis(80);
+    let coflow = 2;
+    let flow = Flow { coflow, peer: Ipv4Addr::LOCALHOST.into() };
+    let ordered = kernel.tag_group(group, coflow);
+    ordered
+        .and_then(|()| kernel.order(flow, Gate::Paced { rate }.into()))
+        .map_err(|error| error.to_string())?;
+    let took = send_from(group, bytes).map_err(|error| format!("no connection on loopback: {error}"))?;
+    // On a busy machine it takes longer.
+    if took < needed / 2 {
+        return Err(format!("{bytes} bytes at {rate} took {took:.0?} in place of {needed:?}"));
+    }
+    Ok("connections keep to the rate that they are told")
+}
+
+/// The time in which a process in the group sends so many bytes to this one.
+fn send_from(group: &Group, bytes: usize) -> io::Result<Duration> {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut sender = sender_in(group, listener.local_addr()?)?;
+    let mut source = sender.stdin.take().expect("its input is a pipe");
+    let (mut connection, _) = listener.accept()?;
+    connection.set_read_timeout(Some(PATIENCE))?;
+    let began = Instant::now();
+    let took = std::thread::scope(|scope| {
+        // Where nobody reads any more, the pipe breaks.
+        scope.spawn(move || source.write_all(&vec![0; bytes]));
+        let read = (|| {
+            let mut chunk = [0; 1 << 16];
+            let mut left = bytes;
+            while left > 0 {
+                match connection.read(&mut chunk)? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    more => left = left.saturating_sub(more),
+                }
+            }
+            Ok(began.elapsed())
+        })();
+        let _ = sender.kill();
+        read
+    });
+    sender.wait()?;
+    took
+}
+
+/// Starts a process in the group that sends what it is given. It has to make its connection itself: sockets belong to the group in
+/// which they were made.
+fn sender_in(group: &Group, to: SocketAddr) -> io::Result<Child> {
+    let members = File::options().write(true).open(group.path().join("cgroup.procs"))?;
+    let connect = move || {
+        rustix::io::write(&members, b"0")?;
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        net::connect(&socket, &to)?;
+        rustix::stdio::dup2_stdout(&socket)?;
+        Ok(())
+    };
+    let mut command = Command::new("cat");
+    command.stdin(Stdio::piped());
+    #[expect(unsafe_code, reason = "what runs between fork and exec may only do little")]
+    // SAFETY: `connect` makes system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(connect);
+    }
+    command.spawn()
 }
 
 /// Takes over a connection that was made before, as that of a process which is tagged later.
