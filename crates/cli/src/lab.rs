@@ -2,6 +2,7 @@
 
 mod congestion;
 mod fabric;
+mod runs;
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,14 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Source, Transport as Carrier};
 use cavalcade_lab::{
-    Cost, Enforcement, Fault, HostSetup, KernelPath, LabError, Losses, Measured, Prepared, Recovery,
-    Scheduler, Setup, Streams, Transport, Victim,
+    Cost, Enforcement, Fault, HostSetup, KernelPath, LabError, Losses, Prepared, Recovery, Scheduler, Setup,
+    Streams, Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Bytes, CoflowId, History, Nanos, PolicyFactory, Scope, Workload};
 use serde_json::{Value, json};
 
 use congestion::{Asked, Windows};
+use runs::Runs;
 
 use crate::arguments::{Lab, LabEnforcement, LabHost, LabTransport};
 use crate::failure::{Failure, Kind};
@@ -55,8 +57,7 @@ pub(crate) struct Contender {
 /// The result of a contender.
 pub(crate) struct Row {
     label: String,
-    /// One for each run; the one with the median mean CCT first.
-    runs: Vec<Measured>,
+    runs: Runs,
     predicted: Outcome,
     /// The same with the control plane in the way; none for plain TCP, which has none, and where ports hold to classes.
     controlled: Option<Outcome>,
@@ -64,19 +65,6 @@ pub(crate) struct Row {
     packets: Option<Outcome>,
     /// The congestion control of connections, where it is not Reno.
     windows: Option<Windows>,
-}
-
-impl Row {
-    /// The run with the median of mean CCTs; of an even number, the lower of the two.
-    fn measured(&self) -> &Measured {
-        &self.runs[0]
-    }
-
-    /// The least and the most of mean CCTs.
-    fn range(&self) -> (f64, f64) {
-        let means = self.runs.iter().map(|run| mean(&run.outcome));
-        means.fold((f64::INFINITY, 0.0), |(least, most), mean| (f64::min(least, mean), f64::max(most, mean)))
-    }
 }
 
 /// `cavalcade lab`.
@@ -226,11 +214,8 @@ pub(crate) fn measure(
             let setup = Setup { enforcement, by_class, congestion, demotion, ..setup.clone() };
             let packets = sorted.map(|policy| over_packets(&scenario, policy, windows.as_ref(), setup.rate));
             let packets = packets.transpose()?;
-            let run = |_| cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
-            let mut runs = (0..repeat).map(run).collect::<Result<Vec<_>, _>>().map_err(failure)?;
-            runs.sort_by(|a, b| mean(&a.outcome).total_cmp(&mean(&b.outcome)));
-            let median = (runs.len() - 1) / 2;
-            runs.swap(0, median);
+            let run = || cavalcade_lab::run(&setup, &scenario.workload, scheduler, faults, &STOPPED);
+            let runs = Runs::make(repeat, run).map_err(failure)?;
             let label = match enforcement {
                 Enforcement::Library => label.clone(),
                 Enforcement::Kernel => format!("{label}, kernel"),
@@ -406,7 +391,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     let plain = rows.iter().find(|row| row.label == PLAIN);
     let nothing = || "–".to_owned();
     for row in rows {
-        let (measured, predicted) = (mean(&row.measured().outcome), mean(&row.predicted));
+        let (measured, predicted) = (mean(&row.runs.median().outcome), mean(&row.predicted));
         let controlled = row.controlled.as_ref().map(mean);
         let over_packets = row.packets.as_ref().map(mean);
         let off = |predicted: f64| format!("{:+.1} %", 100.0 * (measured / predicted - 1.0));
@@ -422,7 +407,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
             ),
             false => String::new(),
         };
-        let cpu = match row.measured().cost {
+        let cpu = match row.runs.median().cost {
             Cost { agents: Nanos(0), .. } => nothing(),
             cost => format!("{:.1} %", 100.0 * cost.core_share_at_gigabit()),
         };
@@ -431,18 +416,15 @@ pub(crate) fn table(rows: &[Row]) -> String {
             "{:width$}  {:>7.3} s  {:>13}  {:>7.3} s  {:>8}  {:>9}  {:>8}{packets}  {:>6.2} s  {:>7}  {:>9}  {:>7.2} s  {:>10}",
             row.label,
             measured,
-            match row.range() {
-                (least, most) if row.runs.len() > 1 => format!("{least:.3} – {most:.3}"),
-                _ => nothing(),
-            },
+            row.runs.range(),
             predicted,
             off(predicted),
             controlled.map_or(nothing(), seconds),
             controlled.map_or(nothing(), off),
-            Summary::of(&ccts(&row.measured().outcome)).p95_s,
-            factor(&|row| mean(&row.measured().outcome)),
+            Summary::of(&ccts(&row.runs.median().outcome)).p95_s,
+            factor(&|row| mean(&row.runs.median().outcome)),
             factor(&|row| mean(&row.predicted)),
-            row.measured().outcome.makespan().0 as f64 / 1e9,
+            row.runs.median().outcome.makespan().0 as f64 / 1e9,
             cpu,
         );
     }
@@ -471,15 +453,15 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
         let (flows, bytes) = (prepared.local_flows, prepared.local_bytes);
         let _ = writeln!(text, "{flows} flows of {} stay on their host and were left out.", amount(bytes));
     }
-    if rows.iter().any(|row| row.runs.len() > 1) {
-        let runs = rows[0].runs.len();
+    if rows.iter().any(|row| row.runs.all().len() > 1) {
+        let runs = rows[0].runs.all().len();
         let _ = writeln!(
             text,
             "Each was run {runs} times: medians by mean CCT. Judge by 'with Δ'; 'predicted' knows no delays."
         );
     }
     for row in rows {
-        let losses: Vec<Losses> = row.runs.iter().filter_map(|run| run.losses).collect();
+        let losses: Vec<Losses> = row.runs.all().iter().filter_map(|run| run.losses).collect();
         if !losses.is_empty() {
             let of = |count: fn(&Losses) -> u64| {
                 let counts: Vec<String> = losses.iter().map(|losses| count(losses).to_string()).collect();
@@ -498,7 +480,7 @@ fn footnotes(rows: &[Row], prepared: &Prepared, options: &Lab) -> String {
                 row.label
             );
         }
-        for recovery in &row.measured().recoveries {
+        for recovery in &row.runs.median().recoveries {
             let _ = writeln!(text, "{}: {}", row.label, told(recovery));
         }
     }
@@ -534,7 +516,7 @@ fn victim(victim: Victim) -> String {
 
 fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
     let runs = rows.iter().map(|row| {
-        let Cost { agents, clients, enforcers, coordinator, wall, .. } = row.measured().cost;
+        let Cost { agents, clients, enforcers, coordinator, wall, .. } = row.runs.median().cost;
         let of = |outcome: &Outcome| {
             let summary = Summary::of(&ccts(outcome));
             json!({
@@ -543,14 +525,14 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
                 "cct_ns": ccts(outcome).iter().map(|cct| cct.0).collect::<Vec<_>>(),
             })
         };
-        let recoveries = row.measured().recoveries.iter().map(|recovery| {
+        let recoveries = row.runs.median().recoveries.iter().map(|recovery| {
             json!({
                 "victim": victim(recovery.fault.victim), "at_ns": recovery.fault.at.0,
                 "hangs_ns": recovery.fault.hangs.map(|time| time.0), "back_ns": recovery.back.0,
                 "next_arrival_ns": recovery.next_arrival.map(|time| time.0),
             })
         });
-        let repeats = row.runs.iter().map(|run| {
+        let repeats = row.runs.all().iter().map(|run| {
             let losses = run.losses.map(|losses| {
                 json!({
                     "syns_again": losses.syns_again, "timeouts": losses.timeouts, "drops": losses.drops,
@@ -561,7 +543,7 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
         });
         json!({
             "repeats": repeats.collect::<Vec<_>>(),
-            "policy": row.label, "measured": of(&row.measured().outcome), "predicted": of(&row.predicted),
+            "policy": row.label, "measured": of(&row.runs.median().outcome), "predicted": of(&row.predicted),
             "predicted_with_control": row.controlled.as_ref().map(of),
             "predicted_over_packets": row.packets.as_ref().map(of),
             "congestion": row.windows.as_ref().map(Windows::label),

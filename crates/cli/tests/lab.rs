@@ -374,14 +374,22 @@ fn in_racks_the_kernel_path_carries_out_policies_beside_what_the_control_plane_p
         return;
     }
     let place = Place::with_trace();
-    let ran = lab(&place, &[&RACKS[..], &["--policies", "tcp,aalo,dcas", "--enforce", "kernel"]].concat());
+    let asked = ["--policies", "tcp,aalo,dcas", "--enforce", "kernel", "--repeat", "2"];
+    let ran = lab(&place, &[&RACKS[..], &asked].concat());
     let runs = runs(&ran);
     let names: Vec<&str> = runs.iter().map(|run| run["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["tcp", "aalo", "dcas"]);
     for run in &runs {
         let is_ordered = run["name"] != "tcp";
         assert_eq!([run["packets"].is_null(), run["with_control"].is_object()], [is_ordered; 2], "{run}");
-        assert!(run["measured"]["mean_s"].as_f64().unwrap() > 0.0, "{run}");
+        let of_both = run["repeats"].as_array().unwrap().iter().map(|run| run["mean_s"].as_f64().unwrap());
+        let of_both: Vec<f64> = of_both.collect();
+        assert_eq!(of_both.len(), 2);
+        assert_eq!(
+            run["measured"]["mean_s"],
+            of_both[0].min(of_both[1]),
+            "the lower one is the median of two"
+        );
     }
     assert_eq!(place.names(), ["trace.txt"]);
     let refused = lab(&place, &[&RACKS[..], &["--policies", "aalo"]].concat());

@@ -47,7 +47,7 @@ pub(crate) struct Lab {
     /// Time between agents' reports, and between the coordinator's orders
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period)]
     pub(crate) period: Nanos,
-    /// Runs of each policy; the table shows median, minimum and maximum [default: 5; 1 with --fault]
+    /// Runs of each policy; the table shows median, minimum and maximum [default: 5; 1 with --fault or --fabric]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeat: Option<u32>,
     /// Break something in every run: kill:coordinator@1s, kill:agent3@1s, kill:host3@1s or hang:host3@1s+500ms; may

@@ -11,13 +11,14 @@
 use std::fmt::Write as _;
 
 use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
-use cavalcade_lab::{Enforcement, Measured, Prepared, Racks, Scheduler, Setup, Transport};
+use cavalcade_lab::{Enforcement, Prepared, Racks, Scheduler, Setup, Transport};
 use cavalcade_metrics::{Outcome, Summary};
 use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, LinkId, Nanos, PortId, Workload};
 use cavalcade_switch::{Carrier as SwitchedBy, SwitchError};
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
 
+use super::runs::Runs;
 use super::{Contender, PLAIN, STOPPED, ccts, contender, failure, limit, mean, setup};
 use crate::arguments::{Lab, LabEnforcement, SwitchCarrier};
 use crate::fabric::argument::FabricArgument;
@@ -79,7 +80,7 @@ enum Expects {
 struct Row {
     name: String,
     carrier: SwitchedBy,
-    measured: Measured,
+    runs: Runs,
     predicted: Predicted,
 }
 
@@ -150,9 +151,9 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
                 enforcement,
                 ..setup(Transport::Racks(Racks { carrier, ..racks }), rate, options.period)
             };
-            let measured =
-                cavalcade_lab::run(&setup, &scenario.workload, &scheduler, &[], &STOPPED).map_err(failure)?;
-            rows.push(Row { name: name.clone(), carrier, measured, predicted: predicted.clone() });
+            let run = || cavalcade_lab::run(&setup, &scenario.workload, &scheduler, &[], &STOPPED);
+            let runs = Runs::make(options.repeat.unwrap_or(1), run).map_err(failure)?;
+            rows.push(Row { name: name.clone(), carrier, runs, predicted: predicted.clone() });
         }
     }
     if options.json {
@@ -289,9 +290,10 @@ fn seconds(nanos: u64) -> String {
 
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<8}  {:>9}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
+        "{:<8}  {:>9}  {:>13}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
         "",
         "mean TCT",
+        "from – to",
         "p95",
         "p99",
         "packets",
@@ -306,7 +308,7 @@ fn table(rows: &[Row]) -> String {
     );
     let plain = ["rcp", PLAIN].iter().find_map(|name| rows.iter().find(|row| row.name == *name));
     for row in rows {
-        let live = Summary::of(&ccts(&row.measured.outcome));
+        let live = Summary::of(&ccts(&row.runs.median().outcome));
         let Predicted { packets, control, fluid } = &row.predicted;
         let predicted = [packets.as_ref(), control.as_ref(), Some(fluid)].map(|outcome| {
             let of = outcome.map(mean);
@@ -314,7 +316,7 @@ fn table(rows: &[Row]) -> String {
             format!("{:>9}  {:>8}", text_of(of.map(|of| format!("{of:.4} s"))), text_of(off))
         });
         let outcomes: [fn(&Row) -> Option<&Outcome>; 3] = [
-            |row| Some(&row.measured.outcome),
+            |row| Some(&row.runs.median().outcome),
             |row| row.predicted.packets.as_ref(),
             |row| Some(&row.predicted.fluid),
         ];
@@ -325,9 +327,10 @@ fn table(rows: &[Row]) -> String {
         });
         let _ = writeln!(
             text,
-            "{:<8}  {:>7.4} s  {:>7.4} s  {:>7.4} s  {}  {}",
+            "{:<8}  {:>7.4} s  {:>13}  {:>7.4} s  {:>7.4} s  {}  {}",
             row.label(),
             live.mean_s,
+            row.runs.range(),
             live.p95_s,
             live.p99_s,
             predicted.join("  "),
@@ -345,7 +348,7 @@ fn text_of(text: Option<String>) -> String {
 fn footnotes(racks: Racks, rate: BitsPerSec, workload: &Workload) -> String {
     format!(
         "\n{} tasks, {} flows, {:.1} MB; {} racks of {} hosts on links of {rate}, {} to the root. All bytes of all runs arrived as they were sent.\n\
-         packets, fluid: what these engines predict of the same run; with Δ: what the control plane itself does over links that share at once; below: by how much the mean is below rcp's (else tcp's), live and as predicted.\n",
+         from – to: the least and the most of repeated runs, whose median is shown (--repeat); packets, fluid: what these engines predict of the same run; with Δ: what the control plane itself does over links that share at once; below: by how much the mean is below rcp's (else tcp's), live and as predicted.\n",
         workload.coflow_count(),
         workload.flows().len(),
         workload.bytes().0 as f64 / 1e6,
@@ -366,7 +369,8 @@ fn as_json(rows: &[Row], racks: Racks, rate: BitsPerSec, workload: &Workload) ->
     };
     let runs = rows.iter().map(|row| {
         json!({
-            "name": row.name, "carrier": row.carrier(), "measured": of(&row.measured.outcome),
+            "name": row.name, "carrier": row.carrier(), "measured": of(&row.runs.median().outcome),
+            "repeats": row.runs.all().iter().map(|run| of(&run.outcome)).collect::<Vec<_>>(),
             "packets": row.predicted.packets.as_ref().map(of), "with_control": row.predicted.control.as_ref().map(of),
             "fluid": of(&row.predicted.fluid),
         })
