@@ -25,7 +25,7 @@ use cavalcade_protocol::{CoflowKey, Facts, FlowOrder, Gate, Rank, Statement};
 use crate::allocation::{Contender, Filled, Filling, Listed};
 use crate::explanation::Explanation;
 use crate::numbering::Numbering;
-use crate::patience::{Sender, Senders, Ways};
+use crate::patience::{Sender, Senders, Ways, stall_at};
 use crate::table::{Coflow, Flow, FlowName, Table, UNTOLD};
 
 /// Time that a coflow is remembered that only other hosts have spoken of.
@@ -454,7 +454,7 @@ impl Hosted {
         let stall = self.patience.stall();
         for flow in self.table.flows_mut().filter(|flow| flow.is_served && !flow.rests()) {
             let (facts, since) = (flow.facts, flow.awaited_since);
-            if now.since(flow.moved_at) >= stall {
+            if now.since(flow.moved_at) >= stall_at(flow.told.gate, stall) {
                 flow.is_stalled = true;
                 stalled.unmoved += 1;
                 self.patience.give_up(now, flow.sender(), flow.moved_at);

@@ -13,6 +13,8 @@
 //!   of each *way*, from a sender to a receiver, by the receiver's word ([`Ways`]).
 //! - Time in which no flow was waited for does not count: an honest host that starts again has what was left.
 //! - An honest host that is distrusted loses little: its flows go at once, and count when the first bytes are reported.
+//! - A flow that was told a low rate moves seldom, as hosts write much at once: it is waited for longer ([`stall_at`]). It holds no
+//!   more than that rate.
 //!
 //! State: at most two entries for each port, two for each user who was waited for within 20 s, and four for each way that had flows.
 //! Cost: O(log n) of them where a flow moves, is let go, held or over; O(flows) where something comes on a way whose flows rest.
@@ -22,13 +24,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cavalcade_model::{FlowFacts, Instant, Nanos, PortId};
+use cavalcade_model::{Bytes, FlowFacts, Instant, Nanos, PortId};
+use cavalcade_protocol::Gate;
 
 /// Time for which a host is distrusted, and for which time waited in vain is remembered.
 const DISTRUST: Nanos = Nanos::from_secs(10);
 
 /// Number of entries from which on old ones are forgotten.
 const KEPT: usize = 1_024;
+
+/// The most bytes that a host writes at once.
+const WRITTEN_AT_ONCE: Bytes = Bytes(256 << 10);
+/// The most times the stall that a slow flow is waited for.
+const LONGEST: u64 = 4;
+
+/// Returns the time for which a flow is waited for that was told this gate: the stall, or where that is longer the time in which it is
+/// to write twice.
+pub(crate) fn stall_at(gate: Gate, stall: Nanos) -> Nanos {
+    let Gate::Paced { rate } = gate else { return stall };
+    let longest = Nanos(stall.0.saturating_mul(LONGEST));
+    let twice = Bytes(2 * WRITTEN_AT_ONCE.0).time_at(rate).unwrap_or(longest);
+    twice.clamp(stall, longest)
+}
 
 /// The patience with all hosts, with all users, or with all ways.
 #[derive(Debug)]

@@ -18,6 +18,7 @@ use cavalcade_model::{Instant, Nanos, PortId, Priority};
 use cavalcade_protocol::{CoflowKey, Gate};
 
 use super::{Agent, Mode};
+use crate::patience::stall_at;
 
 /// The place of a flow among those that wait for a receiver.
 pub(super) type Place = (PortId, Priority, CoflowKey, u32);
@@ -107,7 +108,8 @@ impl Agent {
             let Some(flow) = self.flows.get_mut(&number) else { continue };
             // Its time begins when it is first seen to be able to move.
             let moved_at = *flow.moved_at.get_or_insert(now);
-            let due = moved_at.checked_add(self.config.stall).unwrap_or(now);
+            let stall = stall_at(flow.told.gate, self.config.stall);
+            let due = moved_at.checked_add(stall).unwrap_or(now);
             flow.is_stalled = due <= now;
             flow.watched = (!flow.is_stalled).then_some(due);
             if flow.is_stalled {
