@@ -23,7 +23,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::tasks::{IdSource, TaskCounter};
 
@@ -31,6 +32,8 @@ use crate::tasks::{IdSource, TaskCounter};
 pub const MOST_CONNECTIONS: usize = 64;
 /// The time for which a connection may say nothing.
 pub const SILENCE: Duration = Duration::from_secs(60);
+/// The longest that a program waits for an agent that hangs.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Ids that are set aside at once.
 const BLOCK: u64 = 1_000;
 const LONGEST_LINE: u64 = 255;
@@ -325,13 +328,21 @@ impl AgentCounter {
     }
 
     fn connect(&self) -> io::Result<BufReader<UnixStream>> {
-        let stream = UnixStream::connect(&self.socket).map_err(|error| {
+        let stream = connect(&self.socket, PATIENCE).map_err(|error| {
             let text = format!("no agent holds task counters at {}: {error}", self.socket.display());
             io::Error::new(error.kind(), text)
         })?;
-        stream.set_read_timeout(Some(SILENCE))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
         Ok(BufReader::new(stream))
     }
+}
+
+/// Connects and writes within `patience`: where an agent hangs and others wait for it, connecting waits without end.
+fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 impl IdSource for AgentCounter {
@@ -407,5 +418,17 @@ mod tests {
         fs::write(&file, "a many\n").unwrap();
         assert!(Counters::kept_in(&setups, &file).unwrap_err().to_string().contains("'a many'"));
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn an_agent_that_hangs_is_given_up_also_where_others_wait_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("counters");
+        let listener = UnixListener::bind(&path).unwrap();
+        // Room for one that waits.
+        net::listen(&listener, 0).unwrap();
+        let patience = Duration::from_millis(20);
+        let _waits = connect(&path, patience).unwrap();
+        assert_eq!(connect(&path, patience).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 }

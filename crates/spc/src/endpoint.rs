@@ -15,7 +15,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use cavalcade_model::{Instant, Nanos};
-use cavalcade_transport::stream::frame::Reason;
+use cavalcade_transport::stream::frame::{Reason, overhead};
 use cavalcade_transport::stream::{Connection, Ending, SMALLEST, Settings};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
@@ -134,6 +134,11 @@ impl Shared {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The settings of a connection with `peer`.
+    pub(crate) fn settings_for(&self, peer: SocketAddr) -> Settings {
+        Settings { overhead: overhead(peer.ip()), ..self.options.settings.clone() }
     }
 
     /// Wakes the thread.
@@ -284,7 +289,7 @@ impl Endpoint {
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
         let key = (u64::from_ne_bytes(id), false);
         let now = shared.now();
-        let connection = Connection::connect(now, key.0, task, shared.options.settings.clone());
+        let connection = Connection::connect(now, key.0, task, shared.settings_for(peer));
         let stream = SpcStream::new(Arc::clone(&self.owner), key, task, peer);
         let mut state = shared.lock();
         state.check()?;
@@ -324,7 +329,11 @@ fn too_many(most: usize) -> io::Error {
 fn forbid_fragments(socket: &UdpSocket) -> io::Result<()> {
     match socket.local_addr()? {
         SocketAddr::V4(_) => sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE)?,
-        SocketAddr::V6(_) => sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE)?,
+        SocketAddr::V6(_) => {
+            sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::PROBE)?;
+            // It may carry IPv4 as well.
+            sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::PROBE)?;
+        }
     }
     Ok(())
 }

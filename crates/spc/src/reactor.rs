@@ -152,7 +152,7 @@ impl Turn<'_> {
     ) {
         let opens = frame.opening && frame.kind == FrameKind::Probe && key.1;
         if opens && state.listening && self.make_room(state) {
-            let settings = self.shared.options.settings.clone();
+            let settings = self.shared.settings_for(peer);
             if let Some(connection) = Connection::accept(now, frame, settings) {
                 state.entries.insert(key, Entry::new(connection, peer, now));
                 state.mark(key);

@@ -122,6 +122,23 @@ fn an_unmodified_memcached_is_written_and_read_through_spc() {
 }
 
 #[test]
+fn an_ordinary_client_of_memcached_writes_and_reads_through_spc() {
+    let Some((_child, server)) = memcached() else { return };
+    let front = proxies(server, TaskRule::Burst);
+    let folder = tempfile::tempdir().unwrap();
+    let value: Vec<u8> = (0..300_000u32).map(|at| b'a' + (at * 7 % 26) as u8).collect();
+    std::fs::write(folder.path().join("value"), &value).unwrap();
+    let run = |tool: &str| {
+        let servers = format!("--servers={front}");
+        Command::new(tool).args([&servers, "value"]).current_dir(folder.path()).output()
+    };
+    let Ok(stored) = run("memccp") else { return cavalcade_testing::skipped("the tools of libmemcached") };
+    assert!(stored.status.success(), "{stored:?}");
+    let fetched = run("memccat").unwrap();
+    assert!(fetched.stdout.starts_with(&value), "{} bytes: {:?}", fetched.stdout.len(), fetched.stderr);
+}
+
+#[test]
 fn a_multi_get_reads_from_several_memcacheds_at_once_as_one_task() {
     let servers: Vec<_> = (0..3).map_while(|_| memcached()).collect();
     if servers.len() < 3 {

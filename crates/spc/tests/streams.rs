@@ -41,8 +41,22 @@ fn echo(listener: SpcListener, streams: usize) -> thread::JoinHandle<()> {
 
 #[test]
 fn what_is_written_is_read_at_the_other_end_and_half_of_a_stream_can_be_closed() {
-    let listener = SpcListener::bind(ANY).unwrap();
-    let address = listener.local_addr().unwrap();
+    write_and_read(ANY, "127.0.0.1");
+}
+
+#[test]
+fn streams_go_over_ipv6_and_to_a_listener_for_both() {
+    if UdpSocket::bind("[::1]:0").is_err() {
+        return cavalcade_testing::skipped("IPv6");
+    }
+    write_and_read("[::1]:0", "::1");
+    write_and_read("[::]:0", "::1");
+    write_and_read("[::]:0", "127.0.0.1");
+}
+
+fn write_and_read(bind: &str, host: &str) {
+    let listener = SpcListener::bind(bind).unwrap();
+    let address = SocketAddr::new(host.parse().unwrap(), listener.local_addr().unwrap().port());
     let server = echo(listener, 1);
     let mut stream = SpcStream::connect(address, 9).unwrap();
     let sent = text(3_000_000, 7);

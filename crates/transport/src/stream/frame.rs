@@ -20,6 +20,7 @@
 //! never computed.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::spc::{BYTES, SpcHeader};
 
@@ -27,6 +28,15 @@ use crate::spc::{BYTES, SpcHeader};
 pub const HEADER: usize = 60;
 /// Bytes of an IPv4 and a UDP header and of a frame without payload: what each packet costs.
 pub const OVERHEAD: u16 = 28 + HEADER as u16;
+
+/// Returns what each packet to `peer` costs: an IPv6 header has 20 bytes more.
+pub fn overhead(peer: IpAddr) -> u16 {
+    match peer.to_canonical() {
+        IpAddr::V4(_) => OVERHEAD,
+        IpAddr::V6(_) => OVERHEAD + 20,
+    }
+}
+
 /// Offset of the frame's kind.
 const KIND: usize = 30;
 

@@ -83,6 +83,8 @@ pub struct Settings {
     pub patience: Nanos,
     /// The sizes of packets that an opening tries, IP header included, largest first.
     pub sizes: Vec<u16>,
+    /// The part of a packet that is not payload: [`frame::overhead`] of the peer.
+    pub overhead: u16,
 }
 
 impl Default for Settings {
@@ -98,6 +100,7 @@ impl Default for Settings {
             receive_buffer: 1 << 20,
             patience: Nanos(30_000_000_000),
             sizes: vec![LARGEST, 1_500, SMALLEST],
+            overhead: OVERHEAD,
         }
     }
 }
@@ -114,7 +117,7 @@ impl Settings {
             line_rate: self.line_rate,
             base_rtt: self.base_rtt,
             payload,
-            overhead: OVERHEAD,
+            overhead: self.overhead,
         }
     }
 
@@ -204,7 +207,7 @@ impl Connection {
         let right = frame.kind == FrameKind::Probe
             && frame.opening
             && usize::from(payload) == frame.payload.len()
-            && (SMALLEST - OVERHEAD..=LARGEST - OVERHEAD).contains(&payload);
+            && (SMALLEST - settings.overhead..=LARGEST - settings.overhead).contains(&payload);
         if !right {
             return None;
         }
@@ -234,7 +237,7 @@ impl Connection {
         let full = usize::from(payload);
         Halves {
             payload,
-            outgoing: Outgoing::new(sender, full, self.settings.send_buffer.max(full), room),
+            outgoing: Outgoing::new(sender, &setup, self.settings.send_buffer.max(full), room),
             incoming: Incoming::new(
                 EchoingReceiver::new(&setup),
                 plain,
@@ -372,7 +375,7 @@ impl Connection {
 
     fn handle_answer(&mut self, now: Instant, frame: &Frame<'_>) {
         let Ok(payload) = u16::try_from(frame.segment) else { return };
-        let fits = self.settings.sizes.iter().any(|size| size - OVERHEAD == payload);
+        let fits = self.settings.sizes.iter().any(|size| size - self.settings.overhead == payload);
         if frame.kind != FrameKind::Ack || !frame.opening || !fits {
             return;
         }
@@ -455,7 +458,7 @@ impl Connection {
         }
         *at = now + wait(*tries);
         *tries += 1;
-        let payload = self.settings.sizes[*size] - OVERHEAD;
+        let payload = self.settings.sizes[*size] - self.settings.overhead;
         let room = (self.settings.receive_buffer / usize::from(payload)).max(1);
         let counting = self.settings.plain(self.task).asking(0, 0, &Returned::default());
         Some(opening(Frame::new(FrameKind::Probe, self.id, counting), payload, room as u32))

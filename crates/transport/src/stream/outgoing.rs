@@ -12,10 +12,10 @@ use std::collections::VecDeque;
 
 use cavalcade_model::{Instant, Nanos};
 
-use super::frame::{Frame, FrameKind, OVERHEAD};
+use super::frame::{Frame, FrameKind};
 use super::law::StreamLaw;
 use super::{SMALLEST, TRIES_OF_A_SEGMENT};
-use crate::contract::Sender;
+use crate::contract::{FlowSetup, Sender};
 use crate::paced::PacedSender;
 use crate::packet::{Flags, Header, Kind};
 use crate::spc::SpcHeader;
@@ -32,6 +32,8 @@ pub(crate) struct Outgoing {
     sender: PacedSender<StreamLaw>,
     /// The payload of a full segment.
     full: usize,
+    /// Bytes of a packet that are not payload.
+    overhead: u16,
     /// The number of the first segment that is kept.
     first: u32,
     segments: VecDeque<Vec<u8>>,
@@ -53,11 +55,13 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// For a stream whose receiver has room for `room` segments of `full` bytes.
-    pub(crate) fn new(sender: PacedSender<StreamLaw>, full: usize, capacity: usize, room: u32) -> Self {
+    /// For a stream whose receiver has room for `room` segments.
+    pub(crate) fn new(sender: PacedSender<StreamLaw>, setup: &FlowSetup, capacity: usize, room: u32) -> Self {
+        let full = usize::from(setup.payload);
         Self {
             sender,
             full,
+            overhead: setup.overhead,
             first: 0,
             segments: VecDeque::new(),
             buffered: 0,
@@ -179,7 +183,7 @@ impl Outgoing {
 
     /// Sends segments in fragments that every link carries, from here on.
     pub(crate) fn shrink(&mut self) {
-        self.limit = self.limit.min(usize::from(SMALLEST - OVERHEAD));
+        self.limit = self.limit.min(usize::from(SMALLEST - self.overhead));
     }
 
     /// The time that [`Outgoing::poll_timeout`] named may have come.
@@ -195,10 +199,10 @@ impl Outgoing {
             let (_, spc) = self.sender.inquiry(now);
             return Some(self.fragment(connection, segment, offset, spc));
         }
-        let (first, segments, limit) = (self.first, &self.segments, self.limit);
+        let (first, segments, limit, overhead) = (self.first, &self.segments, self.limit, self.overhead);
         let size = |segment: u32| {
             let length = segments[(segment - first) as usize].len();
-            (length + length.div_ceil(limit).max(1) * usize::from(OVERHEAD)) as u16
+            (length + length.div_ceil(limit).max(1) * usize::from(overhead)) as u16
         };
         if let Some((header, spc)) = self.sender.poll_sized(now, size) {
             // It may have been the packet that gives the grant back: then nothing else sets a time.

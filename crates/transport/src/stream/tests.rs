@@ -266,11 +266,20 @@ fn parts_that_cannot_be_are_left_out() {
 
 #[test]
 fn a_driver_that_refuses_a_size_has_the_next_tried_at_once() {
-    let mut client = Connection::connect(Instant(0), 1, 5, Settings::default());
-    let size = |client: &mut Connection| client.poll_transmit(Instant(0)).map(|frame| frame.payload.len());
-    assert_eq!(size(&mut client), Some(usize::from(LARGEST - OVERHEAD)));
-    client.handle_too_large(Instant(0));
-    assert_eq!(size(&mut client), Some(usize::from(1_500 - OVERHEAD)));
+    for (peer, headers) in [("10.0.0.1", 28), ("::ffff:10.0.0.1", 28), ("fd00::1", 48)] {
+        let settings = Settings { overhead: frame::overhead(peer.parse().unwrap()), ..Settings::default() };
+        let mut client = Connection::connect(Instant(0), 1, 5, settings);
+        let mut size = |client: &mut Connection| {
+            let mut bytes = Vec::new();
+            client.poll_transmit(Instant(0)).expect("an opening").encode(&mut bytes);
+            bytes.len() + headers
+        };
+        assert_eq!(size(&mut client), usize::from(LARGEST), "{peer}");
+        for smaller in [1_500, SMALLEST] {
+            client.handle_too_large(Instant(0));
+            assert_eq!(size(&mut client), usize::from(smaller), "{peer}");
+        }
+    }
 }
 
 #[test]
