@@ -1,7 +1,7 @@
 //! Which address is behind which port: learned from sources of frames, or said beforehand.
 //!
-//! The table is bounded, so that a flood of made-up sources cannot exhaust memory: the entry that has been silent for
-//! longest makes room. What was learned behind a link is forgotten when that is cut. Entries that were said stay. What is not in the table goes to all ports, as in any bridge.
+//! The table is bounded, so that a flood of made-up sources cannot exhaust memory: the entries that have been silent for
+//! longest make room, some at once, so that a flood does not look through the table for each frame. What was learned behind a link is forgotten when that is cut. Entries that were said stay. What is not in the table goes to all ports, as in any bridge.
 
 use std::collections::BTreeMap;
 
@@ -9,6 +9,8 @@ use cavalcade_model::{Instant, Nanos};
 
 use crate::packet::{Address, is_group};
 
+/// The part of a full table that makes room at once.
+const AT_ONCE: usize = 64;
 /// An address that has been silent for this long is forgotten (IEEE 802.1D's ageing time).
 pub const AGEING: Nanos = Nanos(300_000_000_000);
 
@@ -49,11 +51,21 @@ impl Table {
             return;
         }
         if self.places.len() >= self.most {
-            let oldest = self.places.iter().filter(|(_, place)| place.heard.is_some());
-            let Some((&oldest, _)) = oldest.min_by_key(|(_, place)| place.heard) else { return };
-            self.places.remove(&oldest);
+            self.make_room();
         }
-        self.places.insert(source, Place { port, heard: Some(now) });
+        if self.places.len() < self.most {
+            self.places.insert(source, Place { port, heard: Some(now) });
+        }
+    }
+
+    fn make_room(&mut self) {
+        let learned = self.places.iter().filter_map(|(&address, place)| Some((place.heard?, address)));
+        let mut learned: Vec<(Instant, Address)> = learned.collect();
+        let leave = (self.most / AT_ONCE).max(1).min(learned.len());
+        if leave < learned.len() {
+            learned.select_nth_unstable(leave);
+        }
+        learned[..leave].iter().for_each(|(_, address)| _ = self.places.remove(address));
     }
 
     /// Forgets what was learned behind a port, as when its link is cut: who was there may be elsewhere now.
@@ -103,6 +115,19 @@ mod tests {
             table.learn(Instant(20), address(number), 5);
         }
         assert_eq!((table.len(), table.port_of(Instant(20), address(0))), (4, Some(9)));
+    }
+
+    #[test]
+    fn a_flood_of_sources_takes_the_places_of_the_silent_and_not_of_those_who_speak() {
+        let mut table = Table::new(1_000);
+        for number in 0..20_000 {
+            table.learn(Instant(u64::from(number)), address(number), 1);
+            table.learn(Instant(u64::from(number)), [2, 1, 0, 0, 0, 0], 2);
+        }
+        assert_eq!(table.port_of(Instant(20_000), [2, 1, 0, 0, 0, 0]), Some(2));
+        assert_eq!(table.port_of(Instant(20_000), address(19_999 - 900)), Some(1));
+        assert_eq!(table.port_of(Instant(20_000), address(19_999 - 1_000)), None);
+        assert!((984..=1_000).contains(&table.len()), "{}", table.len());
     }
 
     #[test]
