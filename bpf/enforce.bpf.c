@@ -119,7 +119,7 @@ static inline_always __u32 sort(const struct cv_socket *socket, const struct cv_
 	__u64 deadline, size;
 	struct cv_goal *goal;
 
-	if (!rule || !all || is_lifted(all, now) || (order && order->class < rule->first))
+	if (!rule || !all || is_lifted(all, now) || (order && (order->gate == CV_PLAIN || order->class < rule->first)))
 		return 0;
 	goal = bpf_map_lookup_elem(&goals, &flow);
 	size = goal ? goal->size : 0;
@@ -185,12 +185,15 @@ static inline_always void update(void *sk, void *common, int is_v6, struct cv_so
 	follow(sk, common, is_v6, socket, order, sort(socket, order, socket->message, now));
 }
 
-/* Gives a socket the place's congestion control, or its own where there is none, or no marks to go by. */
+/* Gives a socket the place's congestion control, or its own where there is none, no marks to go by, or it is plain TCP. */
 static inline_always void choose_control(void *sk, struct cv_socket *socket, int is_free)
 {
 	struct cv_settings *all = read_settings();
-	int is_chosen = all && is_free && socket->coflow && !is_lifted(all, bpf_ktime_get_ns());
+	__u64 now = bpf_ktime_get_ns();
+	int is_chosen = all && all->control_0 && is_free && socket->coflow && !is_lifted(all, now);
+	struct cv_order *order = is_chosen ? order_of(socket, now) : 0;
 
+	is_chosen = is_chosen && !(order && order->gate == CV_PLAIN);
 	steer(sk, socket, is_chosen ? all->control_0 : 0, is_chosen ? all->control_1 : 0);
 }
 

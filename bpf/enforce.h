@@ -11,6 +11,7 @@
 
 #define CV_OPEN 0 /* Gate: new data passes. */
 #define CV_OFF 1 /* Gate: new data is refused, but for the trickle. */
+#define CV_PLAIN 2 /* Gate: all passes, and nothing that is of a place is on the flow: no class, no congestion control. */
 #define CV_UNLIMITED 0xffffffff /* Rate: none is asked for. */
 #define CV_CLASSES 32 /* The most classes of a host that sorts messages by itself. */
 #define CV_KEEP 0xffffffff /* TOS or priority: the application's own stays. */
@@ -37,7 +38,7 @@ struct cv_coflow {
 /* How a flow is to be sent. */
 struct cv_order {
 	__u32 generation; /* Differs from that of every other order, and is never 0. */
-	__u32 gate; /* CV_OPEN or CV_OFF. */
+	__u32 gate; /* CV_OPEN, CV_OFF or CV_PLAIN. */
 	__u32 rate; /* Bytes per second, or CV_UNLIMITED. */
 	__u32 tos; /* The byte that has the DSCP in its upper six bits, or CV_KEEP. */
 	__u32 priority; /* SO_PRIORITY, or CV_KEEP. */

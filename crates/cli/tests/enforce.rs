@@ -134,7 +134,7 @@ struct Host {
     place: Place,
     /// Ended in this order: the enforcer has more to clean up.
     enforcer: Option<Running>,
-    _up: Running,
+    up: Option<Running>,
     group: Group,
 }
 
@@ -179,7 +179,7 @@ impl Host {
         let hosts = "127.0.0.1,127.0.0.2,10.99.0.2";
         let up = start(&place, &["up", "--hosts", hosts, "--rate", "100Mbps", "--policy", policy]);
         eventually("the agent", || place.path("cavalcade.sock").exists());
-        let mut made = Self { place, enforcer: None, _up: up, group };
+        let mut made = Self { place, enforcer: None, up: Some(up), group };
         made.start_enforcer(more);
         Some(made)
     }
@@ -626,6 +626,29 @@ fn an_enforcer_that_a_service_manager_ends_lets_go_of_what_waits_and_leaves_noth
     assert_eq!(host.end_enforcer("-TERM"), Some(0));
     assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
     eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
+}
+
+#[test]
+fn what_an_administrator_drains_and_what_has_lost_its_agent_goes_on_as_plain_tcp() {
+    let losses: [fn(&mut Host); 2] = [
+        |host| {
+            let mut drain = host.place.command();
+            drain.args(["drain", "--user", "0"]).env("XDG_RUNTIME_DIR", host.place.path("."));
+            assert!(drain.output().unwrap().status.success());
+        },
+        |host| drop(host.up.take()),
+    ];
+    for lose in losses {
+        let Some(mut host) = Host::new("fifo") else { return };
+        let (address, seen) = receive("127.0.0.2");
+        let _large = host.upload("large", LARGE, address, true);
+        host.sees_bytes_of("large");
+        let _small = host.upload("small", SMALL, address, true);
+        eventually("the small one", || host.lists("small", ""));
+        lose(&mut host);
+        eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
+        assert_eq!(seen.lock().unwrap().ends[0].0, "/small", "it waited for nobody");
+    }
 }
 
 /// Two servers in a network namespace of their own send over a pair of interfaces to clients in another, as the tasks near-7001 and

@@ -231,12 +231,7 @@ impl Enforcer {
             self.kernel.stay_alive()?;
             self.ticks = (self.ticks + 1) % THOROUGH;
             if self.ticks == 0 {
-                self.door.link_beside_agent();
-            }
-            if self.ticks == 0 && !self.is_idle() {
-                self.counted.extend(self.kernel.counts()?.into_iter().map(|(flow, _)| flow));
-                let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
-                groups.for_each(|group| self.kernel.follow(group));
+                self.look_around()?;
             }
             self.peers.iter_mut().for_each(Peers::repeat);
             if std::mem::take(&mut self.is_walk_due) {
@@ -247,6 +242,18 @@ impl Enforcer {
             self.end_what_is_over(now)?;
             self.follow_rules(now)?;
         }
+        Ok(())
+    }
+
+    /// Finds what has come or gone without a word.
+    fn look_around(&mut self) -> Result<(), Error> {
+        self.door.link_beside_agent();
+        if !self.is_idle() {
+            self.counted.extend(self.kernel.counts()?.into_iter().map(|(flow, _)| flow));
+            let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
+            groups.for_each(|group| self.kernel.follow(group));
+        }
+        self.kernel.leave_empty_namespaces();
         Ok(())
     }
 
@@ -468,10 +475,11 @@ impl Enforcer {
                         } else {
                             is_walk_due |= opens;
                         }
-                        if tagged.is_obedient {
+                        // Without a class nothing is enforced: it is drained, or there is nobody who gives orders.
+                        if tagged.is_obedient && directive.class.is_some() {
                             self.kernel.order(flow, Order::new(directive, self.conditions.classes))?;
                         } else {
-                            self.kernel.cancel(flow);
+                            self.kernel.release(flow)?;
                         }
                     }
                     ClientEvent::Refused { .. } => {}

@@ -116,6 +116,12 @@ impl Order {
     }
 }
 
+/// The kernel's order for a flow that is plain TCP.
+pub(crate) fn plain(generation: u32) -> shared::OrderWords {
+    let open = Order::from(Gate::Open {}).to_kernel(generation);
+    shared::Order { gate: shared::PLAIN, ..shared::Order::from_words(open) }.to_words()
+}
+
 impl From<Gate> for Order {
     /// An order that leaves packets unmarked.
     fn from(gate: Gate) -> Self {

@@ -1,10 +1,9 @@
 //! The programs in the kernel, loaded, and the tables through which they are told and tell.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aya::maps::{Array, HashMap, Map, MapData, RingBuf, SkStorage};
@@ -20,11 +19,12 @@ use cavalcade_model::{Demotion, Nanos};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::congestion::{self, Control, Goal};
-use crate::flow::{Count, Flow, Order};
+use crate::flow::{self, Count, Flow, Order};
 use crate::groups::{self, Group, Hierarchy};
 use crate::inherited::{self, Inherited};
 use crate::namespaces::{Walkers, walk_everywhere};
 use crate::pins::Pins;
+use crate::place::Place;
 use crate::shared::{
     self, Claim, ClaimWords, ClassWords, Coflow, CoflowWords, CountWords, DemotionWords, EVERYBODY,
     FlowWords, GoalWords, Made, MadeWords, NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings,
@@ -39,34 +39,6 @@ const TAG: &str = "tag";
 const CONNECTIONS: &str = "connections";
 const TOUCH: &str = "touch";
 const GATE: &str = "gate";
-
-/// A place at which programs are attached and pinned. Enforcers at several places work side by side.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The control group whose sockets, and those of groups below it, can be tagged.
-    pub above: PathBuf,
-    /// The name of the folder of pins, and of groups of coflows with their number behind it.
-    pub name: String,
-}
-
-impl Place {
-    /// The place of the host's enforcer: all sockets can be tagged.
-    ///
-    /// # Errors
-    /// If there are no control groups of version 2.
-    pub fn of_host() -> Result<Self, Error> {
-        Ok(Self { above: Hierarchy::find()?.root, name: "cavalcade".to_owned() })
-    }
-
-    /// A place below the host's: only sockets of processes in this control group can be tagged.
-    ///
-    /// # Errors
-    /// If there is no such group.
-    pub fn below(group: &Path) -> Result<Self, Error> {
-        let number = fs::metadata(group).map_err(Error::file("find the control group", group))?.ino();
-        Ok(Self { above: group.to_owned(), name: format!("cavalcade-{number}") })
-    }
-}
 
 /// The times by which the kernel's side acts without being told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,18 +306,36 @@ impl Kernel {
         group.members().into_iter().for_each(|process| self.walkers.follow(process));
     }
 
+    /// Leaves network namespaces in which no tagged process is any more.
+    pub(crate) fn leave_empty_namespaces(&mut self) {
+        self.walkers.leave_empty();
+    }
+
     /// Says how a flow is to be sent. It holds for what is sent from now on; [`Kernel::refresh`] makes it hold for connections
     /// that wait.
     ///
     /// # Errors
     /// If there are too many flows.
     pub fn order(&mut self, flow: Flow, order: Order) -> Result<(), Error> {
+        self.insert_order(flow, |generation| order.to_kernel(generation))
+    }
+
+    /// Has a flow be plain TCP, until it gets another order: it has neither gate nor rate nor mark, and its connections take the
+    /// congestion control back that they had. Reaches connections as [`Kernel::order`] does.
+    ///
+    /// # Errors
+    /// If there are too many flows.
+    pub fn release(&mut self, flow: Flow) -> Result<(), Error> {
+        self.insert_order(flow, flow::plain)
+    }
+
+    fn insert_order(&mut self, flow: Flow, words: impl Fn(u32) -> OrderWords) -> Result<(), Error> {
         self.generation = self.generation.checked_add(1).unwrap_or(1);
-        let words = order.to_kernel(self.generation);
+        let words = words(self.generation);
         self.tables.orders.insert(flow.to_kernel(), words, 0).map_err(Error::refused("one more order"))
     }
 
-    /// Takes an order back: the flow is plain TCP.
+    /// Forgets the order of a flow.
     pub fn cancel(&mut self, flow: Flow) {
         // One that there was not is as good as gone.
         let _ = self.tables.orders.remove(&flow.to_kernel());

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use aya::maps::{Array, Map, MapData};
 
-use crate::kernel::{Place, REFRESH, SETTINGS};
+use crate::kernel::{REFRESH, SETTINGS};
 use crate::pins::Pins;
+use crate::place::Place;
 use crate::shared::{Settings, SettingsWords};
 use crate::{Error, groups, namespaces};
 

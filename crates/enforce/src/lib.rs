@@ -133,6 +133,7 @@ pub mod leftovers;
 mod link;
 mod namespaces;
 mod pins;
+mod place;
 pub mod probe;
 mod shared;
 mod urgency;
@@ -144,7 +145,8 @@ pub use enforcer::{Conditions, Enforcer, Rule, Subject};
 pub use error::Error;
 pub use flow::{Count, Flow, Order};
 pub use groups::{Group, Hierarchy};
-pub use kernel::{Kernel, Limits, Place};
+pub use kernel::{Kernel, Limits};
+pub use place::Place;
 pub use vouch::{Seal, Site};
 
 /// Tells why this build has no programs for the kernel; `None` where it has them.

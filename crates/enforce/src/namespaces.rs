@@ -1,8 +1,9 @@
 //! Network namespaces: a walk over sockets sees those of the walker's namespace only.
 //!
-//! A thread stands in each namespace in which a tagged process has been seen, and walks there when it is told to.
+//! A thread stands in each namespace in which there are tagged processes, and walks there when it is told to. While it stands there, the
+//! namespace does not go; so it leaves with the last of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
@@ -22,6 +23,8 @@ const MOST: usize = 256;
 /// A thread that walks when told, and says how it went.
 #[derive(Debug)]
 struct Walker {
+    /// The tagged processes that have been seen there.
+    processes: BTreeSet<u32>,
     tell: mpsc::Sender<()>,
     hear: mpsc::Receiver<io::Result<()>>,
 }
@@ -51,12 +54,24 @@ impl Walkers {
     pub(crate) fn follow(&mut self, process: u32) {
         let path = of_process(process);
         let Some(number) = number(&path) else { return };
-        if self.own == Some(number) || self.others.contains_key(&number) || self.others.len() >= MOST {
+        if self.own == Some(number) {
             return;
         }
-        if let Ok(namespace) = File::open(&path) {
-            self.others.insert(number, Walker::new(namespace, self.program.clone()));
+        if let Some(walker) = self.others.get_mut(&number) {
+            walker.processes.insert(process);
+        } else if self.others.len() < MOST
+            && let Ok(namespace) = File::open(&path)
+        {
+            self.others.insert(number, Walker::new(process, namespace, self.program.clone()));
         }
+    }
+
+    /// Leaves namespaces in which none of the processes is any more.
+    pub(crate) fn leave_empty(&mut self) {
+        self.others.retain(|&at, walker| {
+            walker.processes.retain(|&process| number(&of_process(process)) == Some(at));
+            !walker.processes.is_empty()
+        });
     }
 
     /// Walks everywhere; a namespace in which that fails is forgotten.
@@ -69,7 +84,7 @@ impl Walkers {
 }
 
 impl Walker {
-    fn new(namespace: File, program: PathBuf) -> Self {
+    fn new(process: u32, namespace: File, program: PathBuf) -> Self {
         let (tell, told) = mpsc::channel();
         let (say, hear) = mpsc::channel();
         let work = move || {
@@ -84,7 +99,7 @@ impl Walker {
         };
         // Without a thread both ends are closed, and the walker is forgotten at the first walk.
         drop(std::thread::Builder::new().name("cavalcade-walker".to_owned()).spawn(work));
-        Self { tell, hear }
+        Self { processes: [process].into(), tell, hear }
     }
 }
 
@@ -95,4 +110,34 @@ pub(crate) fn walk_everywhere(program: PathBuf) -> io::Result<()> {
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.for_each(|process: u32| walkers.follow(process));
     walkers.walk()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_namespace_is_left_with_the_last_tagged_process_in_it() {
+        if !rustix::process::geteuid().is_root() {
+            return cavalcade_testing::skipped("root, to make network namespaces");
+        }
+        let mut walkers = Walkers::new("none".into());
+        let mut processes = [(); 2].map(|()| {
+            let process = Command::new("unshare").args(["--net", "sleep", "60"]).spawn().unwrap();
+            cavalcade_testing::eventually("a namespace", || number(&of_process(process.id())) != walkers.own);
+            walkers.follow(process.id());
+            process
+        });
+        walkers.follow(std::process::id());
+        walkers.leave_empty();
+        assert_eq!(walkers.others.len(), 2);
+        for (left, process) in processes.iter_mut().enumerate() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+            walkers.leave_empty();
+            assert_eq!(walkers.others.len(), 1 - left);
+        }
+    }
 }

@@ -13,6 +13,7 @@ use aya::programs::SchedClassifier;
 use aya::{Btf, Ebpf, EbpfLoader};
 use cavalcade_client::DscpMap;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
+use cavalcade_protocol::Gate;
 use cavalcade_testing::{Player, eventually, eventually_some, role, say, skipped};
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::process::Uid;
@@ -21,7 +22,7 @@ use rustix::thread::set_thread_res_uid;
 use super::{Control, Goal, Law};
 use crate::kernel::monotonic;
 use crate::shared::CONTROLS;
-use crate::{Conditions, Enforcer, Flow, Group, Hierarchy, Kernel, Limits, Place, Request, leftovers};
+use crate::{Conditions, Enforcer, Flow, Group, Hierarchy, Kernel, Limits, Order, Place, Request, leftovers};
 
 const RECEIVER: &str = "10.77.1.2";
 const PORT: u16 = 9_000;
@@ -420,6 +421,27 @@ fn a_killed_enforcer_leaves_connections_with_their_own_control_and_none_of_its_o
         eventually_some("its own control", || control().filter(|(now, sent)| *now != name && *sent > before));
     assert!(!own.0.starts_with("cv_"), "{own:?}");
     assert!(!leftovers::fix(&ground.place).unwrap().is_empty());
+}
+
+#[test]
+fn a_flow_that_is_released_takes_its_own_control_back_until_there_are_orders_again() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    kernel.control(Some(control(Law::Dctcp))).unwrap();
+    let groups = [1, 2].map(|coflow| kernel.tag(&ground.place.above, coflow).unwrap());
+    let _receiver = ground.receiver(groups[1].path());
+    let _sender = ground.sender(groups[0].path(), "-", 60);
+    let control = || ground.sockets().first().map_or(String::new(), |socket| socket.control.clone());
+    eventually("the place's control", || control().starts_with("cv_dctcp."));
+    let is_own = || !control().is_empty() && !control().starts_with("cv_");
+    let flow = Flow { coflow: 1, peer: RECEIVER.parse().unwrap() };
+    kernel.release(flow).unwrap();
+    eventually("its own control", is_own);
+    kernel.order(flow, Order::from(Gate::Open {})).unwrap();
+    eventually("the place's control", || control().starts_with("cv_dctcp."));
+    kernel.release(Flow::of_all_peers(1)).unwrap();
+    kernel.cancel(flow);
+    eventually("its own control", is_own);
 }
 
 #[test]

@@ -103,11 +103,12 @@ impl Enforcer {
         handover: &Handover,
     ) -> Result<CoflowKey, String> {
         let &Handover { descriptor, cookie, coflow, sends } = handover;
+        let socket = inherited::connection_of(library.process, descriptor, cookie)
+            .ok_or_else(|| format!("descriptor {descriptor} is not, or no longer, that connection"))?;
+        // Asked afterwards: before, the number could be given to another process in between.
         if !library.owns_process() {
             return Err("the asking process is gone, or another user's".to_owned());
         }
-        let socket = inherited::connection_of(library.process, descriptor, cookie)
-            .ok_or_else(|| format!("descriptor {descriptor} is not, or no longer, that connection"))?;
         let peer = socket.peer.expect("a connection has a peer");
         let sends = sends.map(|bytes| Amount { peer, bytes });
         let request = Request {
