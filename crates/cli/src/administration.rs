@@ -298,8 +298,23 @@ fn place(at: &At) -> Result<Place, Failure> {
     Ok(Place::Address(address, Box::new(identity(folder, Role::Administrator)?)))
 }
 
-/// Lists the administration sockets in the default folder that are served: coordinators, the agent, switches.
+/// Lists the administration sockets in the default folder that are served.
 pub(crate) fn found_sockets() -> Vec<PathBuf> {
+    let is_served = |path: &PathBuf| std::os::unix::net::UnixStream::connect(path).is_ok();
+    sockets().into_iter().filter(is_served).collect()
+}
+
+/// Lists those that processes have left there which were killed.
+pub(crate) fn stale_sockets() -> Vec<PathBuf> {
+    let is_stale = |path: &PathBuf| {
+        let connected = std::os::unix::net::UnixStream::connect(path);
+        connected.is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused)
+    };
+    sockets().into_iter().filter(is_stale).collect()
+}
+
+/// The administration sockets in the default folder: those of coordinators, of the agent, of switches.
+fn sockets() -> Vec<PathBuf> {
     let folder = runtime_folder();
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_of = |path: &PathBuf, role: &str| {
@@ -314,7 +329,6 @@ pub(crate) fn found_sockets() -> Vec<PathBuf> {
     let clients = socket_path(None);
     sockets.extend([clients.with_extension("coordinator.sock"), administration_path(&clients)]);
     sockets.extend(switches);
-    sockets.retain(|path| std::os::unix::net::UnixStream::connect(path).is_ok());
     sockets
 }
 

@@ -12,7 +12,7 @@ use cavalcade_runtime::Identity;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::administration::{found_sockets, shown};
+use crate::administration::{found_sockets, shown, stale_sockets};
 use crate::arguments::Doctor;
 use crate::failure::{Failure, Kind};
 use crate::live::runtime_folder;
@@ -195,16 +195,16 @@ fn kernel_path() -> impl Iterator<Item = Finding> {
     })
 }
 
-/// Looks for what killed processes have left: an enforcer in the kernel, a lab or a benchmark as namespaces.
+/// Looks for what killed processes have left: an enforcer in the kernel, a lab or a benchmark as namespaces, others their sockets.
 fn left_behind() -> Option<Finding> {
     let enforcer = Place::of_host().ok().and_then(|place| leftovers::find(&place).ok()).unwrap_or_default();
-    let lab = cavalcade_lab::find_stale();
-    if enforcer.is_empty() && lab.is_empty() {
+    let (lab, sockets) = (cavalcade_lab::find_stale(), stale_sockets());
+    if enforcer.is_empty() && lab.is_empty() && sockets.is_empty() {
         return None;
     }
-    let (enforcer, lab) = (enforcer.len(), lab.len());
+    let (enforcer, lab, sockets) = (enforcer.len(), lab.len(), sockets.len());
     let finding = format!(
-        "killed processes have left {enforcer} objects in the kernel and {lab} namespaces and folders"
+        "killed processes have left {enforcer} objects in the kernel, {lab} namespaces and folders, and {sockets} sockets"
     );
     Some(limited("leftovers", finding, "they limit nothing; 'cavalcade doctor --fix-leftovers' removes them"))
 }
@@ -216,6 +216,9 @@ fn fix_leftovers() -> Result<(), Failure> {
     };
     let of_labs = cavalcade_lab::remove_stale();
     print_removed(&of_labs)?;
+    let sockets = stale_sockets().into_iter().filter(|path| fs::remove_file(path).is_ok());
+    let sockets: Vec<String> = sockets.map(|path| shown(&path)).collect();
+    print_removed(&sockets)?;
     let lacking = |error: Error| Failure::new(Kind::Capability, error.to_string());
     let removed = match Place::of_host() {
         // Where no enforcer can run none has left anything.
@@ -224,7 +227,8 @@ fn fix_leftovers() -> Result<(), Failure> {
     };
     let of_enforcers: Vec<String> = removed.iter().map(|path| path.display().to_string()).collect();
     print_removed(&of_enforcers)?;
-    if of_labs.is_empty() && of_enforcers.is_empty() { print("nothing was left behind\n") } else { Ok(()) }
+    let all = [of_labs, sockets, of_enforcers];
+    if all.iter().all(Vec::is_empty) { print("nothing was left behind\n") } else { Ok(()) }
 }
 
 fn congestion_control() -> Finding {

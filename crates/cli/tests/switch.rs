@@ -292,18 +292,28 @@ fn without_the_right_to_packets_or_programs_a_switch_names_the_capability() {
     drop(switch);
 }
 
+/// One test, since what is found is of the whole machine.
 #[test]
-fn what_a_killed_lab_left_is_found_and_removed() {
-    // A number that no process has.
-    let name = "cvl-4194399-bench";
-    if !ip(&["netns", "add", name]) {
-        cavalcade_testing::skipped("root and iproute2, for network namespaces");
-        return;
-    }
+fn what_killed_processes_left_is_found_and_removed_and_sockets_that_are_served_stay() {
     let place = Place::new();
-    let found = place.run(&["doctor"]).out;
-    assert!(found.contains("namespaces and folders"), "{found}");
-    let removed = place.run(&["doctor", "--fix-leftovers"]);
-    assert!(removed.out.contains(name), "{}{}", removed.out, removed.err);
-    assert!(!std::path::Path::new("/run/netns").join(name).exists());
+    let run = |arguments: &[&str]| {
+        let ran = place.command().env("XDG_RUNTIME_DIR", place.path(".")).args(arguments).output().unwrap();
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let listen = |name: &str| std::os::unix::net::UnixListener::bind(place.path(name)).unwrap();
+    drop(listen("cavalcade-switch-0000000000000007.sock"));
+    let _served = listen("cavalcade-switch-0000000000000008.sock");
+    // A number that no process has.
+    let lab = "cvl-4194399-bench";
+    let has_lab = ip(&["netns", "add", lab]);
+    let found = run(&["doctor"]);
+    assert!(found.contains(" namespaces and folders, and 1 sockets"), "{found}");
+    let removed = run(&["doctor", "--fix-leftovers"]);
+    assert!(removed.contains("0000000000000007.sock"), "{removed}");
+    assert_eq!(place.names(), ["cavalcade-switch-0000000000000008.sock"]);
+    if !has_lab {
+        return cavalcade_testing::skipped("root and iproute2, for network namespaces");
+    }
+    assert!(removed.contains(lab), "{removed}");
+    assert!(!std::path::Path::new("/run/netns").join(lab).exists());
 }

@@ -439,7 +439,7 @@ pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Remove what a killed 'cavalcade enforce' left in the kernel, instead of checking
+    /// Remove what killed processes have left (objects in the kernel, namespaces, sockets), instead of checking
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_leftovers: bool,
 }
