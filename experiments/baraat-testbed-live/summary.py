@@ -1,82 +1,56 @@
 #!/usr/bin/env python3
 """Prints the tables of README.md from the runs of measure.sh: summary.py FOLDER"""
 
-import glob
 import json
+import os
 import statistics
 import sys
 
-
-def of(pattern):
-    return [json.load(open(path)) for path in sorted(glob.glob(f"{sys.argv[1]}/{pattern}.json"))]
+FIGURES = {"mean": "mean_s", "p95": "p95_s", "p99": "p99_s"}
 
 
-def times(runs, name, what, figure="mean_s", carrier="process"):
-    same = [run for document in runs for run in document["runs"] if run["name"] == name]
-    return [run[what][figure] for run in same if run.get("carrier", "process") == carrier]
+def runs_of(*names):
+    """The runs in files, by policy and carrier."""
+    paths = [os.path.join(sys.argv[1], f"{name}.json") for name in names]
+    runs = [run for path in paths for run in json.load(open(path))["runs"]]
+    return {(run["name"], run["carrier"]): run for run in runs}
 
 
-def spread(values, scale=1e3, digits=1):
-    middle = statistics.median(values) * scale
-    return f"{middle:,.{digits}f} ({min(values) * scale:,.{digits}f}–{max(values) * scale:,.{digits}f})"
+def spread(values):
+    low, high = min(values) * 1e3, max(values) * 1e3
+    middle = f"{statistics.median(values) * 1e3:,.1f}"
+    return f"{middle} ({low:,.1f}–{high:,.1f})" if len(values) > 1 else middle
 
 
-def percent(ratio):
-    return f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
+def signed(text):
+    return text.replace("-", "−")
 
 
-def share(ratio):
-    return f"{100 * (1 - ratio):.1f} %".replace("-", "−")
-
-
-def main():
-    print("| n | | live ms, median of ten (least–most) | packets | off by | fluid | below RCP, live | packets | fluid |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for n in [1, 2, 4, 8]:
-        runs = of(f"fig07-{n}-*")
-        rcp = {what: statistics.median(times(runs, "rcp", what)) for what in ["measured", "packets", "fluid"]}
-        for name in ["tcp", "rcp", "spc"]:
-            live, packets, fluid = (times(runs, name, what) for what in ["measured", "packets", "fluid"])
-            below = [share(statistics.median(times(runs, name, what)) / rcp[what]) for what in rcp]
-            below = ["", "", ""] if name == "rcp" else below
-            cells = [str(n), name, spread(live), f"{packets[0] * 1e3:,.1f}", percent(statistics.median(live) / packets[0])]
-            print("| " + " | ".join(cells + [f"{fluid[0] * 1e3:,.1f}"] + below) + " |")
-    for rate in ["50Mbps", "20Mbps"]:
-        table3(of(f"table3-{rate}-*"))
-    carriers()
-
-
-def carriers():
+def table(rows):
     print()
-    print("| | | packets | process, live ms (least–most) | off by | XDP, live ms (least–most) | off by |")
-    print("|---|---|---|---|---|---|---|")
-    rows = [(f"n = {n}", f"carriers-fig07-{n}-*", "mean_s") for n in [1, 2, 4, 8]]
-    rows += [(f"Table 3, {figure[:-2]}", "carriers-table3-20Mbps-*", figure) for figure in ["mean_s", "p95_s", "p99_s"]]
-    for title, pattern, figure in rows:
-        runs = of(pattern)
+    print("| | | packets, ms | fluid | process, live (least–most) | off by | XDP, live | off by | below RCP, live | packets | fluid |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    for title, runs, figure in rows:
+        def live(name, carrier):
+            run = runs.get((name, carrier))
+            return run and [repeat[figure] for repeat in run["repeats"]]
+
         for name in ["tcp", "rcp", "spc"]:
-            predicted = times(runs, name, "packets", figure)
-            if not predicted:
+            if (name, "process") not in runs:
                 continue
-            cells = [title, name, f"{predicted[0] * 1e3:,.1f}"]
+            own, rcp = runs[name, "process"], runs["rcp", "process"]
+            predicted = own["packets"][figure]
+            cells = [title, name, f"{predicted * 1e3:,.1f}", f"{own['fluid'][figure] * 1e3:,.1f}"]
             for carrier in ["process", "xdp"]:
-                live = times(runs, name, "measured", figure, carrier)
-                cells += [spread(live), percent(statistics.median(live) / predicted[0])] if live else ["–", "–"]
+                times = live(name, carrier)
+                off = times and 100 * (statistics.median(times) / predicted - 1)
+                cells += [spread(times), signed(f"{off:+.1f} %")] if times else ["–", "–"]
+            medians = [statistics.median(live(of, "process")) for of in [name, "rcp"]]
+            pairs = [medians, *([run[what][figure] for run in [own, rcp]] for what in ["packets", "fluid"])]
+            cells += ["", "", ""] if name == "rcp" else [signed(f"{100 * (1 - one / other):.1f} %") for one, other in pairs]
             print("| " + " | ".join(cells) + " |")
 
 
-def table3(runs):
-    print()
-    print("| | | live ms | packets | off by | fluid | below RCP, live | packets | fluid |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for figure in ["mean_s", "p95_s", "p99_s"]:
-        rcp = {what: statistics.median(times(runs, "rcp", what, figure)) for what in ["measured", "packets", "fluid"]}
-        for name in [run["name"] for run in runs[0]["runs"]]:
-            middle = {what: statistics.median(times(runs, name, what, figure)) for what in rcp}
-            below = ["", "", ""] if name == "rcp" else [share(middle[what] / rcp[what]) for what in rcp]
-            cells = [figure[:-2], name, f"{middle['measured'] * 1e3:,.1f}", f"{middle['packets'] * 1e3:,.1f}"]
-            cells += [percent(middle["measured"] / middle["packets"]), f"{middle['fluid'] * 1e3:,.1f}"]
-            print("| " + " | ".join(cells + below) + " |")
-
-
-main()
+table([(f"n = {n}", runs_of(f"fig07-{n}"), "mean_s") for n in [1, 2, 4, 8]])
+table([(title, runs_of("table3-tcp", "table3"), figure) for title, figure in FIGURES.items()])
+table([(title, runs_of("table3-50Mbps"), figure) for title, figure in FIGURES.items()])
