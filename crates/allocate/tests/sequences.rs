@@ -77,3 +77,16 @@ fn rates_that_sum_to_nothing_leave_no_rate_behind() {
     ];
     run(Case::Madd, &bytes).unwrap();
 }
+
+/// Found by the fuzz target: half of a pause ends in the moment in which one flow has drawn level with another.
+#[test]
+fn a_flow_that_is_just_drawing_level_may_rank_as_either() {
+    #[rustfmt::skip]
+    let bytes = [
+        255, 255, 255, 7, 0, 255, 255, 0, 232, 46, 255, 255, 255, 7, 21, 21, 21, 21, 21, 21,
+        21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 21, 0, 255,
+        255, 0, 232, 46, 255, 0, 232, 46, 27, 122, 1, 0, 3, 232, 46, 27, 122, 1, 210, 210,
+        255, 255, 255, 165,
+    ];
+    run(Case::Shortest, &bytes).unwrap();
+}

@@ -269,7 +269,7 @@ fn a_driver_that_refuses_a_size_has_the_next_tried_at_once() {
     for (peer, headers) in [("10.0.0.1", 28), ("::ffff:10.0.0.1", 28), ("fd00::1", 48)] {
         let settings = Settings { overhead: frame::overhead(peer.parse().unwrap()), ..Settings::default() };
         let mut client = Connection::connect(Instant(0), 1, 5, settings);
-        let mut size = |client: &mut Connection| {
+        let size = |client: &mut Connection| {
             let mut bytes = Vec::new();
             client.poll_transmit(Instant(0)).expect("an opening").encode(&mut bytes);
             bytes.len() + headers
