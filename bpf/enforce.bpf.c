@@ -119,7 +119,7 @@ static inline_always __u32 sort(const struct cv_socket *socket, const struct cv_
 	__u64 deadline, size;
 	struct cv_goal *goal;
 
-	if (!rule || !all || is_lifted(all, now) || (order && (order->gate == CV_PLAIN || order->class < rule->first)))
+	if (!rule || !all || is_lifted(all, now) || (order && order->class < rule->first))
 		return 0;
 	goal = bpf_map_lookup_elem(&goals, &flow);
 	size = goal ? goal->size : 0;

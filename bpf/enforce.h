@@ -11,7 +11,7 @@
 
 #define CV_OPEN 0 /* Gate: new data passes. */
 #define CV_OFF 1 /* Gate: new data is refused, but for the trickle. */
-#define CV_PLAIN 2 /* Gate: all passes, and nothing that is of a place is on the flow: no class, no congestion control. */
+#define CV_PLAIN 2 /* Gate: all passes, and connections have their own congestion control. What the host sorts by itself, it sorts. */
 #define CV_UNLIMITED 0xffffffff /* Rate: none is asked for. */
 #define CV_CLASSES 32 /* The most classes of a host that sorts messages by itself. */
 #define CV_KEEP 0xffffffff /* TOS or priority: the application's own stays. */

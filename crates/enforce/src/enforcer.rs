@@ -453,10 +453,15 @@ impl Enforcer {
             while let Some(event) = tagged.link.client.poll_event() {
                 match event {
                     ClientEvent::Ready(_) => {
+                        self.kernel.cancel(Flow::of_all_peers(number));
                         tagged.is_obedient = true;
                         tagged.link.welcome();
                     }
-                    ClientEvent::FellBack => tagged.is_obedient = false,
+                    ClientEvent::FellBack => {
+                        // Flows that begin meanwhile as well.
+                        self.kernel.release(Flow::of_all_peers(number))?;
+                        tagged.is_obedient = false;
+                    }
                     ClientEvent::Registered { coflow, .. } => {
                         self.kernel.name(number, coflow.serial)?;
                         tagged.learn_key(coflow);

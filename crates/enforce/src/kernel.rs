@@ -306,7 +306,12 @@ impl Kernel {
         group.members().into_iter().for_each(|process| self.walkers.follow(process));
     }
 
-    /// Leaves network namespaces in which no tagged process is any more.
+    /// Follows a process into the network namespace that it is in.
+    pub(crate) fn follow_process(&mut self, process: u32) {
+        self.walkers.follow(process);
+    }
+
+    /// Leaves network namespaces in which no tagged process has been for a while.
     pub(crate) fn leave_empty_namespaces(&mut self) {
         self.walkers.leave_empty();
     }
@@ -320,8 +325,9 @@ impl Kernel {
         self.insert_order(flow, |generation| order.to_kernel(generation))
     }
 
-    /// Has a flow be plain TCP, until it gets another order: it has neither gate nor rate nor mark, and its connections take the
-    /// congestion control back that they had. Reaches connections as [`Kernel::order`] does.
+    /// Has a flow be plain TCP, until it gets another order: it has neither gate nor rate nor class by order, and its connections take
+    /// the congestion control back that they had. Demotion goes on, as it needs no orders. Reaches connections as [`Kernel::order`]
+    /// does.
     ///
     /// # Errors
     /// If there are too many flows.

@@ -1,7 +1,7 @@
 //! Network namespaces: a walk over sockets sees those of the walker's namespace only.
 //!
 //! A thread stands in each namespace in which there are tagged processes, and walks there when it is told to. While it stands there, the
-//! namespace does not go; so it leaves with the last of them.
+//! namespace does not go; so it leaves some time after the last of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -20,11 +20,17 @@ use crate::urgency;
 /// descriptors alone.
 const MOST: usize = 256;
 
+/// The number of looks without tagged processes, one a second, after which a namespace is left: what a program had written when it ended
+/// may wait at a gate until then.
+const LOOKS: u32 = 60;
+
 /// A thread that walks when told, and says how it went.
 #[derive(Debug)]
 struct Walker {
     /// The tagged processes that have been seen there.
     processes: BTreeSet<u32>,
+    /// The looks in a row that found none of them.
+    empty: u32,
     tell: mpsc::Sender<()>,
     hear: mpsc::Receiver<io::Result<()>>,
 }
@@ -66,11 +72,12 @@ impl Walkers {
         }
     }
 
-    /// Leaves namespaces in which none of the processes is any more.
+    /// Leaves namespaces in which none of the processes has been for [`LOOKS`] looks.
     pub(crate) fn leave_empty(&mut self) {
         self.others.retain(|&at, walker| {
             walker.processes.retain(|&process| number(&of_process(process)) == Some(at));
-            !walker.processes.is_empty()
+            walker.empty = if walker.processes.is_empty() { walker.empty + 1 } else { 0 };
+            walker.empty <= LOOKS
         });
     }
 
@@ -99,7 +106,7 @@ impl Walker {
         };
         // Without a thread both ends are closed, and the walker is forgotten at the first walk.
         drop(std::thread::Builder::new().name("cavalcade-walker".to_owned()).spawn(work));
-        Self { processes: [process].into(), tell, hear }
+        Self { processes: [process].into(), empty: 0, tell, hear }
     }
 }
 
@@ -119,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_is_left_with_the_last_tagged_process_in_it() {
+    fn a_namespace_is_left_some_time_after_the_last_tagged_process_in_it() {
         if !rustix::process::geteuid().is_root() {
             return cavalcade_testing::skipped("root, to make network namespaces");
         }
@@ -136,6 +143,8 @@ mod tests {
         for (left, process) in processes.iter_mut().enumerate() {
             process.kill().unwrap();
             process.wait().unwrap();
+            (0..LOOKS).for_each(|_| walkers.leave_empty());
+            assert_eq!(walkers.others.len(), 2 - left);
             walkers.leave_empty();
             assert_eq!(walkers.others.len(), 1 - left);
         }

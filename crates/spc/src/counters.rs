@@ -32,7 +32,7 @@ use crate::tasks::{IdSource, TaskCounter};
 pub const MOST_CONNECTIONS: usize = 64;
 /// The time for which a connection may say nothing.
 pub const SILENCE: Duration = Duration::from_secs(60);
-/// The longest that a program waits for an agent that hangs.
+/// The longest that a program waits for an agent that hangs, to connect and for an answer each.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Ids that are set aside at once.
 const BLOCK: u64 = 1_000;
@@ -337,6 +337,11 @@ impl AgentCounter {
     }
 }
 
+/// Tells whether the agent has answered. Where it has not, an answer may still come, to a question that is over.
+fn is_answer(answer: &io::Result<u32>) -> bool {
+    answer.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::PermissionDenied, |_| true)
+}
+
 /// Connects and writes within `patience`: where an agent hangs and others wait for it, connecting waits without end.
 fn connect(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -352,18 +357,17 @@ impl IdSource for AgentCounter {
         }
         let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mut connection) = kept.take() {
-            match self.ask(&mut connection) {
-                // It was closed for its silence, or the agent is another one now.
-                Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {}
-                answer => {
-                    *kept = Some(connection);
-                    return answer;
-                }
+            let answer = self.ask(&mut connection);
+            let hangs = answer.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+            // Else it was closed for its silence, or the agent is another one now.
+            if is_answer(&answer) || hangs {
+                *kept = is_answer(&answer).then_some(connection);
+                return answer;
             }
         }
         let mut connection = self.connect()?;
         let answer = self.ask(&mut connection);
-        *kept = Some(connection);
+        *kept = is_answer(&answer).then_some(connection);
         answer
     }
 }

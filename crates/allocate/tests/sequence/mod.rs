@@ -377,7 +377,7 @@ impl Scene {
         let there: Vec<usize> = (0..self.flows.len()).filter(|&flow| !self.flows[flow].is_over).collect();
         // The definition is told what the allocator has left, or rounding would decide between flows that are level. That
         // the allocator is right about it is checked below.
-        let flows: Vec<reference::Flow<'_>> = (there.iter().map(|&number| (number, &self.flows[number])))
+        let mut flows: Vec<reference::Flow<'_>> = (there.iter().map(|&number| (number, &self.flows[number])))
             .map(|(number, flow)| reference::Flow {
                 path: &flow.path,
                 coflow: flow.coflow,
@@ -388,13 +388,25 @@ impl Scene {
             .collect();
         let before: Vec<f64> = there.iter().map(|&flow| self.flows[flow].rate).collect();
         let past = Past { rates: &before, same_coflows: self.same_coflows };
-        let rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
-        let is_undecided = self.terms.discipline == Discipline::ShortestFlow && are_level(&flows, &before);
+        let mut rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
+        let is_other = |(&number, &defined): (&usize, &f64)| {
+            let rate: f64 = self.fill.rate(number as u32);
+            (rate - defined).abs() > 1e-7
+        };
+        // Of two flows that are just drawing level either may be first.
+        if self.terms.discipline == Discipline::ShortestFlow
+            && let Some((one, other)) = level(&flows, &before)
+            && there.iter().zip(&rates).any(is_other)
+        {
+            let left = flows[one].remaining;
+            flows[one].remaining = std::mem::replace(&mut flows[other].remaining, left);
+            rates = reference::allocate(&self.terms, &self.capacity, &flows, past);
+        }
         for (&number, defined) in there.iter().zip(rates) {
             let (rate, left) = (self.fill.rate(number as u32), self.fill.remaining(number as u32, self.now));
             let flow = &mut self.flows[number];
             flow.rate = rate;
-            if (rate - defined).abs() > 1e-7 && !is_undecided {
+            if (rate - defined).abs() > 1e-7 {
                 return Err(format!(
                     "at {}: flow {number} gets {rate}, by the definition {defined}: {:#?}",
                     self.now, self.flows
@@ -415,11 +427,11 @@ impl Scene {
     }
 }
 
-/// Returns whether a flow is just drawing level with another: what is less than a step of a 1024th of a byte apart ranks by rounding. The
+/// Returns a flow that is just drawing level with another, and that: what is less than a step of a 1024th of a byte apart ranks by rounding. The
 /// allocator changes its mind once they are a step apart and two of its tolerances, of a thousandth of a nanosecond, have passed.
-fn are_level(flows: &[reference::Flow<'_>], rates: &[f64]) -> bool {
+fn level(flows: &[reference::Flow<'_>], rates: &[f64]) -> Option<(usize, usize)> {
     let mut pairs = (0..flows.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
-    pairs.any(|(one, other)| {
+    pairs.find(|&(one, other)| {
         let [a, b] = [&flows[one], &flows[other]];
         let (apart, gain) = ((a.remaining - b.remaining).abs(), (rates[one] - rates[other]).abs());
         a.priorities == b.priorities && gain > 0.0 && apart < 1.01 / 1024.0 + 2.02e-3 * gain

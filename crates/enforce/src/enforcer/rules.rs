@@ -50,13 +50,17 @@ impl Enforcer {
                 self.rules.push(rule);
             }
             Subject::Label(..) => self.rules.push(rule),
-            Subject::User(_) | Subject::Port(_) => self.stand(rule)?,
+            Subject::User(_) => {
+                self.stand(&rule)?;
+                self.rules.push(rule);
+            }
+            Subject::Port(_) => self.stand(&rule)?,
         }
         Ok(())
     }
 
     /// Has the kernel tag by user or port.
-    fn stand(&mut self, rule: Rule) -> Result<(), Error> {
+    fn stand(&mut self, rule: &Rule) -> Result<(), Error> {
         let number = self.next;
         self.next += 1;
         let owner = match rule.subject {
@@ -74,7 +78,7 @@ impl Enforcer {
             }
             Subject::Group(_) | Subject::Label(..) => return Ok(()),
         };
-        self.standing.insert(number, (owner, rule.request));
+        self.standing.insert(number, (owner, rule.request.clone()));
         Ok(())
     }
 
@@ -91,6 +95,12 @@ impl Enforcer {
                 let (above, folders) = (&self.kernel.place().above, &self.conditions.containers);
                 let groups = containers::labelled(above, folders, (key, value));
                 groups.iter().try_for_each(|group| self.follow_group(now, group, request))
+            }
+            Subject::User(user) if is_time_to_scan => {
+                groups::processes_of(*user)
+                    .into_iter()
+                    .for_each(|process| self.kernel.follow_process(process));
+                Ok(())
             }
             Subject::Label(..) | Subject::User(_) | Subject::Port(_) => Ok(()),
         });
