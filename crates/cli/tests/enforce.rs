@@ -237,6 +237,16 @@ impl Host {
         Running(Command::new("sh").args(["-c", &enter]).stdout(Stdio::null()).spawn().unwrap())
     }
 
+    /// A large upload that has begun, and a small one that the agent knows of; with what the receiver sees.
+    fn small_behind_large(&self) -> (Arc<Mutex<Seen>>, [Running; 2]) {
+        let (address, seen) = receive("127.0.0.2");
+        let large = self.upload("large", LARGE, address, true);
+        self.sees_bytes_of("large");
+        let small = self.upload("small", SMALL, address, true);
+        eventually("the small one", || self.lists("small", ""));
+        (seen, [large, small])
+    }
+
     /// Tells whether a line of `cavalcade ps` has both words.
     fn lists(&self, name: &str, word: &str) -> bool {
         let ps = self.place.command().arg("ps").env("XDG_RUNTIME_DIR", self.place.path(".")).output();
@@ -618,11 +628,7 @@ fn curl_waits_where_the_policy_says_so_and_nothing_is_left_after_an_interrupt() 
 #[test]
 fn an_enforcer_that_a_service_manager_ends_lets_go_of_what_waits_and_leaves_nothing() {
     let Some(mut host) = Host::new("fifo") else { return };
-    let (address, seen) = receive("127.0.0.2");
-    let _large = host.upload("large", LARGE, address, true);
-    host.sees_bytes_of("large");
-    let _small = host.upload("small", SMALL, address, true);
-    eventually("the small one", || host.lists("small", ""));
+    let (seen, _uploads) = host.small_behind_large();
     assert_eq!(host.end_enforcer("-TERM"), Some(0));
     assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
     eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
@@ -640,14 +646,10 @@ fn what_an_administrator_drains_and_what_has_lost_its_agent_goes_on_as_plain_tcp
     ];
     for lose in losses {
         let Some(mut host) = Host::new("fifo") else { return };
-        let (address, seen) = receive("127.0.0.2");
-        let _large = host.upload("large", LARGE, address, true);
-        host.sees_bytes_of("large");
-        let _small = host.upload("small", SMALL, address, true);
-        eventually("the small one", || host.lists("small", ""));
+        let (seen, _uploads) = host.small_behind_large();
         lose(&mut host);
         eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
-        assert_eq!(seen.lock().unwrap().ends[0].0, "/small", "it waited for nobody");
+        assert_eq!(seen.lock().unwrap().ends[0].0, "/small", "a flow that is not scheduled does not wait");
     }
 }
 

@@ -480,7 +480,7 @@ impl Enforcer {
                         } else {
                             is_walk_due |= opens;
                         }
-                        // Without a class nothing is enforced: it is drained, or there is nobody who gives orders.
+                        // A directive without a class enforces nothing: the flow is drained, or no coordinator leads.
                         if tagged.is_obedient && directive.class.is_some() {
                             self.kernel.order(flow, Order::new(directive, self.conditions.classes))?;
                         } else {

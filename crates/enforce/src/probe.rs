@@ -101,25 +101,20 @@ fn send_from(group: &Group, bytes: usize) -> io::Result<Duration> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut sender = sender_in(group, listener.local_addr()?)?;
     let mut source = sender.stdin.take().expect("its input is a pipe");
-    let (mut connection, _) = listener.accept()?;
+    let (connection, _) = listener.accept()?;
     connection.set_read_timeout(Some(PATIENCE))?;
     let began = Instant::now();
     let took = std::thread::scope(|scope| {
-        // Where nobody reads any more, the pipe breaks.
+        // If reading fails, this ends with a broken pipe.
         scope.spawn(move || source.write_all(&vec![0; bytes]));
-        let read = (|| {
-            let mut chunk = [0; 1 << 16];
-            let mut left = bytes;
-            while left > 0 {
-                match connection.read(&mut chunk)? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    more => left = left.saturating_sub(more),
-                }
-            }
-            Ok(began.elapsed())
-        })();
+        let read = io::copy(&mut connection.take(bytes as u64), &mut io::sink());
+        let took = began.elapsed();
         let _ = sender.kill();
-        read
+        match read {
+            Ok(all) if all == bytes as u64 => Ok(took),
+            Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => Err(error),
+        }
     });
     sender.wait()?;
     took

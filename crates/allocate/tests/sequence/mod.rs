@@ -427,8 +427,8 @@ impl Scene {
     }
 }
 
-/// Returns a flow that is just drawing level with another, and that: what is less than a step of a 1024th of a byte apart ranks by rounding. The
-/// allocator changes its mind once they are a step apart and two of its tolerances, of a thousandth of a nanosecond, have passed.
+/// Finds two flows of which one is just drawing level with the other. Within a 1024th of a byte rounding decides which ranks first, and
+/// the allocator reorders them once they are that far apart and two of its tolerances, of a thousandth of a nanosecond, have passed.
 fn level(flows: &[reference::Flow<'_>], rates: &[f64]) -> Option<(usize, usize)> {
     let mut pairs = (0..flows.len()).flat_map(|one| (0..one).map(move |other| (one, other)));
     pairs.find(|&(one, other)| {
