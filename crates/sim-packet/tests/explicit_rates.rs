@@ -94,6 +94,21 @@ fn spcs_tasks_go_one_after_the_other() {
     assert_eq!(lost(&run), 0);
 }
 
+/// Baraat §4.1: counters that do not talk to each other may give a task that came later the lower id.
+#[test]
+fn spcs_tasks_go_in_the_order_of_the_ids_that_counters_gave_them() {
+    let network = Network::star(3, LINK).unwrap();
+    let tasks: &[Task<'_>] = &[(0, &[(2, 0, 1_000)]), (0, &[(2, 0, 1_000)]), (0, &[(2, 1, 1_000)])];
+    // Client 0 counts 0 and 2, client 1 begins with 1.
+    let workload = workload(3, tasks).with_counters(2.try_into().unwrap()).unwrap();
+    let options = Options::default();
+    let run = parse("spc").unwrap().visit(Simulate(&workload, &network, &options)).unwrap();
+    let times = packet_times(&run);
+    for (time, expected) in times.iter().zip([1_000.0, 3_000.0, 2_000.0]) {
+        assert!((expected..expected * 1.03).contains(time), "{times:?}");
+    }
+}
+
 /// Work conservation over two bottlenecks (Baraat §4.2): the first task's two flows meet at their sender's link, so each
 /// has half of a link; the other half of the second flow's last link goes to a later task.
 #[test]

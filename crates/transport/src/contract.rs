@@ -19,7 +19,7 @@ pub struct FlowSetup {
     pub start: Instant,
     /// Time at which its task should be done.
     pub deadline: Option<Instant>,
-    /// Its task.
+    /// Its task, by the id that a counter gave it: a lower one goes first where tasks are served in order.
     pub task: TaskId,
     /// The bytes of all flows of its task.
     pub task_size: Bytes,

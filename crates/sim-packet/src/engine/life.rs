@@ -17,6 +17,7 @@ struct Start {
     dst: u32,
     size: Bytes,
     deadline: Option<Instant>,
+    /// By its number: counters may have given ids in another order than that of arrival.
     task: TaskId,
     task_size: Bytes,
 }
@@ -65,7 +66,7 @@ impl<T: Transport> Engine<'_, T> {
             dst: flow.dst.0,
             size: flow.size,
             deadline: task.deadline.and_then(|deadline| task.arrival.checked_add(deadline)),
-            task: place.task,
+            task: TaskId(self.workload.number(place.task)),
             task_size: setup::task_size(self.workload, place.task),
         };
         let decided = self.coupling.as_ref().map(|coupling| (coupling.priority(id), coupling.cap(id)));

@@ -26,7 +26,7 @@
 //!   segment.
 //! - NR is never above the demand. As printed, line 8 can say more, which changes nothing: the sender takes it for
 //!   "no bottleneck" either way; but AR would be unused capacity.
-//! - A task's id is its number in the workload, which is its order of arrival; smaller is earlier.
+//! - A task's id is the number that a counter gave it (one counter: the order of arrival); smaller is earlier.
 //!
 //! # Findings
 //! As printed, flows of one class that are held back elsewhere leave capacity unused: line 8 divides by all flows of the
