@@ -181,12 +181,12 @@ pub struct Capture<'a> {
 }
 
 impl Engine {
-    /// The name of a run on it, besides its policy, among runs on other engines.
+    /// The name of a run on it, besides its policy, among runs on other engines: of a transport with what was set.
     pub fn name(&self) -> Option<String> {
         match self {
             Self::Fluid => None,
             Self::Control { .. } => Some("control".to_owned()),
-            Self::Packet(packets) => Some(packets.transport.name().to_owned()),
+            Self::Packet(packets) => Some(packets.transport.label().to_owned()),
         }
     }
 
