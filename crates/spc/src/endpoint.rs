@@ -22,6 +22,7 @@ use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 
 use crate::listener::SpcListener;
 use crate::reactor;
+use crate::readiness::Readiness;
 use crate::stream::SpcStream;
 
 /// The parameters of an endpoint.
@@ -82,6 +83,8 @@ pub(crate) struct Entry {
     pub(crate) changed: Arc<Condvar>,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
+    /// Where a program waits for a descriptor.
+    pub(crate) readiness: Option<Readiness>,
 }
 
 /// Everything that the lock guards.
@@ -94,6 +97,9 @@ pub(crate) struct State {
     /// Open, and to be accepted.
     pub(crate) waiting: VecDeque<Key>,
     pub(crate) listening: bool,
+    /// Who waits for one of these.
+    pub(crate) acceptors: Vec<Waker>,
+    pub(crate) listener_readiness: Option<Readiness>,
     pub(crate) closing: bool,
     /// Why the thread has ended.
     pub(crate) failed: Option<(io::ErrorKind, String)>,
@@ -101,11 +107,18 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Has the thread look at a connection.
+    /// Has the thread look at a connection that has changed.
     pub(crate) fn mark(&mut self, key: Key) {
-        if let Some(entry) = self.entries.get(&key) {
+        if let Some(entry) = self.entries.get_mut(&key) {
             self.dirty.insert((entry.connection.task(), key));
+            entry.show();
         }
+    }
+
+    /// Shows whether a stream waits to be accepted.
+    pub(crate) fn show_waiting(&mut self) {
+        let (any, failed) = (!self.waiting.is_empty(), self.failed.is_some());
+        self.listener_readiness.iter_mut().for_each(|readiness| readiness.show(any || failed, true));
     }
 
     /// The error with which the thread ended, if it has.
@@ -284,6 +297,17 @@ impl Endpoint {
         task: u32,
         time: Option<Duration>,
     ) -> io::Result<SpcStream> {
+        let stream = self.begin_connect(peer, task)?;
+        stream.wait_until_open(time)?;
+        Ok(stream)
+    }
+
+    /// Begins to open a stream, and waits for nothing. It can be written once it is open or has failed
+    /// ([`SpcStream::readiness`]); [`SpcStream::is_open`] says which.
+    ///
+    /// # Errors
+    /// If the endpoint has failed, or there are too many connections.
+    pub fn begin_connect(&self, peer: SocketAddr, task: u32) -> io::Result<SpcStream> {
         let shared = &self.owner.shared;
         let mut id = [0; 8];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty())?;
@@ -300,7 +324,6 @@ impl Endpoint {
         state.mark(key);
         shared.wake();
         drop(state);
-        stream.wait_until_open(time)?;
         Ok(stream)
     }
 }
@@ -316,7 +339,26 @@ impl Entry {
             changed: Arc::new(Condvar::new()),
             reader: None,
             writer: None,
+            readiness: None,
         }
+    }
+
+    /// Returns whether reading would not wait.
+    pub(crate) fn can_be_read(&self) -> bool {
+        let connection = &self.connection;
+        connection.ending().is_some() || connection.is_readable() || connection.is_at_end()
+    }
+
+    /// Returns whether writing would not wait. One that is being opened can be written once that has come to an end.
+    pub(crate) fn can_be_written(&self) -> bool {
+        let connection = &self.connection;
+        connection.ending().is_some() || connection.room() > 0 || connection.is_write_closed()
+    }
+
+    /// Shows both to whoever waits for a descriptor.
+    pub(crate) fn show(&mut self) {
+        let (readable, writable) = (self.can_be_read(), self.can_be_written());
+        self.readiness.iter_mut().for_each(|readiness| readiness.show(readable, writable));
     }
 }
 

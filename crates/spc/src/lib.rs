@@ -39,6 +39,12 @@
 //!   handle until the peer is given up, but not beyond the end of the process: who must know calls
 //!   [`SpcStream::wait_acknowledged`] before.
 //!
+//! # Without a wait
+//! A program that waits for many things at once asks a stream or a listener for a descriptor ([`SpcStream::readiness`],
+//! [`SpcListener::readiness`]), gives calls a time of zero, and begins to connect with [`Endpoint::begin_connect`]. With the feature `tokio`
+//! streams are `AsyncRead` and `AsyncWrite`, and there are [`Endpoint::connect_async`] and [`SpcListener::accept_async`]. Either keeps a handle
+//! on the endpoint for as long as it runs: dropping the last one waits, as above.
+//!
 //! # What is trusted
 //! The hosts of the fabric. A host that can send arbitrary packets can use a task-id of another, or send faster than its grant; a
 //! switch never lets it hold more than the link. Connection ids have 64 random bits and frames a checksum, so that an attacker
@@ -56,6 +62,7 @@ mod endpoint;
 mod listener;
 pub mod proxy;
 mod reactor;
+mod readiness;
 mod stream;
 mod tasks;
 #[cfg(feature = "tokio")]

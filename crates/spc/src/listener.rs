@@ -2,15 +2,18 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::endpoint::{Endpoint, Options, Owner};
+use crate::endpoint::{Endpoint, Options, Owner, State};
+use crate::readiness::Readiness;
 use crate::stream::SpcStream;
 
 /// Accepts SPC streams, as `TcpListener` does TCP's. An accepted stream has the task-id of its opener.
 pub struct SpcListener {
-    owner: Arc<Owner>,
+    pub(crate) owner: Arc<Owner>,
+    shown: OnceLock<Arc<OwnedFd>>,
 }
 
 impl std::fmt::Debug for SpcListener {
@@ -21,7 +24,7 @@ impl std::fmt::Debug for SpcListener {
 
 impl SpcListener {
     pub(crate) fn new(owner: Arc<Owner>) -> Self {
-        Self { owner }
+        Self { owner, shown: OnceLock::new() }
     }
 
     /// Listens at an address, with an endpoint of its own.
@@ -48,30 +51,56 @@ impl SpcListener {
         self.accept_within(None)
     }
 
+    /// Takes a stream that waits to be accepted.
+    pub(crate) fn take(&self, state: &mut State) -> Option<(SpcStream, SocketAddr)> {
+        let taken = loop {
+            let Some(key) = state.waiting.pop_front() else { break None };
+            let Some(entry) = state.entries.get_mut(&key) else { continue };
+            entry.held = true;
+            let (peer, task) = (entry.peer, entry.connection.task());
+            break Some((SpcStream::new(Arc::clone(&self.owner), key, task, peer), peer));
+        };
+        state.show_waiting();
+        taken
+    }
+
+    /// Returns a descriptor to wait for: it can be read while a stream waits to be accepted. It is to be used for nothing else, and
+    /// closed with the listener.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn readiness(&self) -> io::Result<BorrowedFd<'_>> {
+        let mut state = self.owner.shared.lock();
+        if state.listener_readiness.is_none() {
+            state.listener_readiness = Some(Readiness::new()?);
+            state.show_waiting();
+        }
+        let shown = state.listener_readiness.as_ref().map(Readiness::descriptor).expect("it has one by now");
+        Ok(self.shown.get_or_init(|| shown).as_fd())
+    }
+
     /// Waits for a stream, but no longer than a time; `None` for ever.
     ///
     /// # Errors
-    /// If none has come by then ([`io::ErrorKind::TimedOut`]), or the endpoint's socket has failed.
+    /// If none has come by then ([`io::ErrorKind::TimedOut`]; [`io::ErrorKind::WouldBlock`] for a time of zero), or the endpoint's
+    /// socket has failed.
     pub fn accept_within(&self, time: Option<Duration>) -> io::Result<(SpcStream, SocketAddr)> {
         let until = time.and_then(|time| Instant::now().checked_add(time));
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         loop {
-            while let Some(key) = state.waiting.pop_front() {
-                let Some(entry) = state.entries.get_mut(&key) else { continue };
-                entry.held = true;
-                let (peer, task) = (entry.peer, entry.connection.task());
-                drop(state);
-                return Ok((SpcStream::new(Arc::clone(&self.owner), key, task, peer), peer));
+            if let Some(accepted) = self.take(&mut state) {
+                return Ok(accepted);
             }
             state.check()?;
             state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 None => shared.accepting.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => {
-                    return Err(io::Error::new(
-                        io::ErrorKind::TimedOut,
-                        "no stream has come in the time that was set",
-                    ));
+                    let kind = match time {
+                        Some(Duration::ZERO) => io::ErrorKind::WouldBlock,
+                        _ => io::ErrorKind::TimedOut,
+                    };
+                    return Err(io::Error::new(kind, "no stream has come in the time that was set"));
                 }
                 Some(left) => {
                     shared.accepting.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0

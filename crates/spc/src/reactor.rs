@@ -41,9 +41,12 @@ fn fail(shared: &Shared, error: &io::Error) {
     state.failed = Some((error.kind(), format!("the endpoint's socket failed: {error}")));
     for entry in state.entries.values_mut() {
         entry.changed.notify_all();
+        entry.readiness.iter_mut().for_each(|readiness| readiness.show(true, true));
         [entry.reader.take(), entry.writer.take()].into_iter().flatten().for_each(std::task::Waker::wake);
     }
     shared.accepting.notify_all();
+    state.acceptors.drain(..).for_each(std::task::Waker::wake);
+    state.show_waiting();
 }
 
 struct Turn<'a> {
@@ -133,6 +136,8 @@ impl Turn<'_> {
                 if !before && entry.connection.is_open() && key.1 {
                     state.waiting.push_back(key);
                     self.shared.accepting.notify_one();
+                    state.acceptors.drain(..).for_each(std::task::Waker::wake);
+                    state.show_waiting();
                 }
                 state.mark(key);
             }
@@ -270,13 +275,13 @@ fn settle(state: &mut State, key: Key) {
         return;
     }
     let next = connection.poll_timeout();
-    let over = connection.ending().is_some();
-    if over || connection.is_readable() || connection.is_at_end() {
+    if entry.can_be_read() {
         entry.reader.take().into_iter().for_each(std::task::Waker::wake);
     }
-    if over || connection.room() > 0 || connection.is_write_closed() {
+    if entry.can_be_written() {
         entry.writer.take().into_iter().for_each(std::task::Waker::wake);
     }
+    entry.show();
     entry.changed.notify_all();
     if next != entry.armed {
         if let Some(before) = std::mem::replace(&mut entry.armed, next) {

@@ -2,10 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::endpoint::{Endpoint, Entry, Key, Options, Owner, State, error_of};
+use crate::readiness::Readiness;
 
 /// A stream of bytes both ways, as `TcpStream` is. It can be read and written through shared references, by one thread each.
 ///
@@ -16,6 +18,7 @@ pub struct SpcStream {
     task: u32,
     peer: SocketAddr,
     timeouts: Mutex<[Option<Duration>; 2]>,
+    shown: OnceLock<Arc<OwnedFd>>,
 }
 
 impl std::fmt::Debug for SpcStream {
@@ -29,7 +32,7 @@ const WRITE: usize = 1;
 
 impl SpcStream {
     pub(crate) fn new(owner: Arc<Owner>, key: Key, task: u32, peer: SocketAddr) -> Self {
-        Self { owner, key, task, peer, timeouts: Mutex::default() }
+        Self { owner, key, task, peer, timeouts: Mutex::default(), shown: OnceLock::new() }
     }
 
     /// Opens a stream to the first of these addresses that answers, under a task, with an endpoint of its own. Who opens many
@@ -66,12 +69,12 @@ impl SpcStream {
         self.owner.shared.socket.local_addr()
     }
 
-    /// Lets no read wait for longer; `None` for ever.
+    /// Lets no read wait for longer; `None` for ever. With a time of zero it fails with [`io::ErrorKind::WouldBlock`] where it would wait.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) {
         self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)[READ] = timeout;
     }
 
-    /// Lets no write wait for longer; `None` for ever.
+    /// Lets no write wait for longer; `None` for ever, zero as for reads.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) {
         self.timeouts.lock().unwrap_or_else(PoisonError::into_inner)[WRITE] = timeout;
     }
@@ -103,11 +106,42 @@ impl SpcStream {
         })
     }
 
-    pub(crate) fn wait_until_open(&self, time: Option<Duration>) -> io::Result<()> {
-        self.wait(time, |entry, _| match entry.connection.ending() {
+    /// Returns whether it is open; false while it is being opened ([`Endpoint::begin_connect`]).
+    ///
+    /// # Errors
+    /// If it has failed, or was closed.
+    pub fn is_open(&self) -> io::Result<bool> {
+        let mut state = self.owner.shared.lock();
+        state.check()?;
+        self.opened(entry(&mut state, self.key)).map_or(Ok(false), |opened| opened.map(|()| true))
+    }
+
+    /// Returns a descriptor to wait for: it can be read while a read would not wait, and written while a write would not. It is to
+    /// be used for nothing else, and closed with the stream.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn readiness(&self) -> io::Result<BorrowedFd<'_>> {
+        let mut state = self.owner.shared.lock();
+        let entry = entry(&mut state, self.key);
+        if entry.readiness.is_none() {
+            entry.readiness = Some(Readiness::new()?);
+            entry.show();
+        }
+        let shown = entry.readiness.as_ref().map(Readiness::descriptor).expect("it has one by now");
+        Ok(self.shown.get_or_init(|| shown).as_fd())
+    }
+
+    /// How opening came to its end, once it has.
+    pub(crate) fn opened(&self, entry: &Entry) -> Option<io::Result<()>> {
+        match entry.connection.ending() {
             Some(ending) => Some(Err(error_of(ending, self.peer))),
             None => entry.connection.is_open().then_some(Ok(())),
-        })
+        }
+    }
+
+    pub(crate) fn wait_until_open(&self, time: Option<Duration>) -> io::Result<()> {
+        self.wait(time, |entry, _| self.opened(entry))
     }
 
     /// Changes the connection and has the thread look at it.
@@ -143,14 +177,21 @@ impl SpcStream {
                 Some(until) => {
                     let left = until.saturating_duration_since(Instant::now());
                     if left.is_zero() {
-                        let text =
-                            format!("SPC stream to {}: the time that was set for it has passed", self.peer);
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                        return Err(self.late(timeout));
                     }
                     changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }
+    }
+
+    /// The error of a call whose time has passed, or that was given none.
+    fn late(&self, time: Option<Duration>) -> io::Error {
+        let (kind, text) = match time {
+            Some(Duration::ZERO) => (io::ErrorKind::WouldBlock, "the call would wait"),
+            _ => (io::ErrorKind::TimedOut, "the time that was set for it has passed"),
+        };
+        io::Error::new(kind, format!("SPC stream to {}: {text}", self.peer))
     }
 
     fn timeout(&self, of: usize) -> Option<Duration> {
