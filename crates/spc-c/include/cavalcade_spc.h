@@ -2,7 +2,7 @@
  *
  * Functions return zero or more, or the negative number of an error of <errno.h>; cavalcade_spc_error() then has its words.
  * Addresses are texts, as "10.0.0.7:4211" or "[fd00::7]:4211". Times are in nanoseconds; CAVALCADE_SPC_FOREVER waits without end, and
- * a wait that ends without anything returns -ETIMEDOUT. Handles may be used by several threads; nothing may use one that is closed. */
+ * a wait that ends without anything returns -ETIMEDOUT, or -EAGAIN where it was given no time. Handles may be used by several threads; nothing may use one that is closed. */
 #ifndef CAVALCADE_SPC_H
 #define CAVALCADE_SPC_H
 
@@ -41,10 +41,19 @@ void cavalcade_spc_endpoint_close(cavalcade_spc_endpoint *endpoint);
 /* Opens a stream under a task-id; lower ids go first. Returns once it is open; a host that is silent is given up after 30 s. */
 int cavalcade_spc_connect(const cavalcade_spc_endpoint *endpoint, const char *peer, uint32_t task, int64_t nanos,
                           cavalcade_spc_stream **out);
+/* Begins to open a stream, and waits for nothing: its descriptor can be written once it is open or has failed. Of a name it takes the first
+ * address. */
+int cavalcade_spc_connect_begin(const cavalcade_spc_endpoint *endpoint, const char *peer, uint32_t task,
+                                cavalcade_spc_stream **out);
+/* One if it is open, zero while it is being opened, or why it is not. */
+int cavalcade_spc_is_open(const cavalcade_spc_stream *stream);
 /* Accepts streams from here on. */
 int cavalcade_spc_listen(const cavalcade_spc_endpoint *endpoint, cavalcade_spc_listener **out);
 /* The next stream; it has its opener's task-id. */
 int cavalcade_spc_accept(const cavalcade_spc_listener *listener, int64_t nanos, cavalcade_spc_stream **out);
+/* A descriptor for poll, epoll and select: it can be read while a stream waits to be accepted. Use it for nothing else; it is closed with the
+ * listener. */
+int cavalcade_spc_listener_descriptor(const cavalcade_spc_listener *listener);
 void cavalcade_spc_listener_close(cavalcade_spc_listener *listener);
 
 /* Reads what there is, at most size bytes; zero at the end. One thread at a time. */
@@ -56,6 +65,11 @@ int cavalcade_spc_shutdown(const cavalcade_spc_stream *stream, int how);
 int cavalcade_spc_wait_acknowledged(const cavalcade_spc_stream *stream);
 int cavalcade_spc_task(const cavalcade_spc_stream *stream, uint32_t *out);
 int cavalcade_spc_peer(const cavalcade_spc_stream *stream, char *out, size_t size);
+/* The address of this end. */
+int cavalcade_spc_name(const cavalcade_spc_stream *stream, char *out, size_t size);
+/* A descriptor for poll, epoll and select: it can be read while a read would not wait, and written while a write would not. Use it for nothing
+ * else; it is closed with the stream. */
+int cavalcade_spc_descriptor(const cavalcade_spc_stream *stream);
 /* Ends what was written and throws away what was not read. */
 void cavalcade_spc_close(cavalcade_spc_stream *stream);
 

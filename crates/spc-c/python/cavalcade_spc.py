@@ -5,8 +5,10 @@ An SPC stream is a stream of bytes between two hosts under a task-id, by which t
 counter of this process (``use_counter``).
 
 What is there: ``socket`` (bind, listen, accept, connect, connect_ex, send, sendall, recv, recv_into, shutdown, close, makefile, time-outs,
-names, ``with``), ``create_connection``, ``create_server``. What is not: descriptors (``fileno`` is -1, so no select and no asyncio),
-datagrams, options beyond those that mean nothing here (TCP_NODELAY, SO_REUSEADDR, SO_KEEPALIVE).
+names, ``with``), ``create_connection``, ``create_server``. ``select``, ``selectors`` and asyncio wait for them (``loop.sock_connect``,
+``asyncio.open_connection(sock=…)``, ``asyncio.start_server(…, sock=…)``): ``fileno`` is a descriptor that shows whether a call would wait, and is
+to be used for nothing else. What is not: datagrams, options beyond SO_ERROR and those that mean nothing here (TCP_NODELAY, SO_REUSEADDR,
+SO_KEEPALIVE).
 
 The library is found at $CAVALCADE_SPC_LIBRARY, else as libcavalcade_spc.so.0 where the system looks for libraries.
 """
@@ -23,6 +25,7 @@ from socket import (
     SHUT_RD,
     SHUT_RDWR,
     SHUT_WR,
+    SO_ERROR,
     SO_KEEPALIVE,
     SO_REUSEADDR,
     SOCK_STREAM,
@@ -36,8 +39,8 @@ from socket import (
 )
 
 __all__ = [
-    "AF_INET", "AF_INET6", "IPPROTO_TCP", "SHUT_RD", "SHUT_RDWR", "SHUT_WR", "SOCK_STREAM", "SOL_SOCKET", "SO_KEEPALIVE",
-    "SO_REUSEADDR", "TCP_NODELAY", "TaskCounter", "create_connection", "create_server", "error", "gaierror", "getaddrinfo",
+    "AF_INET", "AF_INET6", "IPPROTO_TCP", "SHUT_RD", "SHUT_RDWR", "SHUT_WR", "SOCK_STREAM", "SOL_SOCKET", "SO_ERROR",
+    "SO_KEEPALIVE", "SO_REUSEADDR", "TCP_NODELAY", "TaskCounter", "create_connection", "create_server", "error", "gaierror", "getaddrinfo",
     "getdefaulttimeout", "gethostname", "setdefaulttimeout", "socket", "timeout", "use_counter", "use_fabric",
 ]
 
@@ -59,14 +62,19 @@ def _load():
         "endpoint_address": [handle, text, size],
         "endpoint_close": [handle],
         "connect": [handle, text, ctypes.c_uint32, time, out],
+        "connect_begin": [handle, text, ctypes.c_uint32, out],
+        "is_open": [handle],
         "listen": [handle, out],
         "accept": [handle, time, out],
+        "listener_descriptor": [handle],
         "listener_close": [handle],
         "read": [handle, ctypes.c_void_p, size, time],
         "write": [handle, ctypes.c_void_p, size, time],
         "shutdown": [handle, ctypes.c_int],
         "task": [handle, number],
         "peer": [handle, text, size],
+        "name": [handle, text, size],
+        "descriptor": [handle],
         "close": [handle],
         "counter_new": [ctypes.c_uint32, ctypes.c_uint32, ctypes.c_int, out],
         "counter_of_agent": [text, text, out],
@@ -102,12 +110,7 @@ def _handle(name, *arguments):
 
 
 def _waiting(limit, call):
-    """Calls until it answers or the limit has passed: None for ever, 0 not at all."""
-    if limit == 0:
-        try:
-            return call(0)
-        except timeout as nothing:
-            raise BlockingIOError(errno.EAGAIN, "the call would wait") from nothing
+    """Calls until it answers or the limit has passed: None for ever; with 0 it fails as BlockingIOError where it would wait."""
     if limit is not None:
         return call(int(limit * 1e9))
     while True:
@@ -207,7 +210,7 @@ class socket:
         self._given = task if task is not None else counter and counter.next_id()
         self._endpoint = self._listener = self._stream = None
         self._timeout = _default_timeout
-        self._files, self._closed = 0, False
+        self._files, self._closed, self._descriptor = 0, False, -1
         self._sending, self._receiving = threading.Lock(), threading.Lock()
 
     def _open(self, address):
@@ -240,6 +243,7 @@ class socket:
         self._open(("", 0))
         if self._listener is None:
             self._listener = _handle("listen", self._endpoint)
+            self._show()
 
     def accept(self):
         """The next stream, as a socket under its opener's task, and the address of the other end."""
@@ -253,14 +257,21 @@ class socket:
     def connect(self, address):
         """Opens a stream to an address."""
         if self._stream is not None:
-            raise OSError(errno.EISCONN, "the socket is connected")
+            if _call("is_open", self._stream):
+                raise OSError(errno.EISCONN, "the socket is connected")
+            raise OSError(errno.EALREADY, "the stream is being opened")
         host, port = address[:2]
         found = getaddrinfo(host, port, self.family, SOCK_STREAM)[0][4]
         self._open(("::" if ":" in found[0] else "0.0.0.0", 0))
         if self._given is None:
             self._given = _next_task()
+        if self._timeout == 0:
+            self._stream = _handle("connect_begin", self._endpoint, _text(found), self._given)
+            self._show()
+            raise BlockingIOError(errno.EINPROGRESS, "the stream is being opened")
         limit = -1 if self._timeout is None else int(self._timeout * 1e9)
         self._stream = _handle("connect", self._endpoint, _text(found), self._given, limit)
+        self._show()
 
     def connect_ex(self, address):
         """As ``connect``, with the error's number for an answer."""
@@ -303,6 +314,12 @@ class socket:
         while len(view) > 0:
             view = view[self.send(view[: 1 << 20], flags) :]
 
+    def sendmsg(self, buffers, ancdata=(), flags=0, address=None):
+        """Writes as much of these buffers as there is room for, and returns how much."""
+        if ancdata or address is not None:
+            raise OSError(errno.EOPNOTSUPP, "SPC streams carry nothing but bytes")
+        return self.send(b"".join(buffers), flags)
+
     def shutdown(self, how):
         """Ends a direction, or both."""
         _call("shutdown", self._connected(), how)
@@ -326,8 +343,20 @@ class socket:
             self.close()
 
     def fileno(self):
-        """-1: there is no descriptor."""
-        return -1
+        """A descriptor to wait for; -1 once the socket is closed. Event loops ask for it before they connect."""
+        if self._descriptor < 0 and not self._closed:
+            self._descriptor = os.open(os.devnull, os.O_RDONLY)
+            self._show()
+        return self._descriptor
+
+    def _show(self):
+        """Has the descriptor that was given out stand for what the socket has become."""
+        if self._descriptor < 0:
+            return
+        if self._stream is not None:
+            os.dup2(_call("descriptor", self._stream), self._descriptor, inheritable=False)
+        elif self._listener is not None:
+            os.dup2(_call("listener_descriptor", self._listener), self._descriptor, inheritable=False)
 
     def settimeout(self, seconds):
         """Lets no call wait for longer; None for ever, 0 not at all."""
@@ -349,8 +378,10 @@ class socket:
 
     def getsockname(self):
         """This end's address."""
+        if self._stream is not None:
+            return _name(self._stream, "name")
         if self._endpoint is None:
-            raise OSError(errno.EINVAL, "an accepted socket has its listener's address")
+            raise OSError(errno.EINVAL, "the socket has no address yet")
         return _name(self._endpoint, "endpoint_address")
 
     def getpeername(self):
@@ -363,21 +394,32 @@ class socket:
             raise OSError(errno.ENOPROTOOPT, "an SPC socket has no such option")
 
     def getsockopt(self, level, option, length=0):
-        """The answer to those options."""
+        """The answer to those options; for SO_ERROR, why a stream that was to be opened without a wait is not."""
+        if (level, option) == (SOL_SOCKET, SO_ERROR):
+            try:
+                _call("is_open", self._connected())
+            except OSError as error:
+                return error.errno or errno.ETIMEDOUT
+            return 0
         self.setsockopt(level, option, 0)
         return 0
 
     def close(self):
-        """Ends what was written. Files of the stream go on until they are closed."""
+        """Ends what was written. Files of the stream go on until they are closed.
+
+        The last byte is waited for, but for a socket that never waits (``setblocking(False)``) by a thread: its program goes on."""
         self._closed = True
         if self._files > 0:
             return
-        for function, handle in [
-            ("close", self._stream), ("listener_close", self._listener), ("endpoint_close", self._endpoint)
-        ]:
-            if handle is not None:
-                getattr(_library, f"cavalcade_spc_{function}")(handle)
+        handles = [("close", self._stream), ("listener_close", self._listener), ("endpoint_close", self._endpoint)]
         self._stream = self._listener = self._endpoint = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._timeout == 0:
+            threading.Thread(target=_close, args=(handles,), name="spc close").start()
+        else:
+            _close(handles)
 
     def __enter__(self):
         return self
@@ -392,6 +434,12 @@ class socket:
 
     def __repr__(self):
         return f"<cavalcade_spc.socket task={self._given}{' closed' if self._closed else ''}>"
+
+
+def _close(handles):
+    for function, handle in handles:
+        if handle is not None:
+            getattr(_library, f"cavalcade_spc_{function}")(handle)
 
 
 def _no_flags(flags):

@@ -18,6 +18,7 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, ToSocketAddrs};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use cavalcade_model::{BitsPerSec, Nanos};
@@ -230,6 +231,37 @@ pub unsafe extern "C" fn cavalcade_spc_connect(
     unsafe { give(out, made) }
 }
 
+/// Begins to open a stream.
+///
+/// # Safety
+/// Pointers are null or what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cavalcade_spc_connect_begin(
+    endpoint: *const Endpoint,
+    peer: *const c_char,
+    task: u32,
+    out: *mut *mut SpcStream,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let asked = unsafe { held(endpoint).and_then(|endpoint| Ok((endpoint, text(peer)?))) };
+    let begun = asked.and_then(|(endpoint, peer)| {
+        let first = peer.to_socket_addrs()?.next().ok_or_else(|| invalid("the name has no address"))?;
+        endpoint.begin_connect(first, task)
+    });
+    // SAFETY: the caller's promise.
+    unsafe { give(out, begun) }
+}
+
+/// Tells whether a stream is open.
+///
+/// # Safety
+/// The handle is null or was given out and not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cavalcade_spc_is_open(stream: *const SpcStream) -> c_int {
+    // SAFETY: the caller's promise.
+    outcome(unsafe { held(stream) }.and_then(SpcStream::is_open).map(c_int::from))
+}
+
 /// Listens at an endpoint.
 ///
 /// # Safety
@@ -257,6 +289,20 @@ pub unsafe extern "C" fn cavalcade_spc_accept(
     let accepted = unsafe { held(listener) }.and_then(|listener| listener.accept_within(time(nanos)));
     // SAFETY: the caller's promise.
     unsafe { give(out, accepted.map(|(stream, _)| stream)) }
+}
+
+/// Gives a descriptor to wait for a stream with.
+///
+/// # Safety
+/// The handle is null or was given out and not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cavalcade_spc_listener_descriptor(listener: *const SpcListener) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { held(listener) }.and_then(SpcListener::readiness))
+}
+
+fn number(descriptor: io::Result<BorrowedFd<'_>>) -> c_int {
+    outcome(descriptor.map(|descriptor| descriptor.as_raw_fd()))
 }
 
 /// Closes a listener.
@@ -378,6 +424,32 @@ pub unsafe extern "C" fn cavalcade_spc_peer(
 ) -> c_int {
     // SAFETY: the caller's promise.
     outcome(unsafe { held(stream).and_then(|stream| write_text(&stream.peer_addr().to_string(), out, size)) })
+}
+
+/// Writes the address of a stream's own end.
+///
+/// # Safety
+/// Pointers are null or what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cavalcade_spc_name(
+    stream: *const SpcStream,
+    out: *mut c_char,
+    size: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let address = unsafe { held(stream) }.and_then(SpcStream::local_addr);
+    // SAFETY: the caller's promise.
+    outcome(address.and_then(|address| unsafe { write_text(&address.to_string(), out, size) }))
+}
+
+/// Gives a descriptor to wait for a stream with.
+///
+/// # Safety
+/// The handle is null or was given out and not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cavalcade_spc_descriptor(stream: *const SpcStream) -> c_int {
+    // SAFETY: the caller's promise.
+    number(unsafe { held(stream) }.and_then(SpcStream::readiness))
 }
 
 /// Closes a stream.

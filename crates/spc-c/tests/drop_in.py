@@ -1,7 +1,9 @@
 """A program written for sockets, with nothing changed but the import: drop_in.py serve HOST PORT | drop_in.py ask HOST PORT"""
 
+import asyncio
 import errno
 import http.client
+import select
 import sys
 import threading
 
@@ -39,11 +41,54 @@ def serve(host, port):
         sys.exit("a stream came from nowhere")
     except BlockingIOError:
         pass
+    threading.Thread(target=asyncio.run, args=(echo(host, port + 2),), daemon=True).start()
     server.settimeout(None)
     print("listens", flush=True)
     while True:
+        select.select([server], [], [])
         connection, _ = server.accept()
         threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+
+async def echo(host, port):
+    async def answer(reader, writer):
+        writer.write(await reader.read())
+        writer.close()
+
+    listening = await asyncio.start_server(answer, sock=socket.create_server((host, port)))
+    await listening.serve_forever()
+
+
+async def ask_many(host, port):
+    async def ask_one(task):
+        made = socket.socket(task=task)
+        made.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(made, (host, port))
+        reader, writer = await asyncio.open_connection(sock=made)
+        sent = bytes([task]) * 300_000
+        writer.write(sent)
+        await writer.drain()
+        writer.write_eof()
+        back = await reader.read()
+        writer.close()
+        assert back == sent, len(back)
+
+    await asyncio.gather(*[ask_one(task) for task in range(20, 25)])
+    refused = socket.socket(task=1)
+    refused.setblocking(False)
+    try:
+        await asyncio.get_running_loop().sock_connect(refused, ("127.0.0.1", closed_port()))
+        sys.exit("nobody listens there")
+    except ConnectionRefusedError:
+        refused.close()
+
+
+def closed_port():
+    """A port of an endpoint that accepts nothing; it stays."""
+    global idle
+    idle = socket.socket()
+    idle.bind(("127.0.0.1", 0))
+    return idle.getsockname()[1]
 
 
 def ask(host, port):
@@ -67,6 +112,7 @@ def ask(host, port):
             sys.exit("an answer without a question")
         except TimeoutError:
             pass
+    asyncio.run(ask_many(host, port + 2))
     silent = socket.socket(task=9)
     silent.settimeout(0.3)
     assert silent.connect_ex((host, port + 1)) == errno.ETIMEDOUT

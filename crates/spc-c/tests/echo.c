@@ -1,6 +1,7 @@
 /* A server that sends each stream back reversed, and a client of it: echo serve ADDRESS COUNT | echo ask ADDRESS TASK BYTES */
 #include <cavalcade_spc.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,13 @@ static long checked(const char *what, long result) {
         exit(1);
     }
     return result;
+}
+
+/* Waits until a descriptor shows what is asked of it. */
+static void wait_for(int descriptor, short events) {
+    struct pollfd asked = { .fd = (int)checked("descriptor", descriptor), .events = events };
+    if (poll(&asked, 1, 30000) != 1 || !(asked.revents & events))
+        exit(4);
 }
 
 static size_t read_all(cavalcade_spc_stream *stream, uint8_t **out) {
@@ -53,13 +61,16 @@ static int serve(const char *address, int count) {
     cavalcade_spc_stream *none;
     if (cavalcade_spc_accept(listener, 1000000, &none) != -ETIMEDOUT)
         return 2;
+    if (cavalcade_spc_accept(listener, 0, &none) != -EAGAIN)
+        return 2;
     puts("listens");
     fflush(stdout);
     while (count-- > 0) {
         cavalcade_spc_stream *stream;
         uint8_t *all = NULL;
         uint32_t task;
-        checked("accept", cavalcade_spc_accept(listener, CAVALCADE_SPC_FOREVER, &stream));
+        wait_for(cavalcade_spc_listener_descriptor(listener), POLLIN);
+        checked("accept", cavalcade_spc_accept(listener, 0, &stream));
         checked("task", cavalcade_spc_task(stream, &task));
         size_t length = read_all(stream, &all);
         reverse(all, length);
@@ -86,11 +97,15 @@ static int ask(const char *address, uint32_t task, size_t size) {
     checked("open", cavalcade_spc_endpoint_open("0.0.0.0:0", &fabric, &endpoint));
     if (cavalcade_spc_connect(NULL, address, id, CAVALCADE_SPC_FOREVER, &stream) != -EINVAL)
         return 2;
-    checked("connect", cavalcade_spc_connect(endpoint, address, id, CAVALCADE_SPC_FOREVER, &stream));
+    checked("connect", cavalcade_spc_connect_begin(endpoint, address, id, &stream));
+    wait_for(cavalcade_spc_descriptor(stream), POLLOUT);
+    if (checked("opened", cavalcade_spc_is_open(stream)) != 1)
+        return 2;
     uint8_t *bytes = malloc(size), *back = NULL;
     for (size_t at = 0; at < size; at++)
         bytes[at] = (uint8_t)(at * 7 + at / 251);
     write_all(stream, bytes, size);
+    wait_for(cavalcade_spc_descriptor(stream), POLLIN);
     size_t length = read_all(stream, &back);
     reverse(back, length);
     int same = length == size && memcmp(bytes, back, size) == 0;
