@@ -24,6 +24,10 @@
 //! Segments keep the size of the opening. Where the path carries smaller packets later, they leave in fragments that every link carries,
 //! each in a packet of its own, and are acknowledged once they are whole: so numbers, windows and grants stay what they are.
 //! The sender learns of it from its own interface, or from a segment that it has sent [`TRIES_OF_A_SEGMENT`] times in vain.
+//!
+//! # Paths that go round
+//! A question with six answers comes back refused. That ends an opening at once. On an open connection it may be a loop in which frames go
+//! round until a switch finds it; so the connection goes on, and ends with that if nothing is acknowledged for the patience after it.
 
 pub mod frame;
 mod incoming;
@@ -175,6 +179,8 @@ pub struct Connection {
     inquire_at: Instant,
     /// The time at which both directions were done.
     done: Option<Instant>,
+    /// The time since which a switch has refused what is sent, and nothing was acknowledged.
+    refused: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -221,7 +227,8 @@ impl Connection {
     fn new(now: Instant, id: u64, task: u32, settings: Settings, phase: Phase) -> Self {
         let inquire_at = now + Nanos(settings.patience.get() / INQUIRIES);
         let accepted = matches!(phase, Phase::Answering { .. });
-        Self { id, task, accepted, settings, phase, halves: None, heard: now, inquire_at, done: None }
+        let (halves, done, refused) = (None, None, None);
+        Self { id, task, accepted, settings, phase, halves, heard: now, inquire_at, done, refused }
     }
 
     fn halves(&self, now: Instant, payload: u16, room: u32) -> Halves {
@@ -351,11 +358,21 @@ impl Connection {
 
     /// A frame of this connection has arrived.
     pub fn handle(&mut self, now: Instant, frame: &Frame<'_>) {
+        let is_refusal = frame.kind == FrameKind::Reset && frame.reason() == Reason::TooManySwitches;
+        if is_refusal && self.is_open() {
+            // Where nothing is to be acknowledged, nothing would take it back.
+            let halves = self.halves.as_ref();
+            if halves.is_some_and(|Halves { outgoing, .. }| outgoing.is_waiting() && !outgoing.is_held_back())
+            {
+                self.refused.get_or_insert(now);
+            }
+            return;
+        }
         self.heard = now;
         self.inquire_at = now + Nanos(self.settings.patience.get() / INQUIRIES);
         if frame.kind == FrameKind::Reset {
             // A switch tells one end only.
-            let tell = (frame.reason() == Reason::TooManySwitches).then_some(Reason::TooManySwitches);
+            let tell = is_refusal.then_some(Reason::TooManySwitches);
             self.end(Ending::Reset(frame.reason()), tell);
             return;
         }
@@ -390,7 +407,11 @@ impl Connection {
         match frame.kind {
             // A copy of the answer: the confirmation was lost.
             FrameKind::Ack if frame.opening => halves.incoming.announce(),
-            FrameKind::Ack => halves.outgoing.handle_ack(now, frame),
+            FrameKind::Ack => {
+                if halves.outgoing.handle_ack(now, frame) {
+                    self.refused = None;
+                }
+            }
             _ if frame.opening => {}
             _ => {
                 if halves.incoming.handle(now, frame) {
@@ -402,8 +423,13 @@ impl Connection {
 
     /// The time that [`Connection::poll_timeout`] named may have come.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if now.since(self.heard) >= self.settings.patience {
-            self.end(Ending::TimedOut, Some(Reason::Aborted));
+        let is_late = |since: Instant| now.since(since) >= self.settings.patience;
+        match self.refused {
+            Some(since) if is_late(since) || is_late(self.heard) => {
+                self.end(Ending::Reset(Reason::TooManySwitches), Some(Reason::Aborted));
+            }
+            None if is_late(self.heard) => self.end(Ending::TimedOut, Some(Reason::Aborted)),
+            _ => {}
         }
         if self.done.is_some_and(|done| now.since(done) >= LINGER) {
             self.end(Ending::Done, None);
@@ -484,7 +510,8 @@ impl Connection {
 
     /// Returns the time at which [`Connection::handle_timeout`] and [`Connection::poll_transmit`] are due; `None` once it is over.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let silence = self.heard + self.settings.patience;
+        let silence =
+            self.refused.map_or(self.heard, |refused| refused.min(self.heard)) + self.settings.patience;
         let linger = self.done.map(|done| done + LINGER);
         let next = match &self.phase {
             Phase::Opening { at, .. } | Phase::Answering { at, .. } => Some(*at),

@@ -160,8 +160,9 @@ impl Outgoing {
         }
     }
 
-    /// Takes an acknowledgement.
-    pub(crate) fn handle_ack(&mut self, now: Instant, frame: &Frame<'_>) {
+    /// Takes an acknowledgement, and returns whether it is of something new.
+    pub(crate) fn handle_ack(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
+        let before = self.first;
         self.edge = self.edge.max(frame.segment.saturating_add(frame.room));
         let header = Header {
             segment: frame.segment,
@@ -179,6 +180,7 @@ impl Outgoing {
             self.tries = 0;
         }
         self.extend(now);
+        self.first > before
     }
 
     /// Sends segments in fragments that every link carries, from here on.

@@ -352,6 +352,37 @@ fn a_peer_that_is_gone_is_given_up_after_the_patience_and_one_that_is_idle_is_no
 }
 
 #[test]
+fn a_refusal_of_too_many_switches_ends_an_open_connection_only_where_nothing_is_acknowledged_after_it() {
+    let refusal = Frame { accepted: true, ..Frame::reset(77, 5, Reason::TooManySwitches) };
+    for stays in [false, true] {
+        let mut pair = Pair::new(Weather::default(), Settings::default());
+        pair.open();
+        let now = Instant(pair.now);
+        pair.end(0).handle(now, &refusal);
+        while pair.now < 2 * Settings::default().patience.get() {
+            assert!(pair.step());
+        }
+        let now = Instant(pair.now);
+        let sent = message(3, 100_000);
+        assert_eq!(pair.end(0).write(now, &sent), sent.len());
+        pair.end(0).finish(now);
+        pair.end(0).handle(now, &refusal);
+        assert!(pair.end(0).is_open());
+        if stays {
+            pair.weather.outage = (pair.now, u64::MAX);
+        } else {
+            pair.end(1).finish(now);
+        }
+        while pair.end(0).ending().is_none() {
+            assert!(pair.step());
+            pair.end(1).read(&mut [0; 4_096]);
+        }
+        let ending = if stays { Ending::Reset(Reason::TooManySwitches) } else { Ending::Done };
+        assert_eq!(pair.end(0).ending(), Some(ending));
+    }
+}
+
+#[test]
 fn a_writer_whose_reader_has_gone_is_told() {
     let mut pair = Pair::new(Weather::default(), Settings::default());
     pair.open();
