@@ -151,6 +151,11 @@ impl Switch {
         Self { stop, thread }
     }
 
+    /// Returns whether it has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
     /// Waits until it ends by itself.
     pub(crate) fn ended(self) -> Result<(), SwitchError> {
         self.thread.join().unwrap().0
