@@ -10,16 +10,20 @@ mod support;
 mod questions;
 
 use std::cell::Cell;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use cavalcade_spc::Endpoint;
 use cavalcade_switch::device::Device;
 use cavalcade_switch::port::Packet;
 use cavalcade_switch::{Carrier, Stop};
-use cavalcade_testing::Lines;
+use cavalcade_testing::{Lines, eventually_some};
 use cavalcade_transport::spc::Spc;
 use questions::{answer, question, task_of};
 use support::{
@@ -33,6 +37,7 @@ by_each_carrier! {
     a_switch_that_is_ended_and_started_again_loses_no_byte
     a_network_that_loses_repeats_reorders_and_breaks_packets_delivers_every_byte_once
     what_a_dead_sender_held_is_free_after_two_epochs
+    tcp_has_its_sixteenth_of_a_link_that_tasks_fill
 }
 
 fn tasks_go_in_order_and_tcp_beside_them_gets_through_whole(carrier: Carrier) {
@@ -175,6 +180,70 @@ fn what_a_dead_sender_held_is_free_after_two_epochs(carrier: Carrier) {
     // busy machine makes it less, not more.
     let epochs = 2 * u64::from(Spc::default().epoch) * ROUND_TRIP.get();
     assert!(refused <= Duration::from_nanos(epochs), "{refused:?} by {carrier:?}");
+}
+
+/// Counts the bytes of SPC that come to a host, and all others, until it is told to stop.
+fn count(host: &str, stop: Stop) -> (Arc<[AtomicU64; 2]>, JoinHandle<()>) {
+    let sums: Arc<[AtomicU64; 2]> = Arc::default();
+    let counted = Arc::clone(&sums);
+    let (ready, started) = channel();
+    let thread = within(host, move || {
+        let mut device = Device::open("eth0").unwrap();
+        ready.send(()).unwrap();
+        while !stop.is_asked() {
+            let count = device.receive(|frame, _, _| {
+                let class = usize::from(task_of(frame).is_none());
+                counted[class].fetch_add(frame.len() as u64, Ordering::Relaxed);
+                Ok(())
+            });
+            if count.unwrap() == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    started.recv().unwrap();
+    (sums, thread)
+}
+
+fn tcp_has_its_sixteenth_of_a_link_that_tasks_fill(carrier: Carrier) {
+    const EACH: usize = 10_000_000;
+    /// What both tasks have sent when counting begins and ends; they have more to send all the while, as TCP has.
+    const COUNTED: [u64; 2] = [3_000_000, 15_000_000];
+    /// One alone would not ask for all that it may have, where a switch drops what it cannot hold back.
+    const CONNECTIONS: usize = 16;
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=3).map(|number| net.host(number, &sw)).collect();
+    let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2, 3]));
+    let stop = Stop::default();
+    let (sums, counter) = count(&hosts[2], stop.clone());
+    let look = || [0, 1].map(|class: usize| sums[class].load(Ordering::Relaxed));
+    let listener = within(&hosts[2], || TcpListener::bind(address(3, 5_000)).unwrap()).join().unwrap();
+    let tcp = [(); CONNECTIONS].map(|()| {
+        let client = within(&hosts[1], || TcpStream::connect(address(3, 5_000)).unwrap()).join().unwrap();
+        let ends = [client, listener.accept().unwrap().0];
+        let [mut client, mut server] = ends.each_ref().map(|end| end.try_clone().unwrap());
+        // Both go on until the ends are shut down below.
+        let writer = thread::spawn(move || while client.write_all(&[7; 65_536]).is_ok() {});
+        let reader = thread::spawn(move || drop(io::copy(&mut server, &mut io::sink())));
+        (ends, [writer, reader])
+    });
+    let sunk = sink(&hosts[2], 3, 2);
+    let tasks = [1, 2].map(|task| send(&hosts[task - 1], 3, task as u32, text(EACH, 1)));
+    let [before, after] = COUNTED
+        .map(|bytes| eventually_some("the tasks go on", || Some(look()).filter(|sums| sums[0] >= bytes)));
+    stop.stop();
+    counter.join().unwrap();
+    for (ends, threads) in tcp {
+        ends.iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+    tasks.into_iter().for_each(|task| task.join().unwrap().unwrap());
+    assert!(sunk.join().unwrap().iter().all(|(_, all, _)| *all == text(EACH, 1)));
+    let [of_tasks, of_tcp] = [0, 1].map(|class: usize| after[class] - before[class]);
+    // Half of what is promised: TCP does not always ask for it.
+    assert!(of_tcp * 32 >= of_tcp + of_tasks, "{of_tcp} bytes of TCP, {of_tasks} of tasks");
+    drop(switch.end());
 }
 
 #[test]
