@@ -19,14 +19,17 @@ use cavalcade_switch::device::Device;
 use cavalcade_switch::packet::ETHERNET;
 use cavalcade_switch::port::Packet;
 use cavalcade_switch::{Carrier, Setup, Stop, SwitchError};
-use questions::question;
+use cavalcade_testing::eventually_some;
+use cavalcade_transport::spc::{GRAIN, Returned, Spc, SpcHeader};
+use questions::{demand, granted, question};
 use support::{
-    Net, PORT, Switch, address, an_early_task_overtakes_a_late_one, ethernet, ip, options, ports, send,
+    Net, PORT, RATE, Switch, address, an_early_task_overtakes_a_late_one, ethernet, ip, options, ports, send,
     station, text, within,
 };
 
 by_each_carrier! {
     a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone
+    what_made_up_flows_are_granted_together_is_the_link_and_no_more
     a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task
     a_host_that_moves_and_says_nothing_there_is_found_by_the_next_frame_for_it
     interfaces_that_will_not_do_are_refused_before_anything_is_changed
@@ -86,6 +89,50 @@ fn a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone(carrier
         "{} of {malformed}",
         report.counters.malformed
     );
+}
+
+fn what_made_up_flows_are_granted_together_is_the_link_and_no_more(carrier: Carrier) {
+    const FLOWS: u32 = 600;
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
+    // No epoch ends meanwhile, however slow the machine is: what was granted in one may be granted again in the next.
+    let spc = Spc { epoch: 1_000_000, ..Spc::default() };
+    let setup = Setup { id: 1, spc, routes: vec![(ethernet(2), 1)], ..Setup::default() };
+    let switch = Switch::with(carrier, &sw, setup, &ports(&[1, 2]));
+    let open = |host: &str| within(host, || Device::open("eth0").unwrap()).join().unwrap();
+    let (mut asks, mut hears) = (open(&hosts[0]), open(&hosts[1]));
+    let (mut answers, mut sum) = (0, 0);
+    let mut hear = || {
+        let heard = hears.receive(|frame, _, _| {
+            let rate = granted(frame);
+            answers += u32::from(rate.is_some());
+            sum += rate.unwrap_or(0);
+            Ok(())
+        });
+        heard.unwrap();
+        (answers, sum)
+    };
+    let mut random = cavalcade_model::SplitMix64::new(7);
+    let mut any = |below: u64| random.below(below);
+    for flow in 0..FLOWS {
+        // A new flow of one of a hundred tasks, with any unit and any demand.
+        let spc = SpcHeader::new(any(100) as u32, any(8) as u8);
+        let spc = spc.asking(any(4) as u8, 1 + any(255) as u8, &Returned::default());
+        let (before, _) = hear();
+        asks.send(&[Packet { bytes: demand(ethernet(1), 2, spc, flow), unfinished: None }]).unwrap();
+        // One that was lost is not waited for for ever.
+        _ = (0..200).find(|_| {
+            thread::sleep(Duration::from_millis(1));
+            hear().0 > before
+        });
+    }
+    let (answers, sum) =
+        eventually_some("flows are answered", || Some(hear()).filter(|heard| heard.0 > FLOWS / 2));
+    let link = RATE.get() / GRAIN.get();
+    assert!((link * 9 / 10..=link).contains(&sum), "{sum} of {link} to {answers} flows");
+    let granted = switch.end().report.ports[1].granted;
+    assert!(granted <= RATE, "{granted:?}");
 }
 
 fn a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task(carrier: Carrier) {

@@ -9,7 +9,11 @@ use crate::support::ethernet;
 /// A question of a flow of a task, new and with this number, which demands the whole link, to a host whose kernel drops it: IP's
 /// checksum is wrong.
 pub(crate) fn question(from: [u8; 6], to: u8, task: u32, flow: u32) -> Vec<u8> {
-    let spc = SpcHeader::new(task, 0).asking(1, 200, &Returned::default());
+    demand(from, to, SpcHeader::new(task, 0).asking(1, 200, &Returned::default()), flow)
+}
+
+/// The same with any header.
+pub(crate) fn demand(from: [u8; 6], to: u8, spc: SpcHeader, flow: u32) -> Vec<u8> {
     let mut payload = Vec::new();
     Frame { payload: &[], ..Frame::new(FrameKind::Data, u64::from(flow), spc) }.encode(&mut payload);
     let mut bytes = [ethernet(to), from].concat();
@@ -32,4 +36,10 @@ pub(crate) fn answer(frame: &[u8], task: u32, flow: u32) -> Option<u8> {
     let seen = peek(frame.get(ETHERNET + 28..)?).ok()?;
     let (nominal, _) = seen.header.least()?;
     (seen.header.task() == task && seen.flow == flow).then_some(nominal)
+}
+
+/// The rate that the first switch has granted with such a question, in grains.
+pub(crate) fn granted(frame: &[u8]) -> Option<u64> {
+    let header = peek(frame.get(ETHERNET + 28..)?).ok()?.header;
+    Some(u64::from(header.returned().rates[0]) * header.unit())
 }
