@@ -5,9 +5,15 @@
 mod support;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
-use cavalcade_testing::eventually;
+use cavalcade_model::{BitsPerSec, Nanos};
+use cavalcade_spc::{Endpoint, Options, Settings};
+use cavalcade_switch::device::{Device, receive_offload};
+use cavalcade_switch::port::Packet;
+use cavalcade_testing::{Player, eventually, role, say, wait_for_go};
 use support::{Place, Ran, Running};
 
 /// Namespaces; dropping removes them.
@@ -29,14 +35,36 @@ impl Net {
         }
         let net = Self(vec![name.clone()]);
         assert!(ip(&["-n", &name, "link", "set", "lo", "up"]));
-        for (host, port) in [("h0", "p0"), ("h1", "p1")] {
-            assert!(ip(&["-n", &name, "link", "add", host, "type", "veth", "peer", "name", port]));
-            assert!(
-                ip(&["-n", &name, "link", "set", host, "up"])
-                    && ip(&["-n", &name, "link", "set", port, "up"])
-            );
+        net.join("h0", "p0");
+        net.join("h1", "p1");
+        Some(net)
+    }
+
+    fn join(&self, host: &str, port: &str) {
+        let name = self.name();
+        assert!(ip(&["-n", name, "link", "add", host, "type", "veth", "peer", "name", port]));
+        assert!(ip(&["-n", name, "link", "set", host, "up"]) && ip(&["-n", name, "link", "set", port, "up"]));
+    }
+
+    /// The same where `h0` and `h1` are in namespaces of their own, at 10.9.0.1 and 10.9.0.2.
+    fn with_hosts(test: &str) -> Option<Self> {
+        let mut net = Self::new(test)?;
+        for (number, host) in (1..).zip(["h0", "h1"]) {
+            let name = format!("{}-{host}", net.name());
+            assert!(ip(&["netns", "add", &name]));
+            assert!(ip(&["-n", net.name(), "link", "set", host, "netns", &name]));
+            assert!(ip(&["-n", &name, "addr", "add", &format!("10.9.0.{number}/24"), "dev", host]));
+            assert!(ip(&["-n", &name, "link", "set", host, "up"]));
+            net.0.push(name);
         }
         Some(net)
+    }
+
+    /// Has a process of this test play a role in one of the namespaces.
+    fn player(&self, at: usize, role: &str) -> Player {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0[at]]);
+        Player::start(Some(command), "plays", role)
     }
 
     fn name(&self) -> &str {
@@ -48,7 +76,7 @@ impl Net {
         let program = place.command();
         let mut command = Command::new("ip");
         command.args(["netns", "exec", self.name()]).arg(program.get_program()).args(arguments);
-        command.current_dir(place.path("."));
+        command.current_dir(place.path(".")).env("XDG_RUNTIME_DIR", place.path("."));
         command
     }
 
@@ -292,9 +320,189 @@ fn without_the_right_to_packets_or_programs_a_switch_names_the_capability() {
     drop(switch);
 }
 
-/// One test, since what is found is of the whole machine.
+/// What a transfer carries; of that, what has arrived when its switch is killed, and the most that is read before there is another one.
+const LENGTH: usize = 8_000_000;
+const BEGUN: usize = 1_000_000;
+const HELD: usize = 2_000_000;
+
+fn text() -> Vec<u8> {
+    let mut random = cavalcade_model::SplitMix64::new(1);
+    (0..LENGTH).map(|_| random.below(256) as u8).collect()
+}
+
+fn endpoint(address: &str) -> Endpoint {
+    let (line_rate, base_rtt) = (BitsPerSec(50_000_000), Nanos(2_000_000));
+    let settings = Settings { line_rate, base_rtt, ..Settings::default() };
+    Endpoint::bind(address, Options { settings, ..Options::default() }).unwrap()
+}
+
+/// Not a test by itself: what the players do.
+#[test]
+fn plays() {
+    match role().as_deref() {
+        None => {}
+        Some("sends") => {
+            receive_offload("h0").unwrap();
+            say("ready");
+            wait_for_go();
+            let server = "10.9.0.2:4000".parse().unwrap();
+            let mut stream = endpoint("0.0.0.0:0").connect(server, 1).unwrap();
+            stream.write_all(&text()).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream.wait_acknowledged().unwrap();
+            say("all is acknowledged");
+        }
+        Some("receives") => {
+            receive_offload("h1").unwrap();
+            let listener = endpoint("10.9.0.2:4000").listen();
+            say("ready");
+            let (stream, _) = listener.accept().unwrap();
+            let mut all = Vec::with_capacity(LENGTH);
+            let mut read = |most: usize| (&stream).take(most as u64).read_to_end(&mut all).unwrap();
+            read(BEGUN);
+            say("begun");
+            read(HELD - BEGUN);
+            wait_for_go();
+            read(LENGTH + 1);
+            say(if all == text() { "whole" } else { "not what was sent" });
+        }
+        Some("is all hosts") => is_all_hosts(),
+        Some(role) => panic!("{role}"),
+    }
+}
+
+/// Waits until a switch without hosts forwards, and returns it.
+fn forwarding(net: &Net, place: &Place, carrier: &str, more: &[&str]) -> Running {
+    let ports =
+        ["switch", "--port", "p0", "--port", "p1", "--carrier", carrier, "--metrics", "127.0.0.1:9337"];
+    let switch = net.start(place, &[&ports[..], more].concat());
+    eventually("the switch forwards", || fetch(net, "/readyz").contains("200 OK"));
+    switch
+}
+
+/// Returns whether this build lacks what a carrier needs; the test is then reported as skipped.
+fn lacks(carrier: &str) -> bool {
+    let missing = cavalcade_switch::kernel::missing().filter(|_| carrier == "xdp");
+    missing
+        .iter()
+        .for_each(|why| cavalcade_testing::skipped(format_args!("programs for the kernel ({why})")));
+    missing.is_some()
+}
+
+#[test]
+fn a_switch_that_is_killed_and_started_again_loses_no_byte_of_a_transfer() {
+    killed_under_a_transfer("process");
+}
+
+#[test]
+fn a_switch_in_the_kernel_that_is_killed_and_started_again_loses_no_byte_of_a_transfer() {
+    killed_under_a_transfer("xdp");
+}
+
+fn killed_under_a_transfer(carrier: &str) {
+    let Some(net) = Net::with_hosts(&format!("killed-{carrier}")).filter(|_| !lacks(carrier)) else { return };
+    let place = Place::new();
+    let (mut sender, mut receiver) = (net.player(1, "sends"), net.player(2, "receives"));
+    assert_eq!([sender.hears(), receiver.hears()], ["ready", "ready"]);
+    let fabric = ["--rate", "50Mbps", "--round-trip", "2ms", "--id", "7"];
+    let first = forwarding(&net, &place, carrier, &fabric);
+    sender.go();
+    assert_eq!(receiver.hears(), "begun");
+    // Dropping kills it.
+    drop(first);
+    let mut second = forwarding(&net, &place, carrier, &fabric);
+    receiver.go();
+    assert_eq!([sender.hears(), receiver.hears()], ["all is acknowledged", "whole"]);
+    let sent = || -> Option<u64> {
+        let figures = fetch(&net, "/metrics");
+        figures.split_once("{port=\"p1\",class=\"spc\"} ")?.1.split_whitespace().next()?.parse().ok()
+    };
+    // The receiver has room for a megabyte that it does not read.
+    let after = (LENGTH - HELD - (1 << 20)) as u64;
+    eventually("the second one shows what it has carried", || sent() > Some(after));
+    let number = second.0.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &number]).status().unwrap().success());
+    assert!(second.0.wait().unwrap().success());
+    let _alone = DOCTOR.lock();
+    let found = net.run(&place, &["doctor", "--fix-leftovers"]);
+    assert!(found.code == 0, "{}", found.err);
+    // Others on this machine may have left something.
+    assert!(!found.out.contains(net.name()) && !found.out.contains("cavalcade-switch"), "{}", found.out);
+    assert!(place.names().is_empty(), "{:?}", place.names());
+    let shown = Command::new("ip").args(["-n", net.name(), "link"]).output().unwrap();
+    assert!(!String::from_utf8(shown.stdout).unwrap().contains("prog/xdp"));
+}
+
+const SAID: [u8; 6] = [2, 0, 0, 0, 9, 9];
+const LEARNED: [u8; 6] = [2, 0, 0, 0, 9, 8];
+const ASKS: [u8; 6] = [2, 0, 0, 0, 9, 1];
+/// The type of the frames that hosts send each other here: for experiments (IEEE 802).
+const TYPE: [u8; 2] = [0x88, 0xb6];
+
+/// Says what `h1` and `h2` hear of numbered frames by `h0`, before and after `h1` has claimed both addresses for itself.
+fn is_all_hosts() {
+    let mut hosts = ["h0", "h1", "h2"].map(|name| {
+        receive_offload(name).unwrap();
+        Device::open(name).unwrap()
+    });
+    say("ready");
+    wait_for_go();
+    let mut heard: [Vec<u8>; 3] = Default::default();
+    let frame = |from: [u8; 6], to: [u8; 6], number: u8| {
+        let bytes = [&to[..], &from, &TYPE, &[number; 50]].concat();
+        Packet { bytes, unfinished: None }
+    };
+    let send = |hosts: &mut [Device; 3], from: usize, frame| {
+        assert_eq!(hosts[from].send(&[frame]).unwrap(), 1);
+    };
+    let mut wait = |hosts: &mut [Device; 3], at: usize, number: u8| {
+        eventually(format_args!("h{at} hears {number}"), || {
+            for (host, heard) in hosts.iter_mut().zip(&mut heard) {
+                let looked = host.receive(|frame, _, _| {
+                    heard.extend((frame[12..14] == TYPE).then_some(frame[14]));
+                    Ok(())
+                });
+                looked.unwrap();
+            }
+            heard[at].contains(&number)
+        });
+    };
+    send(&mut hosts, 0, frame(ASKS, SAID, 1));
+    wait(&mut hosts, 2, 1);
+    send(&mut hosts, 1, frame(SAID, ASKS, 2));
+    send(&mut hosts, 1, frame(LEARNED, ASKS, 3));
+    wait(&mut hosts, 0, 3);
+    send(&mut hosts, 0, frame(ASKS, SAID, 4));
+    send(&mut hosts, 0, frame(ASKS, LEARNED, 5));
+    wait(&mut hosts, 2, 4);
+    // Where that one had gone to h1 as well, it would be before this one.
+    wait(&mut hosts, 1, 5);
+    say(format_args!("{:?}", &heard[1..]));
+}
+
+#[test]
+fn frames_to_an_address_that_was_said_leave_by_its_port_whatever_is_heard_elsewhere() {
+    for carrier in ["process", "xdp"] {
+        let Some(net) = Net::new(&format!("said-{carrier}")).filter(|_| !lacks(carrier)) else { return };
+        net.join("h2", "p2");
+        let place = Place::new();
+        let mut hosts = net.player(0, "is all hosts");
+        assert_eq!(hosts.hears(), "ready");
+        let address = SAID.map(|byte| format!("{byte:02x}")).join(":");
+        let switch =
+            forwarding(&net, &place, carrier, &["--port", "p2", "--route", &format!("{address}=p2")]);
+        hosts.go();
+        assert_eq!(hosts.hears(), "[[5], [1, 4]]", "what h1 and h2 hear by {carrier}");
+        drop(switch);
+    }
+}
+
+/// What is left behind is of the whole machine: who makes or looks for some does it alone.
+static DOCTOR: Mutex<()> = Mutex::new(());
+
 #[test]
 fn what_killed_processes_left_is_found_and_removed_and_sockets_that_are_served_stay() {
+    let _alone = DOCTOR.lock();
     let place = Place::new();
     let run = |arguments: &[&str]| {
         let ran = place.command().env("XDG_RUNTIME_DIR", place.path(".")).args(arguments).output().unwrap();
