@@ -4,7 +4,6 @@
 
 mod support;
 
-use std::process::Command;
 use std::time::Duration;
 
 use cavalcade_client::DscpMap;
@@ -12,7 +11,7 @@ use cavalcade_enforce::{Flow, Group, Kernel};
 use cavalcade_model::{Bytes, Demotion, History};
 use cavalcade_protocol::Gate;
 use cavalcade_testing::{Player, eventually};
-use support::{Ground, player_apart};
+use support::{Ground, can_make_namespaces, player_apart, run_beside};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -28,14 +27,6 @@ fn rule(spec: &str) -> Demotion {
     cavalcade_policy::parse(spec).unwrap().demotion(&History::default()).unwrap()
 }
 
-/// Runs a command in the network namespace of a process.
-fn run_beside(player: &Player, line: &str) {
-    let process = player.number().to_string();
-    let mut command = Command::new("nsenter");
-    command.args(["--target", &process, "--net", "sh", "-c", line]);
-    assert!(command.status().unwrap().success(), "{line}");
-}
-
 /// A process in a namespace and a coflow of its own, in which packets are of one segment.
 fn player(kernel: &mut Kernel, rule: &Demotion, role: &str) -> (Player, Group) {
     kernel.demote(rule, DscpMap::default()).unwrap();
@@ -45,14 +36,6 @@ fn player(kernel: &mut Kernel, rule: &Demotion, role: &str) -> (Player, Group) {
     run_beside(&player, "echo 1 > /proc/sys/net/ipv4/tcp_ecn");
     kernel.admit(player.number(), &group, 1).unwrap();
     (player, group)
-}
-
-fn can_make_namespaces() -> bool {
-    let can = ["unshare", "nsenter"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
-    if !can {
-        cavalcade_testing::skipped("unshare and nsenter, for a network namespace");
-    }
-    can
 }
 
 #[test]

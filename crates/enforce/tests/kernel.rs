@@ -12,7 +12,9 @@ use cavalcade_enforce::{Error, Flow, Group, Kernel, Limits, Order, leftovers};
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_protocol::Gate;
 use cavalcade_testing::{Player, eventually};
-use support::{Ground, Sink, count, limits, player, player_apart, player_in, tagged};
+use support::{
+    Ground, Sink, can_make_namespaces, count, limits, player, player_apart, player_in, run_beside, tagged,
+};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -71,6 +73,21 @@ fn what_a_tagged_server_accepts_belongs_to_its_coflow() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();
     let (mut server, _group) = tagged(&mut kernel, 1, "serve 200000");
+    let mut socket = TcpStream::connect(server.hears()).unwrap();
+    socket.read_exact(&mut vec![0; 200_000]).unwrap();
+    let found = count(&kernel, 1, "127.0.0.1");
+    assert_eq!((found.sent, found.sockets), (Bytes(200_000), 1));
+}
+
+#[test]
+fn what_is_accepted_at_a_listener_from_before_belongs_to_the_coflow_of_the_process_that_has_it() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    // Its socket is to meet the programs, as every socket of a host does.
+    let mut server = player_in(&ground.group(), "activated 200000");
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
+    kernel.admit(server.number(), &group, 1).unwrap();
+    server.go();
     let mut socket = TcpStream::connect(server.hears()).unwrap();
     socket.read_exact(&mut vec![0; 200_000]).unwrap();
     let found = count(&kernel, 1, "127.0.0.1");
@@ -299,6 +316,37 @@ fn a_flow_that_is_off_sends_no_more_than_its_trickle_and_goes_on_when_it_opens()
         kernel.refresh().unwrap();
         off.wait_for(10_000_000);
     }
+}
+
+#[test]
+fn a_connection_that_is_off_for_longer_than_tcp_tries_is_not_given_up_and_delivers_everything() {
+    let (Some(ground), Some(bare)) = (Ground::new(), Ground::new()) else { return };
+    if !can_make_namespaces() {
+        return;
+    }
+    let hour = Nanos::from_secs(3_600);
+    let start = |ground: &Ground, trickle: Nanos| {
+        let mut kernel =
+            Kernel::load(ground.place.clone(), Limits { silence: hour, trickle, ..Limits::default() })
+                .unwrap();
+        let group = kernel.tag(&ground.place.above, 1).unwrap();
+        kernel.order(Flow::of_all_peers(1), OFF.into()).unwrap();
+        let mut player = player_apart("deliver 20000000");
+        // Some seconds, in place of a quarter of an hour.
+        run_beside(&player, "echo 4 > /proc/sys/net/ipv4/tcp_retries2");
+        kernel.admit(player.number(), &group, 1).unwrap();
+        player.go();
+        (kernel, player, group)
+    };
+    let (mut kernel, mut player, _group) = start(&ground, Limits::default().trickle);
+    eventually("refusal", || count(&kernel, 1, "127.0.0.1").waits);
+    // One that begins later and has no trickle shows when TCP has tried for long enough.
+    let (_of_bare, mut given_up, _group_of_bare) = start(&bare, hour);
+    assert_eq!(given_up.hears(), "TimedOut");
+    assert!(count(&kernel, 1, "127.0.0.1").waits);
+    kernel.order(Flow::of_all_peers(1), Gate::Open {}.into()).unwrap();
+    kernel.refresh().unwrap();
+    assert_eq!(player.hears(), "delivered");
 }
 
 #[test]

@@ -96,6 +96,23 @@ pub(crate) fn player_apart(role: &str) -> Player {
     ready(Some(command), role)
 }
 
+/// Tells whether this machine can make network namespaces, and run commands in them.
+pub(crate) fn can_make_namespaces() -> bool {
+    let can = ["unshare", "nsenter"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
+    if !can {
+        skipped("unshare and nsenter, for a network namespace");
+    }
+    can
+}
+
+/// Runs a command in the network namespace of a process.
+pub(crate) fn run_beside(player: &Player, line: &str) {
+    let process = player.number().to_string();
+    let mut command = Command::new("nsenter");
+    command.args(["--target", &process, "--net", "sh", "-c", line]);
+    assert!(command.status().unwrap().success(), "{line}");
+}
+
 /// One in the group of a coflow, which goes at once.
 pub(crate) fn tagged(kernel: &mut Kernel, coflow: u32, role: &str) -> (Player, Group) {
     let above = kernel.place().above.clone();
@@ -234,11 +251,27 @@ pub(crate) fn play() {
         ["serve", bytes] => {
             say("ready");
             wait_for_go();
+            serve(&TcpListener::bind("127.0.0.1:0").unwrap(), bytes.parse().unwrap());
+        }
+        // The same at a listener that was opened before it is told to go.
+        ["activated", bytes] => {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            say(listener.local_addr().unwrap());
-            let (mut socket, _) = listener.accept().unwrap();
-            socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
+            say("ready");
             wait_for_go();
+            serve(&listener, bytes.parse().unwrap());
+        }
+        // Sends so many bytes to itself, and says what became of them.
+        ["deliver", bytes] => {
+            say("ready");
+            wait_for_go();
+            let (sink, bytes) = (Sink::new("127.0.0.1"), vec![0; bytes.parse().unwrap()]);
+            match TcpStream::connect(sink.address).unwrap().write_all(&bytes) {
+                Ok(()) => {
+                    eventually("all bytes", || sink.received() == bytes.len() as u64);
+                    say("delivered");
+                }
+                Err(error) => say(format!("{:?}", error.kind())),
+            }
         }
         // Tries what only the enforcer may.
         ["intrude", name, group] => {
@@ -399,6 +432,13 @@ fn crowd(peers: u32) {
 
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap()
+}
+
+fn serve(listener: &TcpListener, bytes: usize) {
+    say(listener.local_addr().unwrap());
+    let (mut socket, _) = listener.accept().unwrap();
+    socket.write_all(&vec![0; bytes]).unwrap();
+    wait_for_go();
 }
 
 fn flood(mut socket: TcpStream) {
