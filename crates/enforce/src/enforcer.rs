@@ -381,10 +381,25 @@ impl Enforcer {
         Ok(())
     }
 
+    /// Opens the coflow that a number by user or port stands for, where there is none: it begins with its first connection.
+    fn open_standing(&mut self, now: Instant, number: u32) {
+        if self.coflows.contains_key(&number) {
+            return;
+        }
+        if let Some((user, request)) = self.standing.get(&number).cloned() {
+            // One user too many coflows: its connections are plain TCP until some have ended.
+            let _ = self.open_as(now, number, user, request);
+        }
+    }
+
     /// Tells other hosts of connections to them, and gives connections from them to the coflows that they say.
     fn vouch(&mut self, now: Instant) -> Result<(), Error> {
-        let Some(peers) = &mut self.peers else { return Ok(()) };
+        if self.peers.is_none() {
+            return Ok(());
+        }
         let made = self.kernel.made();
+        made.iter().for_each(|made| self.open_standing(now, made.coflow));
+        let Some(peers) = &mut self.peers else { return Ok(()) };
         for made in std::mem::take(&mut self.unsaid).into_iter().chain(made) {
             match self.coflows.get(&made.coflow) {
                 Some(Tagged { key: Some(key), user, .. }) => peers.tell(now, made, *key, *user),
@@ -420,12 +435,8 @@ impl Enforcer {
         });
         for (flow, count) in counts {
             let is_open = count.sockets > 0;
-            if is_open
-                && !self.coflows.contains_key(&flow.coflow)
-                && let Some((user, request)) = self.standing.get(&flow.coflow).cloned()
-            {
-                // One user too many coflows: its connections are plain TCP until some have ended.
-                let _ = self.open_as(now, flow.coflow, user, request);
+            if is_open {
+                self.open_standing(now, flow.coflow);
             }
             let Some(tagged) = self.coflows.get_mut(&flow.coflow) else { continue };
             tagged.has_sockets |= is_open;
