@@ -139,6 +139,9 @@ fn lacking(error: Error) -> Failure {
     let failure = Failure::new(Kind::Capability, error.to_string());
     match error {
         Error::InUse(_) | Error::Foreign(_) => failure,
+        Error::File { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => failure.help(
+            "it takes root, or CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and CAP_DAC_OVERRIDE; 'cavalcade doctor' tries each feature",
+        ),
         Error::NoControls(_) => failure.help("leave out --congestion: all else works without"),
         _ => failure.help(
             "'cavalcade doctor' tries each feature; programs that use a client library need none of them",

@@ -102,13 +102,15 @@
 //!   A flow whose size was told keeps that size, so a further connection to the same peer with a size of its own stays with the library.
 //! - Rules for ports and users tag connections that are made after the enforcer has started, and those that processes of such
 //!   a user have then; connections at a port from before stay as they are.
+//! - What has connected to a listener before its process is tagged, and has not been accepted yet, stays plain TCP: with activation by
+//!   sockets that is the connection for which a service is started.
 //!
 //! # Rights
-//! Root, or: CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON for the programs; CAP_DAC_OVERRIDE for groups below those of others;
-//! CAP_SETUID to speak to the agent for other users; CAP_SYS_PTRACE for connections from before a process was tagged, for those that
-//! client libraries hand over, and to push;
-//! CAP_SYS_NICE to go before other threads. Where
-//! /sys/fs/bpf is not mounted, CAP_SYS_ADMIN mounts it.
+//! Root, or: CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON for the programs; CAP_DAC_OVERRIDE for groups below those of others, and for
+//! /sys/fs/bpf where that is root's alone; CAP_SETUID to speak to the agent for other users; CAP_SYS_PTRACE for connections from before a
+//! process was tagged, for those that client libraries hand over, and to push; CAP_SYS_NICE to go before other threads. CAP_SYS_ADMIN
+//! walks in other network namespaces, where connections are reached by their descriptors alone without it, and mounts /sys/fs/bpf where
+//! that is not.
 //!
 //! # Rejected
 //! - libbpf: it needs libelf, zlib and make at build time, which a plain build must not. aya needs nothing; what it lacks,

@@ -8,7 +8,7 @@ use cavalcade_model::{Instant, Nanos};
 use cavalcade_protocol::{Client, Frames, frame};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::Uid;
-use rustix::thread::set_thread_res_uid;
+use rustix::thread::{capabilities, set_capabilities, set_keep_capabilities, set_thread_res_uid};
 
 /// The longest that an agent may take to say welcome.
 const WELCOME: Nanos = Nanos::from_secs(1);
@@ -112,17 +112,28 @@ fn connect_as(agent: &Path, user: u32) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(agent)?;
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let own = rustix::process::geteuid();
-    let become_user = |user| set_thread_res_uid(None::<Uid>, user, None::<Uid>);
-    if own.as_raw() != user {
-        become_user(Uid::from_raw(user))?;
-    }
-    let connected = connect(&socket, &address);
-    if own.as_raw() != user {
-        become_user(own).expect("a thread may become who it was");
-    }
-    connected?;
+    as_user(user, || connect(&socket, &address))??;
     Ok(socket.into())
+}
+
+/// Does something under the effective user `user`.
+fn as_user<T>(user: u32, work: impl FnOnce() -> T) -> io::Result<T> {
+    let own = rustix::process::geteuid();
+    if own.as_raw() == user {
+        return Ok(work());
+    }
+    let become_user = |user| set_thread_res_uid(None::<Uid>, user, None::<Uid>);
+    let rights = capabilities(None)?;
+    // Else the kernel takes all capabilities from a user who has been root and is not any more.
+    let _ = set_keep_capabilities(true);
+    let done = become_user(Uid::from_raw(user)).map(|()| {
+        let done = work();
+        become_user(own).expect("a thread may become who it was");
+        set_capabilities(None, rights).expect("a thread may use what it has kept");
+        done
+    });
+    let _ = set_keep_capabilities(false);
+    Ok(done?)
 }
 
 #[cfg(test)]
