@@ -2,12 +2,21 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
+#[path = "enforce/deadlines.rs"]
+mod deadlines;
+#[path = "enforce/pair.rs"]
+mod pair;
+#[path = "enforce/rights.rs"]
+mod rights;
 mod support;
+#[path = "enforce/vouching.rs"]
+mod vouching;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::FromRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -129,6 +138,28 @@ fn start(place: &Place, arguments: &[&str]) -> Running {
     Running(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
+/// The control group above all others, or nothing where this machine lacks what all tests here need.
+fn able() -> Option<PathBuf> {
+    if let Some(reason) = cavalcade_enforce::missing() {
+        skipped(format_args!("programs for the kernel ({reason})"));
+        return None;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    if !status.lines().any(|line| line.starts_with("Uid:\t0\t")) {
+        skipped("root, to load programs into the kernel");
+        return None;
+    }
+    if Command::new("curl").arg("--version").output().is_err() {
+        skipped("curl");
+        return None;
+    }
+    let Ok(Hierarchy { root }) = Hierarchy::find() else {
+        skipped("control groups of version 2");
+        return None;
+    };
+    Some(root)
+}
+
 /// A host with an agent, a coordinator and an enforcer.
 struct Host {
     place: Place,
@@ -154,23 +185,7 @@ impl Host {
     /// With more for the enforcer's command line, in which `{group}` stands for the test's control group.
     fn with(policy: &str, more: &[&str]) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        if let Some(reason) = cavalcade_enforce::missing() {
-            skipped(format_args!("programs for the kernel ({reason})"));
-            return None;
-        }
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        if !status.lines().any(|line| line.starts_with("Uid:\t0\t")) {
-            skipped("root, to load programs into the kernel");
-            return None;
-        }
-        if Command::new("curl").arg("--version").output().is_err() {
-            skipped("curl");
-            return None;
-        }
-        let Ok(Hierarchy { root }) = Hierarchy::find() else {
-            skipped("control groups of version 2");
-            return None;
-        };
+        let root = able()?;
         let place = Place::new();
         // Other users come here as well.
         std::fs::set_permissions(place.path("."), Permissions::from_mode(0o755)).unwrap();
@@ -185,12 +200,25 @@ impl Host {
     }
 
     fn start_enforcer(&mut self, more: &[&str]) {
+        self.start_enforcer_by(&[], more);
+    }
+
+    /// Starts it by a command that ends by running its arguments.
+    fn start_enforcer_by(&mut self, before: &[String], more: &[&str]) {
         let in_group = self.group.path().display().to_string();
         let more: Vec<String> = more.iter().map(|word| word.replace("{group}", &in_group)).collect();
         let mut enforce = vec!["enforce", "--group", &in_group, "--door", "door"];
         enforce.extend(["--socket", "cavalcade.sock"]);
         enforce.extend(more.iter().map(String::as_str));
-        self.enforcer = Some(start(&self.place, &enforce));
+        let mut command = self.place.command();
+        if let Some((first, rest)) = before.split_first() {
+            let program = command.get_program().to_owned();
+            command = Command::new(first);
+            command.args(rest).arg(program).current_dir(self.place.path("."));
+        }
+        command.args(&enforce).env("XDG_RUNTIME_DIR", self.place.path("."));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.enforcer = Some(Running(command.spawn().unwrap()));
         let door = self.place.path("door");
         eventually("the enforcer", || std::os::unix::net::UnixStream::connect(&door).is_ok());
     }
@@ -461,109 +489,21 @@ fn transfers_are_tagged_by_the_port_that_they_go_to() {
     host.sees_bytes_of("ingest");
 }
 
-/// Two hosts of a site, as far as one machine has them: each with an address, an agent, and an enforcer for a control group.
-struct Pair {
-    place: Place,
-    groups: [Group; 2],
-    enforcers: Vec<Running>,
-    _others: Vec<Running>,
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        self.enforcers.clear();
-        for group in &self.groups {
-            let _ = leftovers::fix(&Ground::below(group.path()).unwrap());
-        }
-    }
-}
-
-impl Pair {
-    /// The enforcer of the first host has the certificates in `folder`.
-    fn new(folder: &str) -> Option<Self> {
-        // What is missing is told there.
-        let root = Hierarchy::find().ok().filter(|_| Host::new("fair").is_some())?.root;
-        let place = Place::new();
-        let ports = [free_port(), free_port(), free_port()].map(|port| port.to_string());
-        for site in ["site", "foreign"] {
-            assert_eq!(place.run(&["certificates", site, "--hosts", "2"]).code, 0);
-        }
-        let hosts = ["--hosts", "127.0.0.1,127.0.0.2"];
-        let coordinator = format!("127.0.0.1:{}", ports[0]);
-        let mut lead = vec!["coordinator", "--policy", "dclas", "--listen", &coordinator];
-        lead.extend(["--certificates", "site/coordinator", "--administration", "lead.sock"]);
-        lead.extend(hosts);
-        let mut others = vec![start(&place, &lead)];
-        let mut enforcers = Vec::new();
-        let groups = ["one", "two"].map(|name| {
-            Group::make(&root, &format!("cavalcade-pair-{}-{folder}-{name}", std::process::id())).unwrap()
-        });
-        for port in ["0", "1"] {
-            let socket = format!("agent-{port}.sock");
-            let (certificates, administration) = (format!("site/agent-{port}"), format!("admin-{port}"));
-            let mut agent = vec!["agent", "--port", port, "--coordinator", &coordinator];
-            agent.extend(["--certificates", &certificates, "--administration", &administration]);
-            agent.extend(["--socket", &socket, "--peer-port", &ports[1]]);
-            agent.extend(hosts);
-            others.push(start(&place, &agent));
-            eventually("the agent", || place.path(&socket).exists());
-            let index: usize = port.parse().unwrap();
-            let group = groups[index].path().display().to_string();
-            let folder = if index == 0 { format!("{folder}/agent-0") } else { certificates.clone() };
-            let listen = format!("127.0.0.{}:{}", index + 1, ports[2]);
-            let door = format!("door-{port}");
-            let mut enforce = vec!["enforce", "--group", &group, "--door", &door, "--socket", &socket];
-            enforce.extend(["--certificates", &folder, "--listen", &listen]);
-            enforce.extend(hosts);
-            enforcers.push(start(&place, &enforce));
-            eventually("the enforcer", || place.path(&door).exists());
-        }
-        Some(Self { place, groups, enforcers, _others: others })
-    }
-
-    /// Has a client of the first host, tagged as the task "fetch", download from a server of the second that nothing tags.
-    fn download(&self) -> [Running; 2] {
-        let enter = format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", self.groups[1].path().display());
-        let mut server = Command::new("sh");
-        server.args(["-c", &enter]).arg(std::env::current_exe().unwrap());
-        server.args(["--exact", "serves_for_other_tests", "--nocapture"]).env(SERVE, "127.0.0.2:0");
-        let mut server = Running(server.stdout(Stdio::piped()).spawn().unwrap());
-        let address = Lines::new(server.0.stdout.take().unwrap()).after("serves at ").unwrap();
-        let mut client = self.place.command();
-        client.args(["run", "--task", "fetch", "--door", "door-0", "--"]);
-        client.args(["curl", "-s", "--http0.9", "-o", "got", &format!("http://{address}/")]);
-        [server, Running(client.spawn().unwrap())]
-    }
-
-    /// Lists the coflows that the agent of this port knows, a line for each.
-    fn listed_at(&self, port: u32) -> Vec<String> {
-        let out = self.place.command().args(["ps", "--at", &format!("admin-{port}")]).output().unwrap();
-        String::from_utf8(out.stdout).unwrap().lines().skip(2).map(str::to_owned).collect()
-    }
-
-    /// Tells whether the second host sends for the task of the first.
-    fn sees_bytes(&self) -> bool {
-        let of_client = self.listed_at(0);
-        let Some(line) = of_client.iter().find(|line| line.contains("fetch")) else { return false };
-        let id = line.split(' ').next().unwrap();
-        self.listed_at(1).iter().any(|line| line.starts_with(id) && line.contains(" MB"))
-    }
-
-    fn has_downloaded(&self, bytes: u64) -> bool {
-        self.place.path("got").metadata().is_ok_and(|file| file.len() > bytes)
-    }
-}
-
 /// The environment variable that has this test's own binary serve.
 const SERVE: &str = "CAVALCADE_CLI_TEST_SERVE";
+
+/// What stands there in place of an address where a service manager has opened the listener.
+const ACTIVATED: &str = "activated";
 
 #[test]
 fn serves_for_other_tests() {
     let Ok(address) = std::env::var(SERVE) else { return };
-    let listener = TcpListener::bind(address).unwrap();
+    let listener = if address == ACTIVATED { activated() } else { TcpListener::bind(address).unwrap() };
     writeln!(std::io::stdout(), "serves at {}", listener.local_addr().unwrap()).unwrap();
     for socket in listener.incoming() {
         let mut socket = socket.unwrap();
+        // Of what has no head curl may read too much at once to go on.
+        let _ = socket.write_all(b"HTTP/1.0 200 OK\r\n\r\n");
         // Some 100 Mbps.
         while socket.write_all(&[0; 64 << 10]).is_ok() {
             std::thread::sleep(Duration::from_millis(5));
@@ -571,20 +511,36 @@ fn serves_for_other_tests() {
     }
 }
 
-#[test]
-fn what_a_server_sends_belongs_to_the_coflow_of_a_client_on_another_host() {
-    let Some(pair) = Pair::new("site") else { return };
-    let _both = pair.download();
-    eventually("bytes of the server", || pair.sees_bytes());
+/// The first descriptor that a service manager passes on.
+fn activated() -> TcpListener {
+    #[expect(unsafe_code, reason = "nothing but its number says what a descriptor is")]
+    // SAFETY: the manager has opened it, and nothing else here has it.
+    unsafe {
+        TcpListener::from_raw_fd(3)
+    }
 }
 
 #[test]
-fn a_client_for_whom_no_enforcer_of_the_site_vouches_gives_a_server_no_coflow() {
-    let Some(pair) = Pair::new("foreign") else { return };
-    let _both = pair.download();
-    eventually("the download", || pair.has_downloaded(20_000_000));
-    assert!(pair.listed_at(0).iter().any(|line| line.contains("fetch")));
-    assert_eq!(pair.listed_at(1), Vec::<String>::new());
+fn what_a_service_accepts_at_the_socket_that_its_manager_has_opened_belongs_to_its_task() {
+    if Command::new("systemd-socket-activate").arg("--version").output().is_err() {
+        return skipped("systemd-socket-activate");
+    }
+    let Some(host) = Host::new("dclas") else { return };
+    let address = format!("127.0.0.2:{}", free_port());
+    let enter = format!("echo $$ > {}/cgroup.procs; exec \"$0\" \"$@\"", host.group.path().display());
+    let mut service = Command::new("sh");
+    service.args(["-c", &enter, "systemd-socket-activate", "--listen", &address]);
+    service.args(["--setenv", &format!("{SERVE}={ACTIVATED}"), env!("CARGO_BIN_EXE_cavalcade")]);
+    service.args(["run", "--task", "served", "--door", "door", "--"]).arg(std::env::current_exe().unwrap());
+    service.args(["--exact", "serves_for_other_tests", "--nocapture"]).current_dir(host.place.path("."));
+    let mut service = Running(service.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    // The manager starts the service for the first to come, who is there before it is tagged.
+    eventually("the manager", || TcpStream::connect(&address).is_ok());
+    let mut said = Lines::new(service.0.stdout.take().unwrap());
+    assert_eq!(said.after("serves at "), Some(address.clone()));
+    let curl = ["-s", "-o", "/dev/null", &format!("http://{address}/")];
+    let _curl = Running(Command::new("curl").args(curl).spawn().unwrap());
+    host.sees_bytes_of("served");
 }
 
 #[test]
@@ -665,7 +621,7 @@ ip address add 10.99.0.1/24 dev near; ip link set near up
 in_far ip address add 10.99.0.2/24 dev far; in_far ip link set far up
 for port in 7001 7002; do
     CAVALCADE_CLI_TEST_SERVE=10.99.0.1:$port "$0" run --task near-$port --door door -- "$1" --exact serves_for_other_tests --nocapture &
-    (until in_far curl -s --http0.9 -o /dev/null http://10.99.0.1:$port/; do sleep 0.1; done) &
+    (until in_far curl -s -o /dev/null http://10.99.0.1:$port/; do sleep 0.1; done) &
 done
 until [ -e cut ]; do sleep 0.01; done
 ip link delete near
