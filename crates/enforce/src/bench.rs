@@ -27,7 +27,7 @@ const RATES: [(u64, f64); 6] = [(1, 10.0), (5, 1.0), (50, 1.0), (500, 1.0), (2_0
 /// The levels of the rule by which messages are sorted, as PIAS has them.
 const LEVELS: u64 = 8;
 /// The number of times that a gate is closed and opened.
-const ROUNDS: usize = 100;
+const ROUNDS: u32 = 100;
 /// The pause after which a gate counts as closed: on loopback packets follow each other by microseconds.
 const QUIET: Duration = Duration::from_millis(5);
 /// The time for which a rate has held before it is measured.
@@ -45,7 +45,7 @@ pub struct Cost {
     pub program: &'static str,
     /// Instructions that the verifier looked at when it was loaded.
     pub verified: u32,
-    /// The number of its runs while the connection sent without limits for a second.
+    /// The number of its runs while the connection sent without limits for a while.
     pub runs: u64,
     /// The time that they took.
     pub time: Duration,
@@ -93,26 +93,27 @@ pub struct Figures {
     pub on: Vec<Duration>,
 }
 
-/// Measures everything; it takes half a minute.
+/// Measures everything, each for 1/`part` of the time that it takes to say much: half a minute in all.
 ///
 /// # Errors
 /// If this host cannot do it.
-pub fn measure() -> Result<Figures, Error> {
+pub fn measure(part: u32) -> Result<Figures, Error> {
     // As the enforcer does.
     urgency::go_first();
     let mut kernel = Kernel::load(Place::below(&own_group()?)?, Limits::default())?;
     kernel.announce(COFLOW)?;
     let flood = Flood::tagged(&mut kernel)?;
-    let unlimited = flood.rate(Duration::from_secs(1));
-    let costs = costs()?;
+    let second = Duration::from_secs(1) / part;
+    let unlimited = flood.rate(second);
+    let costs = costs(second)?;
     let mut paces = Vec::new();
     for (rate, seconds) in RATES {
-        paces.push(pace(&mut kernel, &flood, BitsPerSec(rate * 1_000_000), seconds)?);
+        paces.push(pace(&mut kernel, &flood, BitsPerSec(rate * 1_000_000), seconds / f64::from(part))?);
     }
     let (mut off, mut on) = (Vec::new(), Vec::new());
     order(&mut kernel, Gate::Open {})?;
     std::thread::sleep(SETTLE);
-    for _ in 0..ROUNDS {
+    for _ in 0..(ROUNDS / part).max(1) {
         off.push(close(&mut kernel)?);
         on.push(open(&mut kernel)?);
         kernel.refresh()?;
@@ -123,7 +124,7 @@ pub fn measure() -> Result<Figures, Error> {
     off.sort();
     on.sort();
     drop(flood);
-    let sorting = cost_of_sorting(&mut kernel)?;
+    let sorting = cost_of_sorting(&mut kernel, second)?;
     Ok(Figures { costs, sorting, unlimited, paces, off, on })
 }
 
@@ -200,11 +201,11 @@ fn order(kernel: &mut Kernel, gate: Gate) -> Result<(), Error> {
     kernel.refresh()
 }
 
-/// Measures what the programs take in a second.
-fn costs() -> Result<Vec<Cost>, Error> {
+/// Measures what the programs take meanwhile.
+fn costs(over: Duration) -> Result<Vec<Cost>, Error> {
     let _counting = enable_stats(Stats::RunTime).map_err(Error::refused("to count what programs take"))?;
     let before: Vec<Cost> = PROGRAMS.into_iter().filter_map(cost).collect();
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(over);
     let since = |before: Cost| {
         let now = cost(before.program)?;
         Some(Cost { runs: now.runs - before.runs, time: now.time.saturating_sub(before.time), ..now })
@@ -213,13 +214,13 @@ fn costs() -> Result<Vec<Cost>, Error> {
 }
 
 /// The same where the host sorts messages by itself: the flow that is measured is behind all thresholds, where most is to be looked at.
-fn cost_of_sorting(kernel: &mut Kernel) -> Result<Vec<Cost>, Error> {
+fn cost_of_sorting(kernel: &mut Kernel, over: Duration) -> Result<Vec<Cost>, Error> {
     let thresholds = (1..LEVELS).map(|level| Bytes(level * 1_000_000)).collect();
     let rule = Demotion { first: 0, thresholds, by_size: false, patience: 3..=3 };
     kernel.demote(&rule, DscpMap::default())?;
     let flood = Flood::tagged(kernel)?;
     flood.rate(SETTLE);
-    costs()
+    costs(over)
 }
 
 /// The program of this name that was loaded last, with its cost since then.

@@ -84,6 +84,9 @@ pub(crate) struct AgentBench {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cavalcade bench enforce")]
 pub(crate) struct EnforceBench {
+    /// Measure for 1/N of the time, which says less
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) part: u32,
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,

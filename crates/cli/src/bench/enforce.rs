@@ -19,11 +19,11 @@ use crate::output::print;
 /// # Errors
 /// If this host cannot load programs, or the output cannot be written.
 pub(crate) fn run(options: &EnforceBench) -> Result<(), Failure> {
-    let figures = measure().map_err(|error| Failure::new(Kind::Capability, error.to_string()))?;
+    let figures = measure(options.part).map_err(|error| Failure::new(Kind::Capability, error.to_string()))?;
     if !options.json {
         print(&text(&figures))?;
     }
-    let of_site = site::measure()?;
+    let of_site = site::measure(options.part)?;
     print(&if options.json { format!("{}\n", document(&figures, &of_site)) } else { site_text(&of_site) })
 }
 

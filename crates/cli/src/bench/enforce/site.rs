@@ -63,10 +63,10 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    fn measure(period: Nanos) -> Result<Self, Failure> {
+    fn measure(period: Nanos, part: u32) -> Result<Self, Failure> {
         let mut all = Vec::new();
-        for _ in 0..REPEAT {
-            all.extend(pauses(&run(&turns_taken()?, TURN_RATE, period)?));
+        for _ in 0..(REPEAT / part).max(1) {
+            all.extend(pauses(&run(&turns_taken((TURNS / part).max(2))?, TURN_RATE, period)?));
         }
         all.sort_unstable();
         Ok(Self { period: Duration::from_nanos(period.0), pauses: all })
@@ -82,15 +82,16 @@ pub(super) struct Figures {
     pub(super) turns: [Turns; 2],
 }
 
-/// Measures it all.
+/// Measures all of it, with 1/`part` of the work.
 ///
 /// # Errors
 /// If this machine cannot carry a lab with the kernel path.
-pub(super) fn measure() -> Result<Figures, Failure> {
+pub(super) fn measure(part: u32) -> Result<Figures, Failure> {
     stop_when_interrupted();
-    let large = load(&large()?)?;
-    let short = load(&short()?)?;
-    Ok(Figures { large, short, turns: [Turns::measure(PERIOD)?, Turns::measure(SHORT_PERIOD)?] })
+    let large = load(&large(part)?)?;
+    let short = load(&short(part)?)?;
+    let turns = [Turns::measure(PERIOD, part)?, Turns::measure(SHORT_PERIOD, part)?];
+    Ok(Figures { large, short, turns })
 }
 
 fn run(workload: &Workload, rate: BitsPerSec, period: Nanos) -> Result<Measured, Failure> {
@@ -119,23 +120,24 @@ fn flow(to: u32, size: Bytes, wave: Nanos) -> Flow {
     Flow { src: PortId(0), dst: PortId(to), size, wave }
 }
 
-fn large() -> Result<Workload, Failure> {
+fn large(part: u32) -> Result<Workload, Failure> {
     let mut builder = WorkloadBuilder::new(2);
-    builder.coflow("large", Instant::ZERO, vec![flow(1, LARGE, Nanos::ZERO)]);
+    let size = Bytes(LARGE.0 / u64::from(part));
+    builder.coflow("large", Instant::ZERO, vec![flow(1, size, Nanos::ZERO)]);
     built(builder)
 }
 
-fn short() -> Result<Workload, Failure> {
+fn short(part: u32) -> Result<Workload, Failure> {
     let mut builder = WorkloadBuilder::new(2);
-    let flows = (0..SHORT_A_SECOND * SECONDS)
+    let flows = (0..SHORT_A_SECOND * SECONDS / u64::from(part))
         .map(|number| flow(1, SHORT, Nanos(number * 1_000_000_000 / SHORT_A_SECOND)));
     builder.coflow("short", Instant::ZERO, flows.collect());
     built(builder)
 }
 
-fn turns_taken() -> Result<Workload, Failure> {
-    let mut builder = WorkloadBuilder::new(TURNS + 1);
-    for turn in 0..TURNS {
+fn turns_taken(turns: u32) -> Result<Workload, Failure> {
+    let mut builder = WorkloadBuilder::new(turns + 1);
+    for turn in 0..turns {
         // In order, and all before the first has ended.
         let arrival = Instant(u64::from(turn) * 100_000);
         builder.coflow(format!("turn-{turn}"), arrival, vec![flow(1 + turn, TURN, Nanos::ZERO)]);
