@@ -23,6 +23,7 @@ mod soak;
 mod sources;
 mod steps;
 mod suite;
+mod without_clang;
 mod workspace;
 
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ cargo xtask TASK
   readme          the commands of the README and the tutorial, as they are pasted
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
   instructions    instructions of small runs against the committed counts (--update rewrites those); needs valgrind
+  without-clang   a build of the kernel path without clang says that it has no programs
   fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
                   (with COMMAND… those; with --homes only what fetches)
   soak            the live system for 20 minutes while everything around it breaks (--minutes N; --record writes
@@ -100,6 +102,7 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["experiments"] => experiments(&workspace),
         ["instructions"] => instructions::check(&workspace),
         ["instructions", "--update"] => instructions::update(&workspace),
+        ["without-clang"] => without_clang::check(&workspace),
         ["soak", words @ ..] => soak::dispatch(&workspace, words),
         ["bench"] => bench::run(&workspace),
         _ => Err(Failure::new(format!("no task '{}'\n\n{HELP}", words.join(" ")))),
@@ -147,6 +150,7 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
             steps.run("instructions", || instructions::check(workspace));
         }
     }
+    steps.run("without clang", || without_clang::check(workspace));
     match soak::missing() {
         Some(needs) => steps.leave_out("soak, briefly", needs),
         None => {

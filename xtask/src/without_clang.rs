@@ -1,0 +1,62 @@
+//! A build on a machine without clang: it has no programs for the kernel, and says so when they are wanted.
+//!
+//! Only `cavalcade-enforce` is built so, in a folder of its own: other builds would have to be made again after it.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use crate::steps::Failure;
+use crate::workspace::Workspace;
+
+/// Tells the test that there must be no programs.
+const WANTED: &str = "CAVALCADE_TEST_WITHOUT_CLANG";
+
+/// Builds the crate without clang, and runs the test of what such a build says.
+pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
+    let target = workspace.target.join("without-clang");
+    // The same at each run, or all would be built again.
+    let path = target.join("path");
+    fs::create_dir_all(&path)?;
+    for folder in std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()) {
+        link_all_but_clang(&folder, &path)?;
+    }
+    let test = ["test", "-p", "cavalcade-enforce", "--test", "without_programs"];
+    let fast = ["--config", "profile.test.opt-level=0", "--config", "profile.test.debug=false"];
+    let run = workspace.cargo(&[&test[..], &fast].concat()).env("CARGO_TARGET_DIR", target);
+    run.env("PATH", path).env(WANTED, "1").check()
+}
+
+/// Links each program in a folder from another, where there is none of that name yet.
+fn link_all_but_clang(from: &Path, to: &Path) -> Result<(), Failure> {
+    let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
+    for entry in entries.flatten().filter(|entry| !entry.file_name().to_string_lossy().starts_with("clang")) {
+        match symlink(entry.path(), to.join(entry.file_name())) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_programs_are_there_but_clang() {
+        let folder = std::env::temp_dir().join(format!("cavalcade-without-clang-{}", std::process::id()));
+        let [from, to] = ["from", "to"].map(|name| folder.join(name));
+        for name in ["cc", "clang", "clang-14"] {
+            fs::create_dir_all(&from).unwrap();
+            fs::write(from.join(name), "").unwrap();
+        }
+        fs::create_dir_all(&to).unwrap();
+        link_all_but_clang(&from, &to).unwrap();
+        link_all_but_clang(&from, &to).unwrap();
+        link_all_but_clang(Path::new("/nowhere"), &to).unwrap();
+        let names: Vec<_> = fs::read_dir(&to).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["cc"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
