@@ -4,6 +4,8 @@
 
 #[path = "enforce/deadlines.rs"]
 mod deadlines;
+#[path = "enforce/drains.rs"]
+mod drains;
 #[path = "enforce/pair.rs"]
 mod pair;
 #[path = "enforce/rights.rs"]
@@ -226,12 +228,17 @@ impl Host {
     /// A program that uploads by the client library, below the enforcer's control group. It says whether the kernel carries its
     /// stream: once it is open, and when told to go on, as often as it is.
     fn program(&self, name: &str, bytes: usize, to: SocketAddr) -> Player {
+        let agent = self.place.path("cavalcade.sock");
+        let role = format!("{} {name} {bytes} {to}", agent.display());
+        self.player("uploads_by_the_client_library", &role)
+    }
+
+    /// A process that runs another test in a role, below the enforcer's control group.
+    fn player(&self, test: &str, role: &str) -> Player {
         let mut command = Command::new("sh");
         let enter = format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", self.group.path().display());
         command.args(["-c", &enter]);
-        let agent = self.place.path("cavalcade.sock");
-        let role = format!("{} {name} {bytes} {to}", agent.display());
-        Player::start(Some(command), "uploads_by_the_client_library", &role)
+        Player::start(Some(command), test, role)
     }
 
     /// Uploads with curl, as a task of its own where `is_tagged`.
@@ -269,10 +276,20 @@ impl Host {
     fn small_behind_large(&self) -> (Arc<Mutex<Seen>>, [Running; 2]) {
         let (address, seen) = receive("127.0.0.2");
         let large = self.upload("large", LARGE, address, true);
-        self.sees_bytes_of("large");
+        let has_begun =
+            || seen.lock().unwrap().uploads.get("/large").is_some_and(|upload| upload.received > 0);
+        eventually("the first bytes of the large one", has_begun);
         let small = self.upload("small", SMALL, address, true);
         eventually("the small one", || self.lists("small", ""));
         (seen, [large, small])
+    }
+
+    /// Runs a command that asks the agent for something, which does it.
+    fn administers(&self, arguments: &[&str]) {
+        let mut command = self.place.command();
+        command.args(arguments).env("XDG_RUNTIME_DIR", self.place.path("."));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     /// Tells whether a line of `cavalcade ps` has both words.
@@ -588,25 +605,6 @@ fn an_enforcer_that_a_service_manager_ends_lets_go_of_what_waits_and_leaves_noth
     assert_eq!(host.end_enforcer("-TERM"), Some(0));
     assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
     eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
-}
-
-#[test]
-fn what_an_administrator_drains_and_what_has_lost_its_agent_goes_on_as_plain_tcp() {
-    let losses: [fn(&mut Host); 2] = [
-        |host| {
-            let mut drain = host.place.command();
-            drain.args(["drain", "--user", "0"]).env("XDG_RUNTIME_DIR", host.place.path("."));
-            assert!(drain.output().unwrap().status.success());
-        },
-        |host| drop(host.up.take()),
-    ];
-    for lose in losses {
-        let Some(mut host) = Host::new("fifo") else { return };
-        let (seen, _uploads) = host.small_behind_large();
-        lose(&mut host);
-        eventually("both ends", || seen.lock().unwrap().ends.len() == 2);
-        assert_eq!(seen.lock().unwrap().ends[0].0, "/small", "a flow that is not scheduled does not wait");
-    }
 }
 
 /// Two servers in a network namespace of their own send over a pair of interfaces to clients in another, as the tasks near-7001 and

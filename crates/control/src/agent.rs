@@ -272,8 +272,8 @@ struct Flow {
     ordered: Option<FlowOrder>,
     /// Until when it goes on in the place of one that ended, and through what gate.
     promoted: Option<(Instant, Gate)>,
-    /// The directive that the client was told.
-    told: Directive,
+    /// The directive that the client was told, once it was.
+    told: Option<Directive>,
     /// Its place among those that wait, and when to look whether it has moved.
     place: Option<queues::Place>,
     watched: Option<Instant>,
@@ -282,6 +282,11 @@ struct Flow {
 impl Flow {
     fn rests(&self) -> bool {
         self.is_idle || self.is_stalled
+    }
+
+    /// The directive that holds for it.
+    fn told(&self) -> Directive {
+        self.told.unwrap_or_default()
     }
 }
 
@@ -445,7 +450,7 @@ impl Agent {
             sent: Bytes(flow.sent),
             rests: flow.rests(),
             ordered: flow.ordered,
-            told: flow.told,
+            told: flow.told(),
             priority: self.priority(flow),
         })
     }

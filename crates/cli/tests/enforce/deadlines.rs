@@ -11,7 +11,7 @@ use super::Host;
 use super::support::Running;
 
 /// A receiver that reads so slowly, some 800 KB of each sender in a second, that they are not done before the test is.
-fn slow() -> SocketAddr {
+pub(super) fn slow() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.2:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -29,7 +29,7 @@ fn slow() -> SocketAddr {
 
 impl Host {
     /// Starts a task that sends to `to` as long as it lives, with more words for `cavalcade run`.
-    fn sender(&self, task: &str, to: SocketAddr, more: &[&str]) -> Running {
+    pub(super) fn sender(&self, task: &str, to: SocketAddr, more: &[&str]) -> Running {
         let port = to.port();
         let mut command = self.place.command();
         command.args(["run", "--task", task, "--door", "door"]).args(more);

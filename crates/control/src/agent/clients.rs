@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cavalcade_model::{Bytes, Instant, Nanos};
 use cavalcade_protocol::{
-    AgentMessage, ClientMessage, CoflowKey, Directive, Endpoints, Facts, Limit, PROTOCOL, Refusal, Subject,
+    AgentMessage, ClientMessage, CoflowKey, Endpoints, Facts, Limit, PROTOCOL, Refusal, Subject,
 };
 
 use super::{Agent, AgentOutput, CLASSES, Client, ClientId, Flow, Mode, Part, Speaker};
@@ -370,7 +370,7 @@ impl Agent {
             reported: None,
             ordered: None,
             promoted: None,
-            told: Directive::default(),
+            told: None,
             place: None,
             watched: None,
         };
@@ -389,7 +389,7 @@ impl Agent {
     fn moved(&mut self, now: Instant, number: u32, sent: u64, is_idle: bool) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         if sent > flow.sent {
-            let class = usize::from(flow.told.class.unwrap_or(0)).min(CLASSES - 1);
+            let class = usize::from(flow.told().class.unwrap_or(0)).min(CLASSES - 1);
             let count = &mut self.counters.sent_by_class[class];
             let more = sent - flow.sent;
             *count = count.saturating_add(more);

@@ -66,7 +66,8 @@ impl Agent {
         statements.into_iter().for_each(|statement| own.hosted.hear(now, from, statement));
     }
 
-    /// Tells a flow's client how to send it, where that has changed, and puts the flow where it belongs.
+    /// Tells a flow's client how to send it, at first and where that has changed, and puts the flow where it belongs. A flow that is plain TCP
+    /// from the first is said to be: what sends it may have set it up to be scheduled.
     pub(super) fn direct(&mut self, number: u32) {
         let Some(flow) = self.flows.get(&number) else { return };
         let is_plain = flow.ordered.is_some_and(|order| order.rank == Rank::Plain {});
@@ -78,10 +79,10 @@ impl Agent {
         if enforces {
             directive.class = Some(self.priority(flow).class.min(self.config.classes.max(1) - 1));
         }
-        if flow.told != directive {
+        if flow.told != Some(directive) {
             let (client, flow_there) = (flow.client, flow.number);
             if let Some(flow) = self.flows.get_mut(&number) {
-                flow.told = directive;
+                flow.told = Some(directive);
             }
             self.counters.directives += 1;
             self.say(client, AgentMessage::Direct { flow: flow_there, directive });
@@ -107,7 +108,7 @@ impl Agent {
             return BTreeMap::new();
         }
         let flows = ended.into_iter().filter_map(|number| self.flows.get(&number));
-        flows.map(|flow| (flow.to, flow.told.gate)).filter(|(_, gate)| *gate != Gate::Off {}).collect()
+        flows.map(|flow| (flow.to, flow.told().gate)).filter(|(_, gate)| *gate != Gate::Off {}).collect()
     }
 
     /// Until the coordinator has heard of it, the first flow to the same receiver that is off goes in the place of one that

@@ -59,7 +59,7 @@ impl Agent {
         let waits = is_off && !flow.rests() && flow.promoted.is_none();
         let place = (waits && matches!(self.mode, Mode::Coordinated))
             .then(|| (flow.to, self.priority(flow), self.parts[&flow.part].key, number));
-        let may_move = flow.told.gate != (Gate::Off {}) && !flow.is_idle;
+        let may_move = flow.told().gate != (Gate::Off {}) && !flow.is_idle;
         let flow = self.flows.get_mut(&number).expect("it was just looked up");
         if !may_move {
             flow.moved_at = None;
@@ -108,7 +108,7 @@ impl Agent {
             let Some(flow) = self.flows.get_mut(&number) else { continue };
             // Its time begins when it is first seen to be able to move.
             let moved_at = *flow.moved_at.get_or_insert(now);
-            let stall = stall_at(flow.told.gate, self.config.stall);
+            let stall = stall_at(flow.told().gate, self.config.stall);
             let due = moved_at.checked_add(stall).unwrap_or(now);
             flow.is_stalled = due <= now;
             flow.watched = (!flow.is_stalled).then_some(due);
