@@ -125,7 +125,9 @@ fn as_user<T>(user: u32, work: impl FnOnce() -> T) -> io::Result<T> {
     let become_user = |user| set_thread_res_uid(None::<Uid>, user, None::<Uid>);
     let rights = capabilities(None)?;
     // Else the kernel takes all capabilities from a user who has been root and is not any more.
-    let _ = set_keep_capabilities(true);
+    if !own.is_root() {
+        set_keep_capabilities(true)?;
+    }
     let done = become_user(Uid::from_raw(user)).map(|()| {
         let done = work();
         become_user(own).expect("a thread may become who it was");

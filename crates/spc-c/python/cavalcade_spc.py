@@ -17,6 +17,7 @@ import ctypes
 import errno
 import os
 import socket as _system
+import sys
 import threading
 from socket import (
     AF_INET,
@@ -46,6 +47,8 @@ __all__ = [
 
 #: A call without a time-out waits in slices of this length, so that Ctrl-C is noticed.
 _SLICE = 0.2
+#: The most that a call copies of what it is to write: there is room for a part of it only.
+_PIECE = 1 << 18
 _MEANINGLESS = {(IPPROTO_TCP, TCP_NODELAY), (SOL_SOCKET, SO_REUSEADDR), (SOL_SOCKET, SO_KEEPALIVE)}
 
 
@@ -211,6 +214,7 @@ class socket:
         self._endpoint = self._listener = self._stream = None
         self._timeout = _default_timeout
         self._files, self._closed, self._descriptor = 0, False, -1
+        self._opening = False
         self._sending, self._receiving = threading.Lock(), threading.Lock()
 
     def _open(self, address):
@@ -257,9 +261,7 @@ class socket:
     def connect(self, address):
         """Opens a stream to an address."""
         if self._stream is not None:
-            if _call("is_open", self._stream):
-                raise OSError(errno.EISCONN, "the socket is connected")
-            raise OSError(errno.EALREADY, "the stream is being opened")
+            self._give_up_opening()
         host, port = address[:2]
         found = getaddrinfo(host, port, self.family, SOCK_STREAM)[0][4]
         self._open(("::" if ":" in found[0] else "0.0.0.0", 0))
@@ -267,11 +269,26 @@ class socket:
             self._given = _next_task()
         if self._timeout == 0:
             self._stream = _handle("connect_begin", self._endpoint, _text(found), self._given)
+            self._opening = True
             self._show()
             raise BlockingIOError(errno.EINPROGRESS, "the stream is being opened")
         limit = -1 if self._timeout is None else int(self._timeout * 1e9)
         self._stream = _handle("connect", self._endpoint, _text(found), self._given, limit)
         self._show()
+
+    def _give_up_opening(self):
+        """Lets go of a stream that was begun and not opened; refuses where it is open, or may still be."""
+        try:
+            is_open = _call("is_open", self._stream)
+        except OSError:
+            is_open = not self._opening
+            if self._opening:
+                _library.cavalcade_spc_close(self._stream)
+                self._stream = None
+                return
+        if is_open:
+            raise OSError(errno.EISCONN, "the socket is connected")
+        raise OSError(errno.EALREADY, "the stream is being opened")
 
     def connect_ex(self, address):
         """As ``connect``, with the error's number for an answer."""
@@ -301,7 +318,7 @@ class socket:
     def send(self, data, flags=0):
         """Writes as much as there is room for, and returns how much."""
         _no_flags(flags)
-        data = bytes(data)
+        data = bytes(memoryview(data).cast("B")[:_PIECE])
         if not data:
             return 0
         with self._sending:
@@ -312,13 +329,16 @@ class socket:
         """Writes all."""
         view = memoryview(data).cast("B")
         while len(view) > 0:
-            view = view[self.send(view[: 1 << 20], flags) :]
+            view = view[self.send(view, flags) :]
 
     def sendmsg(self, buffers, ancdata=(), flags=0, address=None):
         """Writes as much of these buffers as there is room for, and returns how much."""
         if ancdata or address is not None:
             raise OSError(errno.EOPNOTSUPP, "SPC streams carry nothing but bytes")
-        return self.send(b"".join(buffers), flags)
+        piece = bytearray()
+        for buffer in buffers:
+            piece += memoryview(buffer).cast("B")[: _PIECE - len(piece)]
+        return self.send(piece, flags)
 
     def shutdown(self, how):
         """Ends a direction, or both."""
@@ -344,7 +364,7 @@ class socket:
 
     def fileno(self):
         """A descriptor to wait for; -1 once the socket is closed. Event loops ask for it before they connect."""
-        if self._descriptor < 0 and not self._closed:
+        if self._descriptor < 0 and not (self._closed and self._stream is None):
             self._descriptor = os.open(os.devnull, os.O_RDONLY)
             self._show()
         return self._descriptor
@@ -397,9 +417,10 @@ class socket:
         """The answer to those options; for SO_ERROR, why a stream that was to be opened without a wait is not."""
         if (level, option) == (SOL_SOCKET, SO_ERROR):
             try:
-                _call("is_open", self._connected())
+                if self._stream is not None:
+                    _call("is_open", self._stream)
             except OSError as error:
-                return error.errno or errno.ETIMEDOUT
+                return 0 if error.errno == errno.ENOTCONN else error.errno or errno.ETIMEDOUT
             return 0
         self.setsockopt(level, option, 0)
         return 0
@@ -407,19 +428,31 @@ class socket:
     def close(self):
         """Ends what was written. Files of the stream go on until they are closed.
 
-        The last byte is waited for, but for a socket that never waits (``setblocking(False)``) by a thread: its program goes on."""
+        The last byte is waited for, but for a socket that never waits (``setblocking(False)``) by a thread: its program goes on, and its
+        port may be taken for a little longer."""
         self._closed = True
-        if self._files > 0:
-            return
-        handles = [("close", self._stream), ("listener_close", self._listener), ("endpoint_close", self._endpoint)]
+        if self._files == 0:
+            self._let_go(self._timeout != 0)
+
+    def _let_go(self, waits):
+        """Closes what there is; the last byte is waited for here or by a thread."""
+        handles = [("close", self._stream), ("endpoint_close", self._endpoint)]
+        if self._listener is not None:
+            _library.cavalcade_spc_listener_close(self._listener)
         self._stream = self._listener = self._endpoint = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-        if self._timeout == 0:
-            threading.Thread(target=_close, args=(handles,), name="spc close").start()
-        else:
-            _close(handles)
+        if all(handle is None for _, handle in handles):
+            return
+        if not waits:
+            try:
+                threading.Thread(target=_close, args=(handles,), name="spc close").start()
+                return
+            except RuntimeError:
+                # There are no more threads to be had.
+                pass
+        _close(handles)
 
     def __enter__(self):
         return self
@@ -429,8 +462,9 @@ class socket:
 
     def __del__(self):
         if not getattr(self, "_closed", True):
-            self._files = 0
-            self.close()
+            self._closed = True
+            # A thread that is started while the interpreter ends never runs.
+            self._let_go(self._timeout != 0 or sys.is_finalizing())
 
     def __repr__(self):
         return f"<cavalcade_spc.socket task={self._given}{' closed' if self._closed else ''}>"

@@ -80,7 +80,20 @@ async def ask_many(host, port):
         await asyncio.get_running_loop().sock_connect(refused, ("127.0.0.1", closed_port()))
         sys.exit("nobody listens there")
     except ConnectionRefusedError:
-        refused.close()
+        pass
+    # Once more, where somebody does; with as much to write as takes many turns.
+    assert refused.connect_ex((host, port)) == errno.EINPROGRESS
+    assert refused.connect_ex((host, port)) in (errno.EALREADY, errno.EISCONN)
+    reader, writer = await asyncio.open_connection(sock=refused)
+    writer.write(bytes(5_000_000))
+    writer.write_eof()
+    assert len(await reader.read()) == 5_000_000
+    writer.close()
+    # Closed by nobody but the end of the program.
+    global left
+    left = socket.socket(task=1)
+    left.setblocking(False)
+    left.connect_ex((host, port))
 
 
 def closed_port():

@@ -96,7 +96,8 @@ pub(crate) struct State {
     pub(crate) dirty: BTreeSet<(u32, Key)>,
     /// Open, and to be accepted.
     pub(crate) waiting: VecDeque<Key>,
-    pub(crate) listening: bool,
+    /// The number of handles that accept.
+    pub(crate) listeners: usize,
     /// Who waits for one of these.
     pub(crate) acceptors: Vec<Waker>,
     pub(crate) listener_readiness: Option<Readiness>,
@@ -111,7 +112,7 @@ impl State {
     pub(crate) fn mark(&mut self, key: Key) {
         if let Some(entry) = self.entries.get_mut(&key) {
             self.dirty.insert((entry.connection.task(), key));
-            entry.show();
+            entry.show(self.failed.is_some());
         }
     }
 
@@ -275,7 +276,7 @@ impl Endpoint {
 
     /// Accepts connections from here on.
     pub fn listen(&self) -> SpcListener {
-        self.owner.shared.lock().listening = true;
+        self.owner.shared.lock().listeners += 1;
         SpcListener::new(Arc::clone(&self.owner))
     }
 
@@ -290,7 +291,8 @@ impl Endpoint {
     /// Opens a stream, and waits no longer than a time; `None` for the patience.
     ///
     /// # Errors
-    /// As [`Endpoint::connect`]; [`io::ErrorKind::TimedOut`] where it is not open by then.
+    /// As [`Endpoint::connect`]; [`io::ErrorKind::TimedOut`] where it is not open by then ([`io::ErrorKind::WouldBlock`] for a time
+    /// of zero: see [`Endpoint::begin_connect`]).
     pub fn connect_within(
         &self,
         peer: SocketAddr,
@@ -355,9 +357,9 @@ impl Entry {
         connection.ending().is_some() || connection.room() > 0 || connection.is_write_closed()
     }
 
-    /// Shows both to whoever waits for a descriptor.
-    pub(crate) fn show(&mut self) {
-        let (readable, writable) = (self.can_be_read(), self.can_be_written());
+    /// Shows both to whoever waits for a descriptor; where the endpoint has failed, no call waits.
+    pub(crate) fn show(&mut self, failed: bool) {
+        let (readable, writable) = (failed || self.can_be_read(), failed || self.can_be_written());
         self.readiness.iter_mut().for_each(|readiness| readiness.show(readable, writable));
     }
 }

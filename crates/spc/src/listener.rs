@@ -64,8 +64,8 @@ impl SpcListener {
         taken
     }
 
-    /// Returns a descriptor to wait for: it can be read while a stream waits to be accepted. It is to be used for nothing else, and
-    /// closed with the listener.
+    /// Returns a descriptor to wait for: it can be read while a stream waits to be accepted. It is to be waited for and not
+    /// read, and is closed with the endpoint's last listener.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -113,7 +113,11 @@ impl SpcListener {
 impl Drop for SpcListener {
     fn drop(&mut self) {
         let mut state = self.owner.shared.lock();
-        state.listening = false;
+        state.listeners -= 1;
+        if state.listeners > 0 {
+            return;
+        }
+        state.listener_readiness = None;
         // They will not be accepted any more.
         while let Some(key) = state.waiting.pop_front() {
             if let Some(entry) = state.entries.get_mut(&key) {

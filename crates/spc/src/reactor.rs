@@ -41,7 +41,7 @@ fn fail(shared: &Shared, error: &io::Error) {
     state.failed = Some((error.kind(), format!("the endpoint's socket failed: {error}")));
     for entry in state.entries.values_mut() {
         entry.changed.notify_all();
-        entry.readiness.iter_mut().for_each(|readiness| readiness.show(true, true));
+        entry.show(true);
         [entry.reader.take(), entry.writer.take()].into_iter().flatten().for_each(std::task::Waker::wake);
     }
     shared.accepting.notify_all();
@@ -156,7 +156,7 @@ impl Turn<'_> {
         peer: SocketAddr,
     ) {
         let opens = frame.opening && frame.kind == FrameKind::Probe && key.1;
-        if opens && state.listening && self.make_room(state) {
+        if opens && state.listeners > 0 && self.make_room(state) {
             let settings = self.shared.settings_for(peer);
             if let Some(connection) = Connection::accept(now, frame, settings) {
                 state.entries.insert(key, Entry::new(connection, peer, now));
@@ -281,7 +281,7 @@ fn settle(state: &mut State, key: Key) {
     if entry.can_be_written() {
         entry.writer.take().into_iter().for_each(std::task::Waker::wake);
     }
-    entry.show();
+    entry.show(false);
     entry.changed.notify_all();
     if next != entry.armed {
         if let Some(before) = std::mem::replace(&mut entry.armed, next) {

@@ -3,7 +3,7 @@
 //!
 //! A stream has no descriptor of its own: its endpoint's socket carries others as well. It gets one end of a pair of local
 //! sockets. That end can be read while the stream can, since a byte lies in it, and written while the stream can, since
-//! else its buffer is full. Programs wait for it and do nothing else with it.
+//! else its buffer is full. Programs wait for it, and neither read nor write it.
 //!
 //! Cost: two descriptors for a stream that was asked for one, and then a system call or two each time its readiness changes.
 //!
@@ -51,7 +51,8 @@ impl Readiness {
             } else {
                 rustix::io::read(&self.shown, &mut byte)
             };
-            if turned.is_ok() {
+            // Nothing to take back: a program has read what it was not to.
+            if turned.is_ok() || !readable {
                 self.readable = readable;
             }
         }

@@ -82,16 +82,21 @@ impl SpcStream {
     /// Ends what is written, what is read, or both. The peer reads to the end what was written before.
     ///
     /// # Errors
-    /// If the stream has failed.
+    /// If the endpoint has failed, or the stream is still being opened.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.with(|entry, now| {
+            if self.opened(entry).is_none() {
+                let text = format!("SPC stream to {}: it is still being opened", self.peer);
+                return Err(io::Error::new(io::ErrorKind::NotConnected, text));
+            }
             if matches!(how, Shutdown::Write | Shutdown::Both) {
                 entry.connection.finish(now);
             }
             if matches!(how, Shutdown::Read | Shutdown::Both) {
                 entry.connection.stop_reading();
             }
-        })
+            Ok(())
+        })?
     }
 
     /// Waits until all that was written is acknowledged.
@@ -117,16 +122,17 @@ impl SpcStream {
     }
 
     /// Returns a descriptor to wait for: it can be read while a read would not wait, and written while a write would not. It is to
-    /// be used for nothing else, and closed with the stream.
+    /// be waited for and neither read nor written, and is closed with the stream.
     ///
     /// # Errors
     /// If there are no descriptors left.
     pub fn readiness(&self) -> io::Result<BorrowedFd<'_>> {
         let mut state = self.owner.shared.lock();
+        let failed = state.failed.is_some();
         let entry = entry(&mut state, self.key);
         if entry.readiness.is_none() {
             entry.readiness = Some(Readiness::new()?);
-            entry.show();
+            entry.show(failed);
         }
         let shown = entry.readiness.as_ref().map(Readiness::descriptor).expect("it has one by now");
         Ok(self.shown.get_or_init(|| shown).as_fd())
@@ -295,6 +301,8 @@ impl Drop for SpcStream {
         let now = shared.now();
         if let Some(entry) = state.entries.get_mut(&self.key) {
             entry.held = false;
+            // The descriptor goes now; the connection may linger.
+            entry.readiness = None;
             if entry.connection.is_open() {
                 entry.connection.stop_reading();
                 entry.connection.finish(now);

@@ -4,7 +4,8 @@
 
 use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr, UdpSocket};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use cavalcade_spc::{Endpoint, Options, SpcListener, SpcStream};
@@ -144,6 +145,52 @@ fn a_stream_that_is_refused_shows_that_its_opening_is_over() {
     let stream = endpoint().begin_connect(nobody.local_addr().unwrap(), 1).unwrap();
     wait(&[(stream.readiness().unwrap(), PollFlags::OUT)]);
     assert_eq!(stream.is_open().unwrap_err().kind(), ErrorKind::ConnectionRefused);
+}
+
+/// What a descriptor is, by its number; nothing, or something else, once it is closed.
+fn name_of(descriptor: BorrowedFd<'_>) -> (PathBuf, PathBuf) {
+    let place = PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
+    let name = std::fs::read_link(&place).unwrap();
+    (place, name)
+}
+
+#[test]
+fn a_descriptor_goes_with_its_stream_though_the_connection_lingers_and_with_its_listener() {
+    let to = endpoint();
+    let listener = to.listen();
+    let stream = endpoint().connect(to.local_addr().unwrap(), 1).unwrap();
+    stream.set_write_timeout(Some(Duration::ZERO));
+    // Nobody reads it, so it stays until it is given up.
+    while std::io::Write::write(&mut &stream, &[0; 100_000]).is_ok() {}
+    let names = [name_of(stream.readiness().unwrap()), name_of(listener.readiness().unwrap())];
+    wait(&[(listener.readiness().unwrap(), PollFlags::IN)]);
+    drop((stream, listener));
+    for (place, name) in names {
+        assert_ne!(std::fs::read_link(place).ok(), Some(name));
+    }
+    let again = to.listen();
+    let mut asked = [PollFd::from_borrowed_fd(again.readiness().unwrap(), PollFlags::IN)];
+    poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+    assert_eq!(asked[0].revents(), PollFlags::empty(), "who was not accepted is gone");
+}
+
+#[test]
+fn one_of_two_listeners_goes_and_the_other_accepts() {
+    let endpoint = endpoint();
+    let (one, other) = (endpoint.listen(), endpoint.listen());
+    let shown = other.readiness().unwrap();
+    drop(one);
+    let _stream = SpcStream::connect(endpoint.local_addr().unwrap(), 1).unwrap();
+    wait(&[(shown, PollFlags::IN)]);
+    other.accept_within(Some(Duration::ZERO)).unwrap();
+}
+
+#[test]
+fn an_end_cannot_be_written_before_a_stream_is_open() {
+    let silent = UdpSocket::bind(ANY).unwrap();
+    let stream = endpoint().begin_connect(silent.local_addr().unwrap(), 1).unwrap();
+    assert!(!stream.is_open().unwrap());
+    assert_eq!(stream.shutdown(Shutdown::Write).unwrap_err().kind(), ErrorKind::NotConnected);
 }
 
 #[test]

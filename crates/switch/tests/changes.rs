@@ -150,6 +150,7 @@ fn goes_on_in_smaller_packets(carrier: Carrier, shrink: impl FnOnce([&str; 3])) 
     stream.end();
     stop.stop();
     let sizes = sizes.join().unwrap();
+    assert!(sizes.len() > 1_000, "{} packets were seen", sizes.len());
     let (before, last) = sizes.split_at(sizes.len() - 1_000);
     assert!(before.contains(&1_500), "{before:?}");
     assert!(last.iter().all(|size| *size <= SMALL), "{last:?}");
@@ -210,7 +211,7 @@ fn a_stream_whose_sender_moves_to_another_port_arrives_whole_by_both(carrier: Ca
     let ports = switch.end().report.ports;
     // What its receiver says takes the way back.
     let back = [0, 2].map(|port: usize| ports[port].spc.packets);
-    assert!(back.iter().all(|packets| *packets > 100), "{back:?}");
+    assert!(back.iter().all(|packets| *packets > 10), "{back:?}");
 }
 
 fn a_stream_whose_receiver_moves_to_another_port_arrives_whole_by_both(carrier: Carrier) {

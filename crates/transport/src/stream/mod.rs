@@ -27,7 +27,8 @@
 //!
 //! # Paths that go round
 //! A question with six answers comes back refused. That ends an opening at once. On an open connection it may be a loop in which frames go
-//! round until a switch finds it; so the connection goes on, and ends with that if nothing is acknowledged for the patience after it.
+//! round until a switch finds it; so the connection goes on, and ends with that if it comes again and again for the patience and nothing is
+//! acknowledged meanwhile.
 
 pub mod frame;
 mod incoming;
@@ -179,8 +180,8 @@ pub struct Connection {
     inquire_at: Instant,
     /// The time at which both directions were done.
     done: Option<Instant>,
-    /// The time since which a switch has refused what is sent, and nothing was acknowledged.
-    refused: Option<Instant>,
+    /// The first and the last time that a switch refused what is sent, and nothing was acknowledged between.
+    refused: Option<(Instant, Instant)>,
 }
 
 #[derive(Debug)]
@@ -360,12 +361,7 @@ impl Connection {
     pub fn handle(&mut self, now: Instant, frame: &Frame<'_>) {
         let is_refusal = frame.kind == FrameKind::Reset && frame.reason() == Reason::TooManySwitches;
         if is_refusal && self.is_open() {
-            // Where nothing is to be acknowledged, nothing would take it back.
-            let halves = self.halves.as_ref();
-            if halves.is_some_and(|Halves { outgoing, .. }| outgoing.is_waiting() && !outgoing.is_held_back())
-            {
-                self.refused.get_or_insert(now);
-            }
+            self.refused = Some((self.refused_until(now).unwrap_or(now), now));
             return;
         }
         self.heard = now;
@@ -388,6 +384,12 @@ impl Connection {
             Phase::Open => self.handle_open(now, frame),
             Phase::Over { .. } => {}
         }
+    }
+
+    /// The time since which a switch refuses what is sent, where it still does: a path that is too long refuses every question.
+    fn refused_until(&self, now: Instant) -> Option<Instant> {
+        let pause = Nanos(self.settings.patience.get() / INQUIRIES);
+        self.refused.filter(|&(_, last)| now.since(last) < pause).map(|(first, _)| first)
     }
 
     fn handle_answer(&mut self, now: Instant, frame: &Frame<'_>) {
@@ -424,12 +426,13 @@ impl Connection {
     /// The time that [`Connection::poll_timeout`] named may have come.
     pub fn handle_timeout(&mut self, now: Instant) {
         let is_late = |since: Instant| now.since(since) >= self.settings.patience;
-        match self.refused {
-            Some(since) if is_late(since) || is_late(self.heard) => {
+        match self.refused_until(now) {
+            Some(first) if is_late(first) || is_late(self.heard) => {
                 self.end(Ending::Reset(Reason::TooManySwitches), Some(Reason::Aborted));
             }
             None if is_late(self.heard) => self.end(Ending::TimedOut, Some(Reason::Aborted)),
-            _ => {}
+            None => self.refused = None,
+            Some(_) => {}
         }
         if self.done.is_some_and(|done| now.since(done) >= LINGER) {
             self.end(Ending::Done, None);
@@ -511,7 +514,7 @@ impl Connection {
     /// Returns the time at which [`Connection::handle_timeout`] and [`Connection::poll_transmit`] are due; `None` once it is over.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let silence =
-            self.refused.map_or(self.heard, |refused| refused.min(self.heard)) + self.settings.patience;
+            self.refused.map_or(self.heard, |(first, _)| first.min(self.heard)) + self.settings.patience;
         let linger = self.done.map(|done| done + LINGER);
         let next = match &self.phase {
             Phase::Opening { at, .. } | Phase::Answering { at, .. } => Some(*at),

@@ -352,33 +352,31 @@ fn a_peer_that_is_gone_is_given_up_after_the_patience_and_one_that_is_idle_is_no
 }
 
 #[test]
-fn a_refusal_of_too_many_switches_ends_an_open_connection_only_where_nothing_is_acknowledged_after_it() {
+fn refusals_of_too_many_switches_end_an_open_connection_only_where_they_go_on_for_the_patience() {
     let refusal = Frame { accepted: true, ..Frame::reset(77, 5, Reason::TooManySwitches) };
-    for stays in [false, true] {
+    let patience = Settings::default().patience.get();
+    // Idle; all acknowledged; more than its reader has room for; and cut off, which alone ends it.
+    for (bytes, is_cut) in [(0, false), (100_000, false), (2 << 20, false), (100_000, true)] {
         let mut pair = Pair::new(Weather::default(), Settings::default());
         pair.open();
         let now = Instant(pair.now);
-        pair.end(0).handle(now, &refusal);
-        while pair.now < 2 * Settings::default().patience.get() {
-            assert!(pair.step());
-        }
-        let now = Instant(pair.now);
-        let sent = message(3, 100_000);
-        assert_eq!(pair.end(0).write(now, &sent), sent.len());
-        pair.end(0).finish(now);
-        pair.end(0).handle(now, &refusal);
-        assert!(pair.end(0).is_open());
-        if stays {
+        pair.end(0).write(now, &message(3, bytes));
+        let (began, mut refused) = (pair.now, 0);
+        if is_cut {
             pair.weather.outage = (pair.now, u64::MAX);
-        } else {
-            pair.end(1).finish(now);
         }
-        while pair.end(0).ending().is_none() {
+        // For a second, as a loop; where it is cut off, all the time.
+        while pair.end(0).ending().is_none() && pair.now - began < 3 * patience {
+            if pair.now >= refused && (is_cut || pair.now - began < 1_000_000_000) {
+                refused = pair.now + 100_000_000;
+                let now = Instant(pair.now);
+                pair.end(0).handle(now, &refusal);
+            }
             assert!(pair.step());
-            pair.end(1).read(&mut [0; 4_096]);
         }
-        let ending = if stays { Ending::Reset(Reason::TooManySwitches) } else { Ending::Done };
-        assert_eq!(pair.end(0).ending(), Some(ending));
+        let ending = is_cut.then_some(Ending::Reset(Reason::TooManySwitches));
+        assert_eq!(pair.end(0).ending(), ending, "{bytes} bytes");
+        assert!(is_cut || pair.end(0).is_open());
     }
 }
 
