@@ -56,12 +56,12 @@ fn limited(name: &'static str, finding: impl Into<String>, cure: impl Into<Strin
 /// `cavalcade doctor`.
 pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     if options.fix_leftovers {
-        return fix_leftovers();
+        return fix_leftovers(options.group.as_deref());
     }
     let mut findings = socket_options();
     findings.extend([descriptors(), backlog(), sockets_folder(), running(), lab(), congestion_control()]);
     findings.extend(kernel_path());
-    findings.extend(left_behind());
+    findings.extend(left_behind(options.group.as_deref()));
     findings.extend(options.at.certificates.as_deref().map(certificates));
     let text = if options.json {
         format!("{:#}\n", json!({ "schema_version": 1, "findings": findings }))
@@ -196,8 +196,9 @@ fn kernel_path() -> impl Iterator<Item = Finding> {
 }
 
 /// Looks for what killed processes have left: an enforcer in the kernel, a lab or a benchmark as namespaces, others their sockets.
-fn left_behind() -> Option<Finding> {
-    let enforcer = Place::of_host().ok().and_then(|place| leftovers::find(&place).ok()).unwrap_or_default();
+fn left_behind(group: Option<&Path>) -> Option<Finding> {
+    let found = |place: &Place| leftovers::find(place).unwrap_or_default();
+    let enforcer: Vec<_> = places(group).unwrap_or_default().iter().flat_map(found).collect();
     let (lab, sockets) = (cavalcade_lab::find_stale(), stale_sockets());
     if enforcer.is_empty() && lab.is_empty() && sockets.is_empty() {
         return None;
@@ -209,7 +210,21 @@ fn left_behind() -> Option<Finding> {
     Some(limited("leftovers", finding, "they limit nothing; 'cavalcade doctor --fix-leftovers' removes them"))
 }
 
-fn fix_leftovers() -> Result<(), Failure> {
+/// The places at which an enforcer may have left something: the host's, those whose group has gone, and one that is named.
+fn places(group: Option<&Path>) -> Result<Vec<Place>, Error> {
+    let mut places = match Place::of_host() {
+        // Where no enforcer can run none has left anything.
+        Err(Error::NoGroups) => return Ok(Vec::new()),
+        place => vec![place?],
+    };
+    // One may be at work still.
+    let is_left = |place: &Place| leftovers::find(place).is_ok_and(|found| !found.is_empty());
+    places.extend(Place::without_group()?.into_iter().filter(is_left));
+    places.extend(group.map(Place::below).transpose()?);
+    Ok(places)
+}
+
+fn fix_leftovers(group: Option<&Path>) -> Result<(), Failure> {
     let print_removed = |removed: &[String]| {
         let lines: Vec<String> = removed.iter().map(|what| format!("removed {what}\n")).collect();
         print(&lines.concat())
@@ -220,12 +235,11 @@ fn fix_leftovers() -> Result<(), Failure> {
     let sockets: Vec<String> = sockets.map(|path| shown(&path)).collect();
     print_removed(&sockets)?;
     let lacking = |error: Error| Failure::new(Kind::Capability, error.to_string());
-    let removed = match Place::of_host() {
-        // Where no enforcer can run none has left anything.
-        Err(Error::NoGroups) => Vec::new(),
-        place => leftovers::fix(&place.map_err(lacking)?).map_err(lacking)?,
-    };
-    let of_enforcers: Vec<String> = removed.iter().map(|path| path.display().to_string()).collect();
+    let mut of_enforcers = Vec::new();
+    for place in places(group).map_err(lacking)? {
+        let removed = leftovers::fix(&place).map_err(lacking)?;
+        of_enforcers.extend(removed.iter().map(|path| path.display().to_string()));
+    }
     print_removed(&of_enforcers)?;
     let all = [of_labs, sockets, of_enforcers];
     if all.iter().all(Vec::is_empty) { print("nothing was left behind\n") } else { Ok(()) }

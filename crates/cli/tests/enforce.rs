@@ -4,6 +4,8 @@
 
 #[path = "enforce/deadlines.rs"]
 mod deadlines;
+#[path = "enforce/doctor.rs"]
+mod doctor;
 #[path = "enforce/drains.rs"]
 mod drains;
 #[path = "enforce/pair.rs"]

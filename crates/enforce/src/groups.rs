@@ -1,5 +1,6 @@
 //! Control groups of version 2: where they are mounted, and those that stand for coflows.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -52,6 +53,12 @@ pub(crate) fn of_place(above: &Path, name: &str) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// The numbers of a group and of all below it.
+pub(crate) fn numbers_from(folder: &Path) -> BTreeSet<u64> {
+    let own = fs::metadata(folder).ok().map(|found| found.ino());
+    folders_in(folder).flat_map(|below| numbers_from(&below)).chain(own).collect()
 }
 
 pub(crate) fn folders_in(folder: &Path) -> impl Iterator<Item = PathBuf> {

@@ -54,6 +54,12 @@ impl Pins {
         if Path::new(MOUNT).join(name).is_dir() { Self::take(name).map(Some) } else { Ok(None) }
     }
 
+    /// The names of all folders.
+    pub(crate) fn folders() -> impl Iterator<Item = String> {
+        let folders = crate::groups::folders_in(Path::new(MOUNT));
+        folders.filter_map(|folder| Some(folder.file_name()?.to_str()?.to_owned()))
+    }
+
     /// The path of a pin.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)

@@ -5,7 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::groups::Hierarchy;
+use crate::groups::{Hierarchy, numbers_from};
+use crate::pins::Pins;
+
+/// The name of the host's place, and with a group's number behind it that of a place below.
+const NAME: &str = "cavalcade";
 
 /// A place at which programs are attached and pinned. Enforcers at several places work side by side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +26,7 @@ impl Place {
     /// # Errors
     /// If there are no control groups of version 2.
     pub fn of_host() -> Result<Self, Error> {
-        Ok(Self { above: Hierarchy::find()?.root, name: "cavalcade".to_owned() })
+        Ok(Self { above: Hierarchy::find()?.root, name: NAME.to_owned() })
     }
 
     /// A place below the host's: only sockets of processes in this control group can be tagged.
@@ -31,6 +35,19 @@ impl Place {
     /// If there is no such group.
     pub fn below(group: &Path) -> Result<Self, Error> {
         let number = fs::metadata(group).map_err(Error::file("find the control group", group))?.ino();
-        Ok(Self { above: group.to_owned(), name: format!("cavalcade-{number}") })
+        Ok(Self { above: group.to_owned(), name: format!("{NAME}-{number}") })
+    }
+
+    /// The places that have pins though their control group has gone: no enforcer comes back to those and cleans up.
+    ///
+    /// # Errors
+    /// If there are no control groups of version 2.
+    pub fn without_group() -> Result<Vec<Self>, Error> {
+        let root = Hierarchy::find()?.root;
+        let numbers = numbers_from(&root);
+        let number = |name: &str| name.strip_prefix(NAME)?.strip_prefix('-')?.parse().ok();
+        let gone =
+            Pins::folders().filter(|name| number(name).is_some_and(|number| !numbers.contains(&number)));
+        Ok(gone.map(|name| Self { above: root.join(&name), name }).collect())
     }
 }
