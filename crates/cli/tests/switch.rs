@@ -5,9 +5,10 @@
 mod support;
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_spc::{Endpoint, Options, Settings};
@@ -367,8 +368,93 @@ fn plays() {
             say(if all == text() { "whole" } else { "not what was sent" });
         }
         Some("is all hosts") => is_all_hosts(),
+        Some(asks) if asks.starts_with("gets ") => gets(&asks[5..]),
         Some(role) => panic!("{role}"),
     }
+}
+
+/// Bytes of each value that memcached has here, and the number of values.
+const VALUE: usize = 800_000;
+const VALUES: usize = 10;
+
+/// A client of memcached that asks for `rounds` times all values. It says how many bytes have come whenever it is told to go on, and when
+/// the first and the last have.
+fn gets(asks: &str) {
+    static COME: AtomicUsize = AtomicUsize::new(0);
+    let (port, rounds) = asks.split_once(' ').unwrap();
+    let mut stream = TcpStream::connect(("127.0.0.1", port.parse().unwrap())).unwrap();
+    let keys: String = (0..VALUES).map(|key| format!(" k{key}")).collect();
+    write!(stream, "get{}\r\n", keys.repeat(rounds.parse().unwrap())).unwrap();
+    let all = VALUE * VALUES * rounds.parse::<usize>().unwrap();
+    std::thread::spawn(move || {
+        let mut piece = [0; 16 << 10];
+        while COME.load(Ordering::Relaxed) < all {
+            let count = stream.read(&mut piece).unwrap();
+            assert!(count > 0, "it has ended before all had come");
+            COME.fetch_add(count, Ordering::Relaxed);
+        }
+    });
+    eventually("the first bytes", || COME.load(Ordering::Relaxed) > 0);
+    say("begun");
+    loop {
+        wait_for_go();
+        say(COME.load(Ordering::Relaxed));
+    }
+}
+
+#[test]
+fn memcached_with_ordinary_clients_on_both_sides_of_a_switch_serves_the_earlier_task_first() {
+    if ["memcached", "memccp"].iter().any(|tool| Command::new(tool).arg("--version").output().is_err()) {
+        return cavalcade_testing::skipped("memcached and the tools of libmemcached");
+    }
+    let Some(net) = Net::with_hosts("memcached") else { return };
+    let place = Place::new();
+    let fabric = ["--rate", "50Mbps", "--round-trip", "2ms"];
+    let _switch = forwarding(&net, &place, "process", &[&fabric[..], &["--id", "7"]].concat());
+    let program = place.command().get_program().to_str().unwrap().to_owned();
+    let at = |host: usize, arguments: &[&str]| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &net.0[host]]).args(arguments).current_dir(place.path("."));
+        command
+    };
+    let start = |host: usize, arguments: &[&str]| {
+        Running(at(host, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    assert!(net.0[1..].iter().all(|host| ip(&["-n", host, "link", "set", "lo", "up"])));
+    let proxy = |host: usize, arguments: &[&str]| {
+        start(host, &[&[&program, "spc-proxy"], arguments, &fabric].concat())
+    };
+    let _memcached = start(2, &["memcached", "-u", "nobody", "-U", "0", "-l", "127.0.0.1", "-p", "11211"]);
+    let _server = proxy(2, &["--from-spc", "10.9.0.2:4211", "--to", "127.0.0.1:11211"]);
+    let client = |port: &str, first: &str| {
+        let from = format!("127.0.0.1:{port}");
+        proxy(1, &["--from-tcp", &from, "--to", "10.9.0.2:4211", "--first-task", first])
+    };
+    let _clients = [client("11211", "1"), client("11212", "1000")];
+    let value: Vec<u8> = (0..VALUE).map(|at| b'a' + (at * 7 % 26) as u8).collect();
+    for key in 0..VALUES {
+        let name = format!("k{key}");
+        std::fs::write(place.path(&name), &value).unwrap();
+        eventually(format_args!("{name} is stored"), || {
+            at(1, &["memccp", "--servers=127.0.0.1:11211", &name]).output().unwrap().status.success()
+        });
+    }
+    let read = at(1, &["memccat", "--servers=127.0.0.1:11211", "k3"]).output().unwrap();
+    assert!(read.stdout.starts_with(&value), "{} bytes", read.stdout.len());
+    // Task 1000 has begun when one of the first hundred comes, and has the link again when that has all.
+    let mut late = net.player(1, "gets 11212 20");
+    assert_eq!(late.hears(), "begun");
+    let mut early = net.player(1, "gets 11211 1");
+    assert_eq!(early.hears(), "begun");
+    let come = |player: &mut Player| -> usize {
+        player.go();
+        player.hears().parse().unwrap()
+    };
+    let before = come(&mut late);
+    eventually("the end of the early one", || come(&mut early) >= VALUE * VALUES);
+    // At equal shares it would have as much as the early one; what proxies and sockets had taken in comes nevertheless.
+    let meanwhile = come(&mut late) - before;
+    assert!(meanwhile < VALUE * VALUES / 2, "{meanwhile} of {}", VALUE * VALUES);
 }
 
 /// Waits until a switch without hosts forwards, and returns it.

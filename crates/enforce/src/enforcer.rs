@@ -377,10 +377,6 @@ impl Enforcer {
         if let Some(goal) = tagged.goal() {
             self.kernel.aim(Flow::of_all_peers(number), goal).map_err(|error| error.to_string())?;
         }
-        if tagged.link.stream().is_none() {
-            // No agent is there, so its flows are plain TCP until one is.
-            self.kernel.release(Flow::of_all_peers(number)).map_err(|error| error.to_string())?;
-        }
         self.coflows.insert(number, tagged);
         Ok(())
     }

@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! cavalcade spc-proxy --from-spc 10.0.0.7:4211 --to 127.0.0.1:11211      # at each server
-//! cargo run --release -p cavalcade-spc --example multiget -- 1/4 10.0.0.7:4211,10.0.0.8:4211 KEY…
+//! cargo run --release -p cavalcade-spc --example multiget -- 1/4 1Gbps 1ms 10.0.0.7:4211,10.0.0.8:4211
 //! ```
+//!
+//! Each line of its input is a request: keys, with blanks between them.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -68,24 +70,33 @@ fn value(answer: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 
 #[allow(dead_code, reason = "a test has the functions above alone")]
 fn main() -> io::Result<()> {
-    use cavalcade_spc::{Options, TaskCounter};
+    use cavalcade_spc::{Options, Settings, TaskCounter};
 
-    let usage = || io::Error::other("usage: multiget CLIENT/CLIENTS SERVER[,SERVER…] KEY…");
+    let usage = || {
+        io::Error::other(
+            "usage: multiget CLIENT/CLIENTS RATE ROUND-TRIP SERVER[,SERVER…], with keys on each line of the input",
+        )
+    };
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [counter, servers, keys @ ..] = &arguments[..] else { return Err(usage()) };
+    let [counter, rate, round_trip, servers] = &arguments[..] else { return Err(usage()) };
     let (client, clients) = counter.split_once('/').ok_or_else(usage)?;
     let number = |text: &str| text.parse::<u32>().map_err(|_| usage());
     let counter = TaskCounter::new(number(client)?, number(clients)?);
     let servers: Vec<SocketAddr> =
         servers.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| usage())?;
-    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-    let endpoint = Endpoint::bind("0.0.0.0:0", Options::default())?;
-    let values = multi_get(&endpoint, &servers, counter.next_id()?, &keys)?;
+    let (line_rate, base_rtt) =
+        (rate.parse().map_err(|_| usage())?, round_trip.parse().map_err(|_| usage())?);
+    let settings = Settings { line_rate, base_rtt, ..Settings::default() };
+    let endpoint = Endpoint::bind("0.0.0.0:0", Options { settings, ..Options::default() })?;
     let mut out = io::stdout().lock();
-    for (key, value) in keys.iter().zip(values) {
-        match value {
-            Some(value) => writeln!(out, "{key}: {} bytes", value.len())?,
-            None => writeln!(out, "{key}: not there")?,
+    for line in io::stdin().lines() {
+        let (line, task) = (line?, counter.next_id()?);
+        let keys: Vec<&str> = line.split_whitespace().collect();
+        for (key, value) in keys.iter().zip(multi_get(&endpoint, &servers, task, &keys)?) {
+            match value {
+                Some(value) => writeln!(out, "{task} {key}: {} bytes", value.len())?,
+                None => writeln!(out, "{task} {key}: not there")?,
+            }
         }
     }
     Ok(())

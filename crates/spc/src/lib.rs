@@ -42,7 +42,7 @@
 //! # Without a wait
 //! A program that waits for many things at once asks a stream or a listener for a descriptor ([`SpcStream::readiness`],
 //! [`SpcListener::readiness`]), gives calls a time of zero, and begins to connect with [`Endpoint::begin_connect`]. With the feature `tokio`
-//! streams are `AsyncRead` and `AsyncWrite`, and there are [`Endpoint::connect_async`] and [`SpcListener::accept_async`]. Either keeps a handle
+//! streams are `AsyncRead` and `AsyncWrite`, and there are `Endpoint::connect_async` and `SpcListener::accept_async`. Either keeps a handle
 //! on the endpoint for as long as it runs: dropping the last one waits, as above.
 //!
 //! # What is trusted
