@@ -13,6 +13,10 @@ for n in 1 2 4 8; do
     chrt -f 10 "$program" lab "$here/fig07-$n.txt" --fabric bigswitch:ports=4 --rate 50Mbps --round-trip 2ms \
         --policies tcp,rcp,spc --carrier process,xdp --repeat 10 --json > "$out/fig07-$n.json"
 done
+# Other policies in the racks of Table 3, carried out over the kernel's TCP by hosts' enforcers: 40 of its tasks.
+"$program" trace generate "retrieval:tasks=40,rate=20Mbps" --out "$here/policies.txt"
+chrt -f 10 "$program" lab "$here/policies.txt" --fabric tree:pods=1,racks=5,hosts=4 --rate 20Mbps --round-trip 4ms \
+    --enforce kernel --policies tcp,sebf,varys,aalo,dcas --carrier process --repeat 3 --json > "$out/policies.json"
 # Table 3: four clients in the first of five racks, each fetches 800 KB from three servers of the others, at half load: table3 NAME RATE
 # ROUND-TRIP POLICIES CARRIERS RUNS. The last is more than two cores carry.
 table3() {
