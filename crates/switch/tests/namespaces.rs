@@ -267,10 +267,28 @@ fn a_capture_of_live_hosts_opens_with_the_dissector() {
     assert!(capture.wait().unwrap().success());
     let script =
         concat!("lua_script:", env!("CARGO_MANIFEST_DIR"), "/../../docs/wireshark/cavalcade_spc.lua");
-    let fields = ["-Y", "spc.task", "-T", "fields", "-e", "spc.task", "-e", "spc.hops"];
+    let names = ["spc.task", "spc.hops", "udp.length", "spc.payload", "spc.actual"];
+    let fields =
+        ["-Y", "spc.task", "-T", "fields"].into_iter().chain(names.into_iter().flat_map(|name| ["-e", name]));
     let shown = Command::new("tshark").args(["-X", script, "-r"]).arg(&file).args(fields).output().unwrap();
     std::fs::remove_file(&file).unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.lines().count() > 50 && shown.lines().all(|line| line.starts_with("77\t")), "{shown}");
     assert!(shown.contains("77\t1"), "a switch has answered: {shown}");
+    let mut granted = 0;
+    for line in shown.lines() {
+        let [_, _, length, payload, actual] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        // UDP's header, SPC's of 26 bytes, and 34 for reliability.
+        assert_eq!(
+            length.parse::<usize>().unwrap(),
+            8 + 26 + 34 + payload.replace(':', "").len() / 2,
+            "{line}"
+        );
+        let rates = actual.split(',').filter_map(|rate| rate.parse::<u64>().ok());
+        // One byte, in units of 0.25 Mbps times a power of two.
+        granted += rates.inspect(|rate| assert_eq!(rate % 250_000, 0)).filter(|rate| *rate > 0).count();
+    }
+    assert!(granted > 0, "{shown}");
 }
