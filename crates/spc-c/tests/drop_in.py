@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import http.client
+import os
 import select
 import sys
 import threading
@@ -115,6 +116,11 @@ def ask(host, port):
         client.close()
         assert body == f"/{nth}".encode() * 20_000, len(body)
         assert response.headers["x-task"] == str(3 + 4 * nth), response.headers["x-task"]
+    of_agent = socket.TaskCounter.of_agent(os.environ["COUNTERS"], "own")
+    ids = [of_agent.next_id() for _ in range(2)]
+    assert ids[0] % 4 == 3 and ids[1] == ids[0] + 4, ids
+    background = socket.TaskCounter(background=True)
+    assert background.next_id() > ids[1], "behind all tasks of users"
     with socket.socket() as plain:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         assert plain.connect_ex((host, port)) == 0 and plain.task == 1

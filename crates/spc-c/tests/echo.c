@@ -94,6 +94,14 @@ static int ask(const char *address, uint32_t task, size_t size) {
     checked("counter", cavalcade_spc_counter_new(task, 4, 0, &counter));
     checked("next", cavalcade_spc_counter_next(counter, &id));
     cavalcade_spc_counter_close(counter);
+    /* The agent's: 3, 7, 11 and so on, whoever else asks. */
+    uint32_t of_agent, next;
+    checked("the agent's counter", cavalcade_spc_counter_of_agent(getenv("COUNTERS"), "own", &counter));
+    checked("the agent's id", cavalcade_spc_counter_next(counter, &of_agent));
+    checked("its next one", cavalcade_spc_counter_next(counter, &next));
+    cavalcade_spc_counter_close(counter);
+    if (of_agent % 4 != 3 || next != of_agent + 4)
+        return 2;
     checked("open", cavalcade_spc_endpoint_open("0.0.0.0:0", &fabric, &endpoint));
     if (cavalcade_spc_connect(NULL, address, id, CAVALCADE_SPC_FOREVER, &stream) != -EINVAL)
         return 2;

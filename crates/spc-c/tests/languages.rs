@@ -6,9 +6,12 @@
 #[allow(dead_code, reason = "it has only a part of the switch's needs")]
 mod support;
 
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
+use cavalcade_spc::counters::Counters;
 use cavalcade_testing::Lines;
 use support::{Net, Switch};
 
@@ -63,12 +66,25 @@ fn compile(prefix: &Path) -> Option<PathBuf> {
     Some(program)
 }
 
+/// Serves a counter as an agent does, for programs to ask: 3, 7, 11 and so on, of every user that runs this.
+fn counters(folder: &Path) -> PathBuf {
+    let own = format!("own:first=3,step=4,users={}", rustix::process::getuid().as_raw());
+    let counters = Arc::new(Counters::new(&[own.parse().unwrap()]).unwrap());
+    let path = folder.join("counters.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || counters.serve(&listener));
+    path
+}
+
 /// A command in a host's namespace that finds the library.
 fn command(host: &str, prefix: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", host]).args(arguments);
     command.env("LD_LIBRARY_PATH", prefix.join("lib")).env("PYTHONPATH", prefix.join("share/cavalcade"));
-    command.env("PYTHONDONTWRITEBYTECODE", "1").stdin(Stdio::null());
+    command
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("COUNTERS", prefix.join("counters.sock"))
+        .stdin(Stdio::null());
     command
 }
 
@@ -102,6 +118,7 @@ fn a_c_program_sends_and_receives_through_a_switch() {
     let prefix = install();
     let Some(program) = compile(prefix.path()) else { return };
     let program = program.to_str().unwrap();
+    counters(prefix.path());
     let (_running, mut lines) =
         serve(command(&server, prefix.path(), &[program, "serve", "10.9.0.2:4000", "2"]));
     for task in ["7", "8"] {
@@ -121,6 +138,7 @@ fn a_python_program_written_for_sockets_runs_over_spc_by_its_import_alone() {
     let prefix = install();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drop_in.py");
     let script = script.to_str().unwrap();
+    counters(prefix.path());
     let (_running, _lines) =
         serve(command(&server, prefix.path(), &["python3", script, "serve", "10.9.0.2", "4000"]));
     asked(command(&client, prefix.path(), &["python3", script, "ask", "10.9.0.2", "4000"]));
