@@ -277,15 +277,15 @@ class socket:
         self._show()
 
     def _give_up_opening(self):
-        """Lets go of a stream that was begun and not opened; refuses where it is open, or may still be."""
+        """Drops a stream that could not be opened, so that another can be; raises if it is open or still being opened."""
         try:
             is_open = _call("is_open", self._stream)
         except OSError:
-            is_open = not self._opening
             if self._opening:
                 _library.cavalcade_spc_close(self._stream)
                 self._stream = None
                 return
+            is_open = True
         if is_open:
             raise OSError(errno.EISCONN, "the socket is connected")
         raise OSError(errno.EALREADY, "the stream is being opened")
@@ -370,7 +370,7 @@ class socket:
         return self._descriptor
 
     def _show(self):
-        """Has the descriptor that was given out stand for what the socket has become."""
+        """Makes the descriptor that was given out refer to the stream or listener that the socket has now."""
         if self._descriptor < 0:
             return
         if self._stream is not None:
@@ -428,14 +428,13 @@ class socket:
     def close(self):
         """Ends what was written. Files of the stream go on until they are closed.
 
-        The last byte is waited for, but for a socket that never waits (``setblocking(False)``) by a thread: its program goes on, and its
-        port may be taken for a little longer."""
+        Waits until the last byte is acknowledged. For a non-blocking socket a thread does that, so its port may stay in use for a little longer."""
         self._closed = True
         if self._files == 0:
             self._let_go(self._timeout != 0)
 
     def _let_go(self, waits):
-        """Closes what there is; the last byte is waited for here or by a thread."""
+        """Closes all handles; waits for the last byte here, or leaves that to a thread."""
         handles = [("close", self._stream), ("endpoint_close", self._endpoint)]
         if self._listener is not None:
             _library.cavalcade_spc_listener_close(self._listener)
@@ -450,7 +449,7 @@ class socket:
                 threading.Thread(target=_close, args=(handles,), name="spc close").start()
                 return
             except RuntimeError:
-                # There are no more threads to be had.
+                # No thread can be started.
                 pass
         _close(handles)
 
@@ -463,7 +462,7 @@ class socket:
     def __del__(self):
         if not getattr(self, "_closed", True):
             self._closed = True
-            # A thread that is started while the interpreter ends never runs.
+            # A thread that is started during the interpreter's shutdown never runs.
             self._let_go(self._timeout != 0 or sys.is_finalizing())
 
     def __repr__(self):

@@ -79,10 +79,10 @@ async def ask_many(host, port):
     refused.setblocking(False)
     try:
         await asyncio.get_running_loop().sock_connect(refused, ("127.0.0.1", closed_port()))
-        sys.exit("nobody listens there")
+        sys.exit("the connection should have been refused")
     except ConnectionRefusedError:
         pass
-    # Once more, where somebody does; with as much to write as takes many turns.
+    # A second attempt succeeds, and carries more than one call takes.
     assert refused.connect_ex((host, port)) == errno.EINPROGRESS
     assert refused.connect_ex((host, port)) in (errno.EALREADY, errno.EISCONN)
     reader, writer = await asyncio.open_connection(sock=refused)
@@ -90,7 +90,7 @@ async def ask_many(host, port):
     writer.write_eof()
     assert len(await reader.read()) == 5_000_000
     writer.close()
-    # Closed by nobody but the end of the program.
+    # Never closed: the interpreter's shutdown has to cope.
     global left
     left = socket.socket(task=1)
     left.setblocking(False)

@@ -83,7 +83,7 @@ pub(crate) struct Entry {
     pub(crate) changed: Arc<Condvar>,
     pub(crate) reader: Option<Waker>,
     pub(crate) writer: Option<Waker>,
-    /// Where a program waits for a descriptor.
+    /// Where a program polls its descriptor.
     pub(crate) readiness: Option<Readiness>,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct State {
     pub(crate) waiting: VecDeque<Key>,
     /// The number of handles that accept.
     pub(crate) listeners: usize,
-    /// Who waits for one of these.
+    /// Tasks that wait to accept one.
     pub(crate) acceptors: Vec<Waker>,
     pub(crate) listener_readiness: Option<Readiness>,
     pub(crate) closing: bool,
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// Shows whether a stream waits to be accepted.
+    /// Brings the listeners' descriptor up to date, if there is one.
     pub(crate) fn show_waiting(&mut self) {
         let (any, failed) = (!self.waiting.is_empty(), self.failed.is_some());
         self.listener_readiness.iter_mut().for_each(|readiness| readiness.show(any || failed, true));
@@ -357,7 +357,7 @@ impl Entry {
         connection.ending().is_some() || connection.room() > 0 || connection.is_write_closed()
     }
 
-    /// Shows both to whoever waits for a descriptor; where the endpoint has failed, no call waits.
+    /// Brings the descriptor up to date, if there is one. Once the endpoint has failed no call waits any more.
     pub(crate) fn show(&mut self, failed: bool) {
         let (readable, writable) = (failed || self.can_be_read(), failed || self.can_be_written());
         self.readiness.iter_mut().for_each(|readiness| readiness.show(readable, writable));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::endpoint::{Endpoint, Options, Owner, State};
 use crate::readiness::Readiness;
-use crate::stream::SpcStream;
+use crate::stream::{SpcStream, late};
 
 /// Accepts SPC streams, as `TcpListener` does TCP's. An accepted stream has the task-id of its opener.
 pub struct SpcListener {
@@ -64,18 +64,15 @@ impl SpcListener {
         taken
     }
 
-    /// Returns a descriptor to wait for: it can be read while a stream waits to be accepted. It is to be waited for and not
-    /// read, and is closed with the endpoint's last listener.
+    /// Returns a descriptor to poll: it is readable while a stream waits to be accepted. Do not read it. It closes with the
+    /// endpoint's last listener.
     ///
     /// # Errors
     /// If there are no descriptors left.
     pub fn readiness(&self) -> io::Result<BorrowedFd<'_>> {
         let mut state = self.owner.shared.lock();
-        if state.listener_readiness.is_none() {
-            state.listener_readiness = Some(Readiness::new()?);
-            state.show_waiting();
-        }
-        let shown = state.listener_readiness.as_ref().map(Readiness::descriptor).expect("it has one by now");
+        let shown = Readiness::descriptor_in(&mut state.listener_readiness)?;
+        state.show_waiting();
         Ok(self.shown.get_or_init(|| shown).as_fd())
     }
 
@@ -96,11 +93,7 @@ impl SpcListener {
             state = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 None => shared.accepting.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => {
-                    let kind = match time {
-                        Some(Duration::ZERO) => io::ErrorKind::WouldBlock,
-                        _ => io::ErrorKind::TimedOut,
-                    };
-                    return Err(io::Error::new(kind, "no stream has come in the time that was set"));
+                    return Err(io::Error::new(late(time), "no stream has come in the time that was set"));
                 }
                 Some(left) => {
                     shared.accepting.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0

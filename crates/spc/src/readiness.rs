@@ -2,8 +2,8 @@
 //! `select`.
 //!
 //! A stream has no descriptor of its own: its endpoint's socket carries others as well. It gets one end of a pair of local
-//! sockets. That end can be read while the stream can, since a byte lies in it, and written while the stream can, since
-//! else its buffer is full. Programs wait for it, and neither read nor write it.
+//! sockets. It is readable while the stream is, because a byte lies in it, and writable while the stream is, because its buffer
+//! is full otherwise. Programs poll it; they must not read or write it.
 //!
 //! Cost: two descriptors for a stream that was asked for one, and then a system call or two each time its readiness changes.
 //!
@@ -30,16 +30,20 @@ pub(crate) struct Readiness {
 
 impl Readiness {
     /// A pair that can be written and not read.
-    pub(crate) fn new() -> io::Result<Self> {
+    fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (shown, own) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         set_socket_send_buffer_size(&shown, 1)?;
         Ok(Self { shown: Arc::new(shown), own, readable: false, writable: true })
     }
 
-    /// The end that programs wait for.
-    pub(crate) fn descriptor(&self) -> Arc<OwnedFd> {
-        Arc::clone(&self.shown)
+    /// Returns the end that programs poll, and makes the pair where there is none.
+    pub(crate) fn descriptor_in(place: &mut Option<Self>) -> io::Result<Arc<OwnedFd>> {
+        let readiness = match place {
+            Some(readiness) => readiness,
+            None => place.insert(Self::new()?),
+        };
+        Ok(Arc::clone(&readiness.shown))
     }
 
     /// Shows what would not wait now. A call that the kernel refuses leaves it as it was, for the next time.
@@ -74,8 +78,7 @@ mod tests {
     use super::*;
 
     fn seen(of: &Readiness) -> (bool, bool) {
-        let shown = of.descriptor();
-        let mut asked = [PollFd::new(&*shown, PollFlags::IN | PollFlags::OUT)];
+        let mut asked = [PollFd::new(&*of.shown, PollFlags::IN | PollFlags::OUT)];
         poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
         let seen = asked[0].revents();
         (seen.contains(PollFlags::IN), seen.contains(PollFlags::OUT))

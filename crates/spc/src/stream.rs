@@ -121,8 +121,8 @@ impl SpcStream {
         self.opened(entry(&mut state, self.key)).map_or(Ok(false), |opened| opened.map(|()| true))
     }
 
-    /// Returns a descriptor to wait for: it can be read while a read would not wait, and written while a write would not. It is to
-    /// be waited for and neither read nor written, and is closed with the stream.
+    /// Returns a descriptor to poll: it is readable while a read would not wait, and writable while a write would not. Do not read
+    /// or write it. It closes with the stream.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -130,11 +130,8 @@ impl SpcStream {
         let mut state = self.owner.shared.lock();
         let failed = state.failed.is_some();
         let entry = entry(&mut state, self.key);
-        if entry.readiness.is_none() {
-            entry.readiness = Some(Readiness::new()?);
-            entry.show(failed);
-        }
-        let shown = entry.readiness.as_ref().map(Readiness::descriptor).expect("it has one by now");
+        let shown = Readiness::descriptor_in(&mut entry.readiness)?;
+        entry.show(failed);
         Ok(self.shown.get_or_init(|| shown).as_fd())
     }
 
@@ -193,9 +190,10 @@ impl SpcStream {
 
     /// The error of a call whose time has passed, or that was given none.
     fn late(&self, time: Option<Duration>) -> io::Error {
-        let (kind, text) = match time {
-            Some(Duration::ZERO) => (io::ErrorKind::WouldBlock, "the call would wait"),
-            _ => (io::ErrorKind::TimedOut, "the time that was set for it has passed"),
+        let kind = late(time);
+        let text = match kind {
+            io::ErrorKind::WouldBlock => "the call would wait",
+            _ => "the time that was set for it has passed",
         };
         io::Error::new(kind, format!("SPC stream to {}: {text}", self.peer))
     }
@@ -254,6 +252,11 @@ impl SpcStream {
         *(if writes { &mut entry.writer } else { &mut entry.reader }) = Some(waker.clone());
         std::task::Poll::Pending
     }
+}
+
+/// Returns the kind of error of a call that was given this time, and found nothing in it.
+pub(crate) fn late(time: Option<Duration>) -> io::ErrorKind {
+    if time == Some(Duration::ZERO) { io::ErrorKind::WouldBlock } else { io::ErrorKind::TimedOut }
 }
 
 /// A stream's connection: it stays as long as the stream has it.

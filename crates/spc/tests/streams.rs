@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
@@ -10,12 +12,9 @@ use std::time::Duration;
 
 use cavalcade_model::{BitsPerSec, Nanos};
 use cavalcade_spc::{Endpoint, Options, Rates, Settings, SpcListener, SpcStream};
+use support::text;
 
 const ANY: &str = "127.0.0.1:0";
-
-fn text(length: usize, seed: u8) -> Vec<u8> {
-    (0..length).map(|at| (at * 31 + at / 251) as u8 ^ seed).collect()
-}
 
 fn impatient(millis: u64) -> Options {
     let settings = Settings { patience: Nanos(millis * 1_000_000), ..Settings::default() };

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod support;
+
 use std::io::ErrorKind;
 use std::net::{Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,12 +13,9 @@ use std::time::Duration;
 use cavalcade_spc::{Endpoint, Options, SpcListener, SpcStream};
 use cavalcade_testing::eventually;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use support::text;
 
 const ANY: &str = "127.0.0.1:0";
-
-fn text(length: usize, seed: u8) -> Vec<u8> {
-    (0..length).map(|at| (at * 31 + at / 251) as u8 ^ seed).collect()
-}
 
 fn endpoint() -> Endpoint {
     Endpoint::bind(ANY, Options::default()).unwrap()
@@ -141,8 +140,8 @@ fn a_stream_with_no_room_left_shows_it_until_its_peer_reads() {
 
 #[test]
 fn a_stream_that_is_refused_shows_that_its_opening_is_over() {
-    let nobody = endpoint();
-    let stream = endpoint().begin_connect(nobody.local_addr().unwrap(), 1).unwrap();
+    let idle = endpoint();
+    let stream = endpoint().begin_connect(idle.local_addr().unwrap(), 1).unwrap();
     wait(&[(stream.readiness().unwrap(), PollFlags::OUT)]);
     assert_eq!(stream.is_open().unwrap_err().kind(), ErrorKind::ConnectionRefused);
 }
@@ -231,7 +230,7 @@ fn an_opening_whose_future_is_dropped_is_given_up() {
     runtime.block_on(async {
         tokio::select! {
             biased;
-            opened = endpoint.connect_async(to, 1) => panic!("nobody answers: {opened:?}"),
+            opened = endpoint.connect_async(to, 1) => panic!("a silent peer does not answer: {opened:?}"),
             () = std::future::ready(()) => {}
         }
     });

@@ -18,7 +18,7 @@ use std::time::Duration;
 use cavalcade_spc::Endpoint;
 use cavalcade_switch::device::Device;
 use cavalcade_switch::packet::ETHERNET;
-use cavalcade_switch::port::Packet;
+use cavalcade_switch::port::{ClassCounters, Packet};
 use cavalcade_switch::{Carrier, Stop, SwitchError};
 use cavalcade_testing::eventually;
 use questions::task_of;
@@ -191,47 +191,39 @@ fn a_stream_whose_route_moves_to_another_switch_arrives_whole_by_both(carrier: C
     assert!(carried[0] > BEGUN as u64 && carried[1] > AFTER as u64, "{carried:?}");
 }
 
-fn a_stream_whose_sender_moves_to_another_port_arrives_whole_by_both(carrier: Carrier) {
-    let Some(mut net) = Net::new() else { return };
+/// Carries a stream from the first host to the second while one of them moves to the switch's third port, without an address for a
+/// while. Returns what each port has sent of it.
+fn carried_over_a_move(carrier: Carrier, mover: u8) -> Option<Vec<ClassCounters>> {
+    let mut net = Net::new()?;
     let sw = net.add("sw");
     let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
-    net.join((&hosts[0], "eth1"), (&sw, "p3"));
-    let at_first = |words: &[&str]| assert!(ip(&[&["-n", &hosts[0]], words].concat()));
-    at_first(&["link", "set", "eth1", "down", "address", &station(1)]);
+    let host = &hosts[usize::from(mover) - 1];
+    net.join((host, "eth1"), (&sw, "p3"));
+    let at_host = |words: &[&str]| assert!(ip(&[&["-n", host], words].concat()));
+    at_host(&["link", "set", "eth1", "down", "address", &station(mover)]);
     let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2, 3]));
     let stream = UnderWay::begin((&hosts[0], 1), (&hosts[1], 2));
-    // For a while the host has no address.
-    at_first(&["addr", "del", "10.9.0.1/24", "dev", "eth0"]);
-    at_first(&["link", "set", "eth0", "down"]);
+    let own = format!("10.9.0.{mover}/24");
+    at_host(&["addr", "del", &own, "dev", "eth0"]);
+    at_host(&["link", "set", "eth0", "down"]);
     std::thread::sleep(Duration::from_millis(200));
-    at_first(&["addr", "add", "10.9.0.1/24", "dev", "eth1"]);
-    at_first(&["link", "set", "eth1", "up"]);
+    at_host(&["addr", "add", &own, "dev", "eth1"]);
+    at_host(&["link", "set", "eth1", "up"]);
     stream.go_on();
     stream.end();
-    let ports = switch.end().report.ports;
+    Some(switch.end().report.ports.iter().map(|port| port.spc).collect())
+}
+
+fn a_stream_whose_sender_moves_to_another_port_arrives_whole_by_both(carrier: Carrier) {
+    let Some(ports) = carried_over_a_move(carrier, 1) else { return };
     // What its receiver says takes the way back.
-    let back = [0, 2].map(|port: usize| ports[port].spc.packets);
+    let back = [0, 2].map(|port: usize| ports[port].packets);
     assert!(back.iter().all(|packets| *packets > 10), "{back:?}");
 }
 
 fn a_stream_whose_receiver_moves_to_another_port_arrives_whole_by_both(carrier: Carrier) {
-    let Some(mut net) = Net::new() else { return };
-    let sw = net.add("sw");
-    let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
-    net.join((&hosts[1], "eth1"), (&sw, "p3"));
-    let at_second = |words: &[&str]| assert!(ip(&[&["-n", &hosts[1]], words].concat()));
-    at_second(&["link", "set", "eth1", "down", "address", &station(2)]);
-    let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2, 3]));
-    let stream = UnderWay::begin((&hosts[0], 1), (&hosts[1], 2));
-    // For a while the host has no address.
-    at_second(&["addr", "del", "10.9.0.2/24", "dev", "eth0"]);
-    at_second(&["link", "set", "eth0", "down"]);
-    at_second(&["addr", "add", "10.9.0.2/24", "dev", "eth1"]);
-    at_second(&["link", "set", "eth1", "up"]);
-    stream.go_on();
-    stream.end();
-    let ports = switch.end().report.ports;
-    let carried = [1, 2].map(|port: usize| ports[port].spc.bytes);
+    let Some(ports) = carried_over_a_move(carrier, 2) else { return };
+    let carried = [1, 2].map(|port: usize| ports[port].bytes);
     assert!(carried[0] > BEGUN as u64 && carried[1] > AFTER as u64, "{carried:?}");
 }
 

@@ -442,8 +442,8 @@ pub(crate) struct Doctor {
     /// Remove what killed processes have left (objects in the kernel, namespaces, sockets), instead of checking
     #[arg(long, conflicts_with = "json")]
     pub(crate) fix_leftovers: bool,
-    /// Control group of an enforcer that was killed, as in 'cavalcade enforce --group'. What those of the whole host have left is
-    /// found without it, and of those whose group has gone
+    /// Also look for what a killed 'cavalcade enforce --group DIR' has left. The host's own enforcer, and groups that no longer
+    /// exist, are always looked at
     #[arg(long, value_name = "DIR")]
     pub(crate) group: Option<PathBuf>,
 }

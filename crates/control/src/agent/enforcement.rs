@@ -66,8 +66,8 @@ impl Agent {
         statements.into_iter().for_each(|statement| own.hosted.hear(now, from, statement));
     }
 
-    /// Tells a flow's client how to send it, at first and where that has changed, and puts the flow where it belongs. A flow that is plain TCP
-    /// from the first is said to be: what sends it may have set it up to be scheduled.
+    /// Tells a flow's client how to send it, once at the start and then whenever that changes, and puts the flow where it belongs. A flow
+    /// that starts as plain TCP is announced too, because its sender may have set it up to be scheduled.
     pub(super) fn direct(&mut self, number: u32) {
         let Some(flow) = self.flows.get(&number) else { return };
         let is_plain = flow.ordered.is_some_and(|order| order.rank == Rank::Plain {});

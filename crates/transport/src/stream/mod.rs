@@ -180,7 +180,7 @@ pub struct Connection {
     inquire_at: Instant,
     /// The time at which both directions were done.
     done: Option<Instant>,
-    /// The first and the last time that a switch refused what is sent, and nothing was acknowledged between.
+    /// The first and the last time that a switch refused what is sent, with nothing acknowledged in between.
     refused: Option<(Instant, Instant)>,
 }
 
@@ -361,7 +361,7 @@ impl Connection {
     pub fn handle(&mut self, now: Instant, frame: &Frame<'_>) {
         let is_refusal = frame.kind == FrameKind::Reset && frame.reason() == Reason::TooManySwitches;
         if is_refusal && self.is_open() {
-            self.refused = Some((self.refused_until(now).unwrap_or(now), now));
+            self.refused = Some((self.refused_since(now).unwrap_or(now), now));
             return;
         }
         self.heard = now;
@@ -386,8 +386,8 @@ impl Connection {
         }
     }
 
-    /// The time since which a switch refuses what is sent, where it still does: a path that is too long refuses every question.
-    fn refused_until(&self, now: Instant) -> Option<Instant> {
+    /// Returns when a switch began to refuse what is sent, if it still does: on a path that is too long every question is refused.
+    fn refused_since(&self, now: Instant) -> Option<Instant> {
         let pause = Nanos(self.settings.patience.get() / INQUIRIES);
         self.refused.filter(|&(_, last)| now.since(last) < pause).map(|(first, _)| first)
     }
@@ -426,7 +426,7 @@ impl Connection {
     /// The time that [`Connection::poll_timeout`] named may have come.
     pub fn handle_timeout(&mut self, now: Instant) {
         let is_late = |since: Instant| now.since(since) >= self.settings.patience;
-        match self.refused_until(now) {
+        match self.refused_since(now) {
             Some(first) if is_late(first) || is_late(self.heard) => {
                 self.end(Ending::Reset(Reason::TooManySwitches), Some(Reason::Aborted));
             }
