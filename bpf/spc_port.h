@@ -414,10 +414,17 @@ struct question {
 	__u64 actual;
 };
 
+/* Returns the units that a flow is counted with. */
+static inline_always __u64 within_link(const struct cv_port *port, __u64 units, __u64 unit)
+{
+	return unit ? least_of(units, port->link / unit) : 0;
+}
+
 /* Line 1: takes back what the flow was counted with. */
 static inline_always void take_back(struct cv_port *port, struct cv_task *task, const struct question *question)
 {
-	__u64 rate = question->previous * question->unit, demand = question->previous_demand * question->unit;
+	__u64 rate = within_link(port, question->previous, question->unit) * question->unit;
+	__u64 demand = within_link(port, question->previous_demand, question->unit) * question->unit;
 	__u64 granted, demanded;
 
 	if (!question->previous_demand)
@@ -479,6 +486,7 @@ static own_stack __u64 answer(struct cv_port *port, __u32 number, __u64 now, str
 		hold(port, now);
 	if (!question->demand)
 		return parity;
+	question->demand = within_link(port, question->demand, question->unit);
 	join(&walk, task);
 	if (task->reserved > walk.heavy) {
 		walk.at = task->next;

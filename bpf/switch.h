@@ -23,6 +23,7 @@ struct cv_port {
 	__u64 interval; /* Nanoseconds between two moves of the virtual capacity. */
 	__u64 heavy; /* Grains times nanoseconds above which a task is heavy. */
 	__u64 epoch_length; /* Nanoseconds of an epoch. */
+	__u64 link; /* The most that a flow is counted with, in grains. */
 	__u64 most; /* The most tasks. */
 	__u64 capacity; /* The virtual capacity in bits per second. */
 	__u64 since; /* Begin of its interval. */

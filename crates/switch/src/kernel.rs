@@ -263,6 +263,7 @@ fn told(setup: &Setup, port: usize, interface: u32) -> shared::Port {
         interval: constants.interval.get(),
         heavy: constants.heavy,
         epoch_length: constants.epoch.get(),
+        link: constants.link,
         most: setup.tasks.max(1) as u64,
         capacity: rate,
         backlog: u64::MAX,

@@ -19,9 +19,9 @@ use cavalcade_switch::device::Device;
 use cavalcade_switch::packet::ETHERNET;
 use cavalcade_switch::port::Packet;
 use cavalcade_switch::{Carrier, Setup, Stop, SwitchError};
-use cavalcade_testing::eventually_some;
+use cavalcade_testing::{eventually, eventually_some};
 use cavalcade_transport::spc::{GRAIN, Returned, Spc, SpcHeader};
-use questions::{demand, granted, question};
+use questions::{demand, granted, header_of, question, task_of};
 use support::{
     Net, PORT, RATE, Switch, address, an_early_task_overtakes_a_late_one, ethernet, ip, options, ports, send,
     station, text, within,
@@ -30,6 +30,7 @@ use support::{
 by_each_carrier! {
     a_flood_of_fresh_ids_leaves_tasks_before_them_and_plain_traffic_alone
     what_made_up_flows_are_granted_together_is_the_link_and_no_more
+    an_early_flow_that_demands_many_links_and_sends_nothing_stops_no_later_one
     a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task
     a_host_that_moves_and_says_nothing_there_is_found_by_the_next_frame_for_it
     interfaces_that_will_not_do_are_refused_before_anything_is_changed
@@ -133,6 +134,56 @@ fn what_made_up_flows_are_granted_together_is_the_link_and_no_more(carrier: Carr
     assert!((link * 9 / 10..=link).contains(&sum), "{sum} of {link} to {answers} flows");
     let granted = switch.end().report.ports[1].granted;
     assert!(granted <= RATE, "{granted:?}");
+}
+
+fn an_early_flow_that_demands_many_links_and_sends_nothing_stops_no_later_one(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=3).map(|number| net.host(number, &sw)).collect();
+    let setup = Setup { id: 1, routes: vec![(ethernet(2), 1)], ..Setup::default() };
+    let switch = Switch::with(carrier, &sw, setup, &ports(&[1, 2, 3]));
+    let open = |host: &str| within(host, || Device::open("eth0").unwrap()).join().unwrap();
+    let (mut asks, mut hears) = (open(&hosts[0]), open(&hosts[1]));
+    let (stop, holds) = (Stop::default(), channel());
+    let stopped = stop.clone();
+    let liar = thread::spawn(move || {
+        let (mut held, mut most) = (Returned::default(), 0);
+        while !stopped.is_asked() {
+            // 255 units of 4 Mbps: twenty links.
+            let spc = SpcHeader::new(0, 4).asking(1, 255, &held);
+            asks.send(&[Packet { bytes: demand(ethernet(1), 2, spc, 7), unfinished: None }]).unwrap();
+            thread::sleep(Duration::from_millis(1));
+            let heard = hears.receive(|frame, _, _| {
+                if task_of(frame) == Some(0) {
+                    most = most.max(granted(frame).unwrap());
+                    held = header_of(frame).unwrap().returned();
+                    _ = holds.0.send(());
+                }
+                Ok(())
+            });
+            heard.unwrap();
+        }
+        most
+    });
+    holds.1.recv().unwrap();
+    let (ready, started) = channel();
+    let reader = within(&hosts[1], move || {
+        let listener = Endpoint::bind(address(2, PORT), options()).unwrap().listen();
+        ready.send(()).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all
+    });
+    started.recv().unwrap();
+    let later = send(&hosts[2], 2, 5, text(1_000_000, 1));
+    eventually("the later task is through", || later.is_finished());
+    later.join().unwrap().unwrap();
+    stop.stop();
+    let (most, link) = (liar.join().unwrap(), RATE.get() / GRAIN.get());
+    assert!((link / 2..=link).contains(&most), "{most} of {link}");
+    assert!(reader.join().unwrap() == text(1_000_000, 1));
+    drop(switch.end());
 }
 
 fn a_receiver_that_stalls_gets_every_byte_and_holds_up_no_later_task(carrier: Carrier) {

@@ -26,9 +26,14 @@ pub(crate) fn demand(from: [u8; 6], to: u8, spc: SpcHeader, flow: u32) -> Vec<u8
     bytes
 }
 
+/// The header of a frame.
+pub(crate) fn header_of(frame: &[u8]) -> Option<SpcHeader> {
+    peek(frame.get(ETHERNET + 28..)?).ok().map(|seen| seen.header)
+}
+
 /// The task of a frame.
 pub(crate) fn task_of(frame: &[u8]) -> Option<u32> {
-    peek(frame.get(ETHERNET + 28..)?).ok().map(|seen| seen.header.task())
+    header_of(frame).map(|header| header.task())
 }
 
 /// The nominal rate that switches have answered such a question with, in units.
@@ -40,6 +45,6 @@ pub(crate) fn answer(frame: &[u8], task: u32, flow: u32) -> Option<u8> {
 
 /// The rate that the first switch has granted with such a question, in grains.
 pub(crate) fn granted(frame: &[u8]) -> Option<u64> {
-    let header = peek(frame.get(ETHERNET + 28..)?).ok()?.header;
+    let header = header_of(frame)?;
     Some(u64::from(header.returned().rates[0]) * header.unit())
 }

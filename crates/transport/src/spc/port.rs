@@ -21,6 +21,8 @@
 //! # Invariants
 //! - State per task: `tasks` is as long as there are tasks with flows here, and those silent for at most two epochs.
 //! - The total of grants is the sum over tasks; sums never go below zero.
+//! - A flow is counted with no more than the link, whatever it says that it demands. One that holds the whole link and sends
+//!   nothing therefore costs later tasks some intervals: V rises by what is unused, and they are given that.
 //! - Integers throughout. What rounding takes from one flow's AR is added to the next one's (`carry`), so that forty
 //!   shares of 3.9 are not forty times 3. NR is rounded down, always alike: a sender takes a change of it for a change
 //!   of its bottleneck.
@@ -29,7 +31,7 @@
 
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos};
 
-use super::header::{GRAIN, PORTS, SpcHeader};
+use super::header::{GRAIN, PORTS, SpcHeader, scale_for};
 use crate::capacity::{Gains, VirtualCapacity};
 use crate::contract::{PortLogic, PortSetup};
 use crate::packet::Header;
@@ -107,12 +109,16 @@ pub struct PortConstants {
     pub heavy: u64,
     /// Length of an epoch.
     pub epoch: Nanos,
+    /// The most that a flow is counted with, in grains.
+    pub link: u64,
 }
 
 /// The logic of one port.
 #[derive(Clone, Debug)]
 pub struct Port {
     rate: BitsPerSec,
+    /// The same in grains, rounded up to a whole unit of flows whose own link is as fast.
+    link: u64,
     capacity: VirtualCapacity,
     /// In grains times nanoseconds; `None` where no task is.
     heavy: Option<u64>,
@@ -131,8 +137,10 @@ pub struct Port {
 impl Port {
     /// A port whose epochs last `epoch_length`, where tasks of more than `heavy` bytes share their class.
     pub fn new(setup: &PortSetup, gains: Gains, epoch_length: Nanos, heavy: Option<Bytes>) -> Self {
+        let unit = 1 << scale_for(setup.rate);
         Self {
             rate: setup.rate,
+            link: (setup.rate.get() / GRAIN.get()).next_multiple_of(unit),
             capacity: VirtualCapacity::new(setup.rate, setup.base_rtt, gains),
             heavy: heavy.map(|bytes| bytes.get().saturating_mul(OF_A_BYTE)),
             epoch_length,
@@ -159,6 +167,7 @@ impl Port {
             gains: self.capacity.gains(),
             heavy: self.heavy.unwrap_or(u64::MAX),
             epoch: self.epoch_length,
+            link: self.link,
         }
     }
 
@@ -238,8 +247,8 @@ impl Port {
         }
         let (rate, parity) = extra.returned_here();
         let counted_now = parity == self.parity();
-        let (rate, demand) =
-            (u64::from(rate) * extra.unit(), u64::from(extra.previous_demand) * extra.unit());
+        let [rate, demand] =
+            [rate, extra.previous_demand].map(|units| self.within_link(units, extra.unit()) * extra.unit());
         let task = &mut self.tasks[place];
         let before = task.now;
         task.now.take(rate, demand);
@@ -248,6 +257,11 @@ impl Port {
         }
         self.granted -= before.granted - task.now.granted;
         self.demand -= before.demand - task.now.demand;
+    }
+
+    /// Returns the units that a flow is counted with.
+    fn within_link(&self, units: u8, unit: u64) -> u64 {
+        u64::from(units).min(self.link / unit)
     }
 
     /// Line 2: the classifier.
@@ -273,15 +287,15 @@ impl Port {
     }
 
     /// Lines 3 to 10: nominal and actual rate in units.
-    fn grant(&mut self, place: usize, demand: u8, unit: u64) -> (u8, u8) {
+    fn grant(&mut self, place: usize, demand: u64, unit: u64) -> (u64, u64) {
         let class = self.class_of(place);
         let virtual_capacity = self.capacity.rate().get() / (GRAIN.get() / FRACTION);
         let available = virtual_capacity.saturating_sub(class.before * FRACTION);
         let share = available.saturating_sub(class.demand * FRACTION);
         let left = virtual_capacity.saturating_sub(self.granted * FRACTION) / (unit * FRACTION);
-        let most = u64::from(demand).min(left);
-        if share > u64::from(demand) * unit * FRACTION {
-            return (demand, most as u8);
+        let most = demand.min(left);
+        if share > demand * unit * FRACTION {
+            return (demand, most);
         }
         // Line 8; the flow is one of its class.
         let exact = available / (class.flows + 1);
@@ -292,7 +306,7 @@ impl Port {
         let actual = (carried / (unit * FRACTION)).min(most);
         // What could not be granted now may be to the next, but is not saved up.
         self.carry = (carried - actual * unit * FRACTION).min(unit * FRACTION);
-        ((exact / (unit * FRACTION)).min(u64::from(demand)) as u8, actual as u8)
+        ((exact / (unit * FRACTION)).min(demand), actual)
     }
 
     fn question(&mut self, now: Instant, extra: &mut SpcHeader) {
@@ -311,14 +325,16 @@ impl Port {
             extra.answer(0, 0, self.parity());
             return;
         }
-        let (nominal, actual) = self.grant(place, extra.demand, extra.unit());
-        let (rate, demand) = (u64::from(actual) * extra.unit(), u64::from(extra.demand) * extra.unit());
+        let demand = self.within_link(extra.demand, extra.unit());
+        let (nominal, actual) = self.grant(place, demand, extra.unit());
+        let (rate, demand) = (actual * extra.unit(), demand * extra.unit());
         let task = &mut self.tasks[place];
         task.now.add(rate, demand);
         task.rebuilt.add(rate, demand);
         self.granted += rate;
         self.demand += demand;
-        extra.answer(nominal, actual, self.parity());
+        // Neither is more than the demand, which is a byte.
+        extra.answer(nominal as u8, actual as u8, self.parity());
     }
 }
 

@@ -86,6 +86,25 @@ fn a_heavy_task_shares_its_class_with_the_next_one_only() {
 }
 
 #[test]
+fn a_flow_that_demands_more_than_the_link_holds_no_more_and_later_tasks_get_what_it_does_not_send() {
+    let mut port = port(None);
+    let (mut greedy, mut later) = (none(), none());
+    let mut granted = Vec::new();
+    for now in (0..5_000_000).step_by(20_000) {
+        // 255 units of 64 Mbps.
+        let mut header = Header { kind: Kind::Probe, size: 66, ..Header::default() };
+        let mut extra = SpcHeader::new(1, 8).asking(0, 255, &greedy);
+        port.arrive(Instant(now), Bytes::ZERO, &mut header, &mut extra);
+        greedy = extra.returned();
+        assert!(u64::from(greedy.rates[0]) * 64_000_000 <= LINK.get());
+        granted.push(ask(&mut port, now + 1, 2, 125, &mut later).1);
+    }
+    // At first what is left of the link by whole units of 64 Mbps.
+    assert_eq!((granted[0], granted[granted.len() - 1]), (5, 125), "{granted:?}");
+    assert_eq!(port.flows(), 2);
+}
+
+#[test]
 fn a_flow_that_falls_silent_costs_nothing_after_two_epochs() {
     let mut port = port(None);
     let mut flow = none();
