@@ -18,16 +18,14 @@ pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
 pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, rule};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
-pub(crate) use lab::{Lab, LabEnforcement, LabHost, LabTransport};
+pub(crate) use lab::{Lab, LabCarrier, LabEnforcement, LabHost, LabTransport};
 #[cfg(feature = "live")]
 pub(crate) use live::{
     Access, AgentOptions, At, Certificates, CoordinatorOptions, Deciding, Describe, Doctor, Drain, LogFormat,
     LogLevel, Logging, Ps, Reload, Renew, Revoke, SiteOptions, TaskCounters, Top, Up, user_budget,
 };
 #[cfg(feature = "live")]
-pub(crate) use spc::{
-    SpcProxyOptions, SwitchBench, SwitchCarrier, SwitchContent, SwitchForwarder, SwitchOptions, TaskOf,
-};
+pub(crate) use spc::{SpcProxyOptions, SwitchBench, SwitchContent, SwitchForwarder, SwitchOptions, TaskOf};
 
 mod bench;
 mod conditions;

@@ -14,7 +14,9 @@ use cavalcade_lab::{
     Streams, Transport, Victim,
 };
 use cavalcade_metrics::{Outcome, Summary};
-use cavalcade_model::{BitsPerSec, Bytes, CoflowId, History, Nanos, PolicyFactory, Scope, Workload};
+use cavalcade_model::{
+    BitsPerSec, Bytes, CoflowId, FabricSpec, History, Nanos, PolicyFactory, Scope, Workload,
+};
 use serde_json::{Value, json};
 
 use congestion::{Asked, Windows};
@@ -83,7 +85,7 @@ pub(crate) fn run(options: &Lab) -> Result<(), Failure> {
         return fabric::run(options, argument, &prepared);
     }
     let ways = ways(options)?;
-    let contenders = contenders(options, &ways)?;
+    let contenders = contenders(options, &asked(options, &ways)?)?;
     let faults = options.fault.clone();
     refuse_ports(&prepared.workload, options.hosts, &faults)?;
     let transport = match options.transport {
@@ -253,7 +255,8 @@ fn over_packets(
     let in_band = policy.terms().scope == Scope::Host;
     let packets =
         Packets { mtu: FRAME, headers: HEADERS, in_band, ..Packets::over(Carrier::from(&transport)) };
-    let conditions = Conditions { rate, ..scenario.conditions.clone() };
+    let fabric = scenario.conditions.fabric.clone().map(|fabric| FabricSpec { rate: Some(rate), ..fabric });
+    let conditions = Conditions { rate, fabric, ..scenario.conditions.clone() };
     let over = Scenario::new((*scenario.workload).clone(), conditions)?.with_policy(policy.clone());
     over.on(Engine::Packet(packets)).run()
 }
@@ -278,18 +281,19 @@ pub(crate) fn demonstrate(
     Ok(table(&rows))
 }
 
-fn contenders(options: &Lab, ways: &[Enforcement]) -> Result<Vec<Contender>, Failure> {
-    let asked = asked(options, ways)?;
+fn contenders(options: &Lab, asked: &Asked) -> Result<Vec<Contender>, Failure> {
     let named: Vec<&str> = options.policies.iter().chain(&options.policy).map(String::as_str).collect();
     let specs = if named.is_empty() { DEFAULT.to_vec() } else { named };
-    let with_windows = |spec: &str| {
-        let windows = match spec {
-            PLAIN => None,
-            _ => asked.for_policy(configured(spec)?.name()),
-        };
-        contender(spec).map(|contender| Contender { windows, ..contender })
+    specs.into_iter().map(|spec| with_windows(spec, asked)).collect()
+}
+
+/// The contender that `spec` names, with the congestion control that is asked for.
+fn with_windows(spec: &str, asked: &Asked) -> Result<Contender, Failure> {
+    let windows = match spec {
+        PLAIN => None,
+        _ => asked.for_policy(configured(spec)?.name()),
     };
-    specs.into_iter().map(with_windows).collect()
+    Ok(Contender { windows, ..contender(spec)? })
 }
 
 /// The congestion control that the command line asks for under the kernel path.
@@ -532,15 +536,11 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
                 "next_arrival_ns": recovery.next_arrival.map(|time| time.0),
             })
         });
-        let repeats = row.runs.all().iter().map(|run| {
-            let losses = run.losses.map(|losses| {
-                json!({
-                    "syns_again": losses.syns_again, "timeouts": losses.timeouts, "drops": losses.drops,
-                    "marked": losses.marked, "bytes_by_class": losses.by_class,
-                })
-            });
-            json!({ "measured": of(&run.outcome), "losses": losses })
-        });
+        let repeats = row
+            .runs
+            .all()
+            .iter()
+            .map(|run| json!({ "measured": of(&run.outcome), "losses": run.losses.map(losses_as_json) }));
         json!({
             "repeats": repeats.collect::<Vec<_>>(),
             "policy": row.label, "measured": of(&row.runs.median().outcome), "predicted": of(&row.predicted),
@@ -558,6 +558,13 @@ fn as_json(rows: &[Row], prepared: &Prepared, options: &Lab) -> Value {
         "schema_version": 1, "coflows": prepared.workload.coflow_count(), "flows": prepared.workload.flows().len(),
         "bytes": prepared.workload.bytes().0, "local_flows": prepared.local_flows,
         "rate_bps": options.rate.0, "runs": runs.collect::<Vec<_>>(),
+    })
+}
+
+fn losses_as_json(losses: Losses) -> Value {
+    json!({
+        "syns_again": losses.syns_again, "timeouts": losses.timeouts, "drops": losses.drops,
+        "marked": losses.marked, "bytes_by_class": losses.by_class,
     })
 }
 

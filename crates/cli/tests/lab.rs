@@ -372,6 +372,42 @@ fn racks_of_software_switches_carry_tcp_rcp_and_spc_and_nothing_is_left() {
 }
 
 #[test]
+fn over_bridges_racks_carry_policies_whose_switches_sort_and_mark_beside_the_packet_engine() {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    let place = Place::with_trace();
+    let bridges = [&RACKS[..], &["--enforce", "kernel", "--carrier", "bridge", "--policies"]].concat();
+    // Whether the packet engine predicts it, ports mark, and packets are of several classes, which tasks so small show for PIAS and Karuna alone.
+    let expected = [
+        ("tcp", true, false, Some(false)),
+        ("pias:thresholds=20KB", true, true, Some(true)),
+        ("karuna:thresholds=20KB", true, true, Some(true)),
+        ("tafe", true, true, None),
+        ("dcas", true, false, None),
+        ("aalo", false, false, None),
+    ];
+    let names = expected.map(|(name, ..)| name).join(",");
+    let ran = lab(&place, &[&bridges[..], &[&names]].concat());
+    let runs = runs(&ran);
+    assert_eq!(runs.len(), expected.len(), "{}", ran.err);
+    for (run, (name, is_of_packets, marks, has_classes)) in runs.iter().zip(expected) {
+        assert_eq!((&run["name"], &run["carrier"]), (&name.into(), &"bridge".into()));
+        assert_eq!([run["packets"].is_object(), run["with_control"].is_null()], [is_of_packets; 2], "{run}");
+        let losses = &run["repeats"][0]["losses"];
+        assert_eq!(losses["marked"].is_u64(), marks, "{run}");
+        let classes = losses["bytes_by_class"].as_array().unwrap();
+        let used = classes.iter().filter(|bytes| bytes.as_u64() != Some(0)).count();
+        assert!(has_classes.is_none_or(|several| several == (used > 1)), "{run}");
+    }
+    assert_eq!(place.names(), ["trace.txt"]);
+    let refused = lab(&place, &[&RACKS[..], &["--enforce", "kernel", "--policies", "tafe"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("--carrier bridge"), "{}", refused.err);
+    let refused = lab(&place, &[&RACKS[..], &["--policies", "spc", "--carrier", "bridge"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("--carrier process"), "{}", refused.err);
+}
+
+#[test]
 fn in_racks_the_kernel_path_carries_out_policies_beside_what_the_control_plane_predicts() {
     if !has_namespaces() || !has_kernel_path() {
         return;

@@ -3,13 +3,14 @@
 //! A simulation says what a policy would be worth; this says what it is worth through sockets, a kernel, a network and
 //! a control plane that is late. Every part is the program's own: `cavalcade coordinator`, `cavalcade agent` at each host,
 //! and at each host one process that sends and receives ([`serve_host`]), as an application with the client library does. In
-//! racks the network is the program's own as well, `cavalcade switch` at each place, and flows go over TCP or as SPC streams.
+//! racks the network is the program's own as well, `cavalcade switch` at each place, and flows go over TCP or as SPC streams; or it is made of
+//! bridges, whose ports have the classes and marks that some policies need.
 //!
 //! # Three networks
 //! | transport | a host is | a port's rate is held by | needs |
 //! |---|---|---|---|
 //! | `netns` | a network namespace, joined to a bridge by a veth pair | HTB at both ends of the pair | root on Linux, `ip`, `tc` |
-//! | racks (`--fabric`) | a network namespace, joined to the switch of its rack, as that is to a root | HTB at the host, the switches' own pace beyond | root on Linux, `ip`, `tc` |
+//! | racks (`--fabric`) | a network namespace, joined to the switch of its rack, as that is to a root | HTB at the host, the switches' own pace beyond; with `--carrier bridge` HTB at both | root on Linux, `ip`, `tc` |
 //! | `loopback` | an address of 127.77.0.0/16 | token buckets in the processes that send and receive | Linux |
 //!
 //! On loopback nothing limits a connection but its ends, so the lab's own processes do: all flows that leave a host take
@@ -164,7 +165,9 @@ pub use namespaces::{
 };
 pub use payload::digest_of;
 pub use replay::{Fault, Victim};
-pub use run::{Burst, Congestion, Cost, Enforcement, Measured, Racks, Recovery, Setup, Transport, run};
+pub use run::{
+    Burst, Congestion, Cost, Enforcement, Measured, Racks, Recovery, Setup, SwitchedBy, Transport, run,
+};
 pub use senders::{KernelPath, serve_sender};
 pub use site::{find_stale, remove_stale};
 pub use workload::{Prepared, Scheduler, prepare};

@@ -42,7 +42,7 @@ pub fn missing() -> Option<&'static str> {
     shared::PROGRAMS.err()
 }
 
-/// The programs of all ports; dropping them ends the marks.
+/// The programs of a switch's ports; dropping them ends the marks.
 pub(crate) struct Marks(Vec<Ebpf>);
 
 impl std::fmt::Debug for Marks {

@@ -91,7 +91,7 @@ pub enum Ports {
 /// Namespaces of one lab; dropping removes them.
 #[derive(Debug)]
 pub struct Namespaces {
-    pub(crate) marks: Option<Marks>,
+    pub(crate) marks: Vec<Marks>,
     prefix: String,
     names: Vec<String>,
 }
@@ -119,22 +119,29 @@ impl Namespaces {
             join((&namespace, "eth0"), (&switch, &port_of(host)), host_address(host))?;
             ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
             use_reno(&namespace)?;
-            let buffer = match ports {
-                Ports::Marking(marking) => marking.buffer,
-                Ports::Plain | Ports::Classes => port_buffer(rate),
-            };
-            tc(&namespace, &shaping("eth0", rate, ports, buffer))?;
-            tc(&switch, &shaping(&port_of(host), rate, ports, buffer))?;
+            shape(&namespace, "eth0", rate, ports)?;
+            shape(&switch, &port_of(host), rate, ports)?;
         }
-        if let Ports::Marking(marking) = ports {
-            let to_hosts: Vec<String> = (0..hosts).map(port_of).collect();
-            let [rate, burst] = [frames(rate) / 8, burst(frames(rate))];
-            let [rate, burst] = [rate, burst].map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
-            built.marks = Some(Marks::put(&switch, &to_hosts, (rate, burst), marking)?);
-        }
+        let to_hosts: Vec<String> = (0..hosts).map(port_of).collect();
+        built.mark(&switch, &to_hosts, rate, ports)?;
         let coordinator = built.add("co")?;
         join((&coordinator, "eth0"), (&switch, "pco"), coordinator_address())?;
         Ok(built)
+    }
+
+    /// Has ports of a switch, with links of `rate` of payload, mark, where they are such.
+    pub(crate) fn mark(
+        &mut self,
+        switch: &str,
+        devices: &[String],
+        rate: BitsPerSec,
+        ports: Ports,
+    ) -> Result<(), LabError> {
+        let Ports::Marking(marking) = ports else { return Ok(()) };
+        let [rate, burst] = [frames(rate) / 8, burst(frames(rate))];
+        let [rate, burst] = [rate, burst].map(|bytes| u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.marks.push(Marks::put(switch, devices, (rate, burst), marking)?);
+        Ok(())
     }
 
     /// Joins `hosts` hosts and a place for the coordinator by a network beside their own, as testbeds have one for what runs them.
@@ -177,7 +184,7 @@ impl Namespaces {
 
     /// Begins without any.
     pub(crate) fn none() -> Self {
-        Self { marks: None, prefix: format!("{PREFIX}{}-", std::process::id()), names: Vec::new() }
+        Self { marks: Vec::new(), prefix: format!("{PREFIX}{}-", std::process::id()), names: Vec::new() }
     }
 
     /// Adds one.
@@ -359,6 +366,15 @@ fn burst(rate: u128) -> u128 {
     (rate / 8 / 500).max(2 * PACKETS[0])
 }
 
+/// Holds what leaves a device to `rate` of payload, in queues of a kind.
+pub(crate) fn shape(namespace: &str, device: &str, rate: BitsPerSec, ports: Ports) -> Result<(), LabError> {
+    let buffer = match ports {
+        Ports::Marking(marking) => marking.buffer,
+        Ports::Plain | Ports::Classes => port_buffer(rate),
+    };
+    tc(namespace, &shaping(device, rate, ports, buffer))
+}
+
 /// Commands that hold what leaves `device` to `rate`, with queues of `buffer`.
 fn shaping(device: &str, rate: BitsPerSec, ports: Ports, buffer: Bytes) -> String {
     let queue = buffer.0;
@@ -446,8 +462,8 @@ impl Namespaces {
             losses.timeouts += counter(&counters, "TCPTimeouts")?;
             let queues = queues(&output(&["tc", "-n", name, "-s", "-j", "qdisc", "show"])?)?;
             losses.drops += of_queues(&queues, "drops", |_| true);
-            // Those of the switch count the same packets again.
-            if !name.ends_with("-sw") {
+            // Switches count the same packets again.
+            if self.is_host(name) {
                 for (class, sum) in losses.by_class.iter_mut().enumerate() {
                     *sum += of_queues(&queues, "bytes", |parent| parent == format!("1:4{class}"));
                 }
@@ -459,7 +475,13 @@ impl Namespaces {
 
     /// The packets that ports could have marked so far, and those that they have; none where ports do not mark.
     pub fn marked(&self) -> Option<(u64, u64)> {
-        self.marks.as_ref().and_then(|marks| marks.passed().ok())
+        let passed: Vec<(u64, u64)> = self.marks.iter().map(Marks::passed).collect::<Result<_, _>>().ok()?;
+        let sum = |(all, marked), of: (u64, u64)| (all + of.0, marked + of.1);
+        (!passed.is_empty()).then(|| passed.into_iter().fold((0, 0), sum))
+    }
+
+    fn is_host(&self, name: &str) -> bool {
+        name.strip_prefix(&self.prefix).is_some_and(|part| part.starts_with('h'))
     }
 }
 

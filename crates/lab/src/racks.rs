@@ -2,7 +2,7 @@
 //!
 //! Each host is a namespace with a cable to the namespace of its rack's switch, and each of those has one to the root's. A switch is a
 //! process, `cavalcade switch`, over the ends of its cables; it paces what leaves by each port, so cables need no other shaper. Where its
-//! programs in the kernel carry frames instead, they drop what the link would not have carried ([`Carrier::Kernel`]).
+//! programs in the kernel carry frames instead, they drop what the link would not have carried ([`SwitchedBy::Xdp`]).
 //! A host's own link is held by HTB at its interface, as a network card would: else everything that a host sends would wait
 //! at its rack's switch.
 //!
@@ -11,14 +11,18 @@
 //! Where hosts have agents and enforcers ([`Enforcement::Kernel`](crate::Enforcement::Kernel)), these and the coordinator talk over a
 //! network of their own: the switches know no class for them, and behind data an order would wait for a queue, 58 ms at 50 Mbps. Flows
 //! are plain traffic to the switches. There is one class for all of it, so policies go by gates and rates alone.
+//!
+//! # Bridges in place of them
+//! PIAS, Karuna and TAFE want switches that sort by class and mark. With [`SwitchedBy::Bridge`] each switch is a bridge of the kernel, and
+//! each of its ports, and each host's link, is what a port of the lab without racks is ([`crate::namespaces`]). All ports of switches mark,
+//! those that lead to the root as well: there flows of a rack's hosts meet.
 
 use cavalcade_model::BitsPerSec;
-use cavalcade_switch::Carrier;
 use cavalcade_switch::device::receive_offload;
 
 use crate::error::LabError;
-use crate::namespaces::{Namespaces, host_address, ip, packet, tc, use_reno, within};
-use crate::run::Racks;
+use crate::namespaces::{Namespaces, Ports, host_address, ip, packet, shape, tc, use_reno, within};
+use crate::run::{Racks, SwitchedBy};
 
 /// Bytes that may wait at a host for its link: as many as at a port of a switch.
 const QUEUE: u64 = 360_000;
@@ -38,8 +42,8 @@ impl Racks {
         BitsPerSec(rate.0 / 1_500 * 1_448)
     }
 
-    /// Returns the switches, the root last.
-    pub(crate) fn switches(&self, rate: BitsPerSec) -> Vec<Place> {
+    /// Returns where switches are, the root last.
+    pub(crate) fn places(&self, rate: BitsPerSec) -> Vec<Place> {
         let of_rack = |rack: u32| {
             let hosts = (rack * self.hosts..(rack + 1) * self.hosts).map(|host| (format!("p{host}"), rate));
             let ports = hosts.chain([("uplink".to_owned(), self.uplink)]).collect();
@@ -49,8 +53,14 @@ impl Racks {
         (0..self.racks).map(of_rack).chain([Place { part: "root".to_owned(), ports: down }]).collect()
     }
 
-    /// Builds namespaces and cables for hosts on links of `rate`; with a network beside them where there may be a coordinator and agents.
-    pub(crate) fn build(&self, rate: BitsPerSec, has_control: bool) -> Result<Namespaces, LabError> {
+    /// Builds namespaces and cables for hosts on links of `rate`, with ports of a kind where bridges join them; with a network beside them
+    /// where there may be a coordinator and agents.
+    pub(crate) fn build(
+        &self,
+        rate: BitsPerSec,
+        ports: Ports,
+        has_control: bool,
+    ) -> Result<Namespaces, LabError> {
         let mut built = Namespaces::none();
         let (root, seed) = (built.add("root")?, built.add_seed()?);
         for rack in 0..self.racks {
@@ -63,8 +73,14 @@ impl Racks {
                 ip(Some(&namespace), &format!("addr add {own}/16 dev eth0\nlink set lo up\n"))?;
                 ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
                 use_reno(&namespace)?;
-                tc(&namespace, &shaping(rate))?;
+                match self.switches {
+                    SwitchedBy::Bridge => shape(&namespace, "eth0", Self::payload(rate), ports)?,
+                    SwitchedBy::Process | SwitchedBy::Xdp => tc(&namespace, &shaping(rate))?,
+                }
             }
+        }
+        if self.switches == SwitchedBy::Bridge {
+            self.places(rate).iter().try_for_each(|place| bridge(&mut built, place, ports))?;
         }
         if has_control {
             built.add_control(self.racks * self.hosts)?;
@@ -79,12 +95,25 @@ impl Racks {
         for (namespace, device) in [one, other] {
             // Without addresses of version 6 the kernel sends nothing of its own there.
             ip(Some(namespace), &format!("link set {device} addrgenmode none up\n"))?;
-            if self.carrier == Carrier::Kernel {
+            if self.switches == SwitchedBy::Xdp {
                 take_redirected(namespace, device)?;
             }
         }
         Ok(())
     }
+}
+
+/// Makes a switch a bridge over the ends of its cables.
+fn bridge(built: &mut Namespaces, place: &Place, ports: Ports) -> Result<(), LabError> {
+    let switch = built.of(&place.part);
+    ip(Some(&switch), "link add br0 type bridge\nlink set br0 addrgenmode none up\n")?;
+    for (device, rate) in &place.ports {
+        let rate = Racks::payload(*rate);
+        ip(Some(&switch), &format!("link set {device} master br0\n"))?;
+        shape(&switch, device, rate, ports)?;
+        built.mark(&switch, std::slice::from_ref(device), rate, ports)?;
+    }
+    Ok(())
 }
 
 /// Turns receive offload on, without which a virtual cable loses what XDP sends to its end.
@@ -118,8 +147,8 @@ mod tests {
     #[test]
     fn every_host_has_a_port_at_its_racks_switch_and_every_rack_one_at_the_root() {
         let (rate, uplink) = (BitsPerSec(50), BitsPerSec(200));
-        let racks = Racks { racks: 5, hosts: 4, uplink, round_trip: Nanos(1), carrier: Carrier::Process };
-        let switches = racks.switches(rate);
+        let racks = Racks { racks: 5, hosts: 4, uplink, round_trip: Nanos(1), switches: SwitchedBy::Process };
+        let switches = racks.places(rate);
         assert_eq!(switches.iter().map(|switch| switch.ports.len()).collect::<Vec<_>>(), [5; 6]);
         let third: Vec<_> = switches[2].ports.iter().map(|(name, rate)| (name.as_str(), rate.0)).collect();
         assert_eq!(third, [("p8", 50), ("p9", 50), ("p10", 50), ("p11", 50), ("uplink", 200)]);

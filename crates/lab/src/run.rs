@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use cavalcade_enforce::Law;
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Workload};
-use cavalcade_switch::Carrier;
 
 use crate::error::LabError;
 use crate::marks::Marking;
@@ -20,7 +19,7 @@ use crate::workload::Scheduler;
 pub enum Transport {
     /// Network namespaces, joined by a bridge.
     Namespaces,
-    /// Network namespaces in racks, joined by software switches that speak SPC.
+    /// Network namespaces in racks, joined by switches of a kind.
     Racks(Racks),
     /// Addresses of one machine.
     Loopback,
@@ -37,8 +36,20 @@ pub struct Racks {
     pub uplink: BitsPerSec,
     /// The round trip across the root that hosts and switches are told.
     pub round_trip: Nanos,
-    /// The carrier of the switches' frames.
-    pub carrier: Carrier,
+    /// The switches.
+    pub switches: SwitchedBy,
+}
+
+/// The switches of racks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SwitchedBy {
+    /// `cavalcade switch`, whose process carries frames.
+    #[default]
+    Process,
+    /// The same, whose programs in the kernel carry frames.
+    Xdp,
+    /// The kernel's bridge, which knows no SPC, with ports as in the lab without racks.
+    Bridge,
 }
 
 /// The part that carries out orders at hosts.

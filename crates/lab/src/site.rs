@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use cavalcade_model::{BitsPerSec, Nanos, Workload};
-use cavalcade_switch::Carrier;
 
 use crate::enforcers::{self, Enforcer};
 use crate::error::LabError;
@@ -17,7 +16,7 @@ use crate::message::{Said, Told};
 use crate::namespaces::{self, Losses, Namespaces, Ports};
 use crate::process::{Launch, Process};
 use crate::racks::Place;
-use crate::run::{Congestion, Enforcement, Racks, Setup, Transport};
+use crate::run::{Congestion, Enforcement, Racks, Setup, SwitchedBy, Transport};
 use crate::workload::Scheduler;
 
 /// The prefix of names of folders; the number of the lab's process stands behind it.
@@ -99,17 +98,12 @@ impl Site {
         let (namespaces, coordinator, peer_port) = match setup.transport {
             Transport::Namespaces => {
                 let at = SocketAddr::new(namespaces::coordinator_address(), namespaces::CONTROL_PORT);
-                let ports = match (setup.enforcement.has_enforcers(), setup.congestion) {
-                    (false, _) => Ports::Plain,
-                    (true, None) => Ports::Classes,
-                    (true, Some(congestion)) => Ports::Marking(congestion.marking),
-                };
-                (Some(Namespaces::build_with(hosts, setup.rate, ports)?), at, namespaces::PEER_PORT)
+                (Some(Namespaces::build_with(hosts, setup.rate, ports_of(setup))?), at, namespaces::PEER_PORT)
             }
             Transport::Racks(racks) => {
                 let at = SocketAddr::new(namespaces::control_coordinator_address(), namespaces::CONTROL_PORT);
                 let has_control = setup.enforcement.has_enforcers();
-                (Some(racks.build(setup.rate, has_control)?), at, namespaces::PEER_PORT)
+                (Some(racks.build(setup.rate, ports_of(setup), has_control)?), at, namespaces::PEER_PORT)
             }
             Transport::Loopback => {
                 let address = IpAddr::V4(Ipv4Addr::new(127, 77, 255, 1));
@@ -139,9 +133,17 @@ impl Site {
         self.namespaces.as_ref().and_then(Namespaces::losses)
     }
 
-    /// The congestion control, and the rate of hosts' links.
+    /// The congestion control, and the rate of payload on hosts' links.
     pub(crate) fn congestion(&self) -> Option<(Congestion, BitsPerSec)> {
-        self.setup.congestion.map(|congestion| (congestion, self.setup.rate))
+        self.setup.congestion.map(|congestion| (congestion, self.payload()))
+    }
+
+    /// The rate of payload on hosts' links.
+    fn payload(&self) -> BitsPerSec {
+        match self.setup.transport {
+            Transport::Racks(_) => Racks::payload(self.setup.rate),
+            Transport::Namespaces | Transport::Loopback => self.setup.rate,
+        }
     }
 
     /// The policy by whose rule kernels sort messages.
@@ -168,11 +170,7 @@ impl Site {
     /// certificates are needed.
     fn common(&self) -> Vec<String> {
         let hosts: Vec<String> = (0..self.hosts).map(|host| self.address(host).to_string()).collect();
-        let rate = match self.setup.transport {
-            Transport::Racks(_) => Racks::payload(self.setup.rate),
-            Transport::Namespaces | Transport::Loopback => self.setup.rate,
-        };
-        let rate = format!("{}bps", rate.0);
+        let rate = format!("{}bps", self.payload().0);
         ["--hosts", &hosts.join(","), "--rate", &rate, "--insecure"].map(str::to_owned).to_vec()
     }
 
@@ -212,18 +210,21 @@ impl Site {
     /// Starts the switches of racks.
     fn start_switches(&self) -> Result<Vec<Process>, LabError> {
         let Transport::Racks(racks) = self.setup.transport else { return Ok(Vec::new()) };
+        if racks.switches == SwitchedBy::Bridge {
+            return Ok(Vec::new());
+        }
         let start = |(id, place): (usize, Place)| {
             let socket = self.folder.0.join(format!("{}.switch", place.part)).display().to_string();
             let (id, round_trip) = (id.to_string(), nanos(racks.round_trip));
             let own = ["switch", "--id", &id, "--round-trip", &round_trip, "--administration", &socket];
             let ports = place.ports.into_iter().map(|(name, rate)| format!("--port={name}={}bps", rate.0));
-            let carrier = (racks.carrier == Carrier::Kernel).then_some("--carrier=xdp");
+            let carrier = (racks.switches == SwitchedBy::Xdp).then_some("--carrier=xdp");
             let own = own.into_iter().chain(carrier).map(str::to_owned);
             let arguments: Vec<String> = own.chain(ports).collect();
             let namespace = self.namespaces.as_ref().map(|namespaces| namespaces.of(&place.part));
             self.launch(format!("switch {}", place.part), namespace.as_deref()).service(&arguments)
         };
-        racks.switches(self.setup.rate).into_iter().enumerate().map(start).collect()
+        racks.places(self.setup.rate).into_iter().enumerate().map(start).collect()
     }
 
     /// Starts the application of a host, which tells `sender` what it says, as the `life`-th of its host.
@@ -304,6 +305,15 @@ impl Site {
         let mut running = Running { hosts, enforcers, agents, coordinator, switches, heard, sender };
         running.wait_ready()?;
         Ok(running)
+    }
+}
+
+/// The ports of links, where bridges join hosts.
+fn ports_of(setup: &Setup) -> Ports {
+    match (setup.enforcement.has_enforcers(), setup.congestion) {
+        (false, _) => Ports::Plain,
+        (true, None) => Ports::Classes,
+        (true, Some(congestion)) => Ports::Marking(congestion.marking),
     }
 }
 

@@ -4,11 +4,12 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use cavalcade_lab::SwitchedBy;
 use cavalcade_model::{BitsPerSec, Nanos};
 use clap::{Args, ValueEnum};
 
 use super::spc::round_trip;
-use super::{Input, SwitchCarrier, factor, period, rate};
+use super::{Input, factor, period, rate};
 use crate::fabric::argument::FabricArgument;
 
 /// `cavalcade lab`.
@@ -59,7 +60,8 @@ pub(crate) struct Lab {
     pub(crate) timeout: Option<Nanos>,
     /// Racks of hosts under one root, such as tree:pods=1,racks=5,hosts=4, joined by software switches that speak
     /// SPC; --policies are then tcp, rcp and spc, each shown beside the predictions of the fluid and the packet
-    /// engine, and with --enforce kernel any policy, carried out over TCP by the kernel path
+    /// engine, and with --enforce kernel any policy, carried out over TCP by the kernel path: pias, karuna and tafe
+    /// with --carrier bridge
     #[arg(long, value_name = "FABRIC", conflicts_with_all = ["fault", "hosts", "transport", "congestion"])]
     pub(crate) fabric: Option<FabricArgument>,
     /// With --fabric: round-trip time across the root that hosts and switches assume
@@ -68,9 +70,9 @@ pub(crate) struct Lab {
     /// With --fabric: number of independent counters that clients take task-ids from
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) counters: NonZeroU32,
-    /// With --fabric: carrier of the switches' frames, or both in turn as process,xdp
+    /// With --fabric: what switches, or several in turn as process,xdp
     #[arg(long, value_name = "CARRIERS", default_value = "process", value_delimiter = ',')]
-    pub(crate) carrier: Vec<SwitchCarrier>,
+    pub(crate) carrier: Vec<LabCarrier>,
     /// Print JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
@@ -84,6 +86,28 @@ pub(crate) enum LabTransport {
     Netns,
     /// Addresses of this machine
     Loopback,
+}
+
+/// What switches between racks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LabCarrier {
+    /// 'cavalcade switch', by its process
+    Process,
+    /// 'cavalcade switch', by its programs in the kernel
+    Xdp,
+    /// The kernel's bridge: no SPC, and with --enforce kernel ports with eight priority queues, and marks where a policy's
+    /// congestion control needs them
+    Bridge,
+}
+
+impl From<LabCarrier> for SwitchedBy {
+    fn from(carrier: LabCarrier) -> Self {
+        match carrier {
+            LabCarrier::Process => Self::Process,
+            LabCarrier::Xdp => Self::Xdp,
+            LabCarrier::Bridge => Self::Bridge,
+        }
+    }
 }
 
 /// The part that carries out orders at a lab's hosts.

@@ -3,7 +3,8 @@
 //! Racks of namespaces are joined by `cavalcade switch` processes. Each coflow is a task: its flows go over the kernel's TCP, or as SPC
 //! streams under the id of the task, or as the same streams with RCP's rates, with which Baraat was compared. The packet engine is given the same links, headers and counters; its links' delays make up
 //! the round trip that hosts and switches are told. Frames are carried by the switches' processes, or by their programs in the kernel, or by each
-//! in turn; RCP's rates need state for each flow, which the kernel's switches have not.
+//! in turn; RCP's rates need state for each flow, which the kernel's switches have not. Policies whose switches sort by class and mark run
+//! over bridges of the kernel, beside the packet engine's run of the same policy and congestion control.
 //!
 //! Processes that wait for the processor look like a slow network. Where other work keeps the machine busy, start the lab with
 //! priority over it: `chrt -f 10 cavalcade lab …`.
@@ -11,16 +12,22 @@
 use std::fmt::Write as _;
 
 use cavalcade::{Conditions, Engine, Packets, Policy, Scenario, Transport as Carrier};
-use cavalcade_lab::{Enforcement, Prepared, Racks, Scheduler, Setup, Transport};
+use cavalcade_lab::{
+    Enforcement, Measured, Prepared, Racks, Scheduler, Setup, SwitchedBy, Transport, port_buffer,
+};
 use cavalcade_metrics::{Outcome, Summary};
-use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, LinkId, Nanos, PortId, Workload};
-use cavalcade_switch::{Carrier as SwitchedBy, SwitchError};
+use cavalcade_model::{BitsPerSec, Fabric, FabricSpec, History, LinkId, Nanos, PortId, Workload};
+use cavalcade_switch::SwitchError;
 use cavalcade_transport::stream::frame::OVERHEAD;
 use serde_json::{Value, json};
 
+use super::congestion::{Asked, Windows};
 use super::runs::Runs;
-use super::{Contender, PLAIN, STOPPED, ccts, contender, failure, limit, mean, setup};
-use crate::arguments::{Lab, LabEnforcement, SwitchCarrier};
+use super::{
+    Contender, PLAIN, STOPPED, asked, ccts, failure, limit, losses_as_json, mean, over_packets, settled,
+    setup, with_windows,
+};
+use crate::arguments::{Lab, LabCarrier, LabEnforcement};
 use crate::fabric::argument::FabricArgument;
 use crate::failure::Failure;
 use crate::output::{print, tell};
@@ -66,12 +73,16 @@ struct Contest {
     carriers: Vec<SwitchedBy>,
     fluid: Policy,
     expects: Expects,
+    /// The policy by whose rule kernels sort messages, where hosts do.
+    demotion: Option<String>,
 }
 
 /// The engine whose prediction a run is to be held to.
 enum Expects {
     /// That of packets, over this transport and with so many bytes of headers.
-    Packets(&'static str, u16),
+    Packets(String, u16),
+    /// The same, where ports hold to this policy's classes.
+    Classes(Policy, Option<Windows>),
     /// The control plane's, with Δ.
     Control,
 }
@@ -103,14 +114,15 @@ impl Row {
     fn label(&self) -> String {
         match self.carrier {
             SwitchedBy::Process => self.name.clone(),
-            SwitchedBy::Kernel => format!("{}, {}", self.name, self.carrier()),
+            SwitchedBy::Xdp | SwitchedBy::Bridge => format!("{}, {}", self.name, self.carrier()),
         }
     }
 
     fn carrier(&self) -> &'static str {
         match self.carrier {
             SwitchedBy::Process => "process",
-            SwitchedBy::Kernel => "xdp",
+            SwitchedBy::Xdp => "xdp",
+            SwitchedBy::Bridge => "bridge",
         }
     }
 }
@@ -120,9 +132,9 @@ impl Row {
 /// # Errors
 /// If the fabric is none of racks, the machine cannot carry a lab, or a run fails.
 pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared) -> Result<(), Failure> {
-    let contests = contests(options)?;
     let spec = argument.checked(options.rate)?;
     let rate = spec.rate.unwrap_or(options.rate);
+    let contests = contests(options, rate, &History::of(&prepared.workload))?;
     let fabric = argument.build(rate)?;
     let racks = racks(&fabric, options.round_trip).ok_or_else(|| {
         Failure::usage(format!("--fabric {argument}: the lab builds racks of equal size below one root"))
@@ -136,8 +148,12 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
     let (scenario, of_payload) = (scenario_at(rate)?, scenario_at(Racks::payload(rate))?);
     let link_delay = link_delay(&fabric, options.round_trip);
     let mut rows = Vec::new();
-    for Contest { name, scheduler, enforcement, carriers, fluid, expects } in contests {
+    for Contest { name, scheduler, enforcement, carriers, fluid, expects, demotion } in contests {
         let predicted = predict([&scenario, &of_payload], fluid, &expects, link_delay, options.period)?;
+        let (by_class, congestion) = match &expects {
+            Expects::Classes(_, windows) => (true, windows.as_ref().and_then(Windows::congestion)),
+            Expects::Packets(..) | Expects::Control => (false, None),
+        };
         let closest = predicted.closest();
         tell(&format!(
             "{name}: {} tasks, predicted to take {}",
@@ -145,11 +161,15 @@ pub(super) fn run(options: &Lab, argument: &FabricArgument, prepared: &Prepared)
             seconds(closest.makespan().0)
         ));
         for carrier in carriers {
+            let racks = Racks { switches: carrier, ..racks };
             let setup = Setup {
                 hosts: fabric.ports(),
                 limit: limit(options, closest),
                 enforcement,
-                ..setup(Transport::Racks(Racks { carrier, ..racks }), rate, options.period)
+                by_class,
+                congestion,
+                demotion: demotion.clone(),
+                ..setup(Transport::Racks(racks), rate, options.period)
             };
             let run = || cavalcade_lab::run(&setup, &scenario.workload, &scheduler, &[], &STOPPED);
             let runs = Runs::make(options.repeat.unwrap_or(1), run).map_err(failure)?;
@@ -173,13 +193,21 @@ fn predict(
 ) -> Result<Predicted, Failure> {
     let with_control = of_payload.with_policy(fluid.clone()).on(Engine::Control { period });
     let mut predicted = Predicted { packets: None, control: None, fluid: scenario.with_policy(fluid).run()? };
-    match *expects {
+    match expects {
         Expects::Control => predicted.control = Some(with_control.run()?),
+        Expects::Classes(policy, windows) => {
+            let payload = of_payload.conditions.rate;
+            predicted.packets = Some(over_packets(of_payload, policy, windows.as_ref(), payload)?);
+        }
         Expects::Packets(transport, headers) => {
             let transport =
                 cavalcade::transport::parse(transport).map_err(|error| Failure::usage(error.to_string()))?;
-            let engine =
-                Packets { link_delay, mtu: MTU, headers, ..Packets::over(Carrier::from(&transport)) };
+            let engine = Packets {
+                link_delay,
+                mtu: MTU,
+                headers: *headers,
+                ..Packets::over(Carrier::from(&transport))
+            };
             let over = Scenario { policy: None, ..scenario.on(Engine::Packet(engine)) };
             predicted.packets = Some(over.run()?);
         }
@@ -188,40 +216,59 @@ fn predict(
 }
 
 /// Returns what is run, and over which carriers of switches.
-fn contests(options: &Lab) -> Result<Vec<Contest>, Failure> {
-    if let Some(why) =
-        cavalcade_switch::kernel::missing().filter(|_| options.carrier.contains(&SwitchCarrier::Xdp))
-    {
+fn contests(options: &Lab, rate: BitsPerSec, history: &History) -> Result<Vec<Contest>, Failure> {
+    let of_switches = cavalcade_switch::kernel::missing();
+    if let Some(why) = of_switches.filter(|_| options.carrier.contains(&LabCarrier::Xdp)) {
         return Err(crate::switch::failure(SwitchError::NoPrograms { why }));
     }
+    let asked = asked(options, &[Enforcement::Kernel])?;
     let named: Vec<&str> = options.policies.iter().chain(&options.policy).map(String::as_str).collect();
-    if named.is_empty() {
-        return CARRIED.iter().map(|carried| carried.contest(options, false)).collect();
-    }
-    let contest = |name: &str| match CARRIED.iter().find(|carried| carried.name == name) {
-        Some(carried) => carried.contest(options, true),
-        None => ordered(options, name),
+    let contests = match &named[..] {
+        [] => CARRIED
+            .iter()
+            .map(|carried| carried.contests(options, rate, false))
+            .collect::<Result<Vec<_>, _>>()?,
+        named => {
+            let of = |&name: &&str| match CARRIED.iter().find(|carried| carried.name == name) {
+                Some(carried) => carried.contests(options, rate, true),
+                None => ordered(options, name, &asked, history),
+            };
+            named.iter().map(of).collect::<Result<Vec<_>, _>>()?
+        }
     };
-    named.into_iter().map(contest).collect()
+    Ok(contests.into_iter().flatten().filter(|contest| !contest.carriers.is_empty()).collect())
 }
 
-/// Returns a policy whose orders enforcers carry out.
-fn ordered(options: &Lab, spec: &str) -> Result<Contest, Failure> {
+/// Returns the contests of a policy whose orders enforcers carry out: over switches with a class for all plain traffic, and over those
+/// that hold to classes.
+fn ordered(options: &Lab, spec: &str, asked: &Asked, history: &History) -> Result<Vec<Contest>, Failure> {
     if !options.enforce.contains(&LabEnforcement::Kernel) {
         return Err(Failure::usage(format!(
             "{spec}: in racks of software switches flows go over tcp, rcp or spc"
         ))
         .help("give --policies tcp,rcp,spc, or add --enforce kernel for other policies"));
     }
-    let Contender { label, scheduler, predicted, .. } = contender(spec)?;
-    Ok(Contest {
-        name: label,
-        scheduler,
+    let Contender { label, scheduler, predicted, sorted, windows } = with_windows(spec, asked)?;
+    let (scheduler, demotion) = settled(&scheduler, history)?;
+    let (bridges, others): (Vec<_>, Vec<_>) =
+        carriers(options).into_iter().partition(|carrier| *carrier == SwitchedBy::Bridge);
+    if (demotion.is_some() || windows.is_some()) && !others.is_empty() {
+        return Err(Failure::usage(format!(
+            "{spec}: switches that speak SPC have one class for all other traffic, and mark nothing"
+        ))
+        .help("give --carrier bridge"));
+    }
+    let contest = |carriers, expects, demotion| Contest {
+        name: label.clone(),
+        scheduler: scheduler.clone(),
         enforcement: Enforcement::Kernel,
-        carriers: carriers(options),
-        fluid: predicted,
-        expects: Expects::Control,
-    })
+        carriers,
+        fluid: predicted.clone(),
+        expects,
+        demotion,
+    };
+    let classes = sorted.map_or(Expects::Control, |policy| Expects::Classes(policy, windows));
+    Ok(vec![contest(others, Expects::Control, None), contest(bridges, classes, demotion)])
 }
 
 fn carriers(options: &Lab) -> Vec<SwitchedBy> {
@@ -229,31 +276,47 @@ fn carriers(options: &Lab) -> Vec<SwitchedBy> {
 }
 
 impl Carried {
-    fn contest(&self, options: &Lab, is_named: bool) -> Result<Contest, Failure> {
-        let mut carriers = carriers(options);
-        if self.scheduler == Scheduler::Rcp {
-            carriers.retain(|&carrier| carrier == SwitchedBy::Process);
+    /// Returns its contests: over switches that speak SPC, and over bridges, whose ports have another queue.
+    fn contests(&self, options: &Lab, rate: BitsPerSec, is_named: bool) -> Result<Vec<Contest>, Failure> {
+        let fits = |carrier: &SwitchedBy| match self.scheduler {
+            Scheduler::Rcp => *carrier == SwitchedBy::Process,
+            Scheduler::Spc => *carrier != SwitchedBy::Bridge,
+            _ => true,
+        };
+        let fitting = carriers(options).into_iter().filter(fits);
+        let (bridges, others): (Vec<_>, Vec<_>) = fitting.partition(|carrier| *carrier == SwitchedBy::Bridge);
+        if is_named && bridges.is_empty() && others.is_empty() {
+            return Err(self.refused());
         }
-        if carriers.is_empty() && is_named {
-            return Err(Failure::usage(
-                "rcp: switches in the kernel keep no state for each flow, which it needs",
-            )
-            .help("give --carrier process, or process,xdp"));
-        }
-        Ok(Contest {
+        let over_bridges = format!("reno:minimum_rto=10ms,buffer={}", port_buffer(Racks::payload(rate)));
+        let fluid = Policy::from(configured(self.fluid)?);
+        let contest = |carriers, packets: &str| Contest {
             name: self.name.to_owned(),
             scheduler: self.scheduler.clone(),
             enforcement: Enforcement::Library,
             carriers,
-            fluid: Policy::from(configured(self.fluid)?),
-            expects: Expects::Packets(self.packets, self.headers),
-        })
+            fluid: fluid.clone(),
+            expects: Expects::Packets(packets.to_owned(), self.headers),
+            demotion: None,
+        };
+        Ok(vec![contest(others, self.packets), contest(bridges, &over_bridges)])
+    }
+
+    fn refused(&self) -> Failure {
+        let (why, cure) = match self.scheduler {
+            Scheduler::Rcp => (
+                "switches in the kernel keep no state for each flow, which it needs",
+                "give --carrier process, or process,xdp",
+            ),
+            _ => ("the kernel's bridge does not speak it", "give --carrier process or xdp"),
+        };
+        Failure::usage(format!("{}: {why}", self.name)).help(cure)
     }
 }
 
 /// Returns racks of equal size below one root, where the fabric is that.
 fn racks(fabric: &Fabric, round_trip: Nanos) -> Option<Racks> {
-    let carrier = SwitchedBy::Process;
+    let switches = SwitchedBy::Process;
     let links = |to: u32| fabric.find_path(PortId(0), PortId(to)).map(|path| path.len());
     let ports = fabric.ports();
     let hosts = (1..ports).find(|&host| links(host) != Some(2)).unwrap_or(ports);
@@ -270,7 +333,7 @@ fn racks(fabric: &Fabric, round_trip: Nanos) -> Option<Racks> {
         path.into_iter().all(|link| fabric.capacity(link) == if is_host(link) { of_host } else { uplink })
     };
     let alike = (0..ports).all(is_alike) && !fabric.links().any(|link| fabric.has_failed(link));
-    (all_below_one_root && alike && ports > 1).then_some(Racks { racks, hosts, uplink, round_trip, carrier })
+    (all_below_one_root && alike && ports > 1).then_some(Racks { racks, hosts, uplink, round_trip, switches })
 }
 
 /// Returns the delay of links with which a full packet there and an answer back take the round trip on the longest path.
@@ -289,8 +352,9 @@ fn seconds(nanos: u64) -> String {
 }
 
 fn table(rows: &[Row]) -> String {
+    let wide = rows.iter().map(|row| row.label().chars().count()).max().unwrap_or(0);
     let mut text = format!(
-        "{:<8}  {:>9}  {:>13}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
+        "{:<wide$}  {:>9}  {:>13}  {:>9}  {:>9}  {:>9}  {:>8}  {:>9}  {:>8}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n",
         "",
         "mean TCT",
         "from – to",
@@ -327,7 +391,7 @@ fn table(rows: &[Row]) -> String {
         });
         let _ = writeln!(
             text,
-            "{:<8}  {:>7.4} s  {:>13}  {:>7.4} s  {:>7.4} s  {}  {}",
+            "{:<wide$}  {:>7.4} s  {:>13}  {:>7.4} s  {:>7.4} s  {}  {}",
             row.label(),
             live.mean_s,
             row.runs.range(),
@@ -367,10 +431,15 @@ fn as_json(rows: &[Row], racks: Racks, rate: BitsPerSec, workload: &Workload) ->
             "makespan_s": outcome.makespan().0 as f64 / 1e9,
         })
     };
+    let repeat = |run: &Measured| {
+        let mut repeat = of(&run.outcome);
+        repeat["losses"] = run.losses.map(losses_as_json).into();
+        repeat
+    };
     let runs = rows.iter().map(|row| {
         json!({
             "name": row.name, "carrier": row.carrier(), "measured": of(&row.runs.median().outcome),
-            "repeats": row.runs.all().iter().map(|run| of(&run.outcome)).collect::<Vec<_>>(),
+            "repeats": row.runs.all().iter().map(repeat).collect::<Vec<_>>(),
             "packets": row.predicted.packets.as_ref().map(of), "with_control": row.predicted.control.as_ref().map(of),
             "fluid": of(&row.predicted.fluid),
         })

@@ -70,7 +70,7 @@ fn plays_a_role() {
         }
         "mark" => {
             let built = Namespaces::build_with(1, RATE, Ports::Marking(MARKING)).unwrap();
-            let of = built.marks.as_ref().unwrap().numbers();
+            let of = built.marks[0].numbers();
             say(format_args!("{} {}", built.of("sw"), of[0]));
             std::thread::sleep(Duration::from_secs(60));
         }
