@@ -23,14 +23,23 @@ pub struct Reno {
     pub minimum_rto: Nanos,
     /// An acknowledgement for so many segments.
     pub ack_every: u32,
+    /// Segments that the receiver has room for.
+    pub window: u32,
     /// Buffer of a switch port.
     pub buffer: Bytes,
 }
 
 impl Default for Reno {
-    /// The settings of PIAS's scripts (docs/protocols.md §2.2) but for the initial window: 2 ms, 240 packets.
+    /// The settings of PIAS's scripts (docs/protocols.md §2.2) but for the initial window: 2 ms, 240 packets; and more room than any of its
+    /// flows fills.
     fn default() -> Self {
-        Self { initial_window: 10, minimum_rto: Nanos(2_000_000), ack_every: 1, buffer: Bytes(240 * 1_500) }
+        Self {
+            initial_window: 10,
+            minimum_rto: Nanos(2_000_000),
+            ack_every: 1,
+            window: 4_096,
+            buffer: Bytes(240 * 1_500),
+        }
     }
 }
 
@@ -38,17 +47,20 @@ impl Default for Reno {
 #[derive(Clone, Debug)]
 pub struct Law {
     window: Aimd,
+    /// The receiver's.
+    room: u32,
 }
 
 impl WindowLaw for Law {
     const ECN: bool = false;
 
     fn window(&self) -> u32 {
-        self.window.window()
+        self.window.window().min(self.room)
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if ack.limited && !ack.recovering {
+        // Twice what is on the way is as far as a receiver's window lets it grow, as in Linux.
+        if ack.limited && !ack.recovering && self.window.window() < self.room.saturating_mul(2) {
             self.window.grow(ack.segments);
         }
     }
@@ -69,7 +81,7 @@ impl Transport for Reno {
     type PortLogic = NoLogic;
 
     fn sender(&self, setup: &FlowSetup) -> Self::Sender {
-        let law = Law { window: Aimd::new(self.initial_window) };
+        let law = Law { window: Aimd::new(self.initial_window), room: self.window };
         WindowSender::new(setup, law, Reliability::tcp(self.minimum_rto))
     }
 
@@ -94,11 +106,52 @@ impl Definition for Reno {
         parameters::initial_window(|p| &mut p.initial_window),
         parameters::minimum_rto(|p| &mut p.minimum_rto),
         parameters::ack_every(|p| &mut p.ack_every),
+        parameters::receive_window(|p| &mut p.window),
         parameters::buffer(|p| &mut p.buffer),
     ];
 
     fn check(&self) -> Result<(), Complaint> {
         at_least_one("initial_window", self.initial_window)?;
-        at_least_one("ack_every", self.ack_every)
+        at_least_one("ack_every", self.ack_every)?;
+        at_least_one("window", self.window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_without_room_holds_the_window_and_ends_its_growth() {
+        let mut law = Law { window: Aimd::new(10), room: 16 };
+        let (now, round_trip) = (Instant::ZERO, Nanos(1));
+        for una in (0..200).step_by(2) {
+            let ack = Ack {
+                now,
+                segments: 2,
+                marked: false,
+                una,
+                next: una + 16,
+                end: 400,
+                recovering: false,
+                limited: true,
+                round_trip,
+            };
+            law.on_ack(&ack);
+            assert!(law.window() <= 16);
+        }
+        assert_eq!(law.window.window(), 32);
+        law.on_loss(&Ack {
+            now,
+            segments: 0,
+            marked: false,
+            una: 200,
+            next: 216,
+            end: 400,
+            recovering: true,
+            limited: true,
+            round_trip,
+        });
+        assert_eq!(law.window(), 16, "half of 32 is what there is room for");
     }
 }
