@@ -8,6 +8,8 @@ mod deadlines;
 mod doctor;
 #[path = "enforce/drains.rs"]
 mod drains;
+#[path = "enforce/link.rs"]
+mod link;
 #[path = "enforce/pair.rs"]
 mod pair;
 #[path = "enforce/rights.rs"]

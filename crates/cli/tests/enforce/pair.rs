@@ -11,11 +11,11 @@ use super::support::{Place, Running, free_port, serving::json};
 use super::{SERVE, able};
 
 /// Two network namespaces, joined by a cable.
-struct Namespaces([Running; 2]);
+pub(crate) struct Namespaces([Running; 2]);
 
 impl Namespaces {
     /// Gives each an address; nothing where this machine can make none.
-    fn new(addresses: [&str; 2]) -> Option<Self> {
+    pub(crate) fn new(addresses: [&str; 2]) -> Option<Self> {
         let can = Command::new("unshare").args(["--net", "ip", "link", "set", "lo", "up"]).output();
         if !can.is_ok_and(|output| output.status.success()) {
             skipped("network namespaces (root, iproute2)");
@@ -39,7 +39,7 @@ impl Namespaces {
         Some(made)
     }
 
-    fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(&self, host: usize, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.0[host].0.id())).arg(program);
         command
