@@ -20,8 +20,9 @@
 //! - Nothing of the system is changed but for the sockets' own settings, which go with the process, however that ends.
 //!
 //! # What is trusted
-//! The fabric's hosts, with their task-ids and demands: a host that asks for more than it sends takes capacity from later tasks
-//! until its grant expires, after two epochs. There is no authentication in the header's 26 bytes.
+//! The fabric's hosts, with their task-ids: who claims an early one goes first, whether they send or only ask. A flow that asks for more
+//! than it sends holds one link at most, later tasks are given what it leaves unused, and all of its grant after two epochs of silence. There
+//! is no authentication in the header's 26 bytes.
 //!
 //! # Cost
 //! A system call for up to 64 packets each way, one copy of each packet, no allocation once buffers are there. What limits is the kernel: of the
