@@ -6,7 +6,6 @@
 //!
 //! Not carried: VLAN tags, which the kernel takes off before a socket sees the frame.
 
-use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -295,10 +294,11 @@ fn write_note(unfinished: Option<Unfinished>, note: &mut [u8; NOTE]) {
 }
 
 fn index_of(name: &str) -> Option<u32> {
-    let name = CString::new(name).ok()?;
+    // A longer one would be cut to that of another interface.
+    let request = (name.len() < libc::IFNAMSIZ).then(|| request_of(name))?;
     #[expect(unsafe_code, reason = "the standard library does not know interfaces")]
     // SAFETY: the name ends with a zero.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    let index = unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) };
     (index > 0).then_some(index)
 }
 
@@ -378,26 +378,36 @@ fn mtu_of(socket: &OwnedFd, name: &str) -> Result<u32, SwitchError> {
     }
 }
 
-/// Waits until one of these has something, for at most so many nanoseconds. Returns which have.
-pub(crate) fn wait(devices: &[Device], nanos: u64) -> io::Result<Vec<bool>> {
-    let mut sources: Vec<libc::pollfd> = devices
-        .iter()
-        .map(|device| libc::pollfd { fd: device.raw(), events: libc::POLLIN, revents: 0 })
-        .collect();
-    let timeout = libc::timespec {
-        tv_sec: (nanos / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
-    };
-    #[expect(unsafe_code, reason = "the standard library cannot wait for several sockets")]
-    // SAFETY: `sources` has as many entries as are named, and outlives the call, as the timeout does.
-    let result = unsafe {
-        libc::ppoll(sources.as_mut_ptr(), sources.len() as libc::nfds_t, &raw const timeout, std::ptr::null())
-    };
-    if result < 0 {
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+/// What a switch waits for: packets at its interfaces.
+pub(crate) struct Sources(Vec<libc::pollfd>);
+
+impl Sources {
+    pub(crate) fn new(devices: &[Device]) -> Self {
+        let source = |device: &Device| libc::pollfd { fd: device.raw(), events: libc::POLLIN, revents: 0 };
+        Self(devices.iter().map(source).collect())
     }
-    Ok(sources.iter().map(|source| source.revents != 0).collect())
+
+    /// Waits until one of them has something, for at most so many nanoseconds.
+    pub(crate) fn wait(&mut self, nanos: u64) -> io::Result<()> {
+        let timeout = libc::timespec {
+            tv_sec: (nanos / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
+        };
+        let (sources, count) = (self.0.as_mut_ptr(), self.0.len() as libc::nfds_t);
+        #[expect(unsafe_code, reason = "the standard library cannot wait for several sockets")]
+        // SAFETY: there are as many entries as are named, and they outlive the call, as the timeout does.
+        let result = unsafe { libc::ppoll(sources, count, &raw const timeout, std::ptr::null()) };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether the one of this number had something.
+    pub(crate) fn is_ready(&self, at: usize) -> bool {
+        self.0[at].revents != 0
+    }
 }

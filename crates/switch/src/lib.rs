@@ -25,8 +25,8 @@
 //! is no authentication in the header's 26 bytes.
 //!
 //! # Cost
-//! A system call for up to 64 packets each way, one copy of each packet, no allocation once buffers are there. What limits is the kernel: of the
-//! time of hosts and switch at 4 × 0.9 Gbps, packets of 1,500 bytes and SPC, 85 % pass in system calls: 39 in `sendmmsg` (17 of them at the
+//! A system call for up to 64 packets each way, one copy of each packet, no allocation once buffers are there but for a refusal. What
+//! limits is the kernel: of the time of hosts and switch at 4 × 0.9 Gbps, packets of 1,500 bytes and SPC, 85 % pass in system calls: 39 in `sendmmsg` (17 of them at the
 //! other end of the virtual cable), 33 in `recvmmsg` (9 of them the copy), 5 in `ppoll` (`perf record`). The port logic does not show.
 //!
 //! XDP with packets of 1,500 bytes is limited by the thread that plays all hosts (`bench switch`): `perf record` of plain packets and SPC at 2 Gbps

@@ -15,9 +15,9 @@ const FIN: u8 = 1;
 const PSH: u8 = 8;
 const CWR: u8 = 0x80;
 
-/// Cuts a large piece of TCP into segments of `most` bytes of payload, whole with their checksums. `None` where it is none
-/// that can be cut.
-pub fn cut(frame: &[u8], most: u16, mut each: impl FnMut(&[u8])) -> Option<usize> {
+/// Cuts a large piece of TCP into segments of `most` bytes of payload, whole with their checksums; each is made in `piece`. `None`
+/// where it is none that can be cut.
+pub fn cut(frame: &[u8], most: u16, piece: &mut Vec<u8>, mut each: impl FnMut(&[u8])) -> Option<usize> {
     let four = frame.get(12..14)? == IPV4;
     if !four && frame.get(12..14)? != IPV6 {
         return None;
@@ -33,7 +33,6 @@ pub fn cut(frame: &[u8], most: u16, mut each: impl FnMut(&[u8])) -> Option<usize
     let identity = u16::from_be_bytes(*frame.get(ETHERNET + 4..)?.first_chunk()?);
     let pieces = frame[header..].chunks(usize::from(most));
     let count = pieces.len();
-    let mut piece = Vec::with_capacity(header + usize::from(most));
     for (number, payload) in pieces.enumerate() {
         piece.clear();
         piece.extend(&frame[..header]);
@@ -46,8 +45,8 @@ pub fn cut(frame: &[u8], most: u16, mut each: impl FnMut(&[u8])) -> Option<usize
         if number > 0 {
             piece[tcp + 13] &= !CWR;
         }
-        finish(&mut piece, four, tcp, identity.wrapping_add(number as u16));
-        each(&piece);
+        finish(piece, four, tcp, identity.wrapping_add(number as u16));
+        each(piece);
     }
     Some(count)
 }
@@ -106,7 +105,9 @@ mod tests {
             let tcp = if four { 34 } else { 54 };
             let addresses = if four { 26..34 } else { 22..54 };
             let mut pieces: Vec<Vec<u8>> = Vec::new();
-            assert_eq!(cut(&large(&payload, four), 1_448, |piece| pieces.push(piece.to_vec())), Some(4));
+            let count =
+                cut(&large(&payload, four), 1_448, &mut Vec::new(), |piece| pieces.push(piece.to_vec()));
+            assert_eq!(count, Some(4));
             let joined: Vec<u8> = pieces.iter().flat_map(|piece| piece[tcp + 20..].to_vec()).collect();
             assert_eq!(joined, payload);
             for (number, piece) in pieces.iter().enumerate() {
@@ -126,10 +127,11 @@ mod tests {
         let whole = large(&[1; 3_000], true);
         let mut udp = whole.clone();
         udp[23] = 17;
-        assert_eq!(cut(&udp, 1_448, |_| panic!("nothing")), None);
-        assert_eq!(cut(&whole, 0, |_| panic!("nothing")), None);
+        let cut = |frame: &[u8], most| cut(frame, most, &mut Vec::new(), |_| panic!("nothing"));
+        assert_eq!(cut(&udp, 1_448), None);
+        assert_eq!(cut(&whole, 0), None);
         for length in 0..=54 {
-            assert_eq!(cut(&whole[..length], 1_448, |_| panic!("nothing")), None, "{length}");
+            assert_eq!(cut(&whole[..length], 1_448), None, "{length}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 
-use crate::device::{BATCH, Device, wait};
+use crate::device::{BATCH, Device, Sources};
 use crate::error::SwitchError;
 use crate::kernel::Kernel;
 use crate::packet::{addresses, is_group};
@@ -91,6 +91,7 @@ pub fn run(
     let opens = clock() + watch;
     let mut forwards = false;
     let mut pending: Vec<Vec<Packet>> = devices.iter().map(|_| Vec::with_capacity(BATCH)).collect();
+    let mut sources = Sources::new(&devices);
     let (mut observed, mut looked) = (clock(), clock());
     let mut connected = devices.iter().map(Device::is_connected).collect::<Result<Vec<_>, _>>()?;
     while !stop.is_asked() {
@@ -98,7 +99,8 @@ pub fn run(
         let stuck = pending.iter().any(|pending| !pending.is_empty());
         let due = if stuck { now + Nanos(50_000) } else { switch.poll_timeout() };
         let sleep = due.get().saturating_sub(now.get()).min(LOOK.get());
-        let ready = wait(&devices, sleep)
+        sources
+            .wait(sleep)
             .map_err(|error| SwitchError::System { what: "wait for packets".to_owned(), error })?;
         let now = clock();
         if let Some(kernel) = kernel.as_mut().filter(|_| !forwards && now >= opens) {
@@ -115,7 +117,7 @@ pub fn run(
                 }
             }
         }
-        for (port, device) in devices.iter_mut().enumerate().filter(|(port, _)| ready[*port]) {
+        for (port, device) in devices.iter_mut().enumerate().filter(|(port, _)| sources.is_ready(*port)) {
             device.receive(|frame, unfinished, piece| {
                 if let Some(kernel) = &kernel {
                     teach(&mut switch, kernel, now, frame);

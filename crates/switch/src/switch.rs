@@ -172,8 +172,11 @@ impl Switch {
         self.table.learn(now, source, from);
         if let Some(most) = piece {
             // Where a piece of TCP is cut, each segment goes its way; anything else that is so large goes nowhere.
-            let cut =
-                offload::cut(frame, most, |segment| self.forward(now, from, destination, segment, None));
+            let mut room = self.packet(&[], None);
+            let cut = offload::cut(frame, most, &mut room.bytes, |segment| {
+                self.forward(now, from, destination, segment, None)
+            });
+            self.recycle(room);
             self.counters.too_large += u64::from(cut.is_none());
             return Ok(());
         }
@@ -297,9 +300,9 @@ impl Switch {
         ports.chain([self.beacon_at]).min().unwrap_or(self.beacon_at)
     }
 
-    fn beacon(&self, port: u8, id: u64, life: u64, hops: u8, forwards: bool) -> Packet {
-        let mut bytes = Vec::with_capacity(BEACON_LENGTH);
-        bytes.extend(BEACON_GROUP);
+    fn beacon(&mut self, port: u8, id: u64, life: u64, hops: u8, forwards: bool) -> Packet {
+        let mut packet = self.packet(&BEACON_GROUP, None);
+        let bytes = &mut packet.bytes;
         // A local address, of no station.
         bytes.extend([2, 0xca, 0x7a]);
         bytes.extend(&id.to_be_bytes()[5..]);
@@ -309,7 +312,7 @@ impl Switch {
         bytes.extend(life.to_be_bytes());
         bytes.extend([port, hops, u8::from(forwards)]);
         bytes.resize(BEACON_LENGTH, 0);
-        Packet { bytes, unfinished: None }
+        packet
     }
 
     fn handle_beacon(&mut self, now: Instant, from: usize, frame: &[u8]) -> Result<(), SwitchError> {
