@@ -291,10 +291,10 @@ static own_stack int finish(struct xdp_md *xdp, const struct content *content)
 	return 1;
 }
 
-static inline_always void learn(const __u8 *source, __u32 from, __u64 now)
+static inline_always void learn(const __u8 *source, __u32 from, __u64 now, __u64 era)
 {
 	__u64 address = address_at(source);
-	struct cv_place *known, place = { .port = from, .heard = now };
+	struct cv_place *known, place = { .port = from, .heard = now, .era = era };
 
 	if (source[0] & 1)
 		return;
@@ -302,14 +302,14 @@ static inline_always void learn(const __u8 *source, __u32 from, __u64 now)
 	if (known)
 		return;
 	known = bpf_map_lookup_elem(&learned, &address);
-	if (!known || known->port != from)
+	if (!known || known->port != from || known->era != era)
 		bpf_map_update_elem(&learned, &address, &place, BPF_ANY);
 	else if (between(known->heard, now) >= HEARD_AGAIN)
 		known->heard = now;
 }
 
 /* The port of an address, or CV_MOST_PORTS. */
-static inline_always __u32 port_of(const __u8 *destination, __u64 now)
+static inline_always __u32 port_of(const __u8 *destination, __u64 now, __u64 era)
 {
 	__u64 address = address_at(destination);
 	struct cv_place *known = bpf_map_lookup_elem(&said, &address);
@@ -317,7 +317,9 @@ static inline_always __u32 port_of(const __u8 *destination, __u64 now)
 	if (known)
 		return known->port;
 	known = bpf_map_lookup_elem(&learned, &address);
-	return known && between(known->heard, now) < AGEING ? known->port : CV_MOST_PORTS;
+	if (!known || known->era != era || between(known->heard, now) >= AGEING)
+		return CV_MOST_PORTS;
+	return known->port;
 }
 
 /* Puts a packet of SPC into its queue, after it has been answered where it asks. */
@@ -383,7 +385,7 @@ static inline_always void count_relayed(struct cv_port *port, __u32 to)
 	port->relayed = *sent;
 }
 
-static inline_always int carry(struct xdp_md *xdp, __u64 now)
+static inline_always int carry(struct xdp_md *xdp, __u64 now, __u64 era)
 {
 	__u8 *frame = (void *)(long)xdp->data, *end = (void *)(long)xdp->data_end, *spc;
 	__u32 zero = 0, interface = xdp->ingress_ifindex, *from, to;
@@ -396,7 +398,7 @@ static inline_always int carry(struct xdp_md *xdp, __u64 now)
 	from = bpf_map_lookup_elem(&interfaces, &interface);
 	if (!count || !from || frame + ETHERNET > end)
 		return XDP_PASS;
-	learn(frame + 6, *from, now);
+	learn(frame + 6, *from, now, era);
 	if (frame[0] & 1)
 		return XDP_PASS;
 	content = classify(frame, end);
@@ -405,7 +407,7 @@ static inline_always int carry(struct xdp_md *xdp, __u64 now)
 		count->malformed++;
 		return XDP_DROP;
 	}
-	to = port_of(frame, now);
+	to = port_of(frame, now, era);
 	port = bpf_map_lookup_elem(&ports, &to);
 	if (!port)
 		return XDP_PASS;
@@ -447,7 +449,7 @@ int forward(struct xdp_md *xdp)
 	__u32 zero = 0;
 	struct cv_state *now = bpf_map_lookup_elem(&state, &zero);
 
-	return now && now->forwards ? carry(xdp, bpf_ktime_get_ns()) : XDP_PASS;
+	return now && now->forwards ? carry(xdp, bpf_ktime_get_ns(), now->era) : XDP_PASS;
 }
 
 /* The switch at a time that a test says. Nothing attaches it. */
@@ -457,7 +459,7 @@ int forward_as_function(struct xdp_md *xdp)
 	__u32 zero = 0;
 	struct cv_state *now = bpf_map_lookup_elem(&state, &zero);
 
-	return now ? carry(xdp, now->now) : XDP_PASS;
+	return now ? carry(xdp, now->now, now->era) : XDP_PASS;
 }
 
 char terms[] SEC("license") = "GPL";

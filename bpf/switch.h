@@ -75,11 +75,13 @@ struct cv_task {
 struct cv_place {
 	__u64 port; /* The port. */
 	__u64 heard; /* Time at which it was last heard, or 0 where it was said. */
+	__u64 era; /* The era in which it was learned. */
 };
 
 /* What the switch is told, and its counts for each processor. */
 struct cv_state {
 	__u64 forwards; /* 1 once it forwards. */
+	__u64 era; /* What was learned in another one is forgotten. */
 	__u64 now; /* The time, where tests run the switch as a function. */
 };
 

@@ -57,6 +57,7 @@ pub fn missing() -> Option<&'static str> {
 /// The switch in the kernel; dropping ends it.
 pub(crate) struct Kernel {
     tables: Tables,
+    state: shared::State,
     /// What the kernel was told that the process has sent, for each port.
     relayed: Vec<u64>,
     /// Addresses that it knew when they were last counted, and the time of that.
@@ -100,7 +101,7 @@ impl Kernel {
             tables.tell(port, words).map_err(refused("the tables")).map_err(|error| of(device, error))?;
         }
         for &(address, port) in &setup.routes {
-            let place = shared::Place { port: port as u64, heard: 0 };
+            let place = shared::Place { port: port as u64, ..shared::Place::default() };
             tables.said.insert(number(address), place.to_words(), 0).map_err(refused("the routes"))?;
         }
         let program: &mut Xdp = programs
@@ -114,7 +115,8 @@ impl Kernel {
             links.push(at_interface(program, device).map_err(|error| of(device, error))?);
         }
         let (relayed, addresses) = (vec![0; devices.len()], (0, Instant::ZERO));
-        Ok(Self { tables, relayed, addresses, _links: links, _programs: programs })
+        let state = shared::State::default();
+        Ok(Self { tables, state, relayed, addresses, _links: links, _programs: programs })
     }
 
     /// Begins to forward.
@@ -122,15 +124,26 @@ impl Kernel {
     /// # Errors
     /// If the kernel refuses.
     pub(crate) fn forward(&mut self) -> Result<(), SwitchError> {
-        let state = shared::State { forwards: 1, now: 0 };
-        self.tables.state.set(0, state.to_words(), 0).map_err(refused("the tables"))
+        self.state.forwards = 1;
+        self.tables.state.set(0, self.state.to_words(), 0).map_err(refused("the tables"))
+    }
+
+    /// Forgets all that was learned, at the cost of one call: who has it done may be a host that made up the reason.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn forget_learned(&mut self) -> Result<(), SwitchError> {
+        self.state.era += 1;
+        self.tables.state.set(0, self.state.to_words(), 0).map_err(refused("the tables"))
     }
 
     /// Finds the port behind which an address is.
     pub(crate) fn port_of(&self, address: Address) -> Option<usize> {
         let key = number(address);
-        let place = self.tables.said.get(&key, 0).or_else(|_| self.tables.learned.get(&key, 0)).ok()?;
-        Some(shared::Place::from_words(place).port as usize)
+        let said = self.tables.said.get(&key, 0).map(shared::Place::from_words);
+        let learned = || Some(shared::Place::from_words(self.tables.learned.get(&key, 0).ok()?));
+        let place = said.ok().or_else(|| learned().filter(|place| place.era == self.state.era))?;
+        Some(place.port as usize)
     }
 
     /// Forgets the addresses behind a port whose link is cut.

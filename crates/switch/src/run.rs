@@ -70,74 +70,142 @@ pub fn run(
     every: Nanos,
     mut observe: impl FnMut(&Running),
 ) -> Result<(), SwitchError> {
-    if let Some(at) = (0..ports.len()).find(|&at| ports[..at].iter().any(|port| port.0 == ports[at].0)) {
-        return Err(SwitchError::Twice { name: ports[at].0.clone() });
-    }
-    let mut devices = Vec::with_capacity(ports.len());
-    for (name, _) in ports {
-        devices.push(Device::open(name)?);
-    }
-    let described =
-        ports.iter().zip(&devices).map(|((name, rate), device)| (name.clone(), *rate, device.mtu()));
-    let setup = Setup { ports: described.collect(), ..setup };
-    let mut kernel = match carrier {
-        Carrier::Process => None,
-        Carrier::Kernel => Some(Kernel::attach(&devices, &setup)?),
-    };
-    let watch = setup.watch;
-    let started = std::time::Instant::now();
-    let clock = || Instant(u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-    let mut switch = Switch::new(clock(), setup);
-    let opens = clock() + watch;
-    let mut forwards = false;
-    let mut pending: Vec<Vec<Packet>> = devices.iter().map(|_| Vec::with_capacity(BATCH)).collect();
-    let mut sources = Sources::new(&devices);
-    let (mut observed, mut looked) = (clock(), clock());
-    let mut connected = devices.iter().map(Device::is_connected).collect::<Result<Vec<_>, _>>()?;
+    let mut turning = Turning::new(ports, setup, carrier)?;
+    let mut observed = turning.now();
     while !stop.is_asked() {
-        let now = clock();
-        let stuck = pending.iter().any(|pending| !pending.is_empty());
-        let due = if stuck { now + Nanos(50_000) } else { switch.poll_timeout() };
-        let sleep = due.get().saturating_sub(now.get()).min(LOOK.get());
-        sources
-            .wait(sleep)
+        let turned = turning.turn();
+        if let Err(SwitchError::Loop { .. }) = turned {
+            turning.part();
+        }
+        let now = turned?;
+        if now.since(observed) >= every {
+            observed = now;
+            observe(&turning.running(now));
+        }
+    }
+    let now = turning.now();
+    observe(&turning.running(now));
+    Ok(())
+}
+
+/// A switch that is turned.
+struct Turning {
+    started: std::time::Instant,
+    switch: Switch,
+    devices: Vec<Device>,
+    /// The switch in the kernel, where that carries frames.
+    kernel: Option<Kernel>,
+    /// Time at which that begins to forward; `None` once it does.
+    opens: Option<Instant>,
+    sources: Sources,
+    /// For each port, packets that its interface has not taken yet.
+    pending: Vec<Vec<Packet>>,
+    /// For each port, whether there was something at the other end of its link, and the time of that look.
+    connected: Vec<bool>,
+    looked: Instant,
+}
+
+impl Turning {
+    fn new(ports: &[(String, BitsPerSec)], setup: Setup, carrier: Carrier) -> Result<Self, SwitchError> {
+        if let Some(at) = (0..ports.len()).find(|&at| ports[..at].iter().any(|port| port.0 == ports[at].0)) {
+            return Err(SwitchError::Twice { name: ports[at].0.clone() });
+        }
+        let devices = ports.iter().map(|(name, _)| Device::open(name)).collect::<Result<Vec<_>, _>>()?;
+        let described =
+            ports.iter().zip(&devices).map(|((name, rate), device)| (name.clone(), *rate, device.mtu()));
+        let setup = Setup { ports: described.collect(), ..setup };
+        let kernel = match carrier {
+            Carrier::Process => None,
+            Carrier::Kernel => Some(Kernel::attach(&devices, &setup)?),
+        };
+        Ok(Self {
+            started: std::time::Instant::now(),
+            kernel,
+            opens: Some(Instant::ZERO + setup.watch),
+            switch: Switch::new(Instant::ZERO, setup),
+            sources: Sources::new(&devices),
+            pending: devices.iter().map(|_| Vec::with_capacity(BATCH)).collect(),
+            connected: devices.iter().map(Device::is_connected).collect::<Result<Vec<_>, _>>()?,
+            looked: Instant::ZERO,
+            devices,
+        })
+    }
+
+    fn now(&self) -> Instant {
+        Instant(u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Sleeps until there is something to do, and does it. Returns the time at which it woke up.
+    fn turn(&mut self) -> Result<Instant, SwitchError> {
+        let now = self.now();
+        let stuck = self.pending.iter().any(|pending| !pending.is_empty());
+        let due = if stuck { now + Nanos(50_000) } else { self.switch.poll_timeout() };
+        self.sources
+            .wait(due.get().saturating_sub(now.get()).min(LOOK.get()))
             .map_err(|error| SwitchError::System { what: "wait for packets".to_owned(), error })?;
-        let now = clock();
-        if let Some(kernel) = kernel.as_mut().filter(|_| !forwards && now >= opens) {
-            kernel.forward()?;
-            forwards = true;
+        let now = self.now();
+        if self.opens.is_some_and(|opens| now >= opens) {
+            self.opens = None;
+            self.kernel.as_mut().map_or(Ok(()), Kernel::forward)?;
         }
-        if now.since(looked) >= LOOK {
-            looked = now;
-            for (port, device) in devices.iter().enumerate() {
-                let was = std::mem::replace(&mut connected[port], device.is_connected()?);
-                if was && !connected[port] {
-                    switch.forget(port);
-                    kernel.iter_mut().for_each(|kernel| kernel.forget(port));
-                }
-            }
+        if now.since(self.looked) >= LOOK {
+            self.look(now)?;
         }
+        let Self { switch, devices, kernel, sources, pending, .. } = self;
         for (port, device) in devices.iter_mut().enumerate().filter(|(port, _)| sources.is_ready(*port)) {
             device.receive(|frame, unfinished, piece| {
-                if let Some(kernel) = &kernel {
-                    teach(&mut switch, kernel, now, frame);
+                if let Some(kernel) = kernel {
+                    teach(switch, kernel, now, frame);
                 }
                 switch.handle(now, port, frame, unfinished, piece)
             })?;
         }
+        if switch.forget_if_due(now) {
+            kernel.as_mut().map_or(Ok(()), Kernel::forget_learned)?;
+        }
         for (port, device) in devices.iter_mut().enumerate() {
-            send(&mut switch, device, port, &mut pending[port], now)?;
-            if let Some(kernel) = &mut kernel {
+            send(switch, device, port, &mut pending[port], now)?;
+            if let Some(kernel) = kernel {
                 kernel.relay(port, switch.sent(port))?;
             }
         }
-        if now.since(observed) >= every {
-            observed = now;
-            observe(&running(&switch, kernel.as_mut(), &mut devices, now));
+        Ok(now)
+    }
+
+    /// Looks whether links have been cut.
+    fn look(&mut self, now: Instant) -> Result<(), SwitchError> {
+        self.looked = now;
+        for (port, device) in self.devices.iter().enumerate() {
+            let was = std::mem::replace(&mut self.connected[port], device.is_connected()?);
+            if was && !self.connected[port] {
+                self.switch.forget(port);
+                self.kernel.iter_mut().for_each(|kernel| kernel.forget(port));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says to all that this switch leaves for a loop.
+    fn part(&mut self) {
+        // From here on the kernel forwards nothing either.
+        self.kernel = None;
+        let now = self.now();
+        for (port, device) in self.devices.iter_mut().enumerate() {
+            // A link that does not take it is none that frames went round by.
+            let _ = self.switch.parting(now, port).map(|parting| device.send(&[parting]));
         }
     }
-    observe(&running(&switch, kernel.as_mut(), &mut devices, clock()));
-    Ok(())
+
+    fn running(&mut self, now: Instant) -> Running {
+        let missed = self.devices.iter_mut().map(Device::missed).collect();
+        let mut unsent: Vec<u64> = self.devices.iter().map(Device::unsent).collect();
+        let mut report = self.switch.report();
+        let by_process = (0..self.devices.len()).map(|port| self.switch.sent(port)).sum();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.add_to(now, &mut report, &mut unsent);
+        }
+        Running { elapsed: Nanos(now.get()), report, missed, unsent, by_process }
+    }
 }
 
 /// Tells the switch where the kernel knows a frame's destination to be.
@@ -175,15 +243,4 @@ fn send(
             return Ok(());
         }
     }
-}
-
-fn running(switch: &Switch, kernel: Option<&mut Kernel>, devices: &mut [Device], now: Instant) -> Running {
-    let missed = devices.iter_mut().map(Device::missed).collect();
-    let mut unsent: Vec<u64> = devices.iter().map(Device::unsent).collect();
-    let mut report = switch.report();
-    let by_process = (0..devices.len()).map(|port| switch.sent(port)).sum();
-    if let Some(kernel) = kernel {
-        kernel.add_to(now, &mut report, &mut unsent);
-    }
-    Running { elapsed: Nanos(now.get()), report, missed, unsent, by_process }
 }

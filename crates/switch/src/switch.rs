@@ -7,6 +7,10 @@
 //! configuration; either stops the switch with an error before it has forwarded anything, or, where the link came later, then. A
 //! switch that forwards is not stopped by one of its id that only watches yet, but answers it at once: that one stops. Of two that
 //! forward the one of the higher life stops.
+//!
+//! While there is a loop, frames come in by it whose senders are elsewhere. So a switch that has forwarded and leaves for a loop says so
+//! to all (it parts), and those that stay forget what they have learned: at once, and again a second later, when all that went round has
+//! arrived. Until they hear a host again, frames for it go to all ports. Any host can say the same; so they forget once a second at most.
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 use cavalcade_transport::spc::Spc;
@@ -30,6 +34,13 @@ const BEACON_EVERY: Nanos = Nanos(1_000_000_000);
 const FIRST_BEACONS: Nanos = Nanos(50_000_000);
 /// Switches that a beacon passes at most.
 const BEACON_HOPS: u8 = 16;
+/// What a beacon says of its switch: it watches, it forwards, it leaves for a loop.
+const WATCHES: u8 = 0;
+const FORWARDS: u8 = 1;
+const PARTS: u8 = 2;
+/// Between two times at which a switch forgets all that it has learned, and how many there are after another switch has parted.
+const FORGETS_EVERY: Nanos = Nanos(1_000_000_000);
+const FORGETS: u8 = 2;
 /// Buffers that are kept for later.
 const KEPT_BUFFERS: usize = 4_096;
 
@@ -131,6 +142,9 @@ pub struct Switch {
     /// Time at which it begins to forward.
     opens: Instant,
     beacon_at: Instant,
+    /// How many times it is still to forget what it has learned, and from when on it may.
+    forgets: u8,
+    may_forget: Instant,
 }
 
 impl Switch {
@@ -146,7 +160,17 @@ impl Switch {
         }
         let opens = now + setup.watch;
         let counters = Counters::default();
-        Self { setup, ports, table, counters, buffers: Vec::new(), opens, beacon_at: now }
+        Self {
+            setup,
+            ports,
+            table,
+            counters,
+            buffers: Vec::new(),
+            opens,
+            beacon_at: now,
+            forgets: 0,
+            may_forget: now,
+        }
     }
 
     /// Takes a frame that came in by a port. `piece` is the payload of a segment, where the kernel has left TCP uncut.
@@ -193,6 +217,23 @@ impl Switch {
     /// Forgets the addresses behind a port whose link is cut.
     pub fn forget(&mut self, port: usize) {
         self.table.forget(port);
+    }
+
+    /// Forgets all that it has learned where that is due, since another switch has left for a loop. Returns whether it was.
+    pub fn forget_if_due(&mut self, now: Instant) -> bool {
+        let is_due = self.forgets > 0 && now >= self.may_forget;
+        if is_due {
+            self.forgets -= 1;
+            self.may_forget = now + FORGETS_EVERY;
+            self.table.forget_learned();
+        }
+        is_due
+    }
+
+    /// Makes what a switch that leaves for a loop says by a port behind its last frame; `None` where it has forwarded none.
+    pub fn parting(&mut self, now: Instant, port: usize) -> Option<Packet> {
+        let Setup { id, life, .. } = self.setup;
+        (now >= self.opens).then(|| self.beacon(port as u8, id, life, BEACON_HOPS, PARTS))
     }
 
     /// Returns the bytes that have left by a port.
@@ -286,8 +327,8 @@ impl Switch {
         if now >= self.beacon_at {
             self.beacon_at = now + if now < self.opens { FIRST_BEACONS } else { BEACON_EVERY };
             for port in 0..self.ports.len() {
-                let forwards = now >= self.opens;
-                let beacon = self.beacon(port as u8, self.setup.id, self.setup.life, BEACON_HOPS, forwards);
+                let state = if now < self.opens { WATCHES } else { FORWARDS };
+                let beacon = self.beacon(port as u8, self.setup.id, self.setup.life, BEACON_HOPS, state);
                 self.push(port, SPC_CLASS, beacon);
             }
         }
@@ -300,7 +341,7 @@ impl Switch {
         ports.chain([self.beacon_at]).min().unwrap_or(self.beacon_at)
     }
 
-    fn beacon(&mut self, port: u8, id: u64, life: u64, hops: u8, forwards: bool) -> Packet {
+    fn beacon(&mut self, port: u8, id: u64, life: u64, hops: u8, state: u8) -> Packet {
         let mut packet = self.packet(&BEACON_GROUP, None);
         let bytes = &mut packet.bytes;
         // A local address, of no station.
@@ -310,7 +351,7 @@ impl Switch {
         bytes.extend(BEACON_MAGIC);
         bytes.extend(id.to_be_bytes());
         bytes.extend(life.to_be_bytes());
-        bytes.extend([port, hops, u8::from(forwards)]);
+        bytes.extend([port, hops, state]);
         bytes.resize(BEACON_LENGTH, 0);
         packet
     }
@@ -320,7 +361,7 @@ impl Switch {
         let number = |at: usize| {
             body.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u64::from_be_bytes(*bytes))
         };
-        let (Some(id), Some(life), Some(&[port, hops, forwards])) =
+        let (Some(id), Some(life), Some(&[port, hops, state])) =
             (number(4), number(12), body.get(20..).and_then(|rest| rest.first_chunk::<3>()))
         else {
             return Ok(());
@@ -333,7 +374,7 @@ impl Switch {
         if life == self.setup.life {
             return Err(SwitchError::Loop { out: name(usize::from(port)), back: name(from) });
         }
-        let forwards = forwards != 0;
+        let forwards = state != WATCHES;
         let yields = now < self.opens || (forwards && life < self.setup.life);
         if id == self.setup.id && yields {
             return Err(SwitchError::SameId { id, port: name(from) });
@@ -345,8 +386,11 @@ impl Switch {
         if now < self.opens || hops == 0 {
             return Ok(());
         }
+        if state == PARTS {
+            self.forgets = FORGETS;
+        }
         for to in (0..self.ports.len()).filter(|&to| to != from) {
-            let beacon = self.beacon(port, id, life, hops - 1, forwards);
+            let beacon = self.beacon(port, id, life, hops - 1, state);
             self.push(to, SPC_CLASS, beacon);
         }
         Ok(())

@@ -73,6 +73,11 @@ impl Table {
         self.places.retain(|_, place| place.port != port || place.heard.is_none());
     }
 
+    /// Forgets all that was learned.
+    pub fn forget_learned(&mut self) {
+        self.places.retain(|_, place| place.heard.is_none());
+    }
+
     /// Finds the port of an address.
     pub fn port_of(&self, now: Instant, address: Address) -> Option<usize> {
         let place = self.places.get(&address)?;
@@ -149,5 +154,8 @@ mod tests {
         table.forget(1);
         let ports: Vec<_> = (0..=2).map(|number| table.port_of(Instant(0), address(number))).collect();
         assert_eq!(ports, [Some(1), None, Some(2)]);
+        table.forget_learned();
+        let ports: Vec<_> = (0..=2).map(|number| table.port_of(Instant(0), address(number))).collect();
+        assert_eq!(ports, [Some(1), None, None]);
     }
 }

@@ -21,7 +21,7 @@ use cavalcade_switch::packet::ETHERNET;
 use cavalcade_switch::port::{ClassCounters, Packet};
 use cavalcade_switch::{Carrier, Stop, SwitchError};
 use cavalcade_testing::eventually;
-use questions::task_of;
+use questions::{question, task_of};
 use support::{Net, PORT, Switch, address, ethernet, ip, options, ports, station, text, within};
 
 by_each_carrier! {
@@ -31,6 +31,7 @@ by_each_carrier! {
     a_stream_whose_receiver_moves_to_another_port_arrives_whole_by_both
     a_stream_whose_sender_moves_to_another_port_arrives_whole_by_both
     a_cable_that_closes_a_loop_ends_a_switch_with_an_error_and_starves_no_stream
+    the_switch_that_stays_after_a_loop_finds_a_host_that_says_nothing_more
 }
 
 const TASK: u32 = 1;
@@ -234,33 +235,65 @@ fn shout(host: &str, number: u8) {
     within(host, move || assert!(Device::open("eth0").unwrap().send(&frames).unwrap() > 0)).join().unwrap();
 }
 
-fn a_cable_that_closes_a_loop_ends_a_switch_with_an_error_and_starves_no_stream(carrier: Carrier) {
-    let Some(mut net) = Net::new() else { return };
-    let (sw, other, cable) = (net.add("sw"), net.add("other"), net.add("cable"));
-    net.join((&sw, "c0"), (&other, "c0"));
-    // The second one, in two halves that a bridge joins later.
-    net.join((&sw, "c1"), (&cable, "left"));
-    net.join((&other, "c1"), (&cable, "right"));
-    let halves = |words: &[&str]| assert!(ip(&[&["-n", &cable, "link"], words].concat()));
-    halves(&["add", "plug", "up", "type", "bridge", "forward_delay", "0"]);
-    halves(&["set", "left", "master", "plug"]);
-    let switches = [&sw, &other];
-    let hosts: Vec<_> = (1..=4).map(|number| net.host(number, switches[usize::from(number) / 3])).collect();
-    let start = |at: usize| {
+/// Two switches of two hosts each, with one cable between them, and a second one in two halves that a bridge joins later.
+struct Pair {
+    _net: Net,
+    cable: String,
+    switches: [String; 2],
+    hosts: Vec<String>,
+}
+
+impl Pair {
+    fn new() -> Option<Self> {
+        let mut net = Net::new()?;
+        let (sw, other, cable) = (net.add("sw"), net.add("other"), net.add("cable"));
+        net.join((&sw, "c0"), (&other, "c0"));
+        net.join((&sw, "c1"), (&cable, "left"));
+        net.join((&other, "c1"), (&cable, "right"));
+        let switches = [sw, other];
+        let host = |number: u8| net.host(number, &switches[usize::from(number) / 3]);
+        let hosts = (1..=4).map(host).collect();
+        let pair = Self { _net: net, cable, switches, hosts };
+        pair.halves(&["add", "plug", "up", "type", "bridge", "forward_delay", "0"]);
+        pair.halves(&["set", "left", "master", "plug"]);
+        Some(pair)
+    }
+
+    fn halves(&self, words: &[&str]) {
+        assert!(ip(&[&["-n", &self.cable, "link"], words].concat()));
+    }
+
+    fn start(&self, carrier: Carrier, at: usize) -> Switch {
         let first = 2 * at + 1;
         let ports = [first, first + 1].map(|number| format!("p{number}"));
         let ports = [&ports[..], &["c0".to_owned(), "c1".to_owned()]].concat();
-        Switch::carried(carrier, switches[at], at as u64, &ports)
-    };
-    let running = [0, 1].map(start);
-    let streams = [1, 3].map(|number: u8| {
-        let host = |number: u8| (&hosts[usize::from(number) - 1][..], number);
-        UnderWay::begin(host(number), host(number + 1))
-    });
-    halves(&["set", "right", "master", "plug"]);
-    shout(&hosts[0], 1);
-    shout(&hosts[2], 3);
-    eventually("a switch ends", || running.iter().any(Switch::has_ended));
+        Switch::carried(carrier, &self.switches[at], at as u64, &ports)
+    }
+
+    fn host(&self, number: u8) -> (&str, u8) {
+        (&self.hosts[usize::from(number) - 1], number)
+    }
+
+    /// Closes the loop, and has a host of each switch say something that goes round, until a switch has ended.
+    fn close(&self, running: &[Switch]) {
+        self.halves(&["set", "right", "master", "plug"]);
+        for (host, number) in [1, 3].map(|number| self.host(number)) {
+            shout(host, number);
+        }
+        eventually("a switch ends", || running.iter().any(Switch::has_ended));
+    }
+
+    /// Opens it again, as the error says.
+    fn open(&self) {
+        self.halves(&["set", "right", "nomaster"]);
+    }
+}
+
+fn a_cable_that_closes_a_loop_ends_a_switch_with_an_error_and_starves_no_stream(carrier: Carrier) {
+    let Some(pair) = Pair::new() else { return };
+    let running = [0, 1].map(|at| pair.start(carrier, at));
+    let streams = [1, 3].map(|number| UnderWay::begin(pair.host(number), pair.host(number + 1)));
+    pair.close(&running);
     let mut ended = 0;
     for (at, (switch, stream)) in running.into_iter().zip(streams).enumerate() {
         stream.go_on();
@@ -269,9 +302,8 @@ fn a_cable_that_closes_a_loop_ends_a_switch_with_an_error_and_starves_no_stream(
             ended += 1;
             let why = switch.ended();
             assert!(matches!(why, Err(SwitchError::Loop { .. })), "{why:?}");
-            // As the error says.
-            halves(&["set", "right", "nomaster"]);
-            start(at)
+            pair.open();
+            pair.start(carrier, at)
         } else {
             switch
         };
@@ -279,4 +311,34 @@ fn a_cable_that_closes_a_loop_ends_a_switch_with_an_error_and_starves_no_stream(
         drop(switch.end());
     }
     assert!(ended > 0);
+}
+
+fn the_switch_that_stays_after_a_loop_finds_a_host_that_says_nothing_more(carrier: Carrier) {
+    let Some(pair) = Pair::new() else { return };
+    for host in &pair.hosts {
+        // Without addresses the kernel says nothing of its own.
+        for words in [&["down", "addrgenmode", "none"][..], &["up"]] {
+            assert!(ip(&[&["-n", host, "link", "set", "eth0"], words].concat()));
+        }
+    }
+    let running = [0, 1].map(|at| pair.start(carrier, at));
+    pair.close(&running);
+    let open = |host: &str| within(host, || Device::open("eth0").unwrap()).join().unwrap();
+    for (at, switch) in running.into_iter().enumerate().filter(|(_, switch)| !switch.has_ended()) {
+        // The first one's frames have gone round, and came in by cables last.
+        let (silent, asks) = (2 * at as u8 + 1, 2 * at as u8 + 2);
+        let (mut hears, mut sender) = (open(pair.host(silent).0), open(pair.host(asks).0));
+        let wanted = Packet { bytes: question(ethernet(asks), silent, 7, 7), unfinished: None };
+        eventually("the host that says nothing is found", || {
+            sender.send(std::slice::from_ref(&wanted)).unwrap();
+            let mut has_come = false;
+            let looked = hears.receive(|frame, _, _| {
+                has_come |= frame[..ETHERNET] == wanted.bytes[..ETHERNET];
+                Ok(())
+            });
+            looked.unwrap();
+            has_come
+        });
+        drop(switch.end());
+    }
 }

@@ -43,7 +43,7 @@ impl Bench {
             tables.tell(port, told(setup, port as usize, LOOPBACK)).unwrap();
         }
         tables.interfaces.insert(LOOPBACK, 0, 0).unwrap();
-        let place = shared::Place { port: u64::from(OUT), heard: 0 };
+        let place = shared::Place { port: u64::from(OUT), ..shared::Place::default() };
         tables.said.insert(number([2, 0, 0, 0, 0, HOST]), place.to_words(), 0).unwrap();
         let program: &mut Xdp = programs.program_mut("forward_as_function").unwrap().try_into().unwrap();
         program.load().unwrap();
@@ -52,7 +52,7 @@ impl Bench {
 
     /// Runs the switch on a frame.
     fn handle(&mut self, now: Instant, frame: &[u8]) -> (u32, Vec<u8>) {
-        let state = shared::State { forwards: 1, now: now.get() };
+        let state = shared::State { forwards: 1, now: now.get(), ..shared::State::default() };
         self.tables.state.set(0, state.to_words(), 0).unwrap();
         let program: &mut Xdp = self.programs.program_mut("forward_as_function").unwrap().try_into().unwrap();
         let mut out = vec![0; frame.len() + 256];

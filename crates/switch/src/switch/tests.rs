@@ -100,6 +100,41 @@ fn a_loop_through_another_switch_and_an_id_that_is_not_ones_own_are_found() {
 }
 
 #[test]
+fn a_switch_that_stays_forgets_what_it_learned_of_a_loop_twice_and_once_a_second_at_most() {
+    let second = FORGETS_EVERY.get();
+    let mut leaves = switch(2, 2);
+    let mut stays = switch(1, 3);
+    stays.table.fix([2, 0, 0, 0, 0, 9], 2);
+    let parting = leaves.parting(Instant(10_000), 0).expect("it has forwarded").bytes;
+    // Host 1 speaks, and is asked for after a parting. Returns whether its frame went to its port alone.
+    let mut is_known = |now: u64, parts: bool| {
+        let now = Instant(now);
+        stays.table.learn(now, [2, 0, 0, 0, 0, 1], 0);
+        // A host may say it at any rate.
+        for _ in 0..if parts { 100 } else { 0 } {
+            stays.handle(now, 1, &parting, None, None).expect("another one's is no loop");
+            stays.forget_if_due(now);
+        }
+        stays.forget_if_due(now);
+        assert_eq!(stays.table.port_of(now, [2, 0, 0, 0, 0, 9]), Some(2), "what was said stays");
+        stays.table.port_of(now, [2, 0, 0, 0, 0, 1]).is_some()
+    };
+    let times = [(1, true), (second, true), (second + 1, true), (2 * second + 1, false)];
+    assert_eq!(times.map(|(now, parts)| is_known(now + 10_000, parts)), [false, true, false, false]);
+    let times = [3, 4, 5].map(|seconds| seconds * second + 1);
+    assert_eq!(
+        times.map(|now| is_known(now + 10_000, false)),
+        [false, true, true],
+        "twice after the last one"
+    );
+    // It goes on to others, as any beacon does.
+    let passed = out(&mut stays, 6 * second, 2);
+    assert!(passed.iter().any(|frame| frame[..14] == parting[..14] && frame[36] == PARTS), "{passed:?}");
+    let mut watching = Switch::new(Instant(0), Setup { watch: Nanos(200_000_000), ..setup(1, 2) });
+    assert!(watching.parting(Instant(1), 0).is_none(), "it has brought no frame anywhere");
+}
+
+#[test]
 fn a_switch_that_watches_forwards_nothing() {
     let mut watching = Switch::new(Instant(0), Setup { watch: Nanos(200_000_000), ..setup(1, 2) });
     handle(&mut watching, 0, &datagram(1, 2, b"too early", false));
