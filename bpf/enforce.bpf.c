@@ -8,7 +8,8 @@
  *              yet may get one by its port, or from the other end (see struct option)
  * gate         counts new data as it leaves, and refuses it while the flow is off
  * touch        brings one connection up to date, when the enforcer sets an option of it
- * refresh      goes over all TCP sockets: sets what has changed, and pushes what waited at a gate that has opened
+ * refresh      goes over all TCP sockets: sets what has changed, pushes what waited at a gate that has opened, and tags what was there
+ *              before (late.h)
  *
  * Where this host sorts messages by itself (demotion.h), their class is set with each packet, whatever class the orders say, unless that
  * is one of flows with deadlines.
@@ -21,11 +22,11 @@
  * changed. TCP keeps refused data as unsent, and a push makes it try again at once.
  */
 #include "demotion.h"
+#include "late.h"
 #include "options.h"
 #include "share.h"
 #include "tables.h"
 
-#define DEEPEST_GROUP 16
 #define PAGE 4096
 
 /* The orders of a flow, or else those of its coflow for all peers; NULL where nothing is to be limited. */
@@ -651,17 +652,23 @@ static inline_always void push(void *tcp)
 		bpf_setsockopt(tcp, SOL_TCP, TCP_NODELAY, &own, sizeof(own));
 }
 
-/*
- * A connection that was made before it was tagged is told on from here; false where this kernel cannot do that. Its limits
- * could not be lifted then, so it gets none but the gate.
- */
-static inline_always int is_followed(void *sk, struct cv_socket *socket)
+/* Has the kernel tell of what becomes of a connection that is there already; false where it cannot, before Linux 6.12. */
+static inline_always int is_told_of(void *sk)
 {
 	int flags = wanted();
 
+	return !bpf_setsockopt(sk, SOL_TCP, SET_SOCK_OPS_FLAGS, &flags, sizeof(flags));
+}
+
+/*
+ * A connection that was made before it was tagged is told of from here on; false where that cannot be. Its limits could not be
+ * lifted then, so it gets none but the gate.
+ */
+static inline_always int is_followed(void *sk, struct cv_socket *socket)
+{
 	if (socket->is_counted || !(socket->peer_low | socket->peer_high))
 		return 1;
-	if (bpf_setsockopt(sk, SOL_TCP, SET_SOCK_OPS_FLAGS, &flags, sizeof(flags)))
+	if (!is_told_of(sk))
 		return 0;
 	count_socket(socket, 1);
 	return socket->is_counted;
@@ -693,21 +700,15 @@ int touch(struct bpf_sockopt *at)
 	return 1;
 }
 
-/* The storage of a connection without a coflow for which the other end's enforcer has vouched. */
-static inline_always struct cv_socket *take_vouched(struct sock_common *common, void *tcp, int is_v6)
+/* The storage of a connection from before its rule or its other end's word, if there is one by now. */
+static inline_always struct cv_socket *take_late(struct sock_common *common, struct tcp_sock *tcp)
 {
-	struct cv_socket fresh = {};
+	struct cv_socket fresh = without_coflow(common);
 
-	fresh.ports = (__u32)from_network_16(common->skc_dport) << 16 | common->skc_num;
-	if (is_v6) {
-		fresh.peer_high = (__u64)common->skc_v6_daddr.in6_u.u6_addr32[1] << 32 |
-				  common->skc_v6_daddr.in6_u.u6_addr32[0];
-		fresh.peer_low = (__u64)common->skc_v6_daddr.in6_u.u6_addr32[3] << 32 |
-				 common->skc_v6_daddr.in6_u.u6_addr32[2];
-	} else {
-		fresh.peer_low = (__u64)common->skc_daddr << 32 | to_network_32(0x0000ffffu);
-	}
-	return adopt(&fresh) ? bpf_sk_storage_get(&sockets, tcp, &fresh, BPF_SK_STORAGE_GET_F_CREATE) : 0;
+	fresh.coflow = coflow_of_port(common, tcp);
+	if (fresh.coflow ? !is_told_of(tcp) : !(vouches() && adopt(&fresh)))
+		return 0;
+	return is_met(tcp) ? bpf_sk_storage_get(&sockets, tcp, &fresh, BPF_SK_STORAGE_GET_F_CREATE) : 0;
 }
 
 SEC("iter/tcp")
@@ -716,7 +717,7 @@ int refresh(struct bpf_iter__tcp *at)
 	struct sock_common *common = at->sk_common;
 	struct cv_socket *socket;
 	struct cv_order *order;
-	void *tcp;
+	struct tcp_sock *tcp;
 	__u64 now;
 	int is_v6;
 
@@ -729,8 +730,8 @@ int refresh(struct bpf_iter__tcp *at)
 	if (common->skc_state == TCP_LISTEN && vouches())
 		save_syns(tcp);
 	socket = bpf_sk_storage_get(&sockets, tcp, 0, 0);
-	if (!socket && vouches())
-		socket = take_vouched(common, tcp, is_v6);
+	if (!socket)
+		socket = take_late(common, tcp);
 	if (!socket || (!socket->coflow && !adopt(socket)))
 		return 0;
 	now = bpf_ktime_get_ns();

@@ -17,9 +17,31 @@
 #define AGREED_ON_ACCURATE_ECN 16
 
 /* The kernel's structures, as far as they are used: places are those of the running kernel (CO-RE). */
+struct kernfs_node {
+	__u64 id;
+} __attribute__((preserve_access_index));
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+} __attribute__((preserve_access_index));
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+} __attribute__((preserve_access_index));
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+} __attribute__((preserve_access_index));
+
 struct sock {
 	__u32 sk_priority;
+	__u32 sk_max_ack_backlog;
 	unsigned long sk_max_pacing_rate;
+	struct sock_cgroup_data sk_cgrp_data;
 } __attribute__((preserve_access_index));
 
 struct inet_sock {

@@ -510,6 +510,21 @@ fn transfers_are_tagged_by_the_port_that_they_go_to() {
     host.sees_bytes_of("ingest");
 }
 
+#[test]
+fn a_transfer_to_a_port_that_began_before_the_enforcer_is_tagged_when_that_starts() {
+    let Some(mut host) = Host::with("dclas", &[]) else { return };
+    host.end_enforcer("-TERM");
+    let to = deadlines::slow();
+    let enter = format!("echo $$ > {}/cgroup.procs", host.group.path().display());
+    let send =
+        format!("{enter}; exec 3<>/dev/tcp/127.0.0.2/{}; echo open; exec cat /dev/zero >&3", to.port());
+    let mut sender =
+        Running(Command::new("bash").args(["-c", &send]).stdout(Stdio::piped()).spawn().unwrap());
+    assert_eq!(Lines::new(sender.0.stdout.take().unwrap()).next().as_deref(), Some("open"));
+    host.start_enforcer(&["--tag", &format!("port:{}=ingest", to.port())]);
+    host.sees_bytes_of("ingest");
+}
+
 /// The environment variable that has this test's own binary serve.
 const SERVE: &str = "CAVALCADE_CLI_TEST_SERVE";
 

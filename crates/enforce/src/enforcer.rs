@@ -102,6 +102,8 @@ pub struct Enforcer {
     unsaid: Vec<Made>,
     /// True where a connection is to be looked for by a walk.
     is_walk_due: bool,
+    /// True until rules for ports have been given the connections that were there before them.
+    are_ports_new: bool,
     started: std::time::Instant,
     offset: u64,
     /// The next look at counts, and the time before which there is none even if flows begin or end.
@@ -135,6 +137,7 @@ impl Enforcer {
             peers: conditions.site.take().map(Peers::new).transpose()?,
             unsaid: Vec::new(),
             is_walk_due: false,
+            are_ports_new: false,
             started: std::time::Instant::now(),
             offset,
             look_at: Instant::ZERO,
@@ -241,6 +244,10 @@ impl Enforcer {
             self.hear_all_libraries(now);
             self.end_what_is_over(now)?;
             self.follow_rules(now)?;
+            // After the rules for groups and users, which go before those for ports.
+            if std::mem::take(&mut self.are_ports_new) {
+                self.kernel.refresh_everywhere()?;
+            }
         }
         Ok(())
     }

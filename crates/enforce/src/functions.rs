@@ -51,7 +51,7 @@ impl Bench {
         bench.own(COFLOW, 1);
         bench.limit(Limits { silence: Nanos::from_secs(3600), ..Limits::default() }, Nanos::ZERO);
         // Data passed just now.
-        bench.carry(Socket { passed_at: settings(Limits::default()).alive_at, ..Socket::default() });
+        bench.carry(Socket { passed_at: settings(Limits::default(), 0).alive_at, ..Socket::default() });
         Some(bench)
     }
 
@@ -70,7 +70,7 @@ impl Bench {
 
     /// Sets the limits, with the enforcer's last sign of life so long ago.
     fn limit(&mut self, limits: Limits, ago: Nanos) {
-        let mut words = settings(limits);
+        let mut words = settings(limits, 0);
         words.alive_at -= ago.0;
         let mut map: Array<&mut MapData, SettingsWords> = self.map("settings");
         map.set(0, words.to_words(), 0).unwrap();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aya::maps::{Array, HashMap, Map, MapData, RingBuf, SkStorage};
@@ -95,6 +96,8 @@ pub struct Kernel {
     control: Option<congestion::Loaded>,
     limits: Limits,
     place: Place,
+    /// The kernel's number of the place's group.
+    above: u64,
     pins: Pins,
 }
 
@@ -107,10 +110,11 @@ impl Kernel {
     /// there; nothing is left behind then.
     pub fn load(place: Place, limits: Limits) -> Result<Self, Error> {
         let programs = PROGRAMS.map_err(Error::NotBuilt)?;
-        let above = File::open(&place.above).map_err(Error::file("open", &place.above))?;
+        let group = File::open(&place.above).map_err(Error::file("open", &place.above))?;
+        let above = group.metadata().map_err(Error::file("read", &place.above))?.ino();
         leftovers::fix(&place)?;
         let pins = Pins::take(&place.name)?;
-        match attach(programs, &above, limits, &pins) {
+        match attach(programs, &group, settings(limits, above), &pins) {
             Ok((tables, touch)) => {
                 let walkers = Walkers::new(pins.path(REFRESH));
                 Ok(Self {
@@ -122,6 +126,7 @@ impl Kernel {
                     control: None,
                     limits,
                     place,
+                    above,
                     pins,
                 })
             }
@@ -174,7 +179,7 @@ impl Kernel {
     }
 
     /// Makes a port stand for a coflow: connections to it, and those accepted at it, belong to the coflow from now on, unless
-    /// their sockets belong to one already.
+    /// their sockets belong to one already. Those that are there follow with the next walk ([`Kernel::refresh_everywhere`]).
     ///
     /// # Errors
     /// If there are too many such rules.
@@ -220,7 +225,7 @@ impl Kernel {
     pub(crate) fn vouch(&mut self) -> Result<(), Error> {
         self.vouches = true;
         self.stay_alive()?;
-        walk_everywhere(self.pins.path(REFRESH)).map_err(|error| Error::refused("a walk over sockets")(error))
+        self.refresh_everywhere()
     }
 
     /// The descriptor that can be read when connections have been made.
@@ -382,6 +387,15 @@ impl Kernel {
         self.walkers.walk().map_err(|error| Error::refused("a walk over sockets")(error))
     }
 
+    /// The same in every network namespace of this host, also where no process is tagged.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn refresh_everywhere(&mut self) -> Result<(), Error> {
+        let walked = walk_everywhere(self.pins.path(REFRESH));
+        walked.map_err(|error| Error::refused("a walk over sockets")(error))
+    }
+
     /// Gives connections of coflows a congestion control, in place of the one that they have: those that are made from now on,
     /// and those that are there and have agreed with their other end on marks. None gives them back their own.
     ///
@@ -431,7 +445,8 @@ impl Kernel {
         let vouches = u64::from(self.vouches);
         let [control_0, control_1] = self.control.as_ref().map_or([0; 2], congestion::Loaded::name_words);
         let answers = u64::from(self.control.as_ref().is_some_and(|control| control.answers));
-        let words = Settings { vouches, control_0, control_1, answers, ..settings(self.limits) }.to_words();
+        let others = settings(self.limits, self.above);
+        let words = Settings { vouches, control_0, control_1, answers, ..others }.to_words();
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
     }
 
@@ -554,11 +569,11 @@ fn read_words(words: &mut [u32], bytes: &[u8]) {
     }
 }
 
-/// Settings with a sign of life from now.
-pub(crate) fn settings(limits: Limits) -> Settings {
+/// Settings with a sign of life from now, for programs at the group with this number.
+pub(crate) fn settings(limits: Limits, above: u64) -> Settings {
     let alive_at = monotonic().0;
     let Limits { silence, trickle, idle } = limits;
-    Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, ..Settings::default() }
+    Settings { alive_at, silence: silence.0, trickle: trickle.0, idle: idle.0, above, ..Settings::default() }
 }
 
 /// The kernel's monotonic clock.
@@ -567,11 +582,11 @@ pub(crate) fn monotonic() -> Nanos {
     Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// Loads, attaches and pins the programs.
+/// Loads, attaches and pins the programs, which begin with these settings.
 fn attach(
     programs: &[u8],
     above: &File,
-    limits: Limits,
+    settings: Settings,
     pins: &Pins,
 ) -> Result<(Tables, Option<CgroupSockoptLink>), Error> {
     let btf = Btf::from_sys_fs().map_err(|error| Error::NoTypes(error.to_string()))?;
@@ -580,7 +595,7 @@ fn attach(
     let shared = loaded.map(SETTINGS).expect("it is in bpf/enforce.bpf.c");
     shared.pin(pins.path(SETTINGS)).map_err(Error::refused("the settings"))?;
     let mut tables = Tables::take_from(&mut loaded)?;
-    let alive = tables.settings.set(0, settings(limits).to_words(), 0);
+    let alive = tables.settings.set(0, settings.to_words(), 0);
     alive.map_err(Error::refused("the settings"))?;
     // Each after what it rests on: nothing is limited before it can be lifted.
     pinned(pins, REFRESH, || {

@@ -100,8 +100,8 @@
 //!   finishes the pause behind its last burst first.
 //! - What a connection of a client library sends before the enforcer has read that it is handed over is plain TCP, and not counted.
 //!   A flow whose size was told keeps that size, so a further connection to the same peer with a size of its own stays with the library.
-//! - Rules for ports and users tag connections that are made after the enforcer has started, and those that processes of such
-//!   a user have then; connections at a port from before stay as they are.
+//! - A connection from before the enforcer that a rule for a port names stays plain TCP before Linux 6.12, and where it was accepted at
+//!   a listener with a backlog of 0: it looks like one that was made from there.
 //! - What has connected to a listener before its process is tagged, and has not been accepted yet, stays plain TCP: with activation by
 //!   sockets that is the connection for which a service is started.
 //!

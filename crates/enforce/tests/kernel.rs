@@ -5,7 +5,7 @@
 mod support;
 
 use std::io::Read;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use cavalcade_enforce::{Error, Flow, Group, Kernel, Limits, Order, leftovers};
@@ -148,6 +148,43 @@ fn connections_to_a_port_and_those_accepted_there_belong_to_the_ports_coflow() {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.read_exact(&mut vec![0; 200_000]).unwrap();
     assert_eq!(count(&kernel, 8, "127.0.0.1").sent, Bytes(200_000));
+}
+
+#[test]
+fn connections_at_a_port_from_before_its_rule_follow_with_a_walk_where_the_programs_meet_them() {
+    let Some(ground) = Ground::new() else { return };
+    let sink = Sink::new("127.0.0.2");
+    let mut client = player_in(&ground.group(), &format!("early {}", sink.address));
+    let mut server = player_in(&ground.group(), "answer 200000");
+    server.go();
+    let address: SocketAddr = server.hears().parse().unwrap();
+    // Its own end is made in no group below the programs.
+    let mut socket = TcpStream::connect(address).unwrap();
+    assert_eq!(server.hears(), "accepted");
+    let own = rustix::net::getsockname(support::connection_of(client.number())).unwrap();
+    let mut kernel = ground.load();
+    kernel.tag_port(sink.address.port(), 7).unwrap();
+    kernel.tag_port(address.port(), 8).unwrap();
+    // Nothing is accepted at the port from which a connection is made.
+    kernel.tag_port(SocketAddr::try_from(own).unwrap().port(), 9).unwrap();
+    kernel.refresh_everywhere().unwrap();
+    let sockets = |coflow, peer| count(&kernel, coflow, peer).sockets;
+    assert_eq!((sockets(7, "127.0.0.2"), sockets(8, "127.0.0.1"), sockets(9, "127.0.0.2")), (1, 1, 0));
+    assert_eq!(kernel.counts().unwrap().len(), 2);
+    server.go();
+    socket.read_exact(&mut vec![0; 200_000]).unwrap();
+    assert_eq!(count(&kernel, 8, "127.0.0.1").sent, Bytes(200_000));
+    client.go();
+    sink.wait_for(1_000_000);
+    kernel.order(Flow { coflow: 7, peer: sink.address.ip() }, OFF.into()).unwrap();
+    eventually("refusal", || count(&kernel, 7, "127.0.0.2").waits);
+    kernel.cancel(Flow { coflow: 7, peer: sink.address.ip() });
+    kernel.refresh().unwrap();
+    client.kill();
+    server.kill();
+    for (coflow, peer) in [(7, "127.0.0.2"), (8, "127.0.0.1")] {
+        eventually("end of the connection", || count(&kernel, coflow, peer).sockets == 0);
+    }
 }
 
 #[test]

@@ -74,6 +74,7 @@ impl Enforcer {
             }
             Subject::Port(port) => {
                 self.kernel.tag_port(port, number)?;
+                self.are_ports_new = true;
                 rustix::process::geteuid().as_raw()
             }
             Subject::Group(_) | Subject::Label(..) => return Ok(()),

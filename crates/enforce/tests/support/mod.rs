@@ -260,6 +260,18 @@ pub(crate) fn play() {
             wait_for_go();
             serve(&listener, bytes.parse().unwrap());
         }
+        // Sends so many bytes to who has connected, when it is told to.
+        ["answer", bytes] => {
+            say("ready");
+            wait_for_go();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            say(listener.local_addr().unwrap());
+            let (mut socket, _) = listener.accept().unwrap();
+            say("accepted");
+            wait_for_go();
+            socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
+            wait_for_go();
+        }
         // Sends so many bytes to itself, and says what became of them.
         ["deliver", bytes] => {
             say("ready");
