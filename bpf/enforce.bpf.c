@@ -700,12 +700,14 @@ int touch(struct bpf_sockopt *at)
 	return 1;
 }
 
-/* The storage of a connection from before its rule or its other end's word, if there is one by now. */
-static inline_always struct cv_socket *take_late(struct sock_common *common, struct tcp_sock *tcp)
+/* The storage of a connection from before its listener was tagged, or its rule or its other end's word came. */
+static inline_always struct cv_socket *take_late(struct sock_common *common, struct tcp_sock *tcp, __u64 walk)
 {
 	struct cv_socket fresh = without_coflow(common);
 
-	fresh.coflow = coflow_of_port(common, tcp);
+	fresh.coflow = coflow_of_queue(common, walk);
+	if (!fresh.coflow)
+		fresh.coflow = coflow_of_port(common, tcp);
 	if (fresh.coflow ? !is_told_of(tcp) : !(vouches() && adopt(&fresh)))
 		return 0;
 	return is_met(tcp) ? bpf_sk_storage_get(&sockets, tcp, &fresh, BPF_SK_STORAGE_GET_F_CREATE) : 0;
@@ -731,9 +733,11 @@ int refresh(struct bpf_iter__tcp *at)
 		save_syns(tcp);
 	socket = bpf_sk_storage_get(&sockets, tcp, 0, 0);
 	if (!socket)
-		socket = take_late(common, tcp);
+		socket = take_late(common, tcp, at->meta->session_id);
 	if (!socket || (!socket->coflow && !adopt(socket)))
 		return 0;
+	if (socket->has_queue && common->skc_state == TCP_LISTEN)
+		note_queue(tcp, socket, at->meta->session_id);
 	now = bpf_ktime_get_ns();
 	order = order_of(socket, now);
 	if (is_followed(tcp, socket)) {

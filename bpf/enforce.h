@@ -138,6 +138,7 @@ struct cv_socket {
 	__u64 is_unsent; /* Whether the application had written more than has passed when a packet was last seen. */
 	__u64 patience; /* The time-outs in a row after which it is lifted; 0 until they are drawn. */
 	__u64 lifts; /* How often it was lifted. */
+	__u64 has_queue; /* Of a listener: whether connections may wait at it that were made before it was tagged. */
 };
 
 #endif

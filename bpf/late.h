@@ -12,6 +12,21 @@
 #include "tables.h"
 
 #define DEEPEST_GROUP 16
+#define LONGEST_QUEUE 1024
+
+/* What waits to be accepted at a listener that has just been tagged. */
+struct waiting {
+	__u64 coflow;
+	__u64 walk; /* The walk that has found it: later the address may be another socket's. */
+};
+
+/* By the address of the socket: a walk comes to listeners first, and then to what waits there. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, LONGEST_QUEUE * 4);
+	__type(key, __u64);
+	__type(value, struct waiting);
+} queued SEC(".maps");
 
 /* Whether the programs meet a socket: its group is the one at which they are attached, or below it. */
 static inline_always int is_met(const struct tcp_sock *tcp)
@@ -61,6 +76,31 @@ static inline_always __u32 coflow_of_port(const struct sock_common *common, cons
 		port = common->skc_num;
 	coflow = bpf_map_lookup_elem(&ports, &port);
 	return coflow ? *coflow : 0;
+}
+
+/* Notes what has connected to a listener before that was tagged, and waits to be accepted. A walk holds the listener's lock, so nothing
+ * is accepted meanwhile. */
+static inline_always void note_queue(const struct tcp_sock *tcp, struct cv_socket *socket, __u64 walk)
+{
+	const struct request_sock *request = tcp->inet_conn.icsk_accept_queue.rskq_accept_head;
+	struct waiting found = { socket->coflow, walk };
+
+	for (int place = 0; request && place < LONGEST_QUEUE; place++) {
+		__u64 address = (__u64)request->sk;
+
+		bpf_map_update_elem(&queued, &address, &found, BPF_ANY);
+		request = request->dl_next;
+	}
+	socket->has_queue = 0;
+}
+
+/* The coflow of the listener at which a connection waits to be accepted; 0 where it waits at none that this walk has noted. */
+static inline_always __u32 coflow_of_queue(const struct sock_common *common, __u64 walk)
+{
+	__u64 address = (__u64)common;
+	struct waiting *found = bpf_map_lookup_elem(&queued, &address);
+
+	return found && found->walk == walk ? found->coflow : 0;
 }
 
 #endif

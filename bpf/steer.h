@@ -48,8 +48,18 @@ struct inet_sock {
 	struct sock sk;
 } __attribute__((preserve_access_index));
 
+struct request_sock {
+	struct request_sock *dl_next;
+	struct sock *sk;
+} __attribute__((preserve_access_index));
+
+struct request_sock_queue {
+	struct request_sock *rskq_accept_head;
+} __attribute__((preserve_access_index));
+
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
+	struct request_sock_queue icsk_accept_queue;
 } __attribute__((preserve_access_index));
 
 struct tcp_sock {
@@ -73,6 +83,10 @@ struct sock_common {
 	__u16 skc_dport;
 	__u16 skc_num;
 	struct in6_addr skc_v6_daddr;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter_meta {
+	__u64 session_id;
 } __attribute__((preserve_access_index));
 
 struct bpf_iter__tcp {

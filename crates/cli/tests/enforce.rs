@@ -571,12 +571,26 @@ fn what_a_service_accepts_at_the_socket_that_its_manager_has_opened_belongs_to_i
     service.args(["--exact", "serves_for_other_tests", "--nocapture"]).current_dir(host.place.path("."));
     let mut service = Running(service.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     // The manager starts the service for the first to come, who is there before it is tagged.
-    eventually("the manager", || TcpStream::connect(&address).is_ok());
+    let mut first = None;
+    eventually("the manager", || {
+        first = TcpStream::connect(&address).ok();
+        first.is_some()
+    });
     let mut said = Lines::new(service.0.stdout.take().unwrap());
     assert_eq!(said.after("serves at "), Some(address.clone()));
+    let mut first = first.unwrap();
+    let sent = || host.task("served").map_or(0, |task| task["sent_bytes"].as_u64().unwrap());
+    eventually("bytes to the first", || {
+        first.read_exact(&mut vec![0; 1 << 20]).unwrap();
+        sent() > 0
+    });
+    // The service goes on to the next.
+    drop(first);
+    let to_first = sent();
     let curl = ["-s", "-o", "/dev/null", &format!("http://{address}/")];
     let _curl = Running(Command::new("curl").args(curl).spawn().unwrap());
-    host.sees_bytes_of("served");
+    // More than may have been on its way to the first.
+    eventually("bytes to the next", || sent() > to_first + 10_000_000);
 }
 
 #[test]

@@ -267,20 +267,31 @@ impl Kernel {
         self.take_over(process, coflow)
     }
 
-    /// Tags the sockets that a process has.
+    /// Tags the sockets that a process has, and what waits to be accepted at them.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn take_over(&mut self, process: u32, coflow: u32) -> Result<(), Error> {
         self.walkers.follow(process);
-        let mut is_walk_due = false;
+        if self.tag_sockets(process, coflow) {
+            return Ok(());
+        }
+        self.refresh()?;
+        // What was accepted meanwhile was neither among its descriptors then, nor does it wait now.
+        self.tag_sockets(process, coflow);
+        Ok(())
+    }
+
+    /// Tags the sockets that a process has. Returns whether all go by their flows' orders now.
+    fn tag_sockets(&mut self, process: u32, coflow: u32) -> bool {
+        let mut are_touched = true;
         for socket in inherited::sockets_of(process) {
             // A socket that has a coflow keeps it.
             let tagged = tagged(coflow, socket.peer);
             let _ = self.tables.sockets.insert(&socket.descriptor, tagged, ONLY_IF_NONE);
-            is_walk_due |= !self.touch(&socket);
+            are_touched &= self.touch(&socket);
         }
-        if is_walk_due { self.refresh() } else { Ok(()) }
+        are_touched
     }
 
     /// Tags one connection of a process with a coflow that is known. Its options are set at once, and again when they are lifted.
@@ -553,13 +564,15 @@ const BESIDE_OTHERS: CgroupAttachMode = CgroupAttachMode::Single;
 /// The kernel's flag by which a socket's storage is only made where there is none.
 const ONLY_IF_NONE: u64 = 1;
 
-/// The storage of a connection that was made before it was tagged.
+/// The storage of a socket that was made before it was tagged.
 fn tagged(coflow: u32, peer: Option<IpAddr>) -> SocketWords {
     let flow = peer.map_or(Flow::of_all_peers(coflow), |peer| Flow { coflow, peer });
     let flow = shared::Flow::from_words(flow.to_kernel());
     let joined = |first: u32, second: u32| u64::from(first) | u64::from(second) << 32;
     let (peer_high, peer_low) = (joined(flow.peer_0, flow.peer_1), joined(flow.peer_2, flow.peer_3));
-    shared::Socket { coflow: u64::from(coflow), peer_high, peer_low, ..Default::default() }.to_words()
+    let has_queue = u64::from(peer.is_none());
+    shared::Socket { coflow: u64::from(coflow), peer_high, peer_low, has_queue, ..Default::default() }
+        .to_words()
 }
 
 /// Reads what a program has put into a ring.

@@ -102,8 +102,8 @@
 //!   A flow whose size was told keeps that size, so a further connection to the same peer with a size of its own stays with the library.
 //! - A connection from before the enforcer that a rule for a port names stays plain TCP before Linux 6.12, and where it was accepted at
 //!   a listener with a backlog of 0: it looks like one that was made from there.
-//! - What has connected to a listener before its process is tagged, and has not been accepted yet, stays plain TCP: with activation by
-//!   sockets that is the connection for which a service is started.
+//! - What has connected to a listener before its process is tagged, and has not been accepted yet, stays plain TCP before Linux 6.12: with
+//!   activation by sockets that is the connection for which a service is started. From then on that holds beyond the first 1,024.
 //!
 //! # Rights
 //! Root, or: CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON for the programs; CAP_DAC_OVERRIDE for groups below those of others, and for

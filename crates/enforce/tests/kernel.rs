@@ -95,6 +95,25 @@ fn what_is_accepted_at_a_listener_from_before_belongs_to_the_coflow_of_the_proce
 }
 
 #[test]
+fn what_waits_to_be_accepted_belongs_to_the_coflow_of_the_process_that_has_the_listener() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    let mut server = player_in(&ground.group(), "queue 200000");
+    server.go();
+    let address: SocketAddr = server.hears().parse().unwrap();
+    let mut sockets = [(); 3].map(|()| TcpStream::connect(address).unwrap());
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
+    kernel.admit(server.number(), &group, 1).unwrap();
+    assert_eq!(count(&kernel, 1, "127.0.0.1").sockets, 3);
+    assert_eq!(kernel.counts().unwrap().len(), 1);
+    server.go();
+    sockets[0].read_exact(&mut vec![0; 200_000]).unwrap();
+    assert_eq!(count(&kernel, 1, "127.0.0.1").sent, Bytes(200_000));
+    server.kill();
+    eventually("end of the connections", || count(&kernel, 1, "127.0.0.1").sockets == 0);
+}
+
+#[test]
 fn groups_that_a_program_makes_below_its_own_belong_to_its_coflow() {
     let Some(ground) = Ground::new() else { return };
     let mut kernel = ground.load();

@@ -38,7 +38,7 @@ impl Host {
     }
 
     /// A task as the coordinator sees it.
-    fn task(&self, name: &str) -> Option<Value> {
+    pub(super) fn task(&self, name: &str) -> Option<Value> {
         let ps =
             self.place.command().args(["ps", "--json"]).env("XDG_RUNTIME_DIR", self.place.path(".")).output();
         // On a busy machine it may be asked in vain, and is asked again.

@@ -272,6 +272,17 @@ pub(crate) fn play() {
             socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
             wait_for_go();
         }
+        // Sends so many bytes to who has connected to a listener from before, once it is told to accept.
+        ["queue", bytes] => {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            say("ready");
+            wait_for_go();
+            say(listener.local_addr().unwrap());
+            wait_for_go();
+            let (mut socket, _) = listener.accept().unwrap();
+            socket.write_all(&vec![0; bytes.parse().unwrap()]).unwrap();
+            wait_for_go();
+        }
         // Sends so many bytes to itself, and says what became of them.
         ["deliver", bytes] => {
             say("ready");
