@@ -15,8 +15,8 @@
  * is one of flows with deadlines.
  *
  * Invariants. Without a sign of life from the enforcer for settings.silence every gate is open, and a connection that sends
- * gets back its own rate and class within a round trip. Retransmissions, acknowledgements and everything without payload
- * always pass. Whatever a program cannot read or find it lets pass.
+ * gets back its own rate and class within a round trip; a mark that only the enforcer can set stays (options.h). Retransmissions,
+ * acknowledgements and everything without payload always pass. Whatever a program cannot read or find it lets pass.
  *
  * OFF is no low rate: a connection that was paced at some kbps wakes up tenths of seconds, or minutes, after the rate has
  * changed. TCP keeps refused data as unsent, and a push makes it try again at once.
@@ -159,6 +159,9 @@ static inline_always void follow(void *sk, void *common, int is_v6, struct cv_so
 
 	if (generation == socket->applied && class == socket->class)
 		return;
+	/* What its application has set can be read through the socket itself alone. */
+	if (!common && is_mapped(is_v6, socket) && !socket->applied && !socket->class)
+		return;
 	if (common) {
 		tcp = bpf_skc_to_tcp_sock(common);
 		if (!tcp)
@@ -168,11 +171,16 @@ static inline_always void follow(void *sk, void *common, int is_v6, struct cv_so
 		remember_own(sk, tcp, is_v6, socket);
 	own_rate = socket->own_rate;
 	rate = order && order->rate < own_rate ? order->rate : own_rate;
-	tos = order && order->tos != CV_KEEP ? order->tos : (__u32)socket->own_tos;
-	priority = order && order->priority != CV_KEEP ? order->priority : (__u32)socket->own_priority;
+	tos = sorted ? sorted->tos : order && order->tos != CV_KEEP ? order->tos : (__u32)socket->own_tos;
+	priority = sorted ? sorted->priority :
+		   order && order->priority != CV_KEEP ? order->priority : (__u32)socket->own_priority;
 	if (generation != socket->applied)
 		set_rate(sk, tcp, rate);
-	set_class(sk, is_v6, sorted ? sorted->tos : tos, sorted ? sorted->priority : priority);
+	if (is_mapped(is_v6, socket)) {
+		ask_for_mark(socket, tos, priority);
+		tos = CV_KEEP;
+	}
+	set_class(sk, is_v6, tos, priority);
 	socket->applied = generation;
 	socket->class = class;
 }
@@ -541,6 +549,9 @@ static inline_always void count_data(struct cv_socket *socket, struct cv_count *
 	if (count->waiting)
 		count->resumed_at = now;
 	count->waiting = 0;
+	/* What was asked for before a connection was accepted found no descriptor; by its first bytes there is one. */
+	if (socket->mark && !socket->passed_at)
+		__sync_fetch_and_add(&count->marks, 1);
 	socket->passed_at = now;
 	socket->is_refused = 0;
 }

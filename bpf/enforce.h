@@ -71,6 +71,7 @@ struct cv_count {
 	__u64 sockets; /* Connections that are open. */
 	__u64 unsent; /* Connections whose application has written more than has passed. */
 	__u64 resumed_at; /* When data passed that had waited at the gate, by the kernel's monotonic clock. */
+	__u64 marks; /* How often a connection has needed a TOS that no program may set. */
 };
 
 /* What holds for all. */
@@ -138,6 +139,8 @@ struct cv_socket {
 	__u64 is_unsent; /* Whether the application had written more than has passed when a packet was last seen. */
 	__u64 patience; /* The time-outs in a row after which it is lifted; 0 until they are drawn. */
 	__u64 lifts; /* How often it was lifted. */
+	__u64 mark; /* The TOS, plus one, that the enforcer is to set, as no program may; 0 while none is needed. */
+	__u64 mark_priority; /* The priority that belongs to it: to set a TOS changes that. */
 	__u64 has_queue; /* Of a listener: whether connections may wait at it that were made before it was tagged. */
 };
 

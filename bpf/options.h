@@ -8,6 +8,29 @@
 #include "steer.h"
 
 #define CONTROL_NAME 16
+#define DSCP_BITS 0xfc
+
+/* Whether a connection goes over IPv4 although its socket is made for both families. The kernel lets no program set the TOS of such a
+ * one, or read it by an option; the enforcer sets it, by a descriptor. */
+static inline_always int is_mapped(int is_v6, const struct cv_socket *socket)
+{
+	return is_v6 && !socket->peer_high && (__u32)socket->peer_low == to_network_32(0x0000ffffu);
+}
+
+/* Has the enforcer set the TOS of such a connection. */
+static inline_always void ask_for_mark(struct cv_socket *socket, __u32 tos, __u32 priority)
+{
+	struct cv_flow flow = flow_of(socket);
+	struct cv_count *count;
+
+	socket->mark_priority = priority;
+	if (tos == (socket->mark ? socket->mark - 1 : socket->own_tos))
+		return;
+	socket->mark = (__u64)tos + 1;
+	count = bpf_map_lookup_elem(&counts, &flow);
+	if (count)
+		__sync_fetch_and_add(&count->marks, 1);
+}
 
 /* A TOS goes where the family has it. IP_TOS also changes the priority, which is therefore set after it. */
 static inline_always void set_class(void *sk, int is_v6, __u32 tos, __u32 priority)
@@ -47,9 +70,13 @@ static inline_always __u32 priority_of(void *sk, const struct tcp_sock *tcp)
 
 static inline_always void remember_own(void *sk, const struct tcp_sock *tcp, int is_v6, struct cv_socket *socket)
 {
-	__u32 tos = 0;
+	__u32 tos = socket->own_tos;
 
-	bpf_getsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	if (!is_mapped(is_v6, socket))
+		bpf_getsockopt(sk, is_v6 ? SOL_IPV6 : SOL_IP, is_v6 ? IPV6_TCLASS : IP_TOS, &tos, sizeof(tos));
+	/* Once the enforcer has been asked, what is there may be its mark. */
+	else if (tcp && !socket->mark)
+		tos = tcp->inet_conn.icsk_inet.tos & DSCP_BITS;
 	socket->own_rate = rate_of(sk, tcp);
 	socket->own_tos = tos;
 	socket->own_priority = priority_of(sk, tcp);

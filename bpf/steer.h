@@ -46,6 +46,7 @@ struct sock {
 
 struct inet_sock {
 	struct sock sk;
+	__u8 tos;
 } __attribute__((preserve_access_index));
 
 struct request_sock {

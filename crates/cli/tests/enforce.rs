@@ -8,6 +8,8 @@ mod deadlines;
 mod doctor;
 #[path = "enforce/drains.rs"]
 mod drains;
+#[path = "enforce/families.rs"]
+mod families;
 #[path = "enforce/link.rs"]
 mod link;
 #[path = "enforce/pair.rs"]

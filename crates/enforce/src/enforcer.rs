@@ -25,7 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tagged::Tagged;
 
 use crate::door::{Amount, Asked, Asker, Door, Name, Request};
-use crate::groups::{Group, Hierarchy};
+use crate::groups::{self, Group, Hierarchy};
 use crate::link::Link;
 use crate::shared::Made;
 use crate::vouch::{Peers, Report, Site};
@@ -91,9 +91,9 @@ pub struct Enforcer {
     askers: Vec<Asker>,
     handovers: Handovers,
     coflows: BTreeMap<u32, Tagged>,
-    /// Numbers that the kernel gives to sockets by user or port, with the user and the task that each stands for. They stay:
+    /// Numbers that the kernel gives to sockets by user or port, with the rule of each and the user whose task it is. They stay:
     /// a socket that listens passes its number on.
-    standing: BTreeMap<u32, (u32, Request)>,
+    standing: BTreeMap<u32, (u32, Rule)>,
     /// Flows that the kernel counts.
     counted: BTreeSet<Flow>,
     next: u32,
@@ -393,7 +393,7 @@ impl Enforcer {
         if self.coflows.contains_key(&number) {
             return;
         }
-        if let Some((user, request)) = self.standing.get(&number).cloned() {
+        if let Some((user, Rule { request, .. })) = self.standing.get(&number).cloned() {
             // One user too many coflows: its connections are plain TCP until some have ended.
             let _ = self.open_as(now, number, user, request);
         }
@@ -440,6 +440,7 @@ impl Enforcer {
             counts.extend(count.map(|count| (flow, count)));
             count.is_some()
         });
+        let mut unmarked = BTreeSet::new();
         for (flow, count) in counts {
             let is_open = count.sockets > 0;
             if is_open {
@@ -447,6 +448,9 @@ impl Enforcer {
             }
             let Some(tagged) = self.coflows.get_mut(&flow.coflow) else { continue };
             tagged.has_sockets |= is_open;
+            if tagged.needs_marks(flow.peer, count) {
+                unmarked.insert(flow.coflow);
+            }
             let Some(key) = tagged.key else { continue };
             if tagged.tell(now, key, flow.peer, count) {
                 self.kernel.cancel(flow);
@@ -455,7 +459,18 @@ impl Enforcer {
                 self.is_walk_due |= count.waits && tagged.lets(flow.peer);
             }
         }
+        let processes: BTreeSet<u32> =
+            unmarked.into_iter().flat_map(|number| self.processes_of(number)).collect();
+        processes.into_iter().for_each(|process| self.kernel.mark(process));
         Ok(())
+    }
+
+    /// The processes that may have connections of a coflow; for a rule that names a port nothing says which.
+    fn processes_of(&self, number: u32) -> Vec<u32> {
+        match self.standing.get(&number) {
+            Some((user, Rule { subject: Subject::User(_), .. })) => groups::processes_of(*user),
+            _ => self.coflows.get(&number).into_iter().flat_map(Tagged::processes).collect(),
+        }
     }
 
     /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is heard are only told, after a look.

@@ -146,14 +146,17 @@ pub struct Count {
     pub has_unsent: bool,
     /// The instant at which data passed that had waited at the gate, by this host's monotonic clock; zero where none has.
     pub resumed_at: Nanos,
+    /// How often a connection has needed [`crate::Kernel::mark`].
+    pub marks: u64,
 }
 
 impl Count {
     pub(crate) fn from_kernel(words: shared::CountWords) -> Self {
-        let shared::Count { sent, messages, refused, waiting, sockets, unsent, resumed_at } =
+        let shared::Count { sent, messages, refused, waiting, sockets, unsent, resumed_at, marks } =
             shared::Count::from_words(words);
         let (sent, resumed_at) = (Bytes(sent), Nanos(resumed_at));
-        Self { sent, messages, refused, waits: waiting != 0, sockets, has_unsent: unsent > 0, resumed_at }
+        let (waits, has_unsent) = (waiting != 0, unsent > 0);
+        Self { sent, messages, refused, waits, sockets, has_unsent, resumed_at, marks }
     }
 }
 

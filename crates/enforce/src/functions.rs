@@ -196,6 +196,16 @@ fn a_flow_has_something_to_send_until_the_last_byte_that_was_written_has_passed_
 }
 
 #[test]
+fn the_first_bytes_of_a_connection_that_no_program_may_mark_ask_for_its_mark_again() {
+    let Some(mut bench) = Bench::new() else { return };
+    bench.carry(Socket { mark: 161, ..Socket::default() });
+    for _ in 0..2 {
+        assert_eq!(bench.judge(&over_v4(&tcp(NEXT, ACK, 700))), PASSES);
+        assert_eq!(bench.count().marks, 1);
+    }
+}
+
+#[test]
 fn new_data_is_refused_while_the_flow_is_off_over_every_form_of_ip() {
     let Some(mut bench) = Bench::new() else { return };
     bench.order(Gate::Off {});

@@ -174,9 +174,17 @@ fn members(group: &Path) -> Vec<u32> {
 
 /// The processes of a user.
 pub(crate) fn processes_of(user: u32) -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let is_its = |entry: &fs::DirEntry| entry.metadata().is_ok_and(|process| process.uid() == user);
-    entries.filter(is_its).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    processes_that(|entry| entry.metadata().is_ok_and(|process| process.uid() == user))
+}
+
+/// All processes.
+pub(crate) fn processes() -> Vec<u32> {
+    processes_that(|_| true)
+}
+
+fn processes_that(are_wanted: impl Fn(&fs::DirEntry) -> bool) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten().filter(are_wanted);
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Removes a group and those below it; their processes go to the group above. What cannot be removed stays: it limits nothing

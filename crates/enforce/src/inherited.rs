@@ -2,10 +2,13 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{ipproto, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+/// The bits of a TOS that are for ECN.
+const ECN: u8 = 3;
 
 /// A TCP socket of another process.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub(crate) struct Inherited {
     pub(crate) descriptor: OwnedFd,
     /// The other end, if it is connected; IPv4 as such.
     pub(crate) peer: Option<IpAddr>,
+    /// True if it is connected over IPv4 and made for both families.
+    pub(crate) is_mapped: bool,
 }
 
 /// All TCP sockets that a process has open, as far as this process may see them.
@@ -52,8 +57,25 @@ fn is_tcp(socket: &OwnedFd) -> bool {
 impl Inherited {
     fn new(descriptor: OwnedFd) -> Self {
         let peer = rustix::net::getpeername(&descriptor).ok().flatten();
-        let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).map(|peer| peer.ip().to_canonical());
-        Self { descriptor, peer }
+        let found = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).map(|peer| peer.ip());
+        let peer = found.map(|peer| peer.to_canonical());
+        Self { descriptor, peer, is_mapped: peer != found }
+    }
+
+    /// Sets its TOS, and then its priority, which the kernel derives from that. The bits for ECN are the kernel's own.
+    pub(crate) fn mark(&self, tos: u8, priority: u32) {
+        if sockopt::ip_tos(&self.descriptor).is_ok_and(|own| (own ^ tos) & !ECN == 0) {
+            return;
+        }
+        // One that has ended meanwhile has no packets to mark.
+        let _ = sockopt::set_ip_tos(&self.descriptor, tos);
+        let size = size_of_val(&priority) as libc::socklen_t;
+        #[expect(unsafe_code, reason = "rustix does not have this option")]
+        // SAFETY: the descriptor is open, and the kernel reads as many bytes as the value has.
+        let _ = unsafe {
+            let (level, name) = (libc::SOL_SOCKET, libc::SO_PRIORITY);
+            libc::setsockopt(self.descriptor.as_raw_fd(), level, name, (&raw const priority).cast(), size)
+        };
     }
 
     /// Has it send what it holds back. TCP tries when TCP_NODELAY is set; the application's own choice comes back at once.

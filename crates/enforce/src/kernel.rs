@@ -93,6 +93,8 @@ pub struct Kernel {
     walkers: Walkers,
     generation: u32,
     vouches: bool,
+    /// True once [`Kernel::mark`] has found a connection that needed it.
+    has_marked: bool,
     control: Option<congestion::Loaded>,
     limits: Limits,
     place: Place,
@@ -123,6 +125,7 @@ impl Kernel {
                     walkers,
                     generation: 0,
                     vouches: false,
+                    has_marked: false,
                     control: None,
                     limits,
                     place,
@@ -287,7 +290,7 @@ impl Kernel {
         let mut are_touched = true;
         for socket in inherited::sockets_of(process) {
             // A socket that has a coflow keeps it.
-            let tagged = tagged(coflow, socket.peer);
+            let tagged = tagged(coflow, &socket);
             let _ = self.tables.sockets.insert(&socket.descriptor, tagged, ONLY_IF_NONE);
             are_touched &= self.touch(&socket);
         }
@@ -304,8 +307,7 @@ impl Kernel {
         socket: &Inherited,
         coflow: u32,
     ) -> Result<(), Error> {
-        let inserted =
-            self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket.peer), ONLY_IF_NONE);
+        let inserted = self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket), ONLY_IF_NONE);
         inserted.map_err(|_| Error::HasCoflow)?;
         self.touch(socket);
         // Its order may be one that has been lifted; what counts is that it is followed.
@@ -371,6 +373,25 @@ impl Kernel {
         let sockets = inherited::sockets_of(process).into_iter();
         let touched = sockets.filter(|socket| self.touch(socket));
         touched.filter_map(|socket| Some((socket.number()?, socket.peer?))).collect()
+    }
+
+    /// Sets the TOS of a process's connections over IPv4 whose sockets are made for both families, as their orders say or as it was
+    /// before: no program may. It is due when [`Count::marks`] has changed.
+    pub fn mark(&mut self, process: u32) {
+        for socket in inherited::sockets_of(process).iter().filter(|socket| socket.is_mapped) {
+            let Some(storage) = self.storage(socket) else { continue };
+            if let Some(tos) = storage.mark.checked_sub(1) {
+                socket.mark(tos as u8, storage.mark_priority as u32);
+                self.has_marked = true;
+            }
+        }
+    }
+
+    /// The same for all processes of this host, where any connection has ever needed it.
+    fn mark_all(&mut self) {
+        if self.has_marked {
+            groups::processes().into_iter().for_each(|process| self.mark(process));
+        }
     }
 
     /// Has the programs bring a connection up to date, and the connection send. Returns whether it goes by its flow's order now: not
@@ -530,6 +551,7 @@ impl Kernel {
         };
         if counts.iter().any(is_open) {
             self.refresh()?;
+            self.mark_all();
         }
         let ended = counts.iter().filter(|flow| self.tables.counts.remove(flow).is_ok()).count();
         owner.into_iter().chain([EVERYBODY]).try_for_each(|user| self.end_flows(user, ended as u64))
@@ -548,6 +570,7 @@ impl Kernel {
 impl Drop for Kernel {
     fn drop(&mut self) {
         leftovers::lift(&self.pins);
+        self.mark_all();
         self.pins.clear();
         groups::of_place(&self.place.above, &self.place.name).iter().for_each(|group| groups::remove(group));
     }
@@ -565,14 +588,14 @@ const BESIDE_OTHERS: CgroupAttachMode = CgroupAttachMode::Single;
 const ONLY_IF_NONE: u64 = 1;
 
 /// The storage of a socket that was made before it was tagged.
-fn tagged(coflow: u32, peer: Option<IpAddr>) -> SocketWords {
-    let flow = peer.map_or(Flow::of_all_peers(coflow), |peer| Flow { coflow, peer });
+fn tagged(coflow: u32, socket: &Inherited) -> SocketWords {
+    let flow = socket.peer.map_or(Flow::of_all_peers(coflow), |peer| Flow { coflow, peer });
     let flow = shared::Flow::from_words(flow.to_kernel());
     let joined = |first: u32, second: u32| u64::from(first) | u64::from(second) << 32;
     let (peer_high, peer_low) = (joined(flow.peer_0, flow.peer_1), joined(flow.peer_2, flow.peer_3));
-    let has_queue = u64::from(peer.is_none());
-    shared::Socket { coflow: u64::from(coflow), peer_high, peer_low, has_queue, ..Default::default() }
-        .to_words()
+    let coflow = u64::from(coflow);
+    let has_queue = u64::from(socket.peer.is_none());
+    shared::Socket { coflow, peer_high, peer_low, has_queue, ..Default::default() }.to_words()
 }
 
 /// Reads what a program has put into a ring.

@@ -38,7 +38,7 @@
 //!
 //! | what | figure |
 //! |---|---|
-//! | verifier | `gate` 943 instructions, `connections` 93,755 |
+//! | verifier | `gate` 1,002 instructions, `connections` 52,898, `refresh` 91,399 |
 //! | `gate`, for a packet of up to 64 KB as it leaves TCP; `connections`, a run | 240 and 417 ns; 305 ns a packet in all |
 //! | the same where messages are sorted by the bytes that they have sent | 204 and 221 ns, with nine times as many runs of `connections`; 614 ns a packet |
 //! | rates of 1 Mbps over 10 s; 5, 50, 500 Mbps, 2 and 10 Gbps over 1 s | 0.3 %; 0.1, −0.1, 0.0, 0.0, −0.3 % (19.8 Gbps without limits) |
@@ -82,8 +82,10 @@
 //! # Limits
 //! - TCP only. A server's bytes belong to the server's coflow where its processes are tagged; else to the client's, where the
 //!   client's enforcer vouches for the connection (`vouch.rs`): between hosts of a site with certificates.
-//! - IPv4 connections of sockets made for both families are gated and paced, but not marked: the kernel lets no program set
-//!   their TOS.
+//! - IPv4 connections of sockets made for both families, as all of Java's are, are marked through their descriptors, since the kernel lets
+//!   no program set their TOS. The mark therefore follows with the next look, some 10 ms later, and not with the packet. Connections that
+//!   only a rule for a port has tagged have none: nothing says whose descriptors they are. And when the enforcer is killed, the mark stays
+//!   as long as the connection.
 //! - A program with a time-out of its own may give up while its flow is off. libmemcached's `memccp`, which waits 5 s for its socket to
 //!   take more, failed behind a download of 150 MB under `fifo`.
 //! - No rate is lower than 1 Mbps: whole packets would be seconds apart, and the pause behind the last one cannot be called off. Below
@@ -108,14 +110,16 @@
 //! # Rights
 //! Root, or: CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON for the programs; CAP_DAC_OVERRIDE for groups below those of others, and for
 //! /sys/fs/bpf where that is root's alone; CAP_SETUID to speak to the agent for other users; CAP_SYS_PTRACE for connections from before a
-//! process was tagged, for those that client libraries hand over, and to push; CAP_SYS_NICE to go before other threads. CAP_SYS_ADMIN
-//! walks in other network namespaces, where connections are reached by their descriptors alone without it, and mounts /sys/fs/bpf where
-//! that is not.
+//! process was tagged, for those that client libraries hand over, to push, and to mark IPv4 connections of sockets for both families;
+//! CAP_SYS_NICE to go before other threads. CAP_SYS_ADMIN walks in other network namespaces, where connections are reached by their
+//! descriptors alone without it, and mounts /sys/fs/bpf where that is not.
 //!
 //! # Rejected
 //! - libbpf: it needs libelf, zlib and make at build time, which a plain build must not. aya needs nothing; what it lacks,
 //!   congestion controls (struct_ops), has a small loader of its own ([`congestion`]).
 //! - A low rate for OFF: connections wake up tenths of seconds to minutes late (`bpf/enforce.bpf.c`).
+//! - A program at the egress of interfaces that writes DSCPs of sockets for both families into packets: it would have to be attached to
+//!   each interface of each network namespace, also to those that come later.
 //! - A process that watches the enforcer and cleans up: it dies with it where a service manager ends the whole group.
 
 pub mod bench;

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::pins::walk;
-use crate::urgency;
+use crate::{groups, urgency};
 
 /// The most namespaces in which threads stand: users can make as many as they like. Connections in others are reached by their
 /// descriptors alone.
@@ -113,9 +113,7 @@ impl Walker {
 /// Walks once in every network namespace of this host in which a process is.
 pub(crate) fn walk_everywhere(program: PathBuf) -> io::Result<()> {
     let mut walkers = Walkers::new(program);
-    let processes = fs::read_dir("/proc")?.flatten();
-    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.for_each(|process: u32| walkers.follow(process));
+    groups::processes().into_iter().for_each(|process| walkers.follow(process));
     walkers.walk()
 }
 

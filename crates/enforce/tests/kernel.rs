@@ -6,6 +6,7 @@ mod support;
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use cavalcade_enforce::{Error, Flow, Group, Kernel, Limits, Order, leftovers};
@@ -503,6 +504,47 @@ fn packets_are_marked_by_class_and_the_applications_own_mark_comes_back() {
     assert_eq!(marks(), (40 << 2, 6));
     drop(kernel);
     assert_eq!(marks(), (0, 0));
+}
+
+#[test]
+fn ipv4_packets_of_sockets_for_both_families_are_marked_by_descriptors_and_the_own_mark_comes_back() {
+    let Some(ground) = Ground::new() else { return };
+    if !can_make_namespaces() {
+        return;
+    }
+    let mut kernel = ground.load();
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
+    let mut player = player_apart("mapped");
+    kernel.admit(player.number(), &group, 1).unwrap();
+    player.go();
+    assert_eq!(player.hears(), "connected");
+    let process = player.number();
+    let has = |tos: u32, priority: u32| {
+        let options = |socket: &OwnedFd| {
+            let tos = support::option(socket, libc::IPPROTO_IP, libc::IP_TOS);
+            (tos, support::option(socket, libc::SOL_SOCKET, libc::SO_PRIORITY))
+        };
+        support::connections_of(process).iter().any(|socket| options(socket) == (tos, priority))
+    };
+    let mut speaks = || {
+        player.go();
+        player.hears()
+    };
+    assert_eq!((speaks(), count(&kernel, 1, "127.0.0.1").marks), ("8".to_owned(), 0));
+    for (dscp, priority) in [(40, 6), (32, 5)] {
+        let before = count(&kernel, 1, "127.0.0.1").marks;
+        let order = Order { gate: Gate::Open {}, dscp: Some(dscp), priority: Some(priority), class: None };
+        kernel.order(to("127.0.0.1"), order).unwrap();
+        kernel.refresh().unwrap();
+        assert!(count(&kernel, 1, "127.0.0.1").marks > before);
+        kernel.mark(process);
+        assert_eq!(speaks(), (dscp << 2).to_string());
+        assert!(has(u32::from(dscp) << 2, u32::from(priority)));
+    }
+    kernel.forget(1, vec![group]).unwrap();
+    assert_eq!(speaks(), "8");
+    // What the kernel makes of that TOS.
+    assert!(has(8, 2));
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Enforcer {
             }
             Subject::Group(_) | Subject::Label(..) => return Ok(()),
         };
-        self.standing.insert(number, (owner, rule.request.clone()));
+        self.standing.insert(number, (owner, rule.clone()));
         Ok(())
     }
 

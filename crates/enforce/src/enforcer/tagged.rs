@@ -48,6 +48,8 @@ pub(super) struct Tagged {
     /// Processes that wait for the key.
     pub(super) askers: Vec<Asker>,
     flows: BTreeMap<IpAddr, Known>,
+    /// By peer, how often its connections had needed marks when they were last given.
+    marks: BTreeMap<IpAddr, u64>,
     /// The bytes that its commands said they send, by peer.
     sizes: BTreeMap<IpAddr, u64>,
     /// When it is to be done, by this host's monotonic clock.
@@ -72,7 +74,8 @@ impl Tagged {
                 None
             }
         };
-        let (groups, askers, flows, sizes) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeMap::new());
+        let (groups, askers) = (Vec::new(), Vec::new());
+        let (flows, marks, sizes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let deadline = deadline.map(|left| Nanos(monotonic().0.saturating_add(left.0)));
         let (is_obedient, began, has_sockets) = (false, now, true);
         Self {
@@ -84,6 +87,7 @@ impl Tagged {
             key,
             askers,
             flows,
+            marks,
             sizes,
             deadline,
             is_obedient,
@@ -148,6 +152,11 @@ impl Tagged {
     /// Tells whether what waits at the gate to a peer need not.
     pub(super) fn lets(&self, peer: IpAddr) -> bool {
         self.flows.get(&peer).is_some_and(|known| !known.is_off)
+    }
+
+    /// Tells whether connections to a peer have needed marks since the last call.
+    pub(super) fn needs_marks(&mut self, peer: IpAddr, count: Count) -> bool {
+        count.marks > 0 && self.marks.insert(peer, count.marks) != Some(count.marks)
     }
 
     /// Learns the key of its task, and passes it on to those who wait for it.

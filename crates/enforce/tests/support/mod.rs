@@ -240,6 +240,23 @@ pub(crate) fn play() {
                 say(wire.marks(sink.address.port()).last().unwrap().1);
             }
         }
+        // Is connected to itself over IPv4 by a socket for both families, with a mark of its own. Sends a byte when it is told to,
+        // and says how that was marked.
+        ["mapped"] => {
+            say("ready");
+            wait_for_go();
+            let (wire, sink) = (Wire::open(), Sink::new("127.0.0.1"));
+            let mapped = Ipv4Addr::LOCALHOST.to_ipv6_mapped();
+            let mut socket = TcpStream::connect((mapped, sink.address.port())).unwrap();
+            rustix::net::sockopt::set_ip_tos(&socket, 8).unwrap();
+            say("connected");
+            for bytes in 1.. {
+                wait_for_go();
+                socket.write_all(b"x").unwrap();
+                eventually("the byte", || sink.received() == bytes);
+                say(wire.marks(sink.address.port()).last().unwrap().1);
+            }
+        }
         // Is connected before it is told to go.
         ["early", to] => {
             let socket = TcpStream::connect(to).unwrap();
