@@ -31,7 +31,7 @@ use crate::shared::Made;
 use crate::vouch::{Peers, Report, Site};
 use crate::{Error, Flow, Kernel, Order, urgency};
 
-/// The time between two looks at the counts while there are coflows.
+/// The time between two looks at the counts while there are flows.
 const PERIOD: Nanos = Nanos::from_millis(10);
 /// The time from a look to the next for flows that begin or end meanwhile: short ones share looks, and what those wake.
 const BRIEF: Nanos = Nanos::from_millis(2);
@@ -200,7 +200,8 @@ impl Enforcer {
             .collect();
         let now = self.now();
         let look_at = if self.has_turned { self.rest_until } else { self.look_at };
-        let longest = if self.is_idle() { TICK } else { look_at.since(now).min(PERIOD) };
+        // Of flows that begin the kernel tells.
+        let longest = if self.counted.is_empty() { TICK } else { look_at.since(now).min(PERIOD) };
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
@@ -482,7 +483,7 @@ impl Enforcer {
             {
                 continue;
             }
-            tagged.link.turn(now);
+            tagged.link.turn(now, speaks);
             while let Some(event) = tagged.link.client.poll_event() {
                 match event {
                     ClientEvent::Ready(_) => {
@@ -556,7 +557,7 @@ impl Enforcer {
             let Some(mut tagged) = self.coflows.remove(&number) else { continue };
             if let (Name::Task(_), Some(key)) = (&tagged.name, tagged.key) {
                 tagged.link.client.unregister(key);
-                tagged.link.turn(now);
+                tagged.link.turn(now, false);
             }
             match self.standing.contains_key(&number) {
                 true => self.kernel.clear(number)?,

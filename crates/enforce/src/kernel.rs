@@ -97,6 +97,7 @@ pub struct Kernel {
     has_marked: bool,
     control: Option<congestion::Loaded>,
     limits: Limits,
+    hierarchy: Hierarchy,
     place: Place,
     /// The kernel's number of the place's group.
     above: u64,
@@ -112,6 +113,7 @@ impl Kernel {
     /// there; nothing is left behind then.
     pub fn load(place: Place, limits: Limits) -> Result<Self, Error> {
         let programs = PROGRAMS.map_err(Error::NotBuilt)?;
+        let hierarchy = Hierarchy::find()?;
         let group = File::open(&place.above).map_err(Error::file("open", &place.above))?;
         let above = group.metadata().map_err(Error::file("read", &place.above))?.ino();
         leftovers::fix(&place)?;
@@ -128,6 +130,7 @@ impl Kernel {
                     has_marked: false,
                     control: None,
                     limits,
+                    hierarchy,
                     place,
                     above,
                     pins,
@@ -158,7 +161,7 @@ impl Kernel {
     /// The group below which one for `process` is to be made: its own, so that what limits its memory and processor goes on
     /// to do so and it is there again when the coflow ends.
     pub(crate) fn parent_for(&self, process: u32) -> Result<PathBuf, Error> {
-        let own = groups::of_process(&Hierarchy::find()?, process).ok_or(Error::NoGroups)?;
+        let own = groups::of_process(&self.hierarchy, process).ok_or(Error::NoGroups)?;
         Ok(if own.starts_with(&self.place.above) { own } else { self.place.above.clone() })
     }
 

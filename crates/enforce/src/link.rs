@@ -48,14 +48,15 @@ impl Link {
         self.is_welcome = true;
     }
 
-    /// Connects, reads, and says what is to be said, as far as that takes no time.
-    pub(crate) fn turn(&mut self, now: Instant) {
+    /// Connects, reads where something can be heard, and says what is to be said, as far as that takes no time.
+    pub(crate) fn turn(&mut self, now: Instant, is_heard: bool) {
         if self.stream.is_none() && self.tried_at.is_none_or(|at| now.since(at) >= RETRY) {
             self.tried_at = Some(now);
             self.connect();
         }
         let waits_in_vain = !self.is_welcome && self.tried_at.is_some_and(|at| now.since(at) >= WELCOME);
-        let talked = self.read(now).and_then(|()| {
+        let heard = if is_heard { self.read(now) } else { Ok(()) };
+        let talked = heard.and_then(|()| {
             let is_silent = self.client.handle_timeout(now);
             self.write()?;
             if is_silent || waits_in_vain { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }

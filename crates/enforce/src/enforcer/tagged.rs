@@ -63,7 +63,7 @@ pub(super) struct Tagged {
 impl Tagged {
     /// A coflow that `user` asks for; a task is registered with the agent.
     pub(super) fn new(now: Instant, user: u32, mut link: Link, request: Request) -> Self {
-        link.turn(now);
+        link.turn(now, false);
         let Request { name, class, deadline, .. } = request;
         let key = match &name {
             Name::Coflow(key) => Some(*key),
