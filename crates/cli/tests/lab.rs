@@ -6,6 +6,7 @@ mod support;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use cavalcade_testing::eventually;
@@ -283,11 +284,15 @@ fn kernels_sort_messages_where_policies_of_hosts_do_and_packets_go_in_the_class_
     }
 }
 
+/// What is left behind is of the whole machine: who leaves some and looks for it does it alone.
+static LEAVES: Mutex<()> = Mutex::new(());
+
 #[test]
 fn groups_and_programs_of_a_killed_lab_are_removed_by_the_next_one() {
     if !has_namespaces() || !has_kernel_path() {
         return;
     }
+    let _alone = LEAVES.lock();
     let place = Place::with_trace();
     let arguments = ["lab", "trace.txt", "--rate", "50Mbps", "--policies", "pias", "--enforce", "kernel"];
     let mut killed = Running(
@@ -315,6 +320,7 @@ fn what_a_killed_lab_leaves_is_removed_by_the_next_one_and_its_processes_are_gon
     if !has_namespaces() {
         return;
     }
+    let _alone = LEAVES.lock();
     let place = Place::with_trace();
     let arguments = ["lab", "trace.txt", "--rate", "50Mbps", "--policies", "dclas"];
     let mut killed =
@@ -433,4 +439,79 @@ fn in_racks_the_kernel_path_carries_out_policies_beside_what_the_control_plane_p
     assert_eq!(place.names(), ["trace.txt"]);
     let refused = lab(&place, &[&RACKS[..], &["--policies", "aalo"]].concat());
     assert!(refused.code == 2 && refused.err.contains("--enforce kernel"), "{}", refused.err);
+}
+
+/// The command lines of what runs in namespaces.
+fn run_in(namespaces: &[String]) -> Vec<Vec<u8>> {
+    let lines = |name: &String| {
+        let numbers = Command::new("ip").args(["netns", "pids", name]).output().unwrap().stdout;
+        let numbers = String::from_utf8(numbers).unwrap();
+        let read = |number: &str| std::fs::read(format!("/proc/{number}/cmdline")).ok();
+        numbers.lines().filter_map(read).collect::<Vec<_>>()
+    };
+    namespaces.iter().flat_map(lines).collect()
+}
+
+/// Kills a lab of racks in the middle of its transfers, and holds that its processes end with it, and that all else of it is removed
+/// by `doctor`, and by the next lab.
+fn removed_after_a_kill(carrier: &str) {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    if let Some(why) = cavalcade_switch::kernel::missing().filter(|_| carrier == "xdp") {
+        return cavalcade_testing::skipped(format_args!("programs for the kernel ({why})"));
+    }
+    let _alone = LEAVES.lock();
+    let place = Place::with_trace();
+    let start = |arguments: &[&str]| {
+        let mut command = place.command();
+        command.env("TMPDIR", place.path("")).env("XDG_RUNTIME_DIR", place.path("")).args(arguments);
+        Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
+    let by_next_lab = ["lab", "trace.txt", "--rate", "400Mbps", "--scale", "0.05", "--policies", "tcp"];
+    for remover in [&["doctor", "--fix-leftovers"][..], &by_next_lab] {
+        let more = ["--scale", "1", "--policies", "aalo", "--enforce", "kernel", "--carrier", carrier];
+        let mut killed = start(&[&["lab"], &RACKS[..5], &more].concat());
+        let number = killed.0.id();
+        let folder = place.path(&format!("cavalcade-lab-{number}"));
+        eventually("the last enforcer's door", || folder.join("door3.sock").exists());
+        let grounds =
+            groups_of(number).into_iter().map(|group| cavalcade_enforce::Place::below(&group).unwrap());
+        let pins: Vec<_> = grounds.map(|ground| Path::new("/sys/fs/bpf").join(ground.name)).collect();
+        assert!(pins.len() == 4 && pins.iter().all(|pins| pins.exists()), "{pins:?}");
+        let namespaces = namespaces_of(number);
+        let is_switch = |line: &Vec<u8>| line.split(|byte| *byte == 0).nth(1) == Some(b"switch");
+        assert_eq!(run_in(&namespaces).iter().filter(|line| is_switch(line)).count(), 3);
+        let programs = || -> usize {
+            let shown = namespaces.iter().map(|name| Command::new("ip").args(["-n", name, "link"]).output());
+            shown
+                .map(|shown| String::from_utf8_lossy(&shown.unwrap().stdout).matches("prog/xdp").count())
+                .sum()
+        };
+        // A port for each host, and both ends of two cables to the root.
+        assert_eq!(programs(), if carrier == "xdp" { 8 } else { 0 });
+        killed.0.kill().unwrap();
+        killed.0.wait().unwrap();
+        eventually("its processes and the switches' programs go with the lab", || {
+            run_in(&namespaces).is_empty() && programs() == 0
+        });
+        assert!(start(remover).0.wait().unwrap().success());
+        // What another test removes at the same time may take a while. Cables go with the namespaces of their ends.
+        eventually("nothing of it is left", || {
+            namespaces_of(number).is_empty()
+                && groups_of(number).is_empty()
+                && !pins.iter().chain([&folder]).any(|path| path.exists())
+        });
+    }
+    assert_eq!(place.names(), ["trace.txt"]);
+}
+
+#[test]
+fn what_a_killed_lab_of_racks_leaves_is_removed_by_doctor_and_by_the_next_one() {
+    removed_after_a_kill("process");
+}
+
+#[test]
+fn what_a_killed_lab_of_racks_in_the_kernel_leaves_is_removed_by_doctor_and_by_the_next_one() {
+    removed_after_a_kill("xdp");
 }
