@@ -16,9 +16,11 @@ The library is found at $CAVALCADE_SPC_LIBRARY, else as libcavalcade_spc.so.0 wh
 import ctypes
 import errno
 import os
+import select
 import socket as _system
 import sys
 import threading
+import time
 from socket import (
     AF_INET,
     AF_INET6,
@@ -45,10 +47,12 @@ __all__ = [
     "getdefaulttimeout", "gethostname", "setdefaulttimeout", "socket", "timeout", "use_counter", "use_fabric",
 ]
 
-#: A call without a time-out waits in slices of this length, so that Ctrl-C is noticed.
-_SLICE = 0.2
 #: The most that a call copies of what it is to write: there is room for a part of it only.
 _PIECE = 1 << 18
+#: The time of a call of the library that is not to wait.
+_AT_ONCE = 0
+#: The most that one poll waits, in seconds: it takes no large numbers.
+_LONGEST = 86_400
 _MEANINGLESS = {(IPPROTO_TCP, TCP_NODELAY), (SOL_SOCKET, SO_REUSEADDR), (SOL_SOCKET, SO_KEEPALIVE)}
 
 
@@ -59,20 +63,19 @@ class _Fabric(ctypes.Structure):
 def _load():
     library = ctypes.CDLL(os.environ.get("CAVALCADE_SPC_LIBRARY", "libcavalcade_spc.so.0"))
     handle, text, out = ctypes.c_void_p, ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)
-    number, time, size = ctypes.POINTER(ctypes.c_uint32), ctypes.c_int64, ctypes.c_size_t
+    number, nanos, size = ctypes.POINTER(ctypes.c_uint32), ctypes.c_int64, ctypes.c_size_t
     functions = {
         "endpoint_open": [text, ctypes.POINTER(_Fabric), out],
         "endpoint_address": [handle, text, size],
         "endpoint_close": [handle],
-        "connect": [handle, text, ctypes.c_uint32, time, out],
         "connect_begin": [handle, text, ctypes.c_uint32, out],
         "is_open": [handle],
         "listen": [handle, out],
-        "accept": [handle, time, out],
+        "accept": [handle, nanos, out],
         "listener_descriptor": [handle],
         "listener_close": [handle],
-        "read": [handle, ctypes.c_void_p, size, time],
-        "write": [handle, ctypes.c_void_p, size, time],
+        "read": [handle, ctypes.c_void_p, size, nanos],
+        "write": [handle, ctypes.c_void_p, size, nanos],
         "shutdown": [handle, ctypes.c_int],
         "task": [handle, number],
         "peer": [handle, text, size],
@@ -112,17 +115,23 @@ def _handle(name, *arguments):
     return made
 
 
-def _waiting(limit, call):
-    """Calls until it answers or the limit has passed: None for ever; with 0 it fails as BlockingIOError where it would wait."""
-    if limit is not None:
-        return call(int(limit * 1e9))
+def _waiting(limit, descriptor, event, call):
+    """Calls until it answers or the limit has passed: None for ever, 0 not at all. ``descriptor()`` is one that shows whether it would.
+
+    The library's own waits cannot be interrupted, and this can: Ctrl-C comes at once."""
+    until = None if limit is None else time.monotonic() + limit
     while True:
         try:
-            return call(int(_SLICE * 1e9))
-        except timeout as passed:
-            # A connection that was given up also times out, and says so with other words.
-            if "time that was set" not in str(passed):
+            return call()
+        except BlockingIOError:
+            if limit == 0:
                 raise
+        left = None if until is None else until - time.monotonic()
+        if left is not None and left <= 0:
+            raise timeout("timed out")
+        waiting = select.poll()
+        waiting.register(descriptor(), event)
+        waiting.poll(None if left is None else min(left, _LONGEST) * 1000)
 
 
 def _name(handle, function):
@@ -253,7 +262,8 @@ class socket:
         """The next stream, as a socket under its opener's task, and the address of the other end."""
         if self._listener is None:
             raise OSError(errno.EINVAL, "the socket does not listen")
-        stream = _waiting(self._timeout, lambda nanos: _handle("accept", self._listener, nanos))
+        descriptor = lambda: _call("listener_descriptor", self._listener)
+        stream = _waiting(self._timeout, descriptor, select.POLLIN, lambda: _handle("accept", self._listener, _AT_ONCE))
         accepted = socket(self.family)
         accepted._stream = stream
         return accepted, accepted.getpeername()
@@ -267,14 +277,28 @@ class socket:
         self._open(("::" if ":" in found[0] else "0.0.0.0", 0))
         if self._given is None:
             self._given = _next_task()
-        if self._timeout == 0:
-            self._stream = _handle("connect_begin", self._endpoint, _text(found), self._given)
-            self._opening = True
-            self._show()
-            raise BlockingIOError(errno.EINPROGRESS, "the stream is being opened")
-        limit = -1 if self._timeout is None else int(self._timeout * 1e9)
-        self._stream = _handle("connect", self._endpoint, _text(found), self._given, limit)
+        self._stream = _handle("connect_begin", self._endpoint, _text(found), self._given)
+        self._opening = self._timeout == 0
         self._show()
+        try:
+            _waiting(self._timeout, self._shown, select.POLLOUT, self._check_open)
+        except BlockingIOError:
+            raise
+        except BaseException:
+            self._drop_stream()
+            raise
+
+    def _shown(self):
+        """The library's descriptor of the stream."""
+        return _call("descriptor", self._connected())
+
+    def _check_open(self):
+        if not _call("is_open", self._connected()):
+            raise BlockingIOError(errno.EINPROGRESS, "the stream is being opened")
+
+    def _drop_stream(self):
+        stream, self._stream = self._stream, None
+        _library.cavalcade_spc_close(stream)
 
     def _give_up_opening(self):
         """Drops a stream that could not be opened, so that another can be; raises if it is open or still being opened."""
@@ -282,9 +306,7 @@ class socket:
             is_open = _call("is_open", self._stream)
         except OSError:
             if self._opening:
-                _library.cavalcade_spc_close(self._stream)
-                self._stream = None
-                return
+                return self._drop_stream()
             is_open = True
         if is_open:
             raise OSError(errno.EISCONN, "the socket is connected")
@@ -307,8 +329,8 @@ class socket:
             return 0
         place = (ctypes.c_char * len(view)).from_buffer(view)
         with self._receiving:
-            stream = self._connected()
-            return _waiting(self._timeout, lambda nanos: _call("read", stream, place, size, nanos))
+            read = lambda: _call("read", self._connected(), place, size, _AT_ONCE)
+            return _waiting(self._timeout, self._shown, select.POLLIN, read)
 
     def recv(self, bufsize, flags=0):
         """Reads at most so many bytes; none at the end."""
@@ -322,8 +344,8 @@ class socket:
         if not data:
             return 0
         with self._sending:
-            stream = self._connected()
-            return _waiting(self._timeout, lambda nanos: _call("write", stream, data, len(data), nanos))
+            write = lambda: _call("write", self._connected(), data, len(data), _AT_ONCE)
+            return _waiting(self._timeout, self._shown, select.POLLOUT, write)
 
     def sendall(self, data, flags=0):
         """Writes all."""
