@@ -185,6 +185,18 @@ static inline_always void follow(void *sk, void *common, int is_v6, struct cv_so
 	socket->class = class;
 }
 
+/*
+ * A listener for both families was given its class as IPv6 has it. What it accepts over IPv4 has the mark of the listener's IP_TOS instead,
+ * and takes on its class anew. Rate and priority are the same for both.
+ */
+static inline_always void begin_mapped(struct cv_socket *socket, const struct tcp_sock *tcp)
+{
+	if (!tcp || !(socket->applied || socket->class))
+		return;
+	socket->own_tos = tcp->inet_conn.icsk_inet.tos & DSCP_BITS;
+	socket->class = CV_KEEP;
+}
+
 /* Brings a connection up to date. */
 static inline_always void update(void *sk, void *common, int is_v6, struct cv_socket *socket)
 {
@@ -463,6 +475,8 @@ int connections(struct bpf_sock_ops *ops)
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		learn_peer(ops, socket);
+		if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB && is_mapped(is_v6, socket))
+			begin_mapped(socket, bpf_skc_to_tcp_sock(sk));
 		bpf_sock_ops_cb_flags_set(ops, (ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG) |
 						       wanted());
 		if (!socket->coflow && !adopt(socket))
@@ -716,12 +730,16 @@ static inline_always struct cv_socket *take_late(struct sock_common *common, str
 {
 	struct cv_socket fresh = without_coflow(common);
 
+	if (!is_met(tcp))
+		return 0;
 	fresh.coflow = coflow_of_queue(common, walk);
 	if (!fresh.coflow)
 		fresh.coflow = coflow_of_port(common, tcp);
-	if (fresh.coflow ? !is_told_of(tcp) : !(vouches() && adopt(&fresh)))
+	if (fresh.coflow && !is_told_of(tcp))
+		fresh.coflow = 0;
+	if (!fresh.coflow && !(vouches() && adopt(&fresh)))
 		return 0;
-	return is_met(tcp) ? bpf_sk_storage_get(&sockets, tcp, &fresh, BPF_SK_STORAGE_GET_F_CREATE) : 0;
+	return bpf_sk_storage_get(&sockets, tcp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
 SEC("iter/tcp")

@@ -85,6 +85,7 @@ struct cv_settings {
 	__u64 control_0; /* The name of the congestion control for connections of coflows, in two words; 0 leaves their own. */
 	__u64 control_1; /* Second word of it. */
 	__u64 above; /* The kernel's number of the group at which the programs are attached. */
+	__u64 takes_ports; /* Other than 0: a walk gives connections from before to the rules for their ports. */
 	__u64 answers; /* Other than 0: what listeners accept with marks gets the control too, even if it belongs to no coflow. */
 };
 

@@ -62,15 +62,16 @@ static inline_always struct cv_socket without_coflow(const struct sock_common *c
 }
 
 /*
- * The coflow of a rule for the port to which a connection was made, or at which it was accepted; 0 where there is none. What was
- * accepted began as a copy of its listener, and has its backlog.
+ * The coflow of a rule for the port to which a connection was made, or at which it was accepted; 0 where there is none, or other rules,
+ * which go before, have still to be followed. What was accepted began as a copy of its listener, and has its backlog.
  */
 static inline_always __u32 coflow_of_port(const struct sock_common *common, const struct tcp_sock *tcp)
 {
 	__u32 port = from_network_16(common->skc_dport);
+	struct cv_settings *all = read_settings();
 	__u32 *coflow;
 
-	if (common->skc_state == TCP_LISTEN)
+	if (common->skc_state == TCP_LISTEN || !all || !all->takes_ports)
 		return 0;
 	if (tcp->inet_conn.icsk_inet.sk.sk_max_ack_backlog)
 		port = common->skc_num;

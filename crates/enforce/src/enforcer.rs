@@ -41,6 +41,8 @@ const SPARING: u64 = 20;
 const TICK: Nanos = Nanos::from_millis(100);
 /// The number of those after which everything is looked for that may have been missed.
 const THOROUGH: u32 = 10;
+/// The time after which no further process is looked through for connections that need marks.
+const MARKING: Nanos = Nanos::from_millis(1);
 /// The most processes that may be asking at once.
 const ASKERS: usize = 64;
 /// The most of these of one user: they keep no others out.
@@ -96,6 +98,11 @@ pub struct Enforcer {
     standing: BTreeMap<u32, (u32, Rule)>,
     /// Flows that the kernel counts.
     counted: BTreeSet<Flow>,
+    /// Coflows with connections that need marks which no program may set, and processes that may have these.
+    unmarked: BTreeSet<u32>,
+    to_mark: BTreeSet<u32>,
+    /// Time from which on such marks are set again.
+    marks_at: Instant,
     next: u32,
     peers: Option<Peers>,
     /// Connections whose coflow has no key yet.
@@ -133,6 +140,9 @@ impl Enforcer {
             coflows: BTreeMap::new(),
             standing: BTreeMap::new(),
             counted: BTreeSet::new(),
+            unmarked: BTreeSet::new(),
+            to_mark: BTreeSet::new(),
+            marks_at: Instant::ZERO,
             next: 1,
             peers: conditions.site.take().map(Peers::new).transpose()?,
             unsaid: Vec::new(),
@@ -230,6 +240,7 @@ impl Enforcer {
             (self.rest_until, self.look_at) = (now + BRIEF.max(pause), now + PERIOD.max(pause));
         }
         self.talk(now, heard, is_look_due)?;
+        self.mark(now);
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
@@ -260,6 +271,9 @@ impl Enforcer {
             self.counted.extend(self.kernel.counts()?.into_iter().map(|(flow, _)| flow));
             let groups = self.coflows.values().flat_map(|tagged| &tagged.groups);
             groups.for_each(|group| self.kernel.follow(group));
+            // A descriptor may have been on its way from one process to another.
+            let marked = self.coflows.iter().filter(|(_, tagged)| tagged.has_marks());
+            self.unmarked.extend(marked.map(|(&number, _)| number));
         }
         self.kernel.leave_empty_namespaces();
         Ok(())
@@ -441,7 +455,7 @@ impl Enforcer {
             counts.extend(count.map(|count| (flow, count)));
             count.is_some()
         });
-        let mut unmarked = BTreeSet::new();
+        let mut unmarked = Vec::new();
         for (flow, count) in counts {
             let is_open = count.sockets > 0;
             if is_open {
@@ -450,7 +464,7 @@ impl Enforcer {
             let Some(tagged) = self.coflows.get_mut(&flow.coflow) else { continue };
             tagged.has_sockets |= is_open;
             if tagged.needs_marks(flow.peer, count) {
-                unmarked.insert(flow.coflow);
+                unmarked.push(flow.coflow);
             }
             let Some(key) = tagged.key else { continue };
             if tagged.tell(now, key, flow.peer, count) {
@@ -460,10 +474,27 @@ impl Enforcer {
                 self.is_walk_due |= count.waits && tagged.lets(flow.peer);
             }
         }
-        let processes: BTreeSet<u32> =
-            unmarked.into_iter().flat_map(|number| self.processes_of(number)).collect();
-        processes.into_iter().for_each(|process| self.kernel.mark(process));
+        self.unmarked.extend(unmarked);
         Ok(())
+    }
+
+    /// Sets marks that no program may set. What users' processes have open may take long to look through, so this has time of its own,
+    /// and does not hold up looks.
+    fn mark(&mut self, now: Instant) {
+        if now < self.marks_at {
+            return;
+        }
+        for number in std::mem::take(&mut self.unmarked) {
+            self.to_mark.extend(self.processes_of(number));
+        }
+        let mut spent = Nanos::ZERO;
+        while spent < MARKING
+            && let Some(process) = self.to_mark.pop_first()
+        {
+            self.kernel.mark(process);
+            spent = self.now().since(now);
+        }
+        self.marks_at = now + Nanos(spent.0.saturating_mul(SPARING));
     }
 
     /// The processes that may have connections of a coflow; for a rule that names a port nothing says which.

@@ -10,6 +10,10 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 /// The bits of a TOS that are for ECN.
 const ECN: u8 = 3;
 
+/// The most descriptors of a process that are looked at: a user's process can have half a million, and each takes some microseconds of a
+/// thread that goes before all others.
+const MOST_DESCRIPTORS: usize = 16_384;
+
 /// A TCP socket of another process.
 #[derive(Debug)]
 pub(crate) struct Inherited {
@@ -21,15 +25,16 @@ pub(crate) struct Inherited {
     pub(crate) is_mapped: bool,
 }
 
-/// All TCP sockets that a process has open, as far as this process may see them.
-pub(crate) fn sockets_of(process: u32) -> Vec<Inherited> {
-    let Some(handle) = handle_of(process) else { return Vec::new() };
-    let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-    let sockets = entries.filter(|entry| {
-        fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
-    });
-    let numbers = sockets.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers.filter_map(|number| take(&handle, number)).collect()
+/// The TCP sockets that a process has open, as far as this process may see them, among its first [`MOST_DESCRIPTORS`].
+pub(crate) fn sockets_of(process: u32) -> impl Iterator<Item = Inherited> {
+    handle_of(process).into_iter().flat_map(move |handle| {
+        let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let sockets = entries.take(MOST_DESCRIPTORS).filter(|entry| {
+            fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().starts_with("socket:"))
+        });
+        let numbers = sockets.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        numbers.filter_map(move |number| take(&handle, number))
+    })
 }
 
 /// The connection that a process has under this descriptor, where its cookie is this one.

@@ -1,6 +1,6 @@
 //! The programs in the kernel, loaded, and the tables through which they are told and tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -93,8 +93,10 @@ pub struct Kernel {
     walkers: Walkers,
     generation: u32,
     vouches: bool,
-    /// True once [`Kernel::mark`] has found a connection that needed it.
-    has_marked: bool,
+    /// True in a walk that gives connections from before to the rules for their ports.
+    takes_ports: bool,
+    /// The processes that [`Kernel::mark`] has marked connections of.
+    marked: BTreeSet<u32>,
     control: Option<congestion::Loaded>,
     limits: Limits,
     hierarchy: Hierarchy,
@@ -127,7 +129,8 @@ impl Kernel {
                     walkers,
                     generation: 0,
                     vouches: false,
-                    has_marked: false,
+                    takes_ports: false,
+                    marked: BTreeSet::new(),
                     control: None,
                     limits,
                     hierarchy,
@@ -373,28 +376,25 @@ impl Kernel {
     /// the socket and the peer of each that needs no walk any more: one that the process has closed with bytes left to send is not
     /// among them.
     pub fn push(&self, process: u32) -> Vec<(u64, IpAddr)> {
-        let sockets = inherited::sockets_of(process).into_iter();
-        let touched = sockets.filter(|socket| self.touch(socket));
+        let touched = inherited::sockets_of(process).filter(|socket| self.touch(socket));
         touched.filter_map(|socket| Some((socket.number()?, socket.peer?))).collect()
     }
 
     /// Sets the TOS of a process's connections over IPv4 whose sockets are made for both families, as their orders say or as it was
     /// before: no program may. It is due when [`Count::marks`] has changed.
     pub fn mark(&mut self, process: u32) {
-        for socket in inherited::sockets_of(process).iter().filter(|socket| socket.is_mapped) {
-            let Some(storage) = self.storage(socket) else { continue };
+        for socket in inherited::sockets_of(process).filter(|socket| socket.is_mapped) {
+            let Some(storage) = self.storage(&socket) else { continue };
             if let Some(tos) = storage.mark.checked_sub(1) {
                 socket.mark(tos as u8, storage.mark_priority as u32);
-                self.has_marked = true;
+                self.marked.insert(process);
             }
         }
     }
 
-    /// The same for all processes of this host, where any connection has ever needed it.
-    fn mark_all(&mut self) {
-        if self.has_marked {
-            groups::processes().into_iter().for_each(|process| self.mark(process));
-        }
+    /// The same for all processes that it was ever done for.
+    fn mark_again(&mut self) {
+        self.marked.clone().into_iter().for_each(|process| self.mark(process));
     }
 
     /// Has the programs bring a connection up to date, and the connection send. Returns whether it goes by its flow's order now: not
@@ -422,12 +422,17 @@ impl Kernel {
         self.walkers.walk().map_err(|error| Error::refused("a walk over sockets")(error))
     }
 
-    /// The same in every network namespace of this host, also where no process is tagged.
+    /// The same in every network namespace of this host, also where no process is tagged. Connections from before that belong to no coflow
+    /// are given to the rules for their ports.
     ///
     /// # Errors
     /// If the kernel refuses.
     pub fn refresh_everywhere(&mut self) -> Result<(), Error> {
+        self.takes_ports = true;
+        self.stay_alive()?;
         let walked = walk_everywhere(self.pins.path(REFRESH));
+        self.takes_ports = false;
+        self.stay_alive()?;
         walked.map_err(|error| Error::refused("a walk over sockets")(error))
     }
 
@@ -481,7 +486,8 @@ impl Kernel {
         let [control_0, control_1] = self.control.as_ref().map_or([0; 2], congestion::Loaded::name_words);
         let answers = u64::from(self.control.as_ref().is_some_and(|control| control.answers));
         let others = settings(self.limits, self.above);
-        let words = Settings { vouches, control_0, control_1, answers, ..others }.to_words();
+        let takes_ports = u64::from(self.takes_ports);
+        let words = Settings { vouches, control_0, control_1, answers, takes_ports, ..others }.to_words();
         self.tables.settings.set(0, words, 0).map_err(Error::refused("a sign of life"))
     }
 
@@ -554,7 +560,7 @@ impl Kernel {
         };
         if counts.iter().any(is_open) {
             self.refresh()?;
-            self.mark_all();
+            self.mark_again();
         }
         let ended = counts.iter().filter(|flow| self.tables.counts.remove(flow).is_ok()).count();
         owner.into_iter().chain([EVERYBODY]).try_for_each(|user| self.end_flows(user, ended as u64))
@@ -573,7 +579,7 @@ impl Kernel {
 impl Drop for Kernel {
     fn drop(&mut self) {
         leftovers::lift(&self.pins);
-        self.mark_all();
+        self.mark_again();
         self.pins.clear();
         groups::of_place(&self.place.above, &self.place.name).iter().for_each(|group| groups::remove(group));
     }

@@ -83,9 +83,11 @@
 //! - TCP only. A server's bytes belong to the server's coflow where its processes are tagged; else to the client's, where the
 //!   client's enforcer vouches for the connection (`vouch.rs`): between hosts of a site with certificates.
 //! - IPv4 connections of sockets made for both families, as all of Java's are, are marked through their descriptors, since the kernel lets
-//!   no program set their TOS. The mark therefore follows with the next look, some 10 ms later, and not with the packet. Connections that
-//!   only a rule for a port has tagged have none: nothing says whose descriptors they are. And when the enforcer is killed, the mark stays
-//!   as long as the connection.
+//!   no program set their TOS. The mark therefore follows some 10 ms later, and not with the packet; looking through descriptors takes no
+//!   more than a twentieth of the enforcer's time, so with very many of them it takes longer. Connections that only a rule for a port, or
+//!   another host's enforcer, has given to a coflow have no mark: nothing says whose descriptors they are. And when the enforcer is killed,
+//!   the mark stays as long as the connection.
+//! - Of a process's descriptors the first 16,384 are looked at.
 //! - A program with a time-out of its own may give up while its flow is off. libmemcached's `memccp`, which waits 5 s for its socket to
 //!   take more, failed behind a download of 150 MB under `fifo`.
 //! - No rate is lower than 1 Mbps: whole packets would be seconds apart, and the pause behind the last one cannot be called off. Below
@@ -105,7 +107,8 @@
 //! - A connection from before the enforcer that a rule for a port names stays plain TCP before Linux 6.12, and where it was accepted at
 //!   a listener with a backlog of 0: it looks like one that was made from there.
 //! - What has connected to a listener before its process is tagged, and has not been accepted yet, stays plain TCP before Linux 6.12: with
-//!   activation by sockets that is the connection for which a service is started. From then on that holds beyond the first 1,024.
+//!   activation by sockets that is the connection for which a service is started. From 6.12 on up to 1,024 of each listener are tagged, and
+//!   4,096 of all that one walk comes to.
 //!
 //! # Rights
 //! Root, or: CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON for the programs; CAP_DAC_OVERRIDE for groups below those of others, and for

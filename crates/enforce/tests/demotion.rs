@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use cavalcade_client::DscpMap;
@@ -11,7 +12,10 @@ use cavalcade_enforce::{Flow, Group, Kernel};
 use cavalcade_model::{Bytes, Demotion, History};
 use cavalcade_protocol::Gate;
 use cavalcade_testing::{Player, eventually};
-use support::{Ground, can_make_namespaces, player_apart, run_beside};
+use support::{
+    Ground, can_make_namespaces, connection_of, connections_of, count, option, player_apart, player_in,
+    run_beside,
+};
 
 /// The gate that refuses new data.
 const OFF: Gate = Gate::Off {};
@@ -36,6 +40,28 @@ fn player(kernel: &mut Kernel, rule: &Demotion, role: &str) -> (Player, Group) {
     run_beside(&player, "echo 1 > /proc/sys/net/ipv4/tcp_ecn");
     kernel.admit(player.number(), &group, 1).unwrap();
     (player, group)
+}
+
+#[test]
+fn what_a_listener_for_both_families_accepts_over_ipv4_has_the_mark_of_its_first_class() {
+    let Some(ground) = Ground::new() else { return };
+    let mut kernel = ground.load();
+    kernel.demote(&rule("pias:thresholds=1MB"), DscpMap::default()).unwrap();
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
+    let mut server = player_in(&ground.group(), "answer 1 [::]:0");
+    kernel.admit(server.number(), &group, 1).unwrap();
+    server.go();
+    let address: SocketAddr = server.hears().parse().unwrap();
+    let _socket = TcpStream::connect((Ipv4Addr::LOCALHOST, address.port())).unwrap();
+    assert_eq!(server.hears(), "accepted");
+    assert!(count(&kernel, 1, "127.0.0.1").marks > 0);
+    kernel.mark(server.number());
+    let marks = connections_of(server.number());
+    let marks: Vec<u32> = marks.iter().map(|socket| option(socket, libc::IPPROTO_IP, libc::IP_TOS)).collect();
+    assert!(marks.contains(&(u32::from(DSCP[0]) << 2)), "{marks:?}");
+    // Its own is what the listener has of IPv4, not of IPv6.
+    drop((kernel, group));
+    assert_eq!(option(&connection_of(server.number()), libc::IPPROTO_IP, libc::IP_TOS), 0);
 }
 
 #[test]

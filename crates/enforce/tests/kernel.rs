@@ -175,7 +175,7 @@ fn connections_at_a_port_from_before_its_rule_follow_with_a_walk_where_the_progr
     let Some(ground) = Ground::new() else { return };
     let sink = Sink::new("127.0.0.2");
     let mut client = player_in(&ground.group(), &format!("early {}", sink.address));
-    let mut server = player_in(&ground.group(), "answer 200000");
+    let mut server = player_in(&ground.group(), "answer 200000 127.0.0.1:0");
     server.go();
     let address: SocketAddr = server.hears().parse().unwrap();
     // Its own end is made in no group below the programs.
@@ -205,6 +205,27 @@ fn connections_at_a_port_from_before_its_rule_follow_with_a_walk_where_the_progr
     for (coflow, peer) in [(7, "127.0.0.2"), (8, "127.0.0.1")] {
         eventually("end of the connection", || count(&kernel, coflow, peer).sockets == 0);
     }
+}
+
+#[test]
+fn a_connection_from_before_is_its_groups_although_a_rule_names_its_port_and_a_walk_came_between() {
+    let Some(ground) = Ground::new() else { return };
+    let sink = Sink::new("127.0.0.2");
+    let mut client = player_in(&ground.group(), &format!("early {}", sink.address));
+    let mut server = player_in(&ground.group(), "answer 200000 127.0.0.1:0");
+    server.go();
+    server.hears();
+    let mut kernel = ground.load();
+    kernel.tag_port(sink.address.port(), 7).unwrap();
+    let group = kernel.tag(&ground.place.above, 1).unwrap();
+    // A listener takes a walk, which also comes to the other's connection.
+    kernel.admit(server.number(), &group, 1).unwrap();
+    kernel.admit(client.number(), &group, 1).unwrap();
+    kernel.refresh_everywhere().unwrap();
+    assert_eq!(count(&kernel, 1, "127.0.0.2").sockets, 1);
+    assert_eq!(kernel.counts().unwrap().len(), 1);
+    client.kill();
+    server.kill();
 }
 
 #[test]

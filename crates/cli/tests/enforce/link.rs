@@ -17,24 +17,34 @@ const SHORT: usize = 1_000_000;
 
 /// Receives a long transfer, and short ones one after the other. Says what of the long one came with each.
 const RECEIVER: &str = r#"
-import socket, sys, threading, time
+import select, socket, sys
 listener = socket.create_server((sys.argv[1], 0))
 print(listener.getsockname()[1], flush=True)
 long, _ = listener.accept()
+long.setblocking(False)
 came = 0
-def read():
+def drain():
     global came
-    while data := long.recv(1 << 16):
-        came += len(data)
-threading.Thread(target=read, daemon=True).start()
+    try:
+        while data := long.recv(1 << 16):
+            came += len(data)
+    except BlockingIOError:
+        pass
 while came < int(sys.argv[2]):
-    time.sleep(0.01)
+    select.select([long], [], [])
+    drain()
 print("behind", flush=True)
 while True:
+    while listener not in select.select([long, listener], [], [])[0]:
+        drain()
     short, _ = listener.accept()
-    before, size = came, 0
-    while data := short.recv(1 << 16):
-        size += len(data)
+    drain()
+    before, size, data = came, 0, b"x"
+    while data:
+        if short in select.select([long, short], [], [])[0]:
+            data = short.recv(1 << 16)
+            size += len(data)
+        drain()
     print(size, came - before, flush=True)
 "#;
 

@@ -159,6 +159,11 @@ impl Tagged {
         count.marks > 0 && self.marks.insert(peer, count.marks) != Some(count.marks)
     }
 
+    /// Tells whether it has connections that have needed marks.
+    pub(super) fn has_marks(&self) -> bool {
+        self.has_sockets && !self.marks.is_empty()
+    }
+
     /// Learns the key of its task, and passes it on to those who wait for it.
     pub(super) fn learn_key(&mut self, key: CoflowKey) {
         self.key = Some(key);

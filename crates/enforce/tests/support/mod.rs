@@ -277,11 +277,11 @@ pub(crate) fn play() {
             wait_for_go();
             serve(&listener, bytes.parse().unwrap());
         }
-        // Sends so many bytes to who has connected, when it is told to.
-        ["answer", bytes] => {
+        // Sends so many bytes to who has connected to a listener at such an address, when it is told to.
+        ["answer", bytes, at] => {
             say("ready");
             wait_for_go();
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let listener = TcpListener::bind(at).unwrap();
             say(listener.local_addr().unwrap());
             let (mut socket, _) = listener.accept().unwrap();
             say("accepted");
