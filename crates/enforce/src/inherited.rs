@@ -98,3 +98,29 @@ impl Inherited {
         rustix::fs::fstat(&self.descriptor).ok().map(|found| found.st_ino)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use rustix::process::{Resource, getrlimit, setrlimit};
+
+    use super::*;
+
+    #[test]
+    fn of_a_process_with_very_many_descriptors_only_so_many_are_looked_at() {
+        let (limit, wanted) = (getrlimit(Resource::Nofile), MOST_DESCRIPTORS + 1_000);
+        let raised = rustix::process::Rlimit { current: limit.maximum, ..limit };
+        if limit.maximum.is_some_and(|most| most < wanted as u64)
+            || setrlimit(Resource::Nofile, raised).is_err()
+        {
+            return cavalcade_testing::skipped("a limit of 17,384 descriptors");
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let copies: Vec<TcpListener> = (0..wanted).map(|_| listener.try_clone().unwrap()).collect();
+        let found = sockets_of(std::process::id()).count();
+        assert!((1_000..=MOST_DESCRIPTORS).contains(&found), "{found}");
+        drop(copies);
+        assert!(sockets_of(std::process::id()).count() < 1_000);
+    }
+}
