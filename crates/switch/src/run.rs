@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cavalcade_model::{BitsPerSec, Instant, Nanos};
 
@@ -14,6 +15,11 @@ use crate::switch::{Report, Setup, Switch};
 
 /// It looks this often whether it is to stop, and whether links are there.
 const LOOK: Nanos = Nanos(100_000_000);
+/// A switch that leaves for a loop says so this many times by each port.
+const PARTINGS: u32 = 3;
+/// It tries this many times, with this pause in between: 70 ms in all, for which its error waits.
+const TRIES: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What carries a switch's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -190,10 +196,14 @@ impl Turning {
         // From here on the kernel forwards nothing either.
         self.kernel = None;
         let now = self.now();
-        for (port, device) in self.devices.iter_mut().enumerate() {
-            // A link that does not take it is none that frames went round by.
-            let _ = self.switch.parting(now, port).map(|parting| device.send(&[parting]));
-        }
+        let Self { switch, devices, .. } = self;
+        let say = |port: usize| {
+            let Some(parting) = switch.parting(now, port) else { return true };
+            let device: &mut Device = &mut devices[port];
+            let refused = device.unsent();
+            matches!(device.send(&[parting]), Ok(1)) && device.unsent() == refused
+        };
+        repeat(self.connected.len(), say, || std::thread::sleep(PAUSE));
     }
 
     fn running(&mut self, now: Instant) -> Running {
@@ -205,6 +215,23 @@ impl Turning {
             kernel.add_to(now, &mut report, &mut unsent);
         }
         Running { elapsed: Nanos(now.get()), report, missed, unsent, by_process }
+    }
+}
+
+/// Says something by each port until that has taken it [`PARTINGS`] times. The links that carried a storm are full at first, and a
+/// neighbour whose buffer is full loses what a link has taken.
+fn repeat(ports: usize, mut say: impl FnMut(usize) -> bool, mut pause: impl FnMut()) {
+    let mut taken = vec![0; ports];
+    for attempt in 0..TRIES {
+        if attempt > 0 {
+            pause();
+        }
+        for (port, taken) in taken.iter_mut().enumerate().filter(|(_, taken)| **taken < PARTINGS) {
+            *taken += u32::from(say(port));
+        }
+        if taken.iter().all(|taken| *taken == PARTINGS) {
+            return;
+        }
     }
 }
 
@@ -242,5 +269,26 @@ fn send(
         if sent == 0 {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_full_is_tried_again_but_not_for_ever() {
+        let said = |taken: [fn(u32) -> bool; 2]| {
+            let (mut said, mut pauses) = ([0; 2], 0);
+            let say = |port: usize| {
+                said[port] += 1;
+                taken[port](said[port])
+            };
+            repeat(2, say, || pauses += 1);
+            (said, pauses)
+        };
+        assert_eq!(said([|_| true, |_| true]), ([3, 3], 2));
+        assert_eq!(said([|_| true, |attempt| attempt > 4]), ([3, 7], 6));
+        assert_eq!(said([|_| true, |_| false]), ([3, 8], 7));
     }
 }

@@ -36,6 +36,7 @@ by_each_carrier! {
     interfaces_that_will_not_do_are_refused_before_anything_is_changed
     of_two_switches_with_one_id_the_second_is_refused
     a_loop_and_an_interface_that_goes_away_end_the_switch_with_an_error
+    a_switch_that_leaves_for_a_loop_says_so_three_times
 }
 
 /// Sends questions under ever new task-ids from ever new addresses, each tenth with a header that cannot be, until it is stopped. Returns how
@@ -308,6 +309,37 @@ fn a_loop_and_an_interface_that_goes_away_end_the_switch_with_an_error(carrier: 
     assert!(ip(&["-n", &sw, "link", "del", "c0"]));
     let gone = alone.ended();
     assert!(matches!(gone, Err(SwitchError::Gone { .. })), "{gone:?}");
+}
+
+fn a_switch_that_leaves_for_a_loop_says_so_three_times(carrier: Carrier) {
+    let Some(mut net) = Net::new() else { return };
+    let sw = net.add("sw");
+    let hosts: Vec<_> = (1..=2).map(|number| net.host(number, &sw)).collect();
+    let switch = Switch::carried(carrier, &sw, 1, &ports(&[1, 2]));
+    let open = |host: &str| within(host, || Device::open("eth0").unwrap()).join().unwrap();
+    let (mut returns, mut hears) = (open(&hosts[0]), open(&hosts[1]));
+    // The beacons that have come, each with what it says of its switch at its end.
+    let beacons = |device: &mut Device| {
+        let mut beacons = Vec::new();
+        let heard = device.receive(|frame, _, _| {
+            beacons.extend((frame[12..14] == [0x88, 0xb5]).then(|| frame[..37].to_vec()));
+            Ok(())
+        });
+        heard.unwrap();
+        beacons
+    };
+    let forwards = eventually_some("a beacon of a switch that forwards", || {
+        beacons(&mut returns).into_iter().find(|beacon| beacon[36] == 1)
+    });
+    returns.send(&[Packet { bytes: forwards, unfinished: None }]).unwrap();
+    let ended = switch.ended();
+    assert!(matches!(ended, Err(SwitchError::Loop { .. })), "{ended:?}");
+    let mut partings = 0;
+    eventually("it has said so three times", || {
+        partings += beacons(&mut hears).iter().filter(|beacon| beacon[36] == 2).count();
+        partings >= 3
+    });
+    assert_eq!(partings, 3);
 }
 
 #[test]
