@@ -101,10 +101,12 @@ impl Device {
     /// # Errors
     /// If the interface has gone.
     pub(crate) fn is_connected(&self) -> Result<bool, SwitchError> {
+        let flags = flags_of(&self.socket, &self.name);
+        // Looked at last: it may go at any time, and a question about one that has gone fails.
         if self.is_gone() {
             return Err(SwitchError::Gone { name: self.name.clone() });
         }
-        Ok(flags_of(&self.socket, &self.name)? & libc::IFF_RUNNING != 0)
+        Ok(flags? & libc::IFF_RUNNING != 0)
     }
 
     /// Returns whether the interface has gone; another one of its name is not this one.
