@@ -452,6 +452,16 @@ fn run_in(namespaces: &[String]) -> Vec<Vec<u8>> {
     namespaces.iter().flat_map(lines).collect()
 }
 
+/// The bytes that hosts have sent, of all namespaces that have an `eth0`.
+fn sent_in(namespaces: &[String]) -> u64 {
+    let sent = |name: &String| -> Option<u64> {
+        let count = ["netns", "exec", name, "cat", "/sys/class/net/eth0/statistics/tx_bytes"];
+        let count = Command::new("ip").args(count).output().unwrap().stdout;
+        String::from_utf8(count).unwrap().trim().parse().ok()
+    };
+    namespaces.iter().filter_map(sent).sum()
+}
+
 /// Kills a lab of racks in the middle of its transfers, and holds that its processes end with it, and that all else of it is removed
 /// by `doctor`, and by the next lab.
 fn removed_after_a_kill(carrier: &str) {
@@ -490,6 +500,7 @@ fn removed_after_a_kill(carrier: &str) {
         };
         // A port for each host, and both ends of two cables to the root.
         assert_eq!(programs(), if carrier == "xdp" { 8 } else { 0 });
+        eventually("its hosts send", || sent_in(&namespaces) > 100_000);
         killed.0.kill().unwrap();
         killed.0.wait().unwrap();
         eventually("its processes and the switches' programs go with the lab", || {
