@@ -284,7 +284,7 @@ fn kernels_sort_messages_where_policies_of_hosts_do_and_packets_go_in_the_class_
     }
 }
 
-/// What is left behind is of the whole machine: who leaves some and looks for it does it alone.
+/// Leftovers are global, so tests that make and look for them run one at a time.
 static LEAVES: Mutex<()> = Mutex::new(());
 
 #[test]
@@ -384,7 +384,8 @@ fn over_bridges_racks_carry_policies_whose_switches_sort_and_mark_beside_the_pac
     }
     let place = Place::with_trace();
     let bridges = [&RACKS[..], &["--enforce", "kernel", "--carrier", "bridge", "--policies"]].concat();
-    // Whether the packet engine predicts it, ports mark, and packets are of several classes, which tasks so small show for PIAS and Karuna alone.
+    // Whether the packet engine predicts it, whether ports mark, and whether there are packets of several classes. Tasks this small are
+    // sure to use several classes under PIAS and Karuna, and only one under TCP.
     let expected = [
         ("tcp", true, false, Some(false)),
         ("pias:thresholds=20KB", true, true, Some(true)),

@@ -70,7 +70,7 @@ pub(crate) struct Lab {
     /// With --fabric: number of independent counters that clients take task-ids from
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     pub(crate) counters: NonZeroU32,
-    /// With --fabric: what switches, or several in turn as process,xdp
+    /// With --fabric: kind of switch between racks; several are run in turn, as process,xdp
     #[arg(long, value_name = "CARRIERS", default_value = "process", value_delimiter = ',')]
     pub(crate) carrier: Vec<LabCarrier>,
     /// Print JSON instead of the table
@@ -88,15 +88,15 @@ pub(crate) enum LabTransport {
     Loopback,
 }
 
-/// What switches between racks.
+/// The kind of switch between racks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LabCarrier {
-    /// 'cavalcade switch', by its process
+    /// 'cavalcade switch' that forwards in its own process
     Process,
-    /// 'cavalcade switch', by its programs in the kernel
+    /// 'cavalcade switch' that forwards in the kernel (XDP)
     Xdp,
-    /// The kernel's bridge: no SPC, and with --enforce kernel ports with eight priority queues, and marks where a policy's
-    /// congestion control needs them
+    /// A Linux bridge without SPC; with --enforce kernel its ports have eight priority queues, and mark packets where a policy's
+    /// congestion control needs that
     Bridge,
 }
 
