@@ -17,6 +17,9 @@ done
 "$program" trace generate "retrieval:tasks=40,rate=20Mbps" --out "$here/policies.txt"
 chrt -f 10 "$program" lab "$here/policies.txt" --fabric tree:pods=1,racks=5,hosts=4 --rate 20Mbps --round-trip 4ms \
     --enforce kernel --policies tcp,sebf,varys,aalo,dcas --carrier process --repeat 3 --json > "$out/policies.json"
+# The same tasks over bridges, whose ports sort by class and mark.
+chrt -f 10 "$program" lab "$here/policies.txt" --fabric tree:pods=1,racks=5,hosts=4 --rate 20Mbps --round-trip 4ms \
+    --enforce kernel --policies tcp,dcas,pias,karuna,tafe --carrier bridge --repeat 3 --json > "$out/policies-bridge.json"
 # Table 3: four clients in the first of five racks, each fetches 800 KB from three servers of the others, at half load: table3 NAME RATE
 # ROUND-TRIP POLICIES CARRIERS RUNS. The last is more than two cores carry.
 table3() {

@@ -51,19 +51,20 @@ def table(rows):
             print("| " + " | ".join(cells) + " |")
 
 
-def policies():
+def policies(name, engine, title):
     print()
-    print("| | fluid, ms | with Δ | live (least–most) | off by |")
+    print(f"| | fluid, ms | {title} | live (least–most) | off by |")
     print("|---|---|---|---|---|")
-    for (name, _), run in runs_of("policies").items():
-        predicted = (run["with_control"] or run["fluid"])["mean_s"]
+    for (policy, _), run in runs_of(name).items():
+        predicted = (run[engine] or run["fluid"])["mean_s"]
         times = [repeat["mean_s"] for repeat in run["repeats"]]
         off = signed(f"{100 * (statistics.median(times) / predicted - 1):+.1f} %")
-        control = f"{predicted * 1e3:,.1f}" if run["with_control"] else "–"
-        print(f"| {name} | {run['fluid']['mean_s'] * 1e3:,.1f} | {control} | {spread(times)} | {off} |")
+        of_engine = f"{predicted * 1e3:,.1f}" if run[engine] else "–"
+        print(f"| {policy} | {run['fluid']['mean_s'] * 1e3:,.1f} | {of_engine} | {spread(times)} | {off} |")
 
 
 table([(f"n = {n}", runs_of(f"fig07-{n}"), "mean_s") for n in [1, 2, 4, 8]])
 table([(title, runs_of("table3-tcp", "table3"), figure) for title, figure in FIGURES.items()])
 table([(title, runs_of("table3-50Mbps"), figure) for title, figure in FIGURES.items()])
-policies()
+policies("policies", "with_control", "with Δ")
+policies("policies-bridge", "packets", "packets")

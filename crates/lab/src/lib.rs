@@ -51,18 +51,19 @@
 //!
 //! | | 200 Mbps: mean CCT, s | off the prediction | of a core per Gbps | 1 Gbps: mean CCT, s | off | of a core per Gbps |
 //! |---|---|---|---|---|---|---|
-//! | `tcp` | 0.404 (0.391 – 0.431) | 1.8 % | – | 0.381 (0.364 – 0.386) | 6.2 % | – |
-//! | `dcas` | 0.372 (0.363 – 0.405) | 2.7 % (packets) | 15.5 % | 0.353 (0.335 – 0.359) | 2.5 % | 3.9 % |
-//! | `pias` over `dctcp` | 0.392 (0.391 – 0.397) | −4.3 % (packets) | 15.6 % | 0.397 (0.370 – 0.422) | 4.9 % | 3.6 % |
-//! | `karuna` over `mcp` | 0.400 (0.397 – 0.406) | −2.1 % (packets) | 15.6 % | 0.379 (0.365 – 0.397) | 0.1 % | 4.1 % |
-//! | `tafe` over `tafe` | 0.383 (0.378 – 0.408) | −1.5 % (packets) | 20.7 % | 0.363 (0.357 – 0.381) | 4.0 % | 5.0 % |
-//! | `aalo` | 0.409 (0.402 – 0.440) | 3.1 % (with Δ) | 20.4 % | 0.432 (0.428 – 0.436) | −1.5 % | 4.5 % |
-//! | `varys` | 0.368 (0.363 – 0.378) | 4.0 % (with Δ) | 23.5 % | 0.336 (0.331 – 0.350) | −1.6 % | 4.6 % |
+//! | `tcp` | 0.401 (0.391 – 0.432) | 1.1 % | – | 0.380 (0.369 – 0.395) | 5.8 % | – |
+//! | `dcas` | 0.390 (0.385 – 0.397) | 7.7 % (packets) | 20.9 % | 0.347 (0.342 – 0.356) | 0.8 % | 3.7 % |
+//! | `pias` over `dctcp` | 0.393 (0.387 – 0.406) | −4.0 % (packets) | 18.4 % | 0.400 (0.368 – 0.409) | 5.7 % | 4.0 % |
+//! | `karuna` over `mcp` | 0.397 (0.393 – 0.413) | −2.7 % (packets) | 18.6 % | 0.394 (0.365 – 0.451) | 4.2 % | 5.1 % |
+//! | `tafe` over `tafe` | 0.393 (0.383 – 0.411) | 1.1 % (packets) | 21.1 % | 0.370 (0.345 – 0.373) | 5.8 % | 4.9 % |
+//! | `aalo` | 0.429 (0.419 – 0.441) | 8.2 % (with Δ) | 21.3 % | 0.435 (0.433 – 0.443) | −0.8 % | 3.6 % |
+//! | `varys` | 0.375 (0.362 – 0.382) | 6.0 % (with Δ) | 22.9 % | 0.339 (0.332 – 0.339) | −0.6 % | 4.2 % |
 //!
-//! Agent and enforcer cost by the clock and not by bytes: at 1 Gbps seventeen to twenty-five times less for a gigabit than the library took at
-//! ports of 25 Mbps (84 to 92 %), at 200 Mbps, of which this trace uses 72, four to six times less. It is their threads' time, to which
-//! Linux without `IRQ_TIME_ACCOUNTING` also adds the interrupts that come while they run. The same table had a half more to twice as much
-//! on another day; why was not found.
+//! Agent and enforcer cost by the clock and not by bytes: at 1 Gbps sixteen to twenty-five times less for a gigabit than the library took at
+//! ports of 25 Mbps (84 to 92 %), at 200 Mbps, of which this trace uses 72, four to five times less. It is their threads' time, to which
+//! Linux without `IRQ_TIME_ACCOUNTING` also adds the interrupts that come while they run. About a quarter of an agent's and an enforcer's
+//! samples at 200 Mbps are such interrupts, which carry the lab's own network (`perf record`), and a quarter of an agent's are the way of its
+//! reports to the coordinator, through that network as well. Runs of one afternoon differed by a half (13.8 to 20.9 % for `dcas`).
 //!
 //! `tafe` is predicted without an order of tasks inside a queue, which hosts' own links keep in the packet engine and eight queues do not.
 //!
