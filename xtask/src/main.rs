@@ -46,7 +46,7 @@ cargo xtask TASK
   readme          the commands of the README and the tutorial, as they are pasted
   experiments     one seed of the cheap experiments gives the rows that are kept; their pages are up to date
   instructions    instructions of small runs against the committed counts (--update rewrites those); needs valgrind
-  without-clang   a build of the kernel path without clang says that it has no programs
+  without-clang   a build without clang says that it has no programs for the kernel, and does all else
   fresh           the README's commands as on a new machine: a fresh clone, empty homes, nothing cached
                   (with COMMAND… those; with --homes only what fetches)
   soak            the live system for 20 minutes while everything around it breaks (--minutes N; --record writes
@@ -158,9 +158,25 @@ fn test(mut workspace: Workspace) -> Result<(), Failure> {
         }
     }
     let mut skipped = Vec::new();
+    let of_before = steps.run("leftovers of before", || leftovers(workspace));
     steps.run("tests", || suite::run(workspace, &mut skipped));
+    if of_before.is_some() {
+        steps.run("no leftovers of tests", || match leftovers(workspace)?.as_str() {
+            NO_LEFTOVERS => Ok(()),
+            found => Err(Failure::new(format!("tests have left behind what was removed now:\n{found}"))),
+        });
+    }
     skipped.into_iter().for_each(|test| steps.skipped(test));
     steps.finish()
+}
+
+/// What `cavalcade doctor` says where it finds nothing.
+const NO_LEFTOVERS: &str = "nothing was left behind\n";
+
+/// Removes what killed processes have left behind, and returns what `cavalcade doctor` says of it.
+fn leftovers(workspace: &Workspace) -> Result<String, Failure> {
+    let doctor = ["run", "-q", "--release", "-p", "cavalcade-cli", "--", "doctor", "--fix-leftovers"];
+    workspace.cargo(&doctor).printed()
 }
 
 fn fmt(workspace: &Workspace) -> Result<(), Failure> {

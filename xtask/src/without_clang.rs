@@ -1,18 +1,18 @@
 //! A build on a machine without clang: it has no programs for the kernel, and says so when they are wanted.
 //!
-//! Only `cavalcade-enforce` is built so, in a folder of its own: other builds would have to be made again after it.
+//! It is made in a folder of its own: other builds would have to be made again after it.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::steps::Failure;
+use crate::steps::{Failure, Run};
 use crate::workspace::Workspace;
 
 /// Tells the test that there must be no programs.
 const WANTED: &str = "CAVALCADE_TEST_WITHOUT_CLANG";
 
-/// Builds the crate without clang, and runs the test of what such a build says.
+/// Builds without clang, and runs the test of what such a build says, and what needs no programs.
 pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     let target = workspace.target.join("without-clang");
     // The same at each run, or all would be built again.
@@ -23,8 +23,20 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), Failure> {
     }
     let test = ["test", "-p", "cavalcade-enforce", "--test", "without_programs"];
     let fast = ["--config", "profile.test.opt-level=0", "--config", "profile.test.debug=false"];
-    let run = workspace.cargo(&[&test[..], &fast].concat()).env("CARGO_TARGET_DIR", target);
-    run.env("PATH", path).env(WANTED, "1").check()
+    let without = |run: Run| run.env("CARGO_TARGET_DIR", &target).env("PATH", &path).env(WANTED, "1");
+    without(workspace.cargo(&[&test[..], &fast].concat())).check()?;
+    let run = ["run", "-q", "-p", "cavalcade-cli", "--config", "profile.dev.opt-level=0"];
+    let program = |words: &[&str]| {
+        without(workspace.cargo(&[&run[..], &["--config", "profile.dev.debug=false", "--"], words].concat()))
+    };
+    program(&["demo"]).check()?;
+    let said = program(&["doctor"]).printed()?;
+    if said.contains("built without kernel enforcement") {
+        return Ok(());
+    }
+    Err(Failure::new(format!(
+        "'cavalcade doctor' does not say that it was built without kernel enforcement:\n{said}"
+    )))
 }
 
 /// Links each program in a folder from another, where there is none of that name yet.

@@ -119,7 +119,10 @@ prepare
 all=$!
 # Its server thinks for a while before it sends, and who comes meanwhile is no latecomer.
 for _ in $(seq 600); do [ "$(copied 2>/dev/null)" -ge 8 ] 2>/dev/null && break; sleep 0.1; done
-(first; echo job) &
+(first; echo first) &
 all="$all $!"
-(second; echo job) &
+# FIFO goes by who is known first.
+knows() { XDG_RUNTIME_DIR=$folder "$cavalcade" ps --json | grep -q "\"$1\""; }
+for _ in $(seq 600); do [ "$policy" = plain ] || knows first && break; sleep 0.1; done
+(second; echo second) &
 wait $all $!

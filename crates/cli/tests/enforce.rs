@@ -12,6 +12,8 @@ mod drains;
 mod families;
 #[path = "enforce/link.rs"]
 mod link;
+#[path = "enforce/looks.rs"]
+mod looks;
 #[path = "enforce/pair.rs"]
 mod pair;
 #[path = "enforce/rights.rs"]
@@ -192,6 +194,11 @@ impl Host {
 
     /// With more for the enforcer's command line, in which `{group}` stands for the test's control group.
     fn with(policy: &str, more: &[&str]) -> Option<Self> {
+        Self::led(&["--policy", policy], more)
+    }
+
+    /// With more for the coordinator's and agent's as well.
+    fn led(lead: &[&str], more: &[&str]) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let root = able()?;
         let place = Place::new();
@@ -200,7 +207,7 @@ impl Host {
         let name = format!("cavalcade-cli-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let group = Group::make(&root, &name).unwrap();
         let hosts = "127.0.0.1,127.0.0.2,10.99.0.2";
-        let up = start(&place, &["up", "--hosts", hosts, "--rate", "100Mbps", "--policy", policy]);
+        let up = start(&place, &[&["up", "--hosts", hosts, "--rate", "100Mbps"], lead].concat());
         eventually("the agent", || place.path("cavalcade.sock").exists());
         let mut made = Self { place, enforcer: None, up: Some(up), group };
         made.start_enforcer(more);

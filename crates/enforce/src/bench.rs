@@ -35,8 +35,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 const COFLOW: u32 = 1;
 
-/// The programs that run for packets or connections.
-const PROGRAMS: [&str; 2] = ["gate", "connections"];
+/// The programs that run for packets, for connections, and in walks.
+const PROGRAMS: [&str; 3] = ["gate", "connections", "refresh"];
 
 /// The cost of a program.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 //! To the agent each tagged coflow is a client: it opens a flow for each peer, says what the kernel has counted, and is told
 //! how to send. So the live system knows one way to carry out orders, and a coflow is its user's, with that user's limits.
 //! One thread does everything; it wakes for an agent's word at once, and for flows that begin and end, but no more often than each
-//! [`BRIEF`]. It looks at counts each [`PERIOD`], as often as agents hear of them, but takes no more than a small share of its time
+//! [`BRIEF`]. It looks at counts each Δ, as often as the agent wants to hear of them, but takes no more than a small share of its time
 //! for that: it goes before all ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no others.
 
 mod handovers;
@@ -31,8 +31,6 @@ use crate::shared::Made;
 use crate::vouch::{Peers, Report, Site};
 use crate::{Error, Flow, Kernel, Order, urgency};
 
-/// The time between two looks at the counts while there are flows.
-const PERIOD: Nanos = Nanos::from_millis(10);
 /// The time from a look to the next for flows that begin or end meanwhile: short ones share looks, and what those wake.
 const BRIEF: Nanos = Nanos::from_millis(2);
 /// With very many flows a look takes long: the time between two is so many times as long as the last one took.
@@ -186,6 +184,11 @@ impl Enforcer {
         Instant(self.offset + self.started.elapsed().as_nanos() as u64)
     }
 
+    /// The time between two looks at the counts while there are flows: Δ, as the agent has said it.
+    fn period(&self) -> Nanos {
+        self.coflows.values().map(|tagged| tagged.link.client.period()).min().unwrap_or(TICK).min(TICK)
+    }
+
     /// Tells whether there is nothing to look at.
     fn is_idle(&self) -> bool {
         self.coflows.is_empty() && self.standing.is_empty()
@@ -211,7 +214,7 @@ impl Enforcer {
         let now = self.now();
         let look_at = if self.has_turned { self.rest_until } else { self.look_at };
         // Of flows that begin the kernel tells.
-        let longest = if self.counted.is_empty() { TICK } else { look_at.since(now).min(PERIOD) };
+        let longest = if self.counted.is_empty() { TICK } else { look_at.since(now).min(TICK) };
         let wait = Timespec { tv_sec: 0, tv_nsec: longest.0 as _ };
         // An interrupt ends the wait early.
         let _ = poll(&mut heard, Some(&wait));
@@ -237,7 +240,8 @@ impl Enforcer {
             self.has_turned = false;
             self.look(now)?;
             let pause = Nanos(self.now().since(now).0.saturating_mul(SPARING));
-            (self.rest_until, self.look_at) = (now + BRIEF.max(pause), now + PERIOD.max(pause));
+            let period = self.period();
+            (self.rest_until, self.look_at) = (now + BRIEF.min(period).max(pause), now + period.max(pause));
         }
         self.talk(now, heard, is_look_due)?;
         self.mark(now);

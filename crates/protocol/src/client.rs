@@ -286,6 +286,11 @@ impl Client {
         }
     }
 
+    /// Returns the time between two reports, as the agent has said it.
+    pub fn period(&self) -> Nanos {
+        self.period
+    }
+
     /// The agent says something.
     pub fn handle_message(&mut self, now: Instant, message: AgentMessage) {
         if self.welcomed {

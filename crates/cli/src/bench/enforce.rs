@@ -61,7 +61,7 @@ fn text(figures: &Figures) -> String {
             let (program, verified, runs, nanos) = (cost.program, cost.verified, cost.runs, cost.nanos());
             _ = writeln!(text, "{program:<13}{verified:>21}{runs:>12}{nanos:>11.0}");
         }
-        _ = writeln!(text, "{:<34}{:>23.0} ns a packet", "both", nanos_a_packet(costs));
+        _ = writeln!(text, "{:<34}{:>23.0} ns a packet", "all", nanos_a_packet(costs));
     }
     _ = writeln!(text, "\nwithout limits {:.1} Gbps\n", figures.unlimited / 1e9);
     text += "asked Mbps   reached Mbps   off by   over s\n";
