@@ -1,8 +1,9 @@
 //! The programs in the kernel, loaded, and the tables through which they are told and tell.
 
+mod descriptors;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,14 +23,13 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::congestion::{self, Control, Goal};
 use crate::flow::{self, Count, Flow, Order};
 use crate::groups::{self, Group, Hierarchy};
-use crate::inherited::{self, Inherited};
 use crate::namespaces::{Walkers, walk_everywhere};
 use crate::pins::Pins;
 use crate::place::Place;
 use crate::shared::{
-    self, Claim, ClaimWords, ClassWords, Coflow, CoflowWords, CountWords, DemotionWords, EVERYBODY,
-    FlowWords, GoalWords, Made, MadeWords, NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings,
-    SettingsWords, SocketWords,
+    Claim, ClaimWords, ClassWords, Coflow, CoflowWords, CountWords, DemotionWords, EVERYBODY, FlowWords,
+    GoalWords, Made, MadeWords, NetworkWords, OrderWords, PROGRAMS, Pair, PairWords, Settings, SettingsWords,
+    SocketWords,
 };
 use crate::{Error, demotion, leftovers};
 
@@ -267,64 +267,6 @@ impl Kernel {
         Ok((known.serial_low, known.serial_high) == (serial_low, serial_high))
     }
 
-    /// Moves a process, with the sockets that it has already, into the group of a coflow.
-    ///
-    /// # Errors
-    /// If it is gone, or there is no right to.
-    pub fn admit(&mut self, process: u32, group: &Group, coflow: u32) -> Result<(), Error> {
-        group.admit(process)?;
-        self.take_over(process, coflow)
-    }
-
-    /// Tags the sockets that a process has, and what waits to be accepted at them.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn take_over(&mut self, process: u32, coflow: u32) -> Result<(), Error> {
-        self.walkers.follow(process);
-        if self.tag_sockets(process, coflow) {
-            return Ok(());
-        }
-        self.refresh()?;
-        // What was accepted meanwhile was neither among its descriptors then, nor does it wait now.
-        self.tag_sockets(process, coflow);
-        Ok(())
-    }
-
-    /// Tags the sockets that a process has. Returns whether all go by their flows' orders now.
-    fn tag_sockets(&mut self, process: u32, coflow: u32) -> bool {
-        let mut are_touched = true;
-        for socket in inherited::sockets_of(process) {
-            // A socket that has a coflow keeps it.
-            let tagged = tagged(coflow, &socket);
-            let _ = self.tables.sockets.insert(&socket.descriptor, tagged, ONLY_IF_NONE);
-            are_touched &= self.touch(&socket);
-        }
-        are_touched
-    }
-
-    /// Tags one connection of a process with a coflow that is known. Its options are set at once, and again when they are lifted.
-    ///
-    /// # Errors
-    /// If it belongs to a coflow already, or the kernel cannot follow a connection that is there already.
-    pub(crate) fn take_connection(
-        &mut self,
-        process: u32,
-        socket: &Inherited,
-        coflow: u32,
-    ) -> Result<(), Error> {
-        let inserted = self.tables.sockets.insert(&socket.descriptor, tagged(coflow, socket), ONLY_IF_NONE);
-        inserted.map_err(|_| Error::HasCoflow)?;
-        self.touch(socket);
-        // Its order may be one that has been lifted; what counts is that it is followed.
-        if self.storage(socket).is_some_and(|storage| storage.is_counted != 0) {
-            self.walkers.follow(process);
-            return Ok(());
-        }
-        let _ = self.tables.sockets.remove(&socket.descriptor);
-        Err(Error::NotFollowed)
-    }
-
     /// Follows the members of a group into network namespaces that they have entered.
     pub fn follow(&mut self, group: &Group) {
         group.members().into_iter().for_each(|process| self.walkers.follow(process));
@@ -369,49 +311,6 @@ impl Kernel {
     pub fn cancel(&mut self, flow: Flow) {
         // One that there was not is as good as gone.
         let _ = self.tables.orders.remove(&flow.to_kernel());
-    }
-
-    /// Has connections of a process take on the rate and class of their flow's order, and send at once what waited at a gate that
-    /// has opened. A refresh reaches them as well, and others with them, but only after a walk of milliseconds. Returns the number of
-    /// the socket and the peer of each that needs no walk any more: one that the process has closed with bytes left to send is not
-    /// among them.
-    pub fn push(&self, process: u32) -> Vec<(u64, IpAddr)> {
-        let touched = inherited::sockets_of(process).filter(|socket| self.touch(socket));
-        touched.filter_map(|socket| Some((socket.number()?, socket.peer?))).collect()
-    }
-
-    /// Sets the TOS of a process's connections over IPv4 whose sockets are made for both families, as their orders say or as it was
-    /// before: no program may. It is due when [`Count::marks`] has changed.
-    pub fn mark(&mut self, process: u32) {
-        for socket in inherited::sockets_of(process).filter(|socket| socket.is_mapped) {
-            let Some(storage) = self.storage(&socket) else { continue };
-            if let Some(tos) = storage.mark.checked_sub(1) {
-                socket.mark(tos as u8, storage.mark_priority as u32);
-                self.marked.insert(process);
-            }
-        }
-    }
-
-    /// The same for all processes that it was ever done for.
-    fn mark_again(&mut self) {
-        self.marked.clone().into_iter().for_each(|process| self.mark(process));
-    }
-
-    /// Has the programs bring a connection up to date, and the connection send. Returns whether it goes by its flow's order now: not
-    /// where it only listens, or on a kernel that takes a walk for that.
-    fn touch(&self, socket: &Inherited) -> bool {
-        socket.push();
-        let (Some(peer), Some(storage)) = (socket.peer, self.storage(socket)) else { return false };
-        let coflow = storage.coflow as u32;
-        let order = |flow: Flow| self.tables.orders.get(&flow.to_kernel(), 0).ok();
-        let order = order(Flow { coflow, peer }).or_else(|| order(Flow::of_all_peers(coflow)));
-        let generation = order.map_or(0, |words| shared::Order::from_words(words).generation);
-        storage.is_counted != 0 && storage.applied == u64::from(generation)
-    }
-
-    /// What a tagged socket carries with it.
-    fn storage(&self, socket: &Inherited) -> Option<shared::Socket> {
-        self.tables.sockets.get(&socket.descriptor, 0).ok().map(shared::Socket::from_words)
     }
 
     /// Goes over all TCP sockets: sets what has changed, and pushes what waited at gates that have opened.
@@ -592,20 +491,6 @@ fn own_user() -> u64 {
 
 /// Programs that are attached by links stand beside those of others without any flag.
 const BESIDE_OTHERS: CgroupAttachMode = CgroupAttachMode::Single;
-
-/// The kernel's flag by which a socket's storage is only made where there is none.
-const ONLY_IF_NONE: u64 = 1;
-
-/// The storage of a socket that was made before it was tagged.
-fn tagged(coflow: u32, socket: &Inherited) -> SocketWords {
-    let flow = socket.peer.map_or(Flow::of_all_peers(coflow), |peer| Flow { coflow, peer });
-    let flow = shared::Flow::from_words(flow.to_kernel());
-    let joined = |first: u32, second: u32| u64::from(first) | u64::from(second) << 32;
-    let (peer_high, peer_low) = (joined(flow.peer_0, flow.peer_1), joined(flow.peer_2, flow.peer_3));
-    let coflow = u64::from(coflow);
-    let has_queue = u64::from(socket.peer.is_none());
-    shared::Socket { coflow, peer_high, peer_low, has_queue, ..Default::default() }.to_words()
-}
 
 /// Reads what a program has put into a ring.
 fn read_words(words: &mut [u32], bytes: &[u8]) {
