@@ -536,10 +536,11 @@ impl Agent {
         }
     }
 
-    /// Returns when to look over what changes by time alone.
+    /// Returns when to look over what changes by time alone: once in a period at most.
     fn look_at(&self) -> Option<Instant> {
-        let busy = !self.parts.is_empty();
-        busy.then(|| self.looked_at.map_or(Instant::ZERO, |last| last + self.link.period(&self.config)))
+        let due = self.queues.next_due()?;
+        let rested = self.looked_at.map_or(Instant::ZERO, |last| last + self.link.period(&self.config));
+        Some(due.max(rested))
     }
 
     /// Returns the time at which a policy of the agent's own has to decide again.

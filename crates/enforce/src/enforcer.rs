@@ -4,7 +4,8 @@
 //! how to send. So the live system knows one way to carry out orders, and a coflow is its user's, with that user's limits.
 //! One thread does everything; it wakes for an agent's word at once, and for flows that begin and end, but no more often than each
 //! [`BRIEF`]. It looks at counts each Δ, as often as the agent wants to hear of them, but takes no more than a small share of its time
-//! for that: it goes before all ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no others.
+//! for that: it goes before all ordinary threads (`urgency`). What is quiet costs nothing: connections that can be read are read, and no
+//! others; and flows that are off are looked at once more, for what they sent before, and then each [`TICK`].
 
 mod handovers;
 mod rules;
@@ -94,7 +95,7 @@ pub struct Enforcer {
     /// Numbers that the kernel gives to sockets by user or port, with the rule of each and the user whose task it is. They stay:
     /// a socket that listens passes its number on.
     standing: BTreeMap<u32, (u32, Rule)>,
-    /// Flows that the kernel counts.
+    /// Flows to look at: they have connections, or have just begun or ended.
     counted: BTreeSet<Flow>,
     /// Coflows with connections that need marks which no program may set, and processes that may have these.
     unmarked: BTreeSet<u32>,
@@ -116,6 +117,8 @@ pub struct Enforcer {
     rest_until: Instant,
     /// True if a flow has begun or ended since the last look.
     has_turned: bool,
+    /// True if a flow was not off at this look.
+    moves: bool,
     ticks: u32,
     ticked_at: Instant,
     scanned_at: Instant,
@@ -151,6 +154,7 @@ impl Enforcer {
             look_at: Instant::ZERO,
             rest_until: Instant::ZERO,
             has_turned: false,
+            moves: false,
             ticks: 0,
             ticked_at: Instant::ZERO,
             scanned_at: Instant::ZERO,
@@ -240,8 +244,9 @@ impl Enforcer {
             self.has_turned = false;
             self.look(now)?;
             let pause = Nanos(self.now().since(now).0.saturating_mul(SPARING));
-            let period = self.period();
-            (self.rest_until, self.look_at) = (now + BRIEF.min(period).max(pause), now + period.max(pause));
+            let (period, moves) = (self.period(), std::mem::take(&mut self.moves));
+            let longest = if moves { period } else { TICK };
+            (self.rest_until, self.look_at) = (now + BRIEF.min(period).max(pause), now + longest.max(pause));
         }
         self.talk(now, heard, is_look_due)?;
         self.mark(now);
@@ -453,32 +458,27 @@ impl Enforcer {
             return Ok(());
         }
         self.coflows.values_mut().for_each(|tagged| tagged.has_sockets = false);
-        let mut counts = Vec::with_capacity(self.counted.len());
-        self.counted.retain(|&flow| {
-            let count = self.kernel.count(flow);
-            counts.extend(count.map(|count| (flow, count)));
-            count.is_some()
-        });
-        let mut unmarked = Vec::new();
-        for (flow, count) in counts {
+        for flow in std::mem::take(&mut self.counted) {
+            let Some(count) = self.kernel.count(flow) else { continue };
             let is_open = count.sockets > 0;
             if is_open {
+                self.counted.insert(flow);
                 self.open_standing(now, flow.coflow);
             }
             let Some(tagged) = self.coflows.get_mut(&flow.coflow) else { continue };
             tagged.has_sockets |= is_open;
+            self.moves |= is_open && !tagged.is_held(flow.peer);
             if tagged.needs_marks(flow.peer, count) {
-                unmarked.push(flow.coflow);
+                self.unmarked.insert(flow.coflow);
             }
             let Some(key) = tagged.key else { continue };
             if tagged.tell(now, key, flow.peer, count) {
                 self.kernel.cancel(flow);
             } else {
                 // A push may have missed it: its connection is not one of the coflow's processes.
-                self.is_walk_due |= count.waits && tagged.lets(flow.peer);
+                self.is_walk_due |= count.waits && !tagged.is_held(flow.peer);
             }
         }
-        self.unmarked.extend(unmarked);
         Ok(())
     }
 
@@ -511,7 +511,7 @@ impl Enforcer {
 
     /// Exchanges words with the agent, and carries out what it has said. Those of whom nothing is heard are only told, after a look.
     fn talk(&mut self, now: Instant, heard: &Heard, is_look_due: bool) -> Result<(), Error> {
-        let (mut is_walk_due, mut opened) = (false, Vec::new());
+        let (mut is_walk_due, mut is_directed, mut opened) = (false, false, Vec::new());
         for (&number, tagged) in &mut self.coflows {
             let speaks = heard.coflows.binary_search(&number).is_ok();
             if !speaks && !is_look_due && tagged.link.stream().is_some() && !tagged.link.client.has_messages()
@@ -540,6 +540,7 @@ impl Enforcer {
                         let Some((peer, gate, opens)) = tagged.direct(of_client, directive.gate) else {
                             continue;
                         };
+                        is_directed = true;
                         let directive = Directive { gate, ..directive };
                         let flow = Flow { coflow: number, peer };
                         // What only a rule has tagged is found by a walk alone.
@@ -559,6 +560,9 @@ impl Enforcer {
                     ClientEvent::Refused { .. } => {}
                 }
             }
+        }
+        if is_directed {
+            self.look_at = self.look_at.min(now + self.period());
         }
         is_walk_due |= !self.push(&opened);
         // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a

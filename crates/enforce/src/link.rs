@@ -81,12 +81,18 @@ impl Link {
         loop {
             match stream.read(&mut chunk) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => self.frames.push(&chunk[..length]),
+                Ok(length) => {
+                    self.frames.push(&chunk[..length]);
+                    while let Some(message) = self.frames.pop().map_err(io::Error::other)? {
+                        self.client.handle_message(now, message);
+                    }
+                    // That was all; to be told so takes a system call.
+                    if length < chunk.len() {
+                        return Ok(());
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
-            }
-            while let Some(message) = self.frames.pop().map_err(io::Error::other)? {
-                self.client.handle_message(now, message);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::Stop;
 use crate::administration::{self, About, Desk};
 use crate::arrivals::Pace;
 use crate::capacity::{Capacity, MORE_BUFFERS};
-use crate::clock::{Clock, sleep_until};
+use crate::clock::{Alarm, Clock};
 use crate::connection::{self, Fault, Limits, Outlet};
 use crate::coordinator::tls_for;
 use crate::incidents::{Incident, Incidents};
@@ -141,7 +141,7 @@ struct Shell {
 /// If the listener fails.
 pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop) -> io::Result<()> {
     let clock = Clock::default();
-    let started = clock.now();
+    let (started, mut alarm) = (clock.now(), Alarm::new(clock)?);
     let AgentSockets { clients: socket, coordinators, peers, identity, administration, metrics, .. } =
         sockets;
     let capacity = sockets.capacity;
@@ -221,7 +221,7 @@ pub async fn serve_agent(mut agent: Agent, sockets: AgentSockets, mut stop: Stop
                     |agent: &Agent| metrics::of_agent(agent, now, &shell.counters, &held, &users);
                 query.answer(&mut agent, &mut desk, now, (limits, incidents.shown()), figures);
             }
-            () = sleep_until(clock, agent.poll_timeout()) => {}
+            rung = alarm.until(agent.poll_timeout()) => rung?,
             () = room(shell.coordinator.as_ref()) => {}
             () = hangups.heed(&desk.reloading) => {}
             _ = stop.changed() => break,

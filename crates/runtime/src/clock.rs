@@ -1,8 +1,15 @@
 //! The time as the machines see it: nanoseconds since 1970, which never go back.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cavalcade_model::Instant;
+use cavalcade_model::{Instant, Nanos};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// The time of day at which it was made, and what has passed since by a clock that is never set.
 #[derive(Clone, Copy, Debug)]
@@ -23,18 +30,63 @@ impl Clock {
     pub fn now(&self) -> Instant {
         Instant((self.offset + self.started.elapsed()).as_nanos() as u64)
     }
-
-    /// Converts `when` for a timer; a time that is past becomes now.
-    pub(crate) fn timer(&self, when: Instant) -> tokio::time::Instant {
-        let wait = when.since(self.now());
-        tokio::time::Instant::now() + Duration::from_nanos(wait.0)
-    }
 }
 
-/// Waits until `when`, or for ever where there is nothing to wait for.
-pub(crate) async fn sleep_until(clock: Clock, when: Option<Instant>) {
-    match when {
-        Some(when) => tokio::time::sleep_until(clock.timer(when)).await,
-        None => std::future::pending().await,
+/// A timer of the kernel for the next thing that a machine has to do.
+///
+/// tokio's own timers wake a thread for nothing: at each boundary of their wheel's 64 ms on the way, and up to a millisecond late. That
+/// was a third of an agent's wakes.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    clock: Clock,
+    timer: AsyncFd<OwnedFd>,
+    set_for: Option<Instant>,
+}
+
+impl Alarm {
+    /// An alarm by `clock`, which is not set.
+    ///
+    /// # Errors
+    /// If the kernel gives no timer.
+    pub(crate) fn new(clock: Clock) -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(unsafe_code, reason = "tokio cannot tell whether a descriptor stays open")]
+        // SAFETY: the alarm owns it until both are dropped, and gives it to nobody.
+        let timer = unsafe { AsyncFd::register_with_interest(timer, Interest::READABLE) }?;
+        Ok(Self { clock, timer, set_for: None })
+    }
+
+    /// Waits until `when`, or for ever where there is nothing to wait for. A wait that is given up may go on with the next call.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) async fn until(&mut self, when: Option<Instant>) -> io::Result<()> {
+        let wait = when.map(|when| when.since(self.clock.now()));
+        if wait == Some(Nanos::ZERO) {
+            // Others have their turn where something is always due.
+            tokio::task::consume_budget().await;
+            return Ok(());
+        }
+        if self.set_for != when {
+            self.set(wait.unwrap_or(Nanos::ZERO))?;
+            self.set_for = when;
+        }
+        let mut rung = self.timer.readable().await?;
+        // It says how often it has rung, which has to be read for it to be silent.
+        let _ = rustix::io::read(self.timer.get_ref(), &mut [0; 8]);
+        rung.clear_ready();
+        self.set_for = None;
+        Ok(())
+    }
+
+    /// Has the timer ring once, or never where `wait` is zero.
+    fn set(&self, wait: Nanos) -> io::Result<()> {
+        let (seconds, nanos) = (wait.0 / 1_000_000_000, wait.0 % 1_000_000_000);
+        let once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let it_value = Timespec { tv_sec: seconds as _, tv_nsec: nanos as _ };
+        let setting = Itimerspec { it_interval: once, it_value };
+        timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::empty(), &setting)?;
+        Ok(())
     }
 }

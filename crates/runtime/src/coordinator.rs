@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use crate::Stop;
 use crate::administration::{self, About, Desk, Lines};
 use crate::capacity::{Capacity, MORE_BUFFERS};
-use crate::clock::{Clock, sleep_until};
+use crate::clock::{Alarm, Clock};
 use crate::connection::{self, Fault, Limits, Outlet};
 use crate::incidents::{Incident, Incidents};
 use crate::limits::{self, Holding};
@@ -121,7 +121,7 @@ pub async fn serve_coordinator(
     coordinator = coordinator.with_deferred_rounds(rounds::LARGE);
     let mut was_drained = coordinator.is_drained();
     let clock = Clock::default();
-    let started = clock.now();
+    let (started, mut alarm) = (clock.now(), Alarm::new(clock)?);
     let (sender, mut inbox) = mpsc::unbounded_channel();
     let (asker, mut queries) = mpsc::unbounded_channel();
     let _watching = identity.as_ref().map(Identity::watch);
@@ -171,7 +171,7 @@ pub async fn serve_coordinator(
                 query.answer(&mut coordinator, &mut desk, now, (limits, incidents.shown()), figures);
             }
             filled = rounds.filled() => rounds.take_over(&mut coordinator, filled),
-            () = sleep_until(clock, coordinator.poll_timeout()) => {}
+            rung = alarm.until(coordinator.poll_timeout()) => rung?,
             () = hangups.heed(&desk.reloading) => {}
             _ = stop.changed() => return Ok(coordinator),
         }

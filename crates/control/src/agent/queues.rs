@@ -39,6 +39,12 @@ impl Queues {
         self.waiting.range(lowest..).next().filter(|place| place.0 == to).map(|place| place.3)
     }
 
+    /// The time at which the first of them all is due.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let firsts = [&self.stalls, &self.promotions, &self.empty].map(BTreeSet::first);
+        firsts.into_iter().flatten().map(|&(when, _)| when).min()
+    }
+
     /// Notes until when a flow goes on in the place of another.
     pub(super) fn note_promotion(&mut self, until: Instant, flow: u32) {
         self.promotions.insert((until, flow));

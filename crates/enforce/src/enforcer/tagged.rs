@@ -149,9 +149,9 @@ impl Tagged {
         Some((peer, gate, was_off && !known.is_off))
     }
 
-    /// Tells whether what waits at the gate to a peer need not.
-    pub(super) fn lets(&self, peer: IpAddr) -> bool {
-        self.flows.get(&peer).is_some_and(|known| !known.is_off)
+    /// Tells whether a flow is off.
+    pub(super) fn is_held(&self, peer: IpAddr) -> bool {
+        self.flows.get(&peer).is_some_and(|known| known.is_off)
     }
 
     /// Tells whether connections to a peer have needed marks since the last call.
