@@ -128,6 +128,7 @@ pub(crate) fn setup(transport: Transport, rate: BitsPerSec, period: Nanos) -> Se
         hosts: 0,
         rate,
         period,
+        with_decisions: false,
         limit: Nanos::MAX,
     }
 }

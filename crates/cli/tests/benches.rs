@@ -74,6 +74,7 @@ fn the_benchmark_of_the_kernel_path_prints_every_figure_of_a_connection_and_of_a
     let periods: Vec<f64> = turns.iter().map(|turns| number(turns, "/period_ms")).collect();
     assert_eq!(periods, [10.0, 1.0]);
     assert!(turns.iter().all(|turns| turns["end_to_next_ms"].is_array()));
+    assert!(turns.iter().all(|turns| turns["decision_to_wire_ms"].is_array()));
 }
 
 #[test]

@@ -423,3 +423,44 @@ fn messages_for_collectors_are_json_a_line_each() {
         }
     }
 }
+
+#[test]
+fn a_coordinator_says_at_level_debug_what_it_decides_about_flows_and_when() {
+    let place = Place::new();
+    let socket = place.path("agent.sock");
+    let path = socket.to_str().expect("it is UTF-8");
+    let messages = std::fs::File::create(place.path("messages")).expect("the place can be written to");
+    let log = ["--log-format", "json", "--log-level", "debug"];
+    let site = ["up", "--hosts", "127.0.0.1,127.0.0.2", "--policy", "fifo", "--socket", path];
+    let up = Serving::saying(&place, &[&site[..], &log].concat(), messages.into());
+    let session = Session::open(&socket);
+    assert!(session.wait_ready(Duration::from_secs(60)));
+    let listener = std::net::TcpListener::bind("127.0.0.2:0").expect("some port is free");
+    let connect = || TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    let coflows = [(); 2].map(|()| session.register(Registration::default()));
+    let streams =
+        coflows.map(|coflow| Arc::new(session.stream(connect(), coflow, None).expect("it is connected")));
+    let enough = Arc::new(AtomicBool::new(false));
+    let going_on = streams.map(|stream| {
+        let enough = enough.clone();
+        std::thread::spawn(move || {
+            while !enough.load(Ordering::Relaxed) {
+                let _ = (&*stream).write(b"go on");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        })
+    });
+    let said = || String::from_utf8(place.read("messages")).expect("it is UTF-8");
+    let is_second_off = |message: &Value| {
+        message["message"] == "ordered"
+            && message["coflow"] == coflows[1].to_string()
+            && (message["host"] == 0 && message["to"] == 1 && message["gate"] == "off")
+            && message["round"].is_u64()
+    };
+    eventually("the second coflow waits for the first", || {
+        said().lines().filter_map(|line| serde_json::from_str(line).ok()).any(|line| is_second_off(&line))
+    });
+    enough.store(true, Ordering::Relaxed);
+    drop(up);
+    going_on.into_iter().for_each(|one| one.join().expect("it writes"));
+}

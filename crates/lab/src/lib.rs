@@ -143,6 +143,7 @@
 //! - A netem delay: many kernels lack it. Round trips here are those of a rack.
 
 mod bucket;
+mod decisions;
 mod enforcers;
 mod error;
 mod host;
@@ -158,6 +159,7 @@ mod senders;
 mod site;
 mod workload;
 
+pub use decisions::Decision;
 pub use error::LabError;
 pub use host::{HostSetup, Streams, serve_host};
 pub use marks::{Marking, missing as marks_missing};

@@ -55,6 +55,8 @@ pub enum Victim {
 pub(crate) struct Replayed {
     /// The time at which each flow had arrived.
     pub(crate) finished: Vec<Instant>,
+    /// When it began, in nanoseconds since 1970.
+    pub(crate) began: u64,
     /// The bursts in which each flow's bytes came.
     pub(crate) bursts: Vec<Vec<Burst>>,
     pub(crate) cost: Cost,
@@ -140,7 +142,7 @@ pub(crate) fn replay(
         Some(Recovery { fault, back: since(back?), next_arrival: next.map(since) })
     });
     let bursts = replay.transfers.iter_mut().map(|transfer| std::mem::take(&mut transfer.bursts)).collect();
-    Ok(Replayed { finished, bursts, cost, recoveries: recoveries.collect() })
+    Ok(Replayed { began: replay.began, finished, bursts, cost, recoveries: recoveries.collect() })
 }
 
 fn open_sessions(site: &Site, running: &Running, scheduler: &Scheduler) -> Result<Vec<Session>, LabError> {

@@ -7,6 +7,7 @@ use cavalcade_enforce::Law;
 use cavalcade_metrics::{EngineCounts, Outcome};
 use cavalcade_model::{BitsPerSec, Bytes, Instant, Nanos, Workload};
 
+use crate::decisions::Decision;
 use crate::error::LabError;
 use crate::marks::Marking;
 use crate::namespaces::Losses;
@@ -105,6 +106,8 @@ pub struct Setup {
     pub rate: BitsPerSec,
     /// Δ.
     pub period: Nanos,
+    /// True if the coordinator is to say what it decides about flows, and when: it has a longer log to write then.
+    pub with_decisions: bool,
     /// After how long a run has failed.
     pub limit: Nanos,
 }
@@ -162,6 +165,8 @@ pub struct Measured {
     pub outcome: Outcome,
     /// The bursts in which each flow's bytes came.
     pub bursts: Vec<Vec<Burst>>,
+    /// What the coordinator decided about flows, in order of time, where it was to say so.
+    pub decisions: Vec<Decision>,
     /// Its cost.
     pub cost: Cost,
     /// The recovery from each fault, in order of time.
@@ -185,10 +190,11 @@ pub fn run(
     let hosts = setup.hosts.max(workload.ports());
     let site = Site::build(setup, hosts, workload)?;
     let running = site.start(scheduler)?;
-    let Replayed { finished, bursts, cost, recoveries } =
+    let Replayed { began, finished, bursts, cost, recoveries } =
         replay(&site, running, workload, scheduler, faults, setup.limit, stop)?;
     let (outcome, losses) = (outcome(workload, &finished), site.losses());
-    Ok(Measured { outcome, bursts, cost, recoveries, losses })
+    let decisions = if setup.with_decisions { site.decisions(began) } else { Vec::new() };
+    Ok(Measured { outcome, bursts, decisions, cost, recoveries, losses })
 }
 
 /// Returns the outcome of `workload` from the finish times of its flows.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use cavalcade_model::{BitsPerSec, Nanos, Workload};
 
+use crate::decisions::{self, Decision};
 use crate::enforcers::{self, Enforcer};
 use crate::error::LabError;
 use crate::message::{Said, Told};
@@ -180,10 +181,18 @@ impl Site {
         let socket = self.folder.0.join("coordinator.sock").display().to_string();
         let own = ["--listen", &listen, "--policy", policy, "--period", &period, "--administration", &socket];
         let own = own.map(str::to_owned);
-        let by_class = self.by_class();
-        let arguments = [vec!["coordinator".to_owned()], self.common(), own.to_vec(), by_class].concat();
+        let mut options = self.by_class();
+        if self.setup.with_decisions {
+            options.extend(["--log-format", "json", "--log-level", "debug"].map(str::to_owned));
+        }
+        let arguments = [vec!["coordinator".to_owned()], self.common(), own.to_vec(), options].concat();
         let namespace = self.namespaces.as_ref().map(Namespaces::of_coordinator);
         self.launch("coordinator".to_owned(), namespace.as_deref()).service(&arguments)
+    }
+
+    /// What the coordinator has said of its decisions, for a replay that began at `began` nanoseconds since 1970.
+    pub(crate) fn decisions(&self, began: u64) -> Vec<Decision> {
+        decisions::read(&self.folder.0.join("coordinator.log"), began)
     }
 
     /// The option that leaves order to the ports, where they hold to classes.

@@ -30,6 +30,11 @@ impl Rounds {
         Self { clock, filling: None, began, stalled, distributions: Distributions::default() }
     }
 
+    /// When the last round began.
+    pub(crate) fn began(&self) -> Instant {
+        self.began
+    }
+
     /// Lets the coordinator do what has come due.
     pub(crate) fn do_due(&mut self, coordinator: &mut Coordinator) {
         let rounds = coordinator.rounds();

@@ -93,7 +93,7 @@ pub(crate) enum LogLevel {
     /// Also who connects and disconnects
     #[default]
     Info,
-    /// Also details
+    /// Also what a coordinator decides about each flow
     Debug,
 }
 

@@ -32,9 +32,13 @@ fn document(figures: &Figures, of_site: &site::Figures) -> Value {
     let cost = |cost: &Cost| json!({ "program": cost.program, "verified": cost.verified, "runs": cost.runs, "nanos": cost.nanos() });
     let pace = |pace: &Pace| json!({ "asked_bps": pace.asked.0, "reached_bps": pace.reached, "seconds": pace.seconds });
     let all = |times: &[Duration]| times.iter().map(|&time| millis(time)).collect::<Vec<f64>>();
-    let turns = |turns: &site::Turns| json!({ "period_ms": millis(turns.period), "end_to_next_ms": all(&turns.pauses) });
+    let turns = |turns: &site::Turns| {
+        json!({
+            "period_ms": millis(turns.period), "decision_to_wire_ms": all(&turns.from_decision), "end_to_next_ms": all(&turns.from_end),
+        })
+    };
     json!({
-        "schema_version": 2,
+        "schema_version": 3,
         "programs": figures.costs.iter().map(cost).collect::<Vec<Value>>(),
         "packet_nanos": nanos_a_packet(&figures.costs),
         "sorting": {
@@ -91,11 +95,16 @@ fn site_text(of_site: &site::Figures) -> String {
             load.flows
         );
     }
-    text +=
-        "\nfrom the end of a coflow to the first byte of the next\n period ms   p50 ms   p99 ms   worst ms\n";
-    for turns in &of_site.turns {
-        let [p50, p99, worst] = of_all(&turns.pauses);
-        _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", millis(turns.period));
+    let pauses: [(&str, fn(&site::Turns) -> &[Duration]); 2] = [
+        ("the coordinator's decision to the first byte at the receiver", |turns| &turns.from_decision),
+        ("the end of a coflow to the first byte of the next", |turns| &turns.from_end),
+    ];
+    for (what, times) in pauses {
+        _ = writeln!(text, "\nfrom {what}\n period ms   p50 ms   p99 ms   worst ms");
+        for turns in &of_site.turns {
+            let [p50, p99, worst] = of_all(times(turns));
+            _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", millis(turns.period));
+        }
     }
     text
 }

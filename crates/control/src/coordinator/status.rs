@@ -63,6 +63,15 @@ impl Coordinator {
         })
     }
 
+    /// The open flow of this number at `port`, with its coflow.
+    pub fn flow(&self, port: PortId, number: u32) -> Option<(CoflowKey, CoflowFlow)> {
+        let peer = self.peers.get(port)?;
+        let (name, open) = ((port, number), peer.flows.get(&number)?);
+        let coflow = self.hosted.coflow(peer.parts.get(&open.part)?.key)?;
+        self.hosted.find(open.id, name)?;
+        Some((coflow.key, self.flow_status(coflow, name, open.id)))
+    }
+
     fn flow_status(&self, coflow: &Coflow, (from, number): FlowName, id: FlowId) -> CoflowFlow {
         let flow = self.hosted.flow(id);
         CoflowFlow {

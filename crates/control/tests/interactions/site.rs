@@ -347,7 +347,7 @@ impl Site {
                 .iter()
                 .map(|(part, priority)| format!("coflow {part} class {}", priority.class)),
         );
-        parts.extend(orders.flows.iter().map(|(flow, order)| format!("flow {flow} {}", gate(order.gate))));
+        parts.extend(orders.flows.iter().map(|(flow, order)| format!("flow {flow} {}", order.gate)));
         parts.extend(orders.refused.iter().map(|(part, ())| format!("coflow {part} refused")));
         if orders.snapshot || orders.resync || !parts.is_empty() {
             let kind = if orders.snapshot { "snapshot" } else { "orders" };
@@ -444,15 +444,7 @@ impl Site {
     }
 }
 
-fn gate(gate: Gate) -> String {
-    match gate {
-        Gate::Off {} => "off".to_owned(),
-        Gate::Open {} => "open".to_owned(),
-        Gate::Paced { rate } => format!("paced at {rate}"),
-    }
-}
-
 fn shown(directive: Directive) -> String {
     let class = directive.class.map(|class| format!(" in class {class}"));
-    gate(directive.gate) + &class.unwrap_or_default()
+    directive.gate.to_string() + &class.unwrap_or_default()
 }

@@ -279,6 +279,16 @@ variants! {
     }
 }
 
+impl core::fmt::Display for Gate {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Off {} => f.write_str("off"),
+            Self::Open {} => f.write_str("open"),
+            Self::Paced { rate } => write!(f, "paced at {rate}"),
+        }
+    }
+}
+
 /// The gate of a flow without a decision.
 impl Default for Gate {
     fn default() -> Self {

@@ -7,10 +7,10 @@
 //! |---|---|
 //! | one flow at a port that is never short | the cost of bytes, at the highest rate that sender and receiver reach |
 //! | short flows that begin evenly, one coflow | the cost of connections |
-//! | coflows in order of arrival, from one sender to a receiver each | the time from the end of one to the first byte of the next |
+//! | coflows in order of arrival, from one sender to a receiver each | the time from a decision to the wire, and from the end of one to the first byte of the next |
 //!
-//! The last is seen by receivers, and has more in it than the way from a decision to the wire: the end has to be noticed and
-//! reported, and a round to come, which takes up to Δ each. With a short Δ little else is left. Nothing shortens it: a host lets the
+//! A decision is timed from the begin of the coordinator's round, as its log says it, to the first bytes at the receiver. From the end of
+//! a coflow it takes longer: that has to be noticed and reported, and a round to come, up to Δ each. Nothing shortens it: a host lets the
 //! next flow to the same receiver go by itself, and here each coflow has a receiver of its own.
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ const SECONDS: u64 = 2;
 const SHORT: Bytes = Bytes(10_000);
 /// Coflows that take turns, and how often all of them do.
 const TURNS: u32 = 10;
-const REPEAT: u32 = 3;
+const REPEAT: u32 = 12;
 /// The bytes of each, and the rate of their ports: 20 ms.
 const TURN: Bytes = Bytes(2_500_000);
 const TURN_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
@@ -54,22 +54,28 @@ pub(super) struct Load {
     pub(super) enforcers: f64,
 }
 
-/// Pauses from the end of a coflow to the first byte of the next.
+/// How soon the next coflow sends, in order of length.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     pub(super) period: Duration,
-    /// In order of length.
-    pub(super) pauses: Vec<Duration>,
+    /// From the coordinator's decision that it may.
+    pub(super) from_decision: Vec<Duration>,
+    /// From the end of the one before.
+    pub(super) from_end: Vec<Duration>,
 }
 
 impl Turns {
     fn measure(period: Nanos, part: u32) -> Result<Self, Failure> {
-        let mut all = Vec::new();
+        let (mut from_decision, mut from_end) = (Vec::new(), Vec::new());
         for _ in 0..(REPEAT / part).max(1) {
-            all.extend(pauses(&run(&turns_taken((TURNS / part).max(2))?, TURN_RATE, period)?));
+            let workload = turns_taken((TURNS / part).max(2))?;
+            let measured = run(&workload, TURN_RATE, period)?;
+            from_decision.extend(since_decisions(&workload, &measured));
+            from_end.extend(since_ends(&measured));
         }
-        all.sort_unstable();
-        Ok(Self { period: Duration::from_nanos(period.0), pauses: all })
+        from_decision.sort_unstable();
+        from_end.sort_unstable();
+        Ok(Self { period: Duration::from_nanos(period.0), from_decision, from_end })
     }
 }
 
@@ -97,6 +103,7 @@ pub(super) fn measure(part: u32) -> Result<Figures, Failure> {
 fn run(workload: &Workload, rate: BitsPerSec, period: Nanos) -> Result<Measured, Failure> {
     let setup = Setup {
         enforcement: Enforcement::Kernel,
+        with_decisions: true,
         limit: Nanos::from_secs(120),
         ..crate::lab::setup(Transport::Namespaces, rate, period)
     };
@@ -149,16 +156,35 @@ fn built(builder: WorkloadBuilder) -> Result<Workload, Failure> {
     builder.build().map_err(|error| Failure::input(error.to_string()))
 }
 
-/// The pauses between the end of a coflow and the first bytes of the next. Some may have gone ahead before there were orders; these
+/// The times from each decision that a flow may send which might not before to its first bytes, where it has any left.
+fn since_decisions(workload: &Workload, measured: &Measured) -> Vec<Duration> {
+    let mut all = Vec::new();
+    for (flow, bursts) in workload.flows().iter().zip(&measured.bursts) {
+        let of_flow = measured.decisions.iter().filter(|decision| decision.to == flow.dst);
+        let mut was_off = false;
+        for decision in of_flow {
+            let opens = std::mem::replace(&mut was_off, !decision.may_send) && decision.may_send;
+            let first = bursts.iter().find(|burst| burst.began > decision.at && burst.bytes > TRICKLE);
+            all.extend(first.filter(|_| opens).map(|burst| since(burst.began, decision.at)));
+        }
+    }
+    all
+}
+
+fn since(later: Instant, earlier: Instant) -> Duration {
+    Duration::from_nanos(later.since(earlier).0)
+}
+
+/// The times between the end of a coflow and the first bytes of the next. Some may have gone ahead before there were orders; these
 /// waited for no other coflow.
-fn pauses(measured: &Measured) -> Vec<Duration> {
+fn since_ends(measured: &Measured) -> Vec<Duration> {
     let ends = measured.outcome.flow_finish.iter().copied();
     let mut turns: Vec<(Instant, &[Burst])> = ends.zip(measured.bursts.iter().map(Vec::as_slice)).collect();
     turns.sort_unstable_by_key(|&(end, _)| end);
     let pause = |pair: &[(Instant, &[Burst])]| {
         let (end, next) = (pair[0].0, pair[1].1);
         let first = next.iter().find(|burst| burst.began > end && burst.bytes > TRICKLE)?;
-        Some(Duration::from_nanos(first.began.since(end).0))
+        Some(since(first.began, end))
     };
     turns.windows(2).filter_map(pause).collect()
 }
