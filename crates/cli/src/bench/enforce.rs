@@ -95,16 +95,18 @@ fn site_text(of_site: &site::Figures) -> String {
             load.flows
         );
     }
-    let pauses: [(&str, fn(&site::Turns) -> &[Duration]); 2] = [
-        ("the coordinator's decision to the first byte at the receiver", |turns| &turns.from_decision),
-        ("the end of a coflow to the first byte of the next", |turns| &turns.from_end),
-    ];
-    for (what, times) in pauses {
-        _ = writeln!(text, "\nfrom {what}\n period ms   p50 ms   p99 ms   worst ms");
-        for turns in &of_site.turns {
-            let [p50, p99, worst] = of_all(times(turns));
-            _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", millis(turns.period));
-        }
+    text += &pauses("the coordinator's decision to the first byte at the receiver", of_site, |turns| {
+        &turns.from_decision
+    });
+    text += &pauses("the end of a coflow to the first byte of the next", of_site, |turns| &turns.from_end);
+    text
+}
+
+fn pauses(from: &str, of_site: &site::Figures, times: fn(&site::Turns) -> &[Duration]) -> String {
+    let mut text = format!("\nfrom {from}\n period ms   p50 ms   p99 ms   worst ms\n");
+    for turns in &of_site.turns {
+        let [p50, p99, worst] = of_all(times(turns));
+        _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", millis(turns.period));
     }
     text
 }
