@@ -728,15 +728,17 @@ int touch(struct bpf_sockopt *at)
 /* The storage of a connection from before its listener was tagged, or its rule or its other end's word came. */
 static inline_always struct cv_socket *take_late(struct sock_common *common, struct tcp_sock *tcp, __u64 walk)
 {
-	struct cv_socket fresh = without_coflow(common);
+	__u32 coflow = coflow_of_queue(common, walk);
+	struct cv_socket fresh;
 
-	if (!is_met(tcp))
+	if (!coflow)
+		coflow = coflow_of_port(common, tcp);
+	/* Most of a host's connections belong to nobody: they cost no more than that. */
+	if ((!coflow && !vouches()) || !is_met(tcp))
 		return 0;
-	fresh.coflow = coflow_of_queue(common, walk);
-	if (!fresh.coflow)
-		fresh.coflow = coflow_of_port(common, tcp);
-	if (fresh.coflow && !is_told_of(tcp))
-		fresh.coflow = 0;
+	fresh = without_coflow(common);
+	if (coflow && is_told_of(tcp))
+		fresh.coflow = coflow;
 	if (!fresh.coflow && !(vouches() && adopt(&fresh)))
 		return 0;
 	return bpf_sk_storage_get(&sockets, tcp, &fresh, BPF_SK_STORAGE_GET_F_CREATE);

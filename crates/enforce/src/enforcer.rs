@@ -249,7 +249,7 @@ impl Enforcer {
             (self.rest_until, self.look_at) = (now + BRIEF.min(period).max(pause), now + longest.max(pause));
         }
         self.talk(now, heard, is_look_due)?;
-        self.mark(now);
+        self.mark();
         if now.since(self.ticked_at) >= TICK {
             self.ticked_at = now;
             self.kernel.stay_alive()?;
@@ -484,8 +484,9 @@ impl Enforcer {
 
     /// Sets marks that no program may set. What users' processes have open may take long to look through, so this has time of its own,
     /// and does not hold up looks.
-    fn mark(&mut self, now: Instant) {
-        if now < self.marks_at {
+    fn mark(&mut self) {
+        let began = self.now();
+        if began < self.marks_at {
             return;
         }
         for number in std::mem::take(&mut self.unmarked) {
@@ -496,9 +497,9 @@ impl Enforcer {
             && let Some(process) = self.to_mark.pop_first()
         {
             self.kernel.mark(process);
-            spent = self.now().since(now);
+            spent = self.now().since(began);
         }
-        self.marks_at = now + Nanos(spent.0.saturating_mul(SPARING));
+        self.marks_at = began + Nanos(spent.0.saturating_mul(SPARING));
     }
 
     /// The processes that may have connections of a coflow; for a rule that names a port nothing says which.

@@ -227,7 +227,11 @@ fn contests(options: &Lab, rate: BitsPerSec, history: &History) -> Result<Vec<Co
     if let Some(why) = of_switches.filter(|_| options.carrier.contains(&LabCarrier::Xdp)) {
         return Err(crate::switch::failure(SwitchError::NoPrograms { why }));
     }
-    let asked = asked(options, &[Enforcement::Kernel])?;
+    // Only bridges mark, so only there it matters whether ports can.
+    let asked = match options.carrier.contains(&LabCarrier::Bridge) {
+        true => asked(options, &[Enforcement::Kernel])?,
+        false => Asked::read(options.congestion.as_deref())?,
+    };
     let named: Vec<&str> = options.policies.iter().chain(&options.policy).map(String::as_str).collect();
     let contests = match &named[..] {
         [] => CARRIED

@@ -91,9 +91,9 @@ impl Kernel {
         }
     }
 
-    /// The same for all processes that it was ever done for.
+    /// The same for all processes that have such connections.
     pub(super) fn mark_again(&mut self) {
-        self.marked.clone().into_iter().for_each(|process| self.mark(process));
+        std::mem::take(&mut self.marked).into_iter().for_each(|process| self.mark(process));
     }
 
     /// Has the programs bring a connection up to date, and the connection send. Returns whether it goes by its flow's order now: not
