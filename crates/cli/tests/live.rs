@@ -452,7 +452,7 @@ fn a_coordinator_says_at_level_debug_what_it_decides_about_flows_and_when() {
     });
     let said = || String::from_utf8(place.read("messages")).expect("it is UTF-8");
     let is_second_off = |message: &Value| {
-        message["message"] == "ordered"
+        message["message"] == "decided"
             && message["coflow"] == coflows[1].to_string()
             && (message["host"] == 0 && message["to"] == 1 && message["gate"] == "off")
             && message["round"].is_u64()

@@ -354,7 +354,7 @@ pub struct Agent {
     next_flow: u32,
     queues: queues::Queues,
     link: reporting::CoordinatorLink,
-    /// Time at which things were last looked over: lingering parts, stalled flows, gates of a policy of its own.
+    /// Time at which things were last looked over: lingering parts, stalled flows, flows that go on in the place of others.
     looked_at: Option<Instant>,
     decided_at: Option<Instant>,
     alive_at: Option<Instant>,

@@ -188,6 +188,8 @@ pub struct Coordinator {
     stall_at: Option<Instant>,
     /// Peers that a round has something new for, once for each thing.
     touched: Vec<PortId>,
+    /// The flows of which the last round decided otherwise than the one before.
+    decided: Vec<(PortId, u32)>,
     /// Agents found to be silent when that was looked for last.
     lost: Vec<PortId>,
     counters: CoordinatorCounters,
@@ -228,6 +230,7 @@ impl Coordinator {
             remembered: BTreeMap::new(),
             stall_at: None,
             touched: Vec::new(),
+            decided: Vec::new(),
             lost: Vec::new(),
             counters: CoordinatorCounters::default(),
             config,

@@ -95,7 +95,7 @@ pub struct Enforcer {
     /// Numbers that the kernel gives to sockets by user or port, with the rule of each and the user whose task it is. They stay:
     /// a socket that listens passes its number on.
     standing: BTreeMap<u32, (u32, Rule)>,
-    /// Flows to look at: they have connections, or have just begun or ended.
+    /// Flows that the kernel counts.
     counted: BTreeSet<Flow>,
     /// Coflows with connections that need marks which no program may set, and processes that may have these.
     unmarked: BTreeSet<u32>,
@@ -117,8 +117,6 @@ pub struct Enforcer {
     rest_until: Instant,
     /// True if a flow has begun or ended since the last look.
     has_turned: bool,
-    /// True if a flow was not off at this look.
-    moves: bool,
     ticks: u32,
     ticked_at: Instant,
     scanned_at: Instant,
@@ -154,7 +152,6 @@ impl Enforcer {
             look_at: Instant::ZERO,
             rest_until: Instant::ZERO,
             has_turned: false,
-            moves: false,
             ticks: 0,
             ticked_at: Instant::ZERO,
             scanned_at: Instant::ZERO,
@@ -242,11 +239,11 @@ impl Enforcer {
         let is_look_due = now >= self.look_at || self.has_turned && now >= self.rest_until;
         if is_look_due {
             self.has_turned = false;
-            self.look(now)?;
+            let moves = self.look(now);
             let pause = Nanos(self.now().since(now).0.saturating_mul(SPARING));
-            let (period, moves) = (self.period(), std::mem::take(&mut self.moves));
-            let longest = if moves { period } else { TICK };
-            (self.rest_until, self.look_at) = (now + BRIEF.min(period).max(pause), now + longest.max(pause));
+            let period = self.period();
+            self.rest_until = now + BRIEF.min(period).max(pause);
+            self.look_at = self.next_look(now, moves).max(self.rest_until);
         }
         self.talk(now, heard, is_look_due)?;
         self.mark();
@@ -452,22 +449,38 @@ impl Enforcer {
         Ok(())
     }
 
-    /// Tells clients what their flows have sent.
-    fn look(&mut self, now: Instant) -> Result<(), Error> {
+    /// The time of the next look: after Δ where a flow moves. Flows that are off have a look that was planned before, in which the agent
+    /// hears of what they sent till then; and one in time for it to be noticed that the agent says nothing any more.
+    fn next_look(&self, now: Instant, moves: bool) -> Instant {
+        if moves {
+            return now + self.period();
+        }
+        let leases = self.coflows.values().filter_map(|tagged| tagged.link.client.lease_until());
+        let planned = Some(self.look_at).into_iter().chain(leases).filter(|when| *when > now);
+        planned.fold(now + TICK, Instant::min)
+    }
+
+    /// Tells clients what their flows have sent. Returns whether any of them moves, or may.
+    fn look(&mut self, now: Instant) -> bool {
         if self.is_idle() {
-            return Ok(());
+            return false;
         }
         self.coflows.values_mut().for_each(|tagged| tagged.has_sockets = false);
-        for flow in std::mem::take(&mut self.counted) {
-            let Some(count) = self.kernel.count(flow) else { continue };
+        let mut counts = Vec::with_capacity(self.counted.len());
+        self.counted.retain(|&flow| {
+            let count = self.kernel.count(flow);
+            counts.extend(count.map(|count| (flow, count)));
+            count.is_some()
+        });
+        let mut moves = false;
+        for (flow, count) in counts {
             let is_open = count.sockets > 0;
             if is_open {
-                self.counted.insert(flow);
                 self.open_standing(now, flow.coflow);
             }
             let Some(tagged) = self.coflows.get_mut(&flow.coflow) else { continue };
             tagged.has_sockets |= is_open;
-            self.moves |= is_open && !tagged.is_held(flow.peer);
+            moves |= tagged.moves(flow.peer, count);
             if tagged.needs_marks(flow.peer, count) {
                 self.unmarked.insert(flow.coflow);
             }
@@ -476,10 +489,10 @@ impl Enforcer {
                 self.kernel.cancel(flow);
             } else {
                 // A push may have missed it: its connection is not one of the coflow's processes.
-                self.is_walk_due |= count.waits && !tagged.is_held(flow.peer);
+                self.is_walk_due |= count.waits && !tagged.is_off(flow.peer);
             }
         }
-        Ok(())
+        moves
     }
 
     /// Sets marks that no program may set. What users' processes have open may take long to look through, so this has time of its own,
@@ -563,7 +576,7 @@ impl Enforcer {
             }
         }
         if is_directed {
-            self.look_at = self.look_at.min(now + self.period());
+            self.look_at = self.look_at.min((now + self.period()).max(self.rest_until));
         }
         is_walk_due |= !self.push(&opened);
         // All else reaches connections by themselves: a gate that closes with the next packet, a rate or class within a

@@ -165,7 +165,7 @@ pub struct Measured {
     pub outcome: Outcome,
     /// The bursts in which each flow's bytes came.
     pub bursts: Vec<Vec<Burst>>,
-    /// What the coordinator decided about flows, in order of time, where it was to say so.
+    /// What the coordinator decided about flows, in order of time, where it was to say so; after a fault of the coordinator, since then.
     pub decisions: Vec<Decision>,
     /// Its cost.
     pub cost: Cost,
@@ -193,7 +193,7 @@ pub fn run(
     let Replayed { began, finished, bursts, cost, recoveries } =
         replay(&site, running, workload, scheduler, faults, setup.limit, stop)?;
     let (outcome, losses) = (outcome(workload, &finished), site.losses());
-    let decisions = if setup.with_decisions { site.decisions(began) } else { Vec::new() };
+    let decisions = if setup.with_decisions { site.decisions(began)? } else { Vec::new() };
     Ok(Measured { outcome, bursts, decisions, cost, recoveries, losses })
 }
 

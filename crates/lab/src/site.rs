@@ -191,7 +191,7 @@ impl Site {
     }
 
     /// What the coordinator has said of its decisions, for a replay that began at `began` nanoseconds since 1970.
-    pub(crate) fn decisions(&self, began: u64) -> Vec<Decision> {
+    pub(crate) fn decisions(&self, began: u64) -> Result<Vec<Decision>, LabError> {
         decisions::read(&self.folder.0.join("coordinator.log"), began)
     }
 

@@ -286,6 +286,11 @@ impl Client {
         }
     }
 
+    /// Returns until when the agent is obeyed, if it is and says nothing more.
+    pub fn lease_until(&self) -> Option<Instant> {
+        self.lease_until
+    }
+
     /// Returns the time between two reports, as the agent has said it.
     pub fn period(&self) -> Nanos {
         self.period

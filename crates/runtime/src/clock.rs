@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cavalcade_model::{Instant, Nanos};
+use rustix::io::Errno;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
@@ -72,10 +73,17 @@ impl Alarm {
             self.set(wait.unwrap_or(Nanos::ZERO))?;
             self.set_for = when;
         }
-        let mut rung = self.timer.readable().await?;
-        // It says how often it has rung, which has to be read for it to be silent.
-        let _ = rustix::io::read(self.timer.get_ref(), &mut [0; 8]);
-        rung.clear_ready();
+        loop {
+            let mut ready = self.timer.readable().await?;
+            // It says how often it has rung, and is silent again. What it rang for may have been another time, before it was set anew.
+            let rung = rustix::io::read(self.timer.get_ref(), &mut [0; 8]);
+            ready.clear_ready();
+            match rung {
+                Ok(_) => break,
+                Err(Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         self.set_for = None;
         Ok(())
     }
@@ -88,5 +96,43 @@ impl Alarm {
         let setting = Itimerspec { it_interval: once, it_value };
         timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::empty(), &setting)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long one wait for each of these times from now takes, one after the other, where it comes before `patience`.
+    async fn waits(alarm: &mut Alarm, after: Option<Nanos>, patience: Duration) -> Option<Duration> {
+        let began = std::time::Instant::now();
+        let when = after.map(|after| alarm.clock.now() + after);
+        let rung = tokio::time::timeout(patience, alarm.until(when)).await;
+        rung.ok().map(|rung| rung.map(|()| began.elapsed()).unwrap())
+    }
+
+    #[test]
+    fn an_alarm_rings_once_and_not_before_the_last_time_it_was_set_for() {
+        let (brief, long) = (Nanos::from_millis(5), Duration::from_secs(60));
+        crate::block_on(async {
+            let mut alarm = Alarm::new(Clock::default())?;
+            assert!(
+                waits(&mut alarm, Some(Nanos::ZERO), long).await.is_some(),
+                "what is past is not waited for"
+            );
+            assert!(waits(&mut alarm, Some(brief), long).await.unwrap() >= Duration::from_nanos(brief.0));
+            // Given up, and rung while nobody waited: the next time is another.
+            let later = Duration::from_millis(20);
+            assert_eq!(waits(&mut alarm, Some(brief), Duration::ZERO).await, None);
+            std::thread::sleep(later);
+            assert!(waits(&mut alarm, Some(Nanos(later.as_nanos() as u64)), long).await.unwrap() >= later);
+            // Given up for ever, and for a time that is earlier again.
+            assert_eq!(waits(&mut alarm, Some(brief), Duration::ZERO).await, None);
+            assert_eq!(waits(&mut alarm, None, later).await, None);
+            assert_eq!(waits(&mut alarm, Some(Nanos::from_secs(50)), Duration::ZERO).await, None);
+            assert!(waits(&mut alarm, Some(brief), long).await.unwrap() < Duration::from_secs(50));
+            Ok(())
+        })
+        .unwrap();
     }
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use cavalcade_control::Coordinator;
-use cavalcade_model::{Instant, PortId};
+use cavalcade_model::PortId;
 use cavalcade_protocol::{MAX_FRAME, Orders, PROTOCOL, Report};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -186,7 +186,7 @@ pub async fn serve_coordinator(
         hear_out(&mut coordinator, &mut routes, clock, &mut inbox).await;
         rounds.do_due(&mut coordinator);
         routes.note_lost(coordinator.take_lost());
-        send_orders(&mut coordinator, &mut routes, rounds.began());
+        send_orders(&mut coordinator, &mut routes);
         if std::mem::replace(&mut was_drained, coordinator.is_drained()) != was_drained {
             tracing::warn!(on = coordinator.is_drained(), "the kill switch of the fabric");
         }
@@ -464,11 +464,8 @@ impl Routes {
 /// Agents that are named where many are lost at once.
 const NAMED: usize = 8;
 
-fn send_orders(coordinator: &mut Coordinator, routes: &mut Routes, round: Instant) {
+fn send_orders(coordinator: &mut Coordinator, routes: &mut Routes) {
     while let Some((port, orders)) = coordinator.poll_orders() {
-        if tracing::enabled!(tracing::Level::DEBUG) {
-            note_orders(coordinator, port, &orders, round);
-        }
         let Some(&Some(number)) = routes.to.get(port.index()) else { continue };
         if !routes.routes.get(&number).is_some_and(|route| route.outlet.send(&orders)) {
             // It does not keep up, or is gone.
@@ -477,15 +474,6 @@ fn send_orders(coordinator: &mut Coordinator, routes: &mut Routes, round: Instan
             }
             routes.close(coordinator, number);
         }
-    }
-}
-
-/// Says what is decided about flows, for who looks into a case.
-fn note_orders(coordinator: &Coordinator, port: PortId, orders: &Orders, round: Instant) {
-    for (number, order) in orders.flows.iter() {
-        let Some((coflow, flow)) = coordinator.flow(port, number) else { continue };
-        let (host, to, gate, round) = (port.0, flow.to.0, order.gate, round.0);
-        tracing::debug!(host, flow = number, %coflow, to, %gate, round, "ordered");
     }
 }
 

@@ -13,6 +13,9 @@ use crate::metrics::Distributions;
 /// Flows from which on the filling has a thread of its own: that costs tens of microseconds, filling these some milliseconds.
 pub(crate) const LARGE: usize = 4_096;
 
+/// Flows of a round of which the log says what was decided.
+const NOTED: usize = 256;
+
 /// The rounds of a coordinator.
 #[derive(Debug)]
 pub(crate) struct Rounds {
@@ -28,11 +31,6 @@ impl Rounds {
     pub(crate) fn new(clock: Clock) -> Self {
         let (began, stalled) = (Instant::ZERO, Nanos::ZERO);
         Self { clock, filling: None, began, stalled, distributions: Distributions::default() }
-    }
-
-    /// When the last round began.
-    pub(crate) fn began(&self) -> Instant {
-        self.began
     }
 
     /// Lets the coordinator do what has come due.
@@ -66,9 +64,26 @@ impl Rounds {
     }
 
     fn end(&self, coordinator: &mut Coordinator) {
+        if tracing::enabled!(tracing::Level::DEBUG) {
+            note(coordinator, self.began);
+        }
         let took = self.clock.now().since(self.began);
         coordinator.round_took(took, self.stalled);
         let oldest = coordinator.heard().map(|(_, at)| self.began.since(at).0).max().unwrap_or(0);
         self.distributions.round(std::time::Duration::from_nanos(took.0), oldest);
+    }
+}
+
+/// Says what a round that began at `began` has decided about flows, for who looks into a case. A large round is not said whole: orders
+/// wait meanwhile, and a log that is full drops warnings too.
+fn note(coordinator: &Coordinator, began: Instant) {
+    let decided = coordinator.decided();
+    let beyond = decided.len().saturating_sub(NOTED);
+    for (coflow, flow) in decided.take(NOTED).flatten() {
+        let (host, number, to) = (flow.from.0, flow.number, flow.to.0);
+        tracing::debug!(round = began.0, %coflow, host, flow = number, to, gate = %flow.gate, "decided");
+    }
+    if beyond > 0 {
+        tracing::debug!(round = began.0, beyond, "decided about more flows");
     }
 }

@@ -93,7 +93,7 @@ pub(crate) enum LogLevel {
     /// Also who connects and disconnects
     #[default]
     Info,
-    /// Also what a coordinator decides about each flow
+    /// Also details, such as what a coordinator decides about each flow
     Debug,
 }
 

@@ -105,8 +105,12 @@ fn site_text(of_site: &site::Figures) -> String {
 fn pauses(from: &str, of_site: &site::Figures, times: fn(&site::Turns) -> &[Duration]) -> String {
     let mut text = format!("\nfrom {from}\n period ms   p50 ms   p99 ms   worst ms\n");
     for turns in &of_site.turns {
-        let [p50, p99, worst] = of_all(times(turns));
-        _ = writeln!(text, "{:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}", millis(turns.period));
+        let (period, times) = (millis(turns.period), times(turns));
+        let [p50, p99, worst] = of_all(times);
+        _ = match times.is_empty() {
+            true => writeln!(text, "{period:>10.0}   none was seen"),
+            false => writeln!(text, "{period:>10.0}{p50:>9.1}{p99:>9.1}{worst:>11.1}"),
+        };
     }
     text
 }

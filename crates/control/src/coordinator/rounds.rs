@@ -104,6 +104,7 @@ impl Coordinator {
     }
 
     fn take_gates(&mut self, now: Instant, filled: Filled) {
+        self.decided.clear();
         self.hosted.decide(now, filled, |(port, flow), before, order| {
             let Some(peer) = self.peers.get_mut(port).filter(|_| before != order) else { return };
             let kind = match order.gate {
@@ -112,6 +113,7 @@ impl Coordinator {
                 Gate::Paced { .. } => 2,
             };
             self.counters.decisions[kind] += 1;
+            self.decided.push((port, flow));
             peer.new_orders.push(flow);
             self.touched.push(port);
         });

@@ -63,8 +63,13 @@ impl Coordinator {
         })
     }
 
-    /// The open flow of this number at `port`, with its coflow.
-    pub fn flow(&self, port: PortId, number: u32) -> Option<(CoflowKey, CoflowFlow)> {
+    /// The flows of which the last round decided otherwise than the one before, with their coflows.
+    pub fn decided(&self) -> impl ExactSizeIterator<Item = Option<(CoflowKey, CoflowFlow)>> + '_ {
+        self.decided.iter().map(|&(port, number)| self.flow(port, number))
+    }
+
+    /// The open flow of this number at `port`.
+    fn flow(&self, port: PortId, number: u32) -> Option<(CoflowKey, CoflowFlow)> {
         let peer = self.peers.get(port)?;
         let (name, open) = ((port, number), peer.flows.get(&number)?);
         let coflow = self.hosted.coflow(peer.parts.get(&open.part)?.key)?;

@@ -150,8 +150,14 @@ impl Tagged {
     }
 
     /// Tells whether a flow is off.
-    pub(super) fn is_held(&self, peer: IpAddr) -> bool {
+    pub(super) fn is_off(&self, peer: IpAddr) -> bool {
         self.flows.get(&peer).is_some_and(|known| known.is_off)
+    }
+
+    /// Tells whether a flow may send, or has since the agent was told.
+    pub(super) fn moves(&self, peer: IpAddr, count: Count) -> bool {
+        let told = self.flows.get(&peer).map_or(Bytes::ZERO, |known| Bytes(known.sent));
+        !self.is_off(peer) && (count.sockets > 0 || count.sent > told)
     }
 
     /// Tells whether connections to a peer have needed marks since the last call.

@@ -1,6 +1,7 @@
 //! Sockets that are reached by the descriptors of their processes: one at a time, in no time, and without a walk over all connections.
 
 use std::net::IpAddr;
+use std::path::Path;
 
 use super::Kernel;
 use crate::groups::Group;
@@ -91,9 +92,10 @@ impl Kernel {
         }
     }
 
-    /// The same for all processes that have such connections.
+    /// The same for all processes that it was ever done for and that are still there.
     pub(super) fn mark_again(&mut self) {
-        std::mem::take(&mut self.marked).into_iter().for_each(|process| self.mark(process));
+        self.marked.retain(|process| Path::new(&format!("/proc/{process}")).exists());
+        self.marked.clone().into_iter().for_each(|process| self.mark(process));
     }
 
     /// Has the programs bring a connection up to date, and the connection send. Returns whether it goes by its flow's order now: not

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use cavalcade_lab::{Burst, Enforcement, Measured, Scheduler, Setup, Transport};
+use cavalcade_lab::{Burst, Decision, Enforcement, Measured, Scheduler, Setup, Transport};
 use cavalcade_model::{BitsPerSec, Bytes, Flow, Instant, Nanos, PortId, Workload, WorkloadBuilder};
 
 use crate::failure::Failure;
@@ -67,10 +67,13 @@ pub(super) struct Turns {
 impl Turns {
     fn measure(period: Nanos, part: u32) -> Result<Self, Failure> {
         let (mut from_decision, mut from_end) = (Vec::new(), Vec::new());
+        let setup = Setup { with_decisions: true, ..setup(TURN_RATE, period) };
         for _ in 0..(REPEAT / part).max(1) {
             let workload = turns_taken((TURNS / part).max(2))?;
-            let measured = run(&workload, TURN_RATE, period)?;
-            from_decision.extend(since_decisions(&workload, &measured));
+            let measured = run(&workload, &setup)?;
+            for (flow, bursts) in workload.flows().iter().zip(&measured.bursts) {
+                from_decision.extend(since_decisions(flow, bursts, &measured.decisions));
+            }
             from_end.extend(since_ends(&measured));
         }
         from_decision.sort_unstable();
@@ -100,19 +103,21 @@ pub(super) fn measure(part: u32) -> Result<Figures, Failure> {
     Ok(Figures { large, short, turns })
 }
 
-fn run(workload: &Workload, rate: BitsPerSec, period: Nanos) -> Result<Measured, Failure> {
-    let setup = Setup {
+fn setup(rate: BitsPerSec, period: Nanos) -> Setup {
+    Setup {
         enforcement: Enforcement::Kernel,
-        with_decisions: true,
         limit: Nanos::from_secs(120),
         ..crate::lab::setup(Transport::Namespaces, rate, period)
-    };
+    }
+}
+
+fn run(workload: &Workload, setup: &Setup) -> Result<Measured, Failure> {
     let scheduler = Scheduler::Coordinator("fifo".to_owned());
-    cavalcade_lab::run(&setup, workload, &scheduler, &[], &STOPPED).map_err(failure)
+    cavalcade_lab::run(setup, workload, &scheduler, &[], &STOPPED).map_err(failure)
 }
 
 fn load(workload: &Workload) -> Result<Load, Failure> {
-    let measured = run(workload, AMPLE, PERIOD)?;
+    let measured = run(workload, &setup(AMPLE, PERIOD))?;
     let seconds = measured.cost.wall.0 as f64 / 1e9;
     let share = |part: Nanos| part.0 as f64 / 1e9 / seconds;
     Ok(Load {
@@ -156,17 +161,17 @@ fn built(builder: WorkloadBuilder) -> Result<Workload, Failure> {
     builder.build().map_err(|error| Failure::input(error.to_string()))
 }
 
-/// The times from each decision that a flow may send which might not before to its first bytes, where it has any left.
-fn since_decisions(workload: &Workload, measured: &Measured) -> Vec<Duration> {
-    let mut all = Vec::new();
-    for (flow, bursts) in workload.flows().iter().zip(&measured.bursts) {
-        let of_flow = measured.decisions.iter().filter(|decision| decision.to == flow.dst);
-        let mut was_off = false;
-        for decision in of_flow {
-            let opens = std::mem::replace(&mut was_off, !decision.may_send) && decision.may_send;
-            let first = bursts.iter().find(|burst| burst.began > decision.at && burst.bytes > TRICKLE);
-            all.extend(first.filter(|_| opens).map(|burst| since(burst.began, decision.at)));
-        }
+/// The times from each decision that a flow may send which might not before to its first bytes, where some come before the next decision.
+fn since_decisions(flow: &Flow, bursts: &[Burst], decisions: &[Decision]) -> Vec<Duration> {
+    let of_flow = decisions.iter().filter(|decision| (decision.from, decision.to) == (flow.src, flow.dst));
+    let of_flow: Vec<&Decision> = of_flow.collect();
+    let next_at = of_flow.iter().skip(1).map(|decision| decision.at).chain([Instant(u64::MAX)]);
+    let (mut all, mut may_send) = (Vec::new(), true);
+    for (decision, next_at) in of_flow.iter().zip(next_at) {
+        let opens = !std::mem::replace(&mut may_send, decision.may_send) && decision.may_send;
+        let is_first = |burst: &&Burst| burst.began > decision.at && burst.bytes > TRICKLE;
+        let first = bursts.iter().find(is_first).filter(|burst| opens && burst.began < next_at);
+        all.extend(first.map(|burst| since(burst.began, decision.at)));
     }
     all
 }
@@ -187,4 +192,34 @@ fn since_ends(measured: &Measured) -> Vec<Duration> {
         Some(since(first.began, end))
     };
     turns.windows(2).filter_map(pause).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decision_is_timed_to_the_first_bytes_of_its_own_flow_that_waited_for_it() {
+        let wanted = flow(1, TURN, Nanos::ZERO);
+        let decision = |at: u64, to: u32, may_send| Decision {
+            at: Instant(at),
+            from: PortId(0),
+            to: PortId(to),
+            may_send,
+        };
+        let burst = |began: u64, bytes: u64| Burst { began: Instant(began), bytes: Bytes(bytes) };
+        let large = 2 * TRICKLE.0;
+        // It goes before it is first ordered, and again after the second opening; the first opening was taken back before any byte came.
+        let bursts = [burst(5, large), burst(25, TRICKLE.0), burst(57, large)];
+        let decisions = [
+            decision(10, 1, false),
+            decision(20, 1, true),
+            decision(30, 1, false),
+            decision(40, 2, true),
+            decision(50, 1, true),
+            decision(60, 1, true),
+        ];
+        assert_eq!(since_decisions(&wanted, &bursts, &decisions), [Duration::from_nanos(7)]);
+        assert!(since_decisions(&wanted, &bursts, &decisions[..1]).is_empty());
+    }
 }
