@@ -15,7 +15,7 @@ pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench, EnforceBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
 #[cfg(feature = "live")]
-pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, rule};
+pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, idle, rule, silence};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
 pub(crate) use lab::{Lab, LabCarrier, LabEnforcement, LabHost, LabTransport};
