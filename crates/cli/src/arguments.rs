@@ -132,10 +132,11 @@ pub(crate) enum LiveCommand {
     Agent(AgentOptions),
     /// Run a coordinator and this host's agent in one process
     Up(Up),
-    /// Schedule unmodified programs through the kernel with eBPF (needs root on Linux)
+    /// Schedule unmodified programs through the kernel with eBPF (needs root or capabilities on Linux)
     ///
     /// Connections of commands started with 'cavalcade run' are counted, held back, paced and marked by programs in
-    /// the kernel, as the agent orders. When this process ends, for whatever reason, all limits are lifted.
+    /// the kernel, as the agent orders. When this process ends, for whatever reason, all limits are lifted. In place of
+    /// root it takes the capabilities that docs/kernel-path.md lists.
     Enforce(Enforce),
     /// Replay a trace over real sockets on this machine and compare with the simulation
     ///
