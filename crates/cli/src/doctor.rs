@@ -180,24 +180,25 @@ fn running() -> Finding {
     good(name, found.join(", "))
 }
 
+/// Tries a lab, and the ports that policies over their own congestion control need.
 fn lab() -> Vec<Finding> {
-    let name = "lab";
+    let (name, cure) = ("lab", "run the lab as root, or with --transport loopback");
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
     if effective >> NET_ADMIN & 1 == 0 {
-        let cure = "run the lab as root, or with --transport loopback";
         return vec![limited(name, "no right to make network namespaces", cure)];
     }
-    vec![good(name, "network namespaces and queues can be made (CAP_NET_ADMIN)"), lab_ports()]
-}
-
-/// Tries the ports that policies over their own congestion control need.
-fn lab_ports() -> Finding {
+    let marking = ports::mark();
+    // Where its ports mark there is a lab.
+    if let Some(why) = marking.as_ref().err().and_then(|_| ports::build().err()) {
+        return vec![limited(name, why, cure)];
+    }
     let otherwise =
         "without: under --enforce kernel give --congestion none, which leaves ports without marks";
-    let found = ports::mark();
-    found.map_or_else(|why| limited("lab ports", why, otherwise), |finding| good("lab ports", finding))
+    let ports =
+        marking.map_or_else(|why| limited("lab ports", why, otherwise), |found| good("lab ports", found));
+    vec![good(name, "network namespaces and queues can be made (CAP_NET_ADMIN)"), ports]
 }
 
 /// Tries each feature that the kernel path needs.

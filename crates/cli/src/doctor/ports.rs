@@ -25,6 +25,14 @@ const LENGTH: usize = 1_400;
 /// The port at which nobody listens.
 const NOWHERE: u16 = 9;
 
+/// Builds a lab whose ports do not mark.
+///
+/// # Errors
+/// If this machine or user cannot; with the reason.
+pub(super) fn build() -> Result<(), String> {
+    Namespaces::build(1, RATE).map(drop).map_err(|error| error.to_string())
+}
+
 /// Sends packets through a port that marks.
 ///
 /// # Errors

@@ -33,7 +33,7 @@ fn findings(before: &str) -> Option<Vec<Value>> {
 }
 
 /// The state of a feature, with what is found and what it means.
-fn found<'a>(findings: &'a [Value], name: &str) -> [Option<&'a str>; 3] {
+pub(super) fn found<'a>(findings: &'a [Value], name: &str) -> [Option<&'a str>; 3] {
     let found = findings.iter().find(|found| found["name"] == name).unwrap_or(&Value::Null);
     ["state", "finding", "cure"].map(|key| found[key].as_str())
 }
