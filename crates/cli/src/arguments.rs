@@ -15,7 +15,7 @@ pub(crate) use bench::{AgentBench, AgentsBench, CoordinatorBench, EnforceBench};
 pub(crate) use bench::{Bench, FluidBench, PacketBench};
 pub(crate) use conditions::{Conditions, EngineName, EngineOptions, Selection};
 #[cfg(feature = "live")]
-pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, rule};
+pub(crate) use enforce::{Class, DOOR, Enforce, RunCommand, What, demotion, idle, rule, silence};
 pub(crate) use fault::Fault;
 #[cfg(feature = "live")]
 pub(crate) use lab::{Lab, LabCarrier, LabEnforcement, LabHost, LabTransport};
@@ -132,10 +132,11 @@ pub(crate) enum LiveCommand {
     Agent(AgentOptions),
     /// Run a coordinator and this host's agent in one process
     Up(Up),
-    /// Schedule unmodified programs through the kernel with eBPF (needs root on Linux)
+    /// Schedule unmodified programs through the kernel with eBPF (needs root or capabilities on Linux)
     ///
     /// Connections of commands started with 'cavalcade run' are counted, held back, paced and marked by programs in
-    /// the kernel, as the agent orders. When this process ends, for whatever reason, all limits are lifted.
+    /// the kernel, as the agent orders. When this process ends, for whatever reason, all limits are lifted. In place of
+    /// root it takes the capabilities that docs/kernel-path.md lists.
     Enforce(Enforce),
     /// Replay a trace over real sockets on this machine and compare with the simulation
     ///

@@ -3,6 +3,8 @@
 //! Everything is tried or read here and now; nothing is left changed. Only what transfers need decides the exit code: without
 //! pacing or marking orders cannot be carried out, all else is convenience or belongs to one command.
 
+mod ports;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -59,7 +61,9 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
         return fix_leftovers(options.group.as_deref());
     }
     let mut findings = socket_options();
-    findings.extend([descriptors(), backlog(), sockets_folder(), running(), lab(), congestion_control()]);
+    findings.extend([descriptors(), backlog(), sockets_folder(), running()]);
+    findings.extend(lab());
+    findings.push(congestion_control());
     findings.extend(kernel_path());
     findings.extend(left_behind(options.group.as_deref()));
     findings.extend(options.at.certificates.as_deref().map(certificates));
@@ -176,15 +180,25 @@ fn running() -> Finding {
     good(name, found.join(", "))
 }
 
-fn lab() -> Finding {
-    let name = "lab";
+/// Tries a lab, and the ports that policies over their own congestion control need.
+fn lab() -> Vec<Finding> {
+    let (name, cure) = ("lab", "run the lab as root, or with --transport loopback");
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or(0);
-    if effective >> NET_ADMIN & 1 == 1 {
-        return good(name, "network namespaces and queues can be made (CAP_NET_ADMIN)");
+    if effective >> NET_ADMIN & 1 == 0 {
+        return vec![limited(name, "no right to make network namespaces", cure)];
     }
-    limited(name, "no right to make network namespaces", "run the lab as root, or with --transport loopback")
+    let marking = ports::mark();
+    // Where its ports mark there is a lab.
+    if let Some(why) = marking.as_ref().err().and_then(|_| ports::build().err()) {
+        return vec![limited(name, why, cure)];
+    }
+    let otherwise =
+        "without: under --enforce kernel give --congestion none, which leaves ports without marks";
+    let ports =
+        marking.map_or_else(|why| limited("lab ports", why, otherwise), |found| good("lab ports", found));
+    vec![good(name, "network namespaces and queues can be made (CAP_NET_ADMIN)"), ports]
 }
 
 /// Tries each feature that the kernel path needs.

@@ -24,7 +24,7 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
     let agent = socket_path(options.socket.as_deref().or(listed.agent.socket.as_deref()));
     let door = options.door.clone().or(table.door.clone()).unwrap_or_else(|| DOOR.into());
     let place = options.group.as_deref().map_or_else(Place::of_host, Place::below).map_err(lacking)?;
-    let limits = Limits { silence: options.silence, idle: options.idle, ..Limits::default() };
+    let limits = limits(options, table);
     let mut folders = options.containers.clone();
     folders.extend(table.containers.iter().cloned());
     if folders.is_empty() {
@@ -68,6 +68,13 @@ pub(crate) fn run(options: &Enforce) -> Result<(), Failure> {
         agent.display()
     ));
     enforcer.serve(&stop).map_err(|error| Failure::new(Kind::Runtime, error.to_string()))
+}
+
+/// The times by which the kernel acts without being told.
+fn limits(options: &Enforce, table: &config::EnforceTable) -> Limits {
+    let usual = Limits::default();
+    let silence = options.silence.or(table.silence).unwrap_or(usual.silence);
+    Limits { silence, idle: options.idle.or(table.idle).unwrap_or(usual.idle), ..usual }
 }
 
 /// The congestion control for connections of coflows.
@@ -146,5 +153,33 @@ fn lacking(error: Error) -> Failure {
         _ => failure.help(
             "'cavalcade doctor' tries each feature; programs that use a client library need none of them",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cavalcade_model::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn a_time_on_the_command_line_wins_over_the_file_and_both_over_the_usual() {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            enforce: Enforce,
+        }
+        let read = |words: &[&str], idle| {
+            let line = Line::try_parse_from([&["enforce"], words].concat()).unwrap();
+            let table = config::EnforceTable { idle, ..config::EnforceTable::default() };
+            limits(&line.enforce, &table)
+        };
+        let usual = Limits::default();
+        assert_eq!(read(&[], None), usual);
+        assert_eq!(read(&[], Some(Nanos(10_000))), Limits { idle: Nanos(10_000), ..usual });
+        let both = read(&["--idle", "2ms", "--silence", "1s"], Some(Nanos(10_000)));
+        let said = Limits { idle: Nanos::from_millis(2), silence: Nanos::from_secs(1), ..usual };
+        assert_eq!(both, said);
     }
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails by panicking")]
 
+#[path = "enforce/agents.rs"]
+mod agents;
 #[path = "enforce/deadlines.rs"]
 mod deadlines;
 #[path = "enforce/doctor.rs"]
@@ -45,6 +47,9 @@ const LARGE: usize = 30_000_000;
 const SMALL: usize = 6_000_000;
 /// The bytes of the large upload that have come when the small one begins.
 const LEAD: usize = 5_000_000;
+
+/// The addresses of all hosts.
+const HOSTS: &str = "127.0.0.1,127.0.0.2,10.99.0.2";
 
 /// The command that starts another as a user without rights.
 const AS_STRANGER: [&str; 3] = ["setpriv", "--reuid=65534", "--clear-groups"];
@@ -199,6 +204,12 @@ impl Host {
 
     /// With more for the coordinator's and agent's as well.
     fn led(lead: &[&str], more: &[&str]) -> Option<Self> {
+        let up = [&["up", "--hosts", HOSTS, "--rate", "100Mbps"], lead].concat();
+        Self::begun(|place| start(place, &up), more)
+    }
+
+    /// With an agent at cavalcade.sock that `begin` starts.
+    fn begun(begin: impl FnOnce(&Place) -> Running, more: &[&str]) -> Option<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let root = able()?;
         let place = Place::new();
@@ -206,8 +217,7 @@ impl Host {
         std::fs::set_permissions(place.path("."), Permissions::from_mode(0o755)).unwrap();
         let name = format!("cavalcade-cli-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let group = Group::make(&root, &name).unwrap();
-        let hosts = "127.0.0.1,127.0.0.2,10.99.0.2";
-        let up = start(&place, &[&["up", "--hosts", hosts, "--rate", "100Mbps"], lead].concat());
+        let up = begin(&place);
         eventually("the agent", || place.path("cavalcade.sock").exists());
         let mut made = Self { place, enforcer: None, up: Some(up), group };
         made.start_enforcer(more);

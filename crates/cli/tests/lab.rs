@@ -260,6 +260,35 @@ fn policies_run_over_the_congestion_control_of_their_paper_unless_another_is_nam
 }
 
 #[test]
+fn what_tcp_lost_or_sent_again_is_told_of_each_repeat() {
+    if !has_namespaces() || !has_kernel_path() {
+        return;
+    }
+    let place = Place::new();
+    // Two hosts send to one at once, and without marks nothing but losses tells them to slow down.
+    place.write("trace.txt", "3 1\n1 0 2 0 1 1 2:40\n");
+    let arguments = ["trace.txt", "--rate", "200Mbps", "--scale", "0.5", "--repeat", "2", "--json"];
+    let more = ["--policies", "tcp,pias", "--enforce", "kernel", "--congestion", "none"];
+    let ran = lab(&place, &[&arguments[..], &more].concat());
+    let document: Value = serde_json::from_str(&ran.out).unwrap();
+    let packets = document["bytes"].as_u64().unwrap() / 1_448;
+    let runs = runs(&ran);
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        let repeats = run["repeats"].as_array().unwrap();
+        assert_eq!(repeats.len(), 2);
+        for repeat in repeats {
+            let losses = &repeat["losses"];
+            let [syns, timeouts, drops] =
+                ["syns_again", "timeouts", "drops"].map(|name| losses[name].as_u64().unwrap());
+            assert!((1..packets / 2).contains(&drops), "{losses} of {packets} packets");
+            // A busy machine may be late with some answers, but not with most.
+            assert!(timeouts < packets / 10 && syns < 100, "{losses} of {packets} packets");
+        }
+    }
+}
+
+#[test]
 fn kernels_sort_messages_where_policies_of_hosts_do_and_packets_go_in_the_class_of_what_was_sent() {
     if !has_namespaces() || !has_kernel_path() {
         return;

@@ -232,9 +232,14 @@ impl Kernel {
     /// Has connections say their coflow to the other end, and tells of them ([`Kernel::made`]). What listens already reads
     /// what SYNs say from now on.
     pub(crate) fn vouch(&mut self) -> Result<(), Error> {
-        self.vouches = true;
-        self.stay_alive()?;
+        self.say_in_syns(true)?;
         self.refresh_everywhere()
+    }
+
+    /// The same of connections, and of what listens, from now on alone; or ends it.
+    pub(crate) fn say_in_syns(&mut self, vouches: bool) -> Result<(), Error> {
+        self.vouches = vouches;
+        self.stay_alive()
     }
 
     /// The descriptor that can be read when connections have been made.

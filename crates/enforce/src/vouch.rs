@@ -112,10 +112,7 @@ impl Peers {
         if !self.site.hosts.contains(&peer) {
             return;
         }
-        let (peer_0, peer_1) = (made.local_0, made.local_1);
-        let (peer_2, peer_3) = (made.local_2, made.local_3);
-        let pair = Pair { ports: made.ports.rotate_left(16), peer_0, peer_1, peer_2, peer_3 };
-        let mut bytes = Report { said_at: now, key, user, pair }.to_bytes();
+        let mut bytes = Report { said_at: now, key, user, pair: seen_from_peer(made) }.to_bytes();
         self.site.seal.close(&mut bytes);
         let to = SocketAddr::new(peer, self.site.listen.port());
         // What cannot be sent now is sent again, and is plain TCP if that fails as well.
@@ -148,6 +145,13 @@ impl Peers {
         let report = Report::from_bytes(self.site.seal.open(sealed)?)?;
         (now.0.abs_diff(report.said_at.0) <= FRESH.0).then_some(report)
     }
+}
+
+/// A connection that was made here, as the host of its other end knows it.
+pub(crate) fn seen_from_peer(made: Made) -> Pair {
+    let (peer_0, peer_1) = (made.local_0, made.local_1);
+    let (peer_2, peer_3) = (made.local_2, made.local_3);
+    Pair { ports: made.ports.rotate_left(16), peer_0, peer_1, peer_2, peer_3 }
 }
 
 /// The address in four words of the kernel.

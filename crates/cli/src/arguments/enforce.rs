@@ -77,12 +77,12 @@ pub(crate) struct Enforce {
     /// Address for reports from other enforcers; all use the same port [default: 0.0.0.0:7339]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Time after which the kernel lifts all limits if this process shows no sign of life
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = silence)]
-    pub(crate) silence: Nanos,
-    /// Idle time of a connection after which the next byte begins a new message
-    #[arg(long, value_name = "TIME", default_value = "500us", value_parser = idle)]
-    pub(crate) idle: Nanos,
+    /// Time after which the kernel lifts all limits if this process shows no sign of life [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = silence)]
+    pub(crate) silence: Option<Nanos>,
+    /// Idle time of a connection after which the next byte begins a new message [default: 500us]
+    #[arg(long, value_name = "TIME", value_parser = idle)]
+    pub(crate) idle: Option<Nanos>,
 }
 
 /// The socket of the host's enforcer.
@@ -195,11 +195,19 @@ fn user_number(user: &str) -> Result<u32, String> {
     })
 }
 
-fn silence(text: &str) -> Result<Nanos, String> {
+/// Reads a time without a sign of life.
+///
+/// # Errors
+/// If it is none, or too short or long, with what may be said.
+pub(crate) fn silence(text: &str) -> Result<Nanos, String> {
     within(text, Nanos::from_millis(500), Nanos::from_secs(60), "500ms to 60s")
 }
 
-fn idle(text: &str) -> Result<Nanos, String> {
+/// Reads the idle time of a connection.
+///
+/// # Errors
+/// As [`silence`].
+pub(crate) fn idle(text: &str) -> Result<Nanos, String> {
     within(text, Nanos(10_000), Nanos::from_secs(60), "10us to 60s")
 }
 

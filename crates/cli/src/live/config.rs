@@ -133,6 +133,10 @@ pub(crate) struct EnforceTable {
     pub(crate) answer_marks: bool,
     /// The policy by whose rule the host sorts messages itself.
     pub(crate) demote: Option<String>,
+    #[serde(deserialize_with = "silence")]
+    pub(crate) silence: Option<Nanos>,
+    #[serde(deserialize_with = "idle")]
+    pub(crate) idle: Option<Nanos>,
 }
 
 impl EnforceTable {
@@ -167,6 +171,16 @@ where
 fn period<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
     let text = String::deserialize(deserializer)?;
     crate::arguments::period(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn silence<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    crate::arguments::silence(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn idle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    crate::arguments::idle(&text).map(Some).map_err(de::Error::custom)
 }
 
 fn user_budget<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Budget>, D::Error> {
@@ -245,6 +259,8 @@ mod tests {
         assert_eq!((file.site.hosts.len(), file.site.rate), (3, Some(BitsPerSec(10_000_000_000))));
         assert_eq!(file.coordinator.period, Some(Nanos::from_millis(10)));
         assert!(file.coordinator.certificates.is_some() && file.agent.certificates.is_some());
+        let usual = cavalcade_enforce::Limits::default();
+        assert_eq!((file.enforce.silence, file.enforce.idle), (Some(usual.silence), Some(usual.idle)));
         assert_eq!((file.log.format, file.log.level), (Some(LogFormat::Json), Some(LogLevel::Info)));
     }
 
@@ -304,6 +320,8 @@ mod tests {
             ("[site]\nhosts = [\"10.0.0.1\", \"ten\"]\n", "site.toml:2:22"),
             ("[coordinator]\nperiod = \"1us\"\n", "site.toml:2:10"),
             ("[agent]\nport = -1\n", "site.toml:2:8"),
+            ("[enforce]\nsilence = \"1ms\"\n", "site.toml:2:11"),
+            ("[enforce]\nidle = \"1us\"\n", "site.toml:2:8"),
             ("[agent]\nuser_budget = \"flws=9\"\n", "site.toml:2:15"),
             ("[agent]\nuser_budget = \"flows=0\"\n", "site.toml:2:15"),
             ("[agent\n", "site.toml:1:7"),

@@ -47,7 +47,7 @@ impl Host {
     }
 
     /// Waits until a task has this class.
-    fn finds(&self, name: &str, class: u64) {
+    pub(super) fn finds(&self, name: &str, class: u64) {
         eventually(format_args!("{name} in class {class}"), || {
             self.task(name).is_some_and(|task| task["class"] == class)
         });

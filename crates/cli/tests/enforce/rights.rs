@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use cavalcade_testing::skipped;
+use serde_json::Value;
 
+use super::doctor::found;
 use super::{AS_STRANGER, Host};
 
 /// The capabilities that `crates/enforce/src/lib.rs` asks for in place of root.
@@ -38,6 +40,22 @@ fn an_ordinary_user_with_the_capabilities_that_are_asked_for_enforces_as_root_do
     assert_eq!(first, "/large", "{received:?}");
     assert_eq!(host.end_enforcer("-TERM"), Some(0));
     assert_eq!(host.leftovers(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_doctor_finds_that_an_ordinary_user_with_these_capabilities_needs_no_more() {
+    let Some(host) = bare_host() else { return };
+    let needed: Vec<&str> = NEEDED.split(' ').collect();
+    let words = as_user_with(&needed);
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_cavalcade")).args(["doctor", "--json"]);
+    let out = command.current_dir(host.place.path(".")).output().unwrap();
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    for name in ["kernel path", "kernel marks", "kernel push", "SYN option", "demotion"] {
+        let [state, said, _] = found(findings, name);
+        assert_eq!(state, Some("good"), "{name}: {said:?}");
+    }
 }
 
 #[test]

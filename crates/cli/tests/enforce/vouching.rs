@@ -28,7 +28,7 @@ fn a_client_for_whom_no_enforcer_of_the_site_vouches_gives_a_server_no_coflow() 
 }
 
 /// A middlebox in front of a host: it takes the option that names a coflow out of SYNs, and counts them.
-const MIDDLEBOX: &str = "table ip middlebox {
+pub(super) const MIDDLEBOX: &str = "table ip middlebox {
   counter taken { }
   chain coming {
     type filter hook prerouting priority -300
