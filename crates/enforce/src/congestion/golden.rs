@@ -263,6 +263,28 @@ fn dctcp_has_the_windows_of_its_transport() {
 }
 
 #[test]
+fn a_recovery_behind_a_time_out_cuts_as_any_other() {
+    let Some(mut bench) = Bench::new() else { return };
+    let setup = setup(None);
+    let mut law = Dctcp::default().law(&setup);
+    let lost = |una, next| Ack { segments: 1, una, next, recovering: true, ..whole(&setup) };
+    bench.run(BEGIN, Event { segments: u64::from(INITIAL_WINDOW), ..Event::default() });
+    let happenings =
+        [Happening::Lost(lost(1, 11)), Happening::TimedOut(Instant(1)), Happening::Lost(lost(11, 12))];
+    let windows = happenings.map(|happening| {
+        law.follow(&happening);
+        let kept = match &happening {
+            Happening::TimedOut(_) => bench.run(TIMEOUT, Event::default()),
+            Happening::Acknowledged(ack) | Happening::Lost(ack) => {
+                bench.run(Law::Dctcp as u32, event(ack, &setup, 0))
+            }
+        };
+        (kept.window, DrivenLaw::window(&law))
+    });
+    assert_eq!(windows, [(5, 5), (1, 1), (2, 2)]);
+}
+
+#[test]
 fn d2tcp_has_the_windows_of_its_transport_with_deadlines_near_far_and_past() {
     let Some(mut bench) = Bench::new() else { return };
     for deadline in [None, Some(50), Some(150), Some(400), Some(100_000)] {
