@@ -107,7 +107,6 @@ struct state {
 	__u32 has_begun;
 	__u32 seen_delivered;
 	__u32 seen_marked;
-	__u32 was_recovering;
 	/* Of the receiving end: what had arrived before the last packet, and whether that was marked. */
 	__u32 arrived;
 	__u32 arrived_marked;
@@ -239,6 +238,7 @@ static inline_always int control(__u64 *context, int kind)
 	struct tcp_sock *tcp = (void *)context[0];
 	struct state *state = state_of(tcp);
 	struct cv_event ack = {};
+	int is_held;
 
 	/* The kernel sets the initial window after the answer to the SYN. */
 	if (((struct sock *)tcp)->__sk_common.skc_state == TCP_SYN_SENT)
@@ -250,20 +250,12 @@ static inline_always int control(__u64 *context, int kind)
 		read_goal(tcp, &ack);
 		read_network_for(tcp, &ack);
 	}
-	if (kind == CV_MCP && ack.deadline && ack.size_known) {
-		if (!state->pursuit.window)
-			pursuit_begin(&state->pursuit, &ack, state->law.window);
-		pursuit_acknowledge(&state->law, &state->pursuit, &ack);
-		apply(tcp, &state->law);
-		pace_strictly(tcp, &state->pursuit);
-		return 0;
-	}
-	law_acknowledge(&state->law, &ack, kind);
-	if (ack.recovering && !state->was_recovering)
-		law_loss(&state->law, &ack);
-	state->was_recovering = ack.recovering;
+	is_held = law_control(&state->law, &state->pursuit, &ack, kind);
 	apply(tcp, &state->law);
-	pace(tcp, &state->law);
+	if (is_held)
+		pace_strictly(tcp, &state->pursuit);
+	else
+		pace(tcp, &state->law);
 	return 0;
 }
 
@@ -380,9 +372,8 @@ struct {
 } trial_pursuit SEC(".maps");
 
 #define TRIAL_BEGIN 16
-#define TRIAL_LOSS 17
-#define TRIAL_TIMEOUT 18
-#define TRIAL_PURSUIT 19
+#define TRIAL_TIMEOUT 17
+#define TRIAL_PURSUIT 18
 
 /* What to do comes as the packet's mark: a kind of law, for an acknowledgement, or one of the above. */
 SEC("cgroup_skb/egress")
@@ -399,26 +390,23 @@ int law_as_function(struct __sk_buff *skb)
 	case TRIAL_BEGIN:
 		law_begin(law, event->segments, event->una);
 		break;
-	case TRIAL_LOSS:
-		law_loss(law, event);
-		break;
 	case TRIAL_PURSUIT:
 		pursuit_begin(pursuit, event, law->window);
 		break;
 	case CV_MCP:
-		pursuit_acknowledge(law, pursuit, event);
+		law_control(law, pursuit, event, CV_MCP);
 		break;
 	case TRIAL_TIMEOUT:
 		law_timeout(law);
 		break;
 	case CV_DCTCP:
-		law_acknowledge(law, event, CV_DCTCP);
+		law_control(law, pursuit, event, CV_DCTCP);
 		break;
 	case CV_D2TCP:
-		law_acknowledge(law, event, CV_D2TCP);
+		law_control(law, pursuit, event, CV_D2TCP);
 		break;
 	case CV_TAFE:
-		law_acknowledge(law, event, CV_TAFE);
+		law_control(law, pursuit, event, CV_TAFE);
 		break;
 	}
 	return 1;
@@ -436,6 +424,7 @@ struct port {
 	__u64 markable;
 	__u64 other_data;
 	__u64 marked;
+	__u64 to_lose; /* Of the next packets with data. */
 };
 
 struct {
@@ -449,6 +438,7 @@ struct {
 #define FLAG_ECE 64
 #define FLAG_CWR 128
 #define PLAIN_HEADERS 80
+#define DROP 2
 
 static inline_always void count_headers(struct __sk_buff *skb, struct port *port)
 {
@@ -477,6 +467,10 @@ int mark_as_switch(struct __sk_buff *skb)
 
 	if (!port)
 		return 0;
+	if (port->to_lose && skb->len > 14 + PLAIN_HEADERS) {
+		port->to_lose--;
+		return DROP;
+	}
 	count_headers(skb, port);
 	if (port->queue >= port->mark_at && bpf_skb_ecn_set_ce(skb))
 		port->marked++;

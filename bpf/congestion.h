@@ -54,6 +54,7 @@ struct cv_law {
 	__u32 window_end; /* The next estimate is due when this has arrived. */
 	__u32 cut_end; /* No second cut before this has arrived. */
 	__u32 left_over; /* What cuts have left, out of 2^20. */
+	__u32 recovering; /* Whether losses were being repaired at the last acknowledgement. */
 };
 
 /* What is kept of a flow that is held to the rate that its deadline needs. */

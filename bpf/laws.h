@@ -224,6 +224,7 @@ static inline_always void law_timeout(struct cv_law *law)
 	law->threshold = law->window / 2 < 2 ? 2 : law->window / 2;
 	law->window = 1;
 	law->credit = 0;
+	law->recovering = 0;
 }
 
 static inline_always void law_acknowledge(struct cv_law *law, const struct cv_event *ack, int kind)
@@ -358,6 +359,22 @@ static inline_always void pursuit_acknowledge(struct cv_law *law, struct cv_purs
 		pursue(pursuit, ack, share);
 	}
 	law->window = at_most((pursuit->window + ONE - 1) / ONE, LARGEST_WINDOW);
+}
+
+/* All of a control's answer to an acknowledgement. Returns whether the flow is held to its rate: losses are in what remains of it. */
+static inline_always int law_control(struct cv_law *law, struct cv_pursuit *pursuit, const struct cv_event *ack, int kind)
+{
+	if (kind == CV_MCP && ack->deadline && ack->size_known) {
+		if (!pursuit->window)
+			pursuit_begin(pursuit, ack, law->window);
+		pursuit_acknowledge(law, pursuit, ack);
+		return 1;
+	}
+	law_acknowledge(law, ack, kind);
+	if (ack->recovering && !law->recovering)
+		law_loss(law, ack);
+	law->recovering = ack->recovering;
+	return 0;
 }
 
 #endif

@@ -6,8 +6,8 @@
 //! (*struct_ops*). Four of them are here, `cv_dctcp`, `cv_d2tcp`, `cv_tafe` and `cv_mcp`. They are one set of programs around one
 //! set of laws in `bpf/laws.h`, which are those of `cavalcade-transport` in whole numbers; `golden` runs both over the same
 //! sequences of acknowledgements, marks, losses and time-outs. DCTCP, D2TCP and TAFE have the same window after each event there. MCP's
-//! equations (its form `published=false`) are floats on the other side: windows are within a segment there, and
-//! gaps between segments within 0.1 % and eight millionths of a segment, as long as round trips differ by less than a tenth.
+//! equations (its form `published=false`) are floats on the other side, so each step of them is off by eight millionths of a
+//! segment and two hundred-thousandths of the window at most; `golden` says where that comes from.
 //!
 //! A connection gets its control from the enforcer (`bpf/steer.h`): before it sends its SYN, when it is accepted, or later
 //! where both ends have agreed on marks already. The control's own flag then asks for ECN, whatever `net.ipv4.tcp_ecn` says. An

@@ -1,6 +1,8 @@
 //! The remains of an enforcer that was killed: pinned programs, which limit nothing by then, and groups.
 
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use aya::maps::{Array, Map, MapData};
 
@@ -9,6 +11,9 @@ use crate::pins::Pins;
 use crate::place::Place;
 use crate::shared::{Settings, SettingsWords};
 use crate::{Error, groups, namespaces};
+
+/// The time that an enforcer has to end once it is killed. Until then its pins are its own, and on a busy machine that takes a while.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Finds what was left behind at `place`; nothing where an enforcer is at work there.
 ///
@@ -20,22 +25,33 @@ pub fn find(place: &Place) -> Result<Vec<PathBuf>, Error> {
         Err(Error::InUse(_)) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    let mut found: Vec<PathBuf> =
-        pins.iter().flat_map(|pins| pins.names().into_iter().map(|name| pins.path(&name))).collect();
-    found.extend(groups::of_place(&place.above, &place.name));
+    let found = list(place, pins.as_ref());
     if let Some(pins) = pins.filter(|pins| pins.names().is_empty()) {
         pins.clear();
     }
     Ok(found)
 }
 
-/// Lifts every limit that may still be set, and removes what was left behind. Returns what was removed.
+fn list(place: &Place, pins: Option<&Pins>) -> Vec<PathBuf> {
+    let pinned = pins.iter().flat_map(|pins| pins.names().into_iter().map(|name| pins.path(&name)));
+    pinned.chain(groups::of_place(&place.above, &place.name)).collect()
+}
+
+/// Lifts every limit that may still be set, and removes what was left behind. Returns what was removed. An enforcer that was killed a
+/// moment ago is waited for.
 ///
 /// # Errors
 /// If there is no right to, or an enforcer is at work at `place`.
 pub fn fix(place: &Place) -> Result<Vec<PathBuf>, Error> {
-    let found = find(place)?;
-    if let Some(pins) = Pins::found(&place.name)? {
+    let began = Instant::now();
+    let pins = loop {
+        match Pins::found(&place.name) {
+            Err(Error::InUse(_)) if began.elapsed() < FAREWELL => sleep(FAREWELL / 200),
+            taken => break taken?,
+        }
+    };
+    let found = list(place, pins.as_ref());
+    if let Some(pins) = pins {
         lift(&pins);
         pins.clear();
     }

@@ -641,6 +641,25 @@ fn an_enforcer_that_is_killed_limits_nothing_for_long_and_what_it_left_is_found(
     sink.wait_for(30_000_000);
 }
 
+/// A process that is killed ends some time later, where others want the processors; its pins are its own until then.
+#[test]
+fn what_an_enforcer_leaves_is_removed_also_while_it_still_ends() {
+    let Some(ground) = Ground::new() else { return };
+    let group = Group::make(&ground.place.above, "held").unwrap();
+    let above = ground.place.above.display();
+    let mut enforcer =
+        player(&format!("hold {above} {} {} 60000", ground.place.name, group.path().display()));
+    let removed = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            enforcer.kill();
+        });
+        leftovers::fix(&ground.place).unwrap()
+    });
+    assert_eq!(removed.len(), 5, "{removed:?}");
+    assert!(leftovers::find(&ground.place).unwrap().is_empty());
+}
+
 #[test]
 fn the_next_enforcer_takes_the_place_of_one_that_was_killed() {
     let Some(ground) = Ground::new() else { return };

@@ -248,6 +248,29 @@ enum Kind {
     Other(dctcp::Law),
 }
 
+/// What the law keeps of a deadline flow from one round trip to the next. Segments and seconds are the units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pursuit {
+    /// W.
+    pub window: f64,
+    /// Z; none before the first update.
+    pub behind: Option<f64>,
+    /// F·W of the last window.
+    pub marked: f64,
+}
+
+impl Law {
+    /// Returns what it keeps of a deadline flow, to compare with the same equations in other numbers; none for others.
+    pub fn pursuit(&self) -> Option<Pursuit> {
+        match &self.0 {
+            Kind::Deadline(DeadlineWindow { window, behind, marked_before, .. }) => {
+                Some(Pursuit { window: *window, behind: *behind, marked: *marked_before })
+            }
+            Kind::Other(_) => None,
+        }
+    }
+}
+
 impl WindowLaw for Law {
     const ECN: bool = true;
     const PACED: bool = true;

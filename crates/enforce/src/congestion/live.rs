@@ -14,7 +14,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use cavalcade_client::DscpMap;
 use cavalcade_model::{BitsPerSec, Bytes, Nanos};
 use cavalcade_protocol::Gate;
-use cavalcade_testing::{Player, eventually, eventually_some, role, say, skipped};
+use cavalcade_testing::{Player, eventually, eventually_some, role, say, skipped, wait_for_go};
 use rustix::net::sockopt::set_tcp_congestion;
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
@@ -29,11 +29,14 @@ const PORT: u16 = 9_000;
 /// The link, and the queue at which it marks.
 const MEGABITS: u64 = 40;
 const MARK_AT: u64 = 30_000;
+/// What is sent at once where losses are looked at: less than a window, so that nothing grows; and a segment's payload.
+const BURST: usize = 5;
+const SEGMENT: usize = 1_448;
 /// The system's control that is compared with.
 const PLAIN: &str = "reno";
 
 /// `struct port` of `bpf/congestion.bpf.c`.
-type PortWords = [u64; 7];
+type PortWords = [u64; 8];
 
 /// What a port has seen.
 #[derive(Clone, Copy, Debug)]
@@ -133,11 +136,17 @@ impl Ground {
 
     /// Forgets what has passed.
     fn clear(&mut self) {
-        self.port().set(0, [MARK_AT, 0, 0, 0, 0, 0, 0], 0).unwrap();
+        self.port().set(0, [MARK_AT, 0, 0, 0, 0, 0, 0, 0], 0).unwrap();
+    }
+
+    /// Has the port lose so many of the next packets with data, and mark none.
+    fn lose(&mut self, packets: u64) {
+        self.port().set(0, [u64::MAX, 0, 0, 0, 0, 0, 0, packets], 0).unwrap();
     }
 
     fn seen(&mut self) -> Seen {
-        let [_, _, asking_syns, other_syns, markable, other_data, marked] = self.port().get(&0, 0).unwrap();
+        let [_, _, asking_syns, other_syns, markable, other_data, marked, _] =
+            self.port().get(&0, 0).unwrap();
         Seen { asking_syns, other_syns, markable, other_data, marked }
     }
 
@@ -203,6 +212,8 @@ struct Socket {
     local: String,
     control: String,
     window: u64,
+    /// Below it the window grows by what is acknowledged; none where the kernel has not been told one.
+    threshold: Option<u64>,
     round_trip: f64,
     acknowledged: u64,
 }
@@ -215,6 +226,7 @@ impl Socket {
             local: (*words.get(3)?).to_owned(),
             control: (*words.get(5)?).to_owned(),
             window: value("cwnd:")?.parse().ok()?,
+            threshold: value("ssthresh:").and_then(|threshold| threshold.parse().ok()),
             round_trip: value("rtt:")?.split('/').next()?.parse().ok()?,
             acknowledged: value("bytes_acked:")?.parse().ok()?,
         })
@@ -229,6 +241,7 @@ fn plays_a_role() {
     match words[..] {
         ["receive"] => receive(),
         ["send", control, seconds] => send(control, seconds.parse().unwrap()),
+        ["bursts"] => send_bursts(),
         ["ask", door, request, sends] => {
             let request: Request = format!("{request} sends={sends}").parse().unwrap();
             request.send(Path::new(door)).unwrap();
@@ -260,6 +273,17 @@ fn send(control: &str, seconds: u64) {
         stream.write_all(&chunk).unwrap();
     }
     say("sent");
+}
+
+/// Sends [`BURST`] segments each time that it is let go on.
+fn send_bursts() {
+    let mut stream = TcpStream::connect((RECEIVER, PORT)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    say(stream.local_addr().unwrap());
+    loop {
+        wait_for_go();
+        stream.write_all(&[7; BURST * SEGMENT]).unwrap();
+    }
 }
 
 fn enforce(above: &str, name: &str) {
@@ -509,4 +533,41 @@ fn dctcp_asks_for_marks_on_the_wire_and_keeps_the_queue_short() {
     }
     assert!(4.0 * short < long, "{short} ms of round trip against {long} of {PLAIN}");
     eprintln!("round trip {short:.2} ms, of {PLAIN} {long:.1}; {seen:?}");
+}
+
+/// That a segment is lost, and that a recovery or a time-out begins, is what the kernel's TCP says. The window and the threshold that
+/// connections have after it are the law's: half of the window once for a recovery, one segment and slow start to the half after a
+/// time-out. Without a deadline all four laws say the same here.
+#[test]
+fn a_loss_halves_the_window_and_a_time_out_begins_with_one_segment_under_each_law() {
+    for law in [Law::Dctcp, Law::D2tcp, Law::Tafe, Law::Mcp] {
+        let Some(mut ground) = Ground::new() else { return };
+        let mut kernel = ground.load();
+        kernel.control(Some(control(law))).unwrap();
+        let groups = [1, 2].map(|coflow| kernel.tag(&ground.place.above, coflow).unwrap());
+        let _receiver = ground.receiver(groups[1].path());
+        let mut sender = ground.start("a", groups[0].path(), "bursts");
+        sender.hears();
+        let mut sent = 0;
+        let mut burst = |ground: &mut Ground, lost: u64| {
+            ground.lose(lost);
+            sender.go();
+            sent += (BURST * SEGMENT) as u64;
+            eventually_some("acknowledgements", || {
+                // The SYN counts.
+                ground.sockets().pop().filter(|socket| socket.acknowledged > sent)
+            })
+        };
+        let first = burst(&mut ground, 0);
+        assert!(first.control.starts_with("cv_"), "{first:?}");
+        let before = burst(&mut ground, 0);
+        assert_eq!(before.window, first.window, "{law:?}: a window that holds nothing back does not grow");
+        let after = burst(&mut ground, 1);
+        let half = before.window / 2;
+        assert_eq!((after.window, after.threshold), (half, Some(half)), "{law:?}: {before:?}, {after:?}");
+        // All of a burst and the probe behind it; what the timer sends passes.
+        let ended = burst(&mut ground, BURST as u64 + 1);
+        assert_eq!(ended.threshold, Some(half / 2), "{law:?}: {ended:?}");
+        assert!((1..half).contains(&ended.window), "{law:?}: {ended:?}");
+    }
 }
