@@ -2,7 +2,7 @@
 //!
 //! An enforcer works in its host's network namespace, so that a walk over connections sees those of this host only.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cavalcade_enforce::{Group, Hierarchy, Place, leftovers, missing};
 
@@ -111,10 +111,13 @@ pub(crate) fn find_stale() -> Vec<PathBuf> {
     stale.map(|entry| entry.path()).collect()
 }
 
-/// Removes such a group.
-pub(crate) fn remove_stale(path: &std::path::Path) {
+/// Removes such a group with all that an enforcer has left there. Returns whether it is gone: where its enforcer has yet to end the group
+/// stays, since by it the next lab finds the rest.
+pub(crate) fn remove_stale(path: &Path) -> bool {
+    let is_clean = Place::below(path).and_then(|place| leftovers::fix(&place)).is_ok();
     let parent_and_name = path.parent().zip(path.file_name().and_then(|name| name.to_str()));
-    if let Some(Ok(group)) = parent_and_name.map(|(parent, name)| Group::make(parent, name)) {
-        remove(&group);
-    }
+    // One that is taken over is removed when it is dropped.
+    is_clean
+        && parent_and_name.is_some_and(|(parent, name)| Group::make(parent, name).is_ok())
+        && !path.exists()
 }

@@ -36,10 +36,9 @@ pub fn find_stale() -> Vec<String> {
 pub fn remove_stale() -> Vec<String> {
     let names = namespaces::find_stale();
     names.iter().for_each(|name| namespaces::remove(name));
-    let groups = enforcers::find_stale();
-    groups.iter().for_each(|path| enforcers::remove_stale(path));
+    let groups = enforcers::find_stale().into_iter().filter(|path| enforcers::remove_stale(path));
     let folders = stale_folders().into_iter().filter(|path| std::fs::remove_dir_all(path).is_ok());
-    let paths = groups.into_iter().chain(folders).map(|path| path.display().to_string());
+    let paths = groups.chain(folders).map(|path| path.display().to_string());
     names.into_iter().chain(paths).collect()
 }
 
