@@ -21,7 +21,7 @@ use cavalcade_model::BitsPerSec;
 use cavalcade_switch::device::receive_offload;
 
 use crate::error::LabError;
-use crate::namespaces::{Namespaces, Ports, host_address, ip, packet, shape, tc, use_reno, within};
+use crate::namespaces::{End, Namespaces, Ports, host_address, ip, packet, shape, tc, use_reno, within};
 use crate::run::{Racks, SwitchedBy};
 
 /// Bytes that may wait at a host for its link: as many as at a port of a switch.
@@ -74,7 +74,7 @@ impl Racks {
                 ip(Some(&namespace), &format!("link set dev eth0 gso_max_size {}\n", packet(rate)))?;
                 use_reno(&namespace)?;
                 match self.switches {
-                    SwitchedBy::Bridge => shape(&namespace, "eth0", Self::payload(rate), ports)?,
+                    SwitchedBy::Bridge => shape(&namespace, "eth0", Self::payload(rate), ports, End::Host)?,
                     SwitchedBy::Process | SwitchedBy::Xdp => tc(&namespace, &shaping(rate))?,
                 }
             }
@@ -110,7 +110,7 @@ fn bridge(built: &mut Namespaces, place: &Place, ports: Ports) -> Result<(), Lab
     for (device, rate) in &place.ports {
         let rate = Racks::payload(*rate);
         ip(Some(&switch), &format!("link set {device} master br0\n"))?;
-        shape(&switch, device, rate, ports)?;
+        shape(&switch, device, rate, ports, End::Switch)?;
         built.mark(&switch, std::slice::from_ref(device), rate, ports)?;
     }
     Ok(())
