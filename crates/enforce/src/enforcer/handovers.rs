@@ -10,7 +10,7 @@ use cavalcade_protocol::{CoflowKey, Connection, Handover};
 
 use super::Enforcer;
 use crate::door::{Amount, Asker, Name, Request};
-use crate::inherited::{self, Inherited};
+use crate::inherited::{self, Inherited, Search};
 
 /// The most libraries at once, and of one user.
 const LIBRARIES: usize = 1_024;
@@ -90,8 +90,9 @@ impl Enforcer {
         }
     }
 
-    /// Returns whether it stays.
+    /// Returns whether it stays. What it says at once takes one search.
     fn hear_library(&mut self, now: Instant, library: &mut Asker) -> bool {
+        let mut search = Search::new(library.process, LOOKED_AT);
         while !self.handovers.is_sated(library.user) {
             let handover = match library.read::<Handover>() {
                 Ok(Some(Ok(handover))) => handover,
@@ -99,7 +100,7 @@ impl Enforcer {
                 _ => return false,
             };
             self.handovers.count(library.user, 1);
-            let taken = self.take_handover(now, library, &handover);
+            let taken = self.take_handover(now, library, &handover, &mut search);
             if library.say(taken).is_err() {
                 return false;
             }
@@ -116,14 +117,19 @@ impl Enforcer {
     }
 
     /// Finds what a library's process calls a connection. Descriptors that are looked at for it count as lines.
-    fn find(&mut self, library: &Asker, connection: Connection) -> Result<Inherited, String> {
+    fn find(
+        &mut self,
+        library: &Asker,
+        connection: Connection,
+        search: &mut Search,
+    ) -> Result<Inherited, String> {
         match connection {
             Connection::Descriptor { number, cookie } => {
                 let found = inherited::connection_of(library.process, number, cookie);
                 found.ok_or_else(|| format!("descriptor {number} is not, or no longer, that connection"))
             }
             Connection::Ends(ends) => {
-                let (found, looked_at) = inherited::connection_between(library.process, ends, LOOKED_AT);
+                let (found, looked_at) = search.find(ends);
                 self.handovers.count(library.user, looked_at.div_ceil(LOOKED_AT_AS_LINE) as u32);
                 found.ok_or_else(|| {
                     format!(
@@ -140,9 +146,10 @@ impl Enforcer {
         now: Instant,
         library: &Asker,
         handover: &Handover,
+        search: &mut Search,
     ) -> Result<CoflowKey, String> {
         let &Handover { connection, coflow, sends } = handover;
-        let socket = self.find(library, connection)?;
+        let socket = self.find(library, connection, search)?;
         // Asked afterwards: before, the number could be given to another process in between.
         if !library.owns_process() {
             return Err("the asking process is gone, or another user's".to_owned());
