@@ -62,8 +62,10 @@
 //!
 //! Those for Rust and Python name a connection by its descriptor, which costs some 10 µs to find. Java tells a program none, so its library
 //! names both ends, and the enforcer looks through the process's descriptors: 6 µs of processor time for each socket and 3 for anything else
-//! (two cores with seven busy threads). What is handed over while it looks takes the same look. Four descriptors count as a line of what
-//! a user's libraries may say, 500 in 0.1 s, so looking takes at most 12 ms of these: one look may take longer, and is made up for.
+//! (two cores with seven busy threads). Four of them count as a line of what a user's libraries may say, 500 in 0.1 s, so looking takes at
+//! most 12 ms of these; one look may take longer, and is made up for. What is handed over while it looks takes the same look: of 300
+//! connections that a program with both their ends opened in a row, the last was tagged 0.01 to 0.17 s later, and 0.23 to 0.36 s later with
+//! 1,000 other descriptors (three rounds each). With a look for each it took 4.4 to 4.6 and 18 to 20 s.
 //!
 //! What a program pays for the library, beyond plain TCP, with a coflow of its own for each of some 370 streams a second (one run each):
 //! 153 µs a stream of 100 KB and 148 µs one of 1 MB, 191 and 241 µs without an enforcer. Most of that is the question for a key.
