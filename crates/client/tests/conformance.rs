@@ -521,14 +521,12 @@ fn java_reads_and_writes_the_bytes_of_the_specification() {
 
 /// Compiles the driver into `folder`; the command that starts it, where there is a compiler.
 fn java_driver(folder: &Path) -> Option<impl FnMut(&Path) -> Command> {
-    let is_compiled = javac(folder, &clients().join("java/src/test/java/Driver.java"));
-    is_compiled.then(|| {
-        |path: &Path| {
-            let mut command = java(folder, "Driver");
-            command.arg(path);
-            command
-        }
-    })
+    let start = |path: &Path| {
+        let mut command = java(folder, "Driver");
+        command.arg(path);
+        command
+    };
+    javac(folder, &clients().join("java/src/test/java/Driver.java")).then_some(start)
 }
 
 #[test]
