@@ -368,10 +368,21 @@ fn answers_belong_to_what_was_asked_in_turn(
     to: SocketAddr,
     coflow: CoflowKey,
 ) {
-    for name in ["over", "refused", "taken"] {
-        open_in_kernel(driver, name, to, &coflow.to_string());
-        assert_eq!(enforcer.hears().coflow, coflow);
-    }
+    let names = ["over", "refused", "taken"];
+    // On a machine that halts for a moment the first has waited too long for the others to be asked for.
+    eventually("three that are asked for in a row", || {
+        let opened = names.map(|name| {
+            driver.does(&format!("open {name} {} {} {coflow}", to.ip(), to.port()), "opened");
+            carrier(driver, name) == "kernel"
+        });
+        let asked = opened.into_iter().filter(|is_asked| *is_asked).count();
+        (0..asked).for_each(|_| assert_eq!(enforcer.hears().coflow, coflow));
+        if asked < names.len() {
+            (0..asked).for_each(|_| enforcer.says("no room"));
+            names.iter().for_each(|name| driver.does(&format!("finish {name}"), "finished"));
+        }
+        asked == names.len()
+    });
     // Over before it is answered.
     driver.does("write over 1000 9", "writing");
     driver.does("finish over", "finished");
